@@ -1,0 +1,1 @@
+//! The API: kinds, annotation and label keys, conditions, reasons, validation and CRDs.

@@ -1,0 +1,2 @@
+//! `kubectl ordered`: see, order and resume OrderedDeployments.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Observe, plan, execute, report: the shell around the planner.
