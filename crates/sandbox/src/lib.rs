@@ -1,1 +1,4 @@
 //! An embedded Kubernetes API server with nodes, a scheduler and kubelets, in memory.
+
+pub mod resource;
+pub mod schema;
