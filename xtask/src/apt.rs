@@ -1,0 +1,122 @@
+//! Debian packages of any suite, unpacked into a folder. The mirror is taken from the machine's own apt configuration.
+//! It never installs a package, never needs root and never changes apt's state: lists and downloads are its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{capture, run_logged};
+
+/// Debian's own keys, where the machine keeps them apart from those it trusts for everything.
+const KEYRINGS: [&str; 2] =
+    ["/usr/share/keyrings/debian-archive-keyring.pgp", "/usr/share/keyrings/debian-archive-keyring.gpg"];
+
+/// One suite of the machine's Debian mirror, with lists of its own.
+pub(crate) struct Apt {
+    folder: PathBuf,
+}
+
+impl Apt {
+    /// Fetches the package lists of `suite` into `folder`.
+    pub(crate) fn new(folder: &Path, suite: &'static str) -> Result<Self> {
+        if crate::process::find_in_path("apt-get").is_none() {
+            bail!("this needs a Debian machine: there is no apt-get here");
+        }
+        let mirror = mirror(folder)?;
+        let apt = Self { folder: folder.join(format!("apt-{suite}")) };
+        prepare(&apt.folder)?;
+        let signed = KEYRINGS.iter().find(|file| Path::new(file).is_file());
+        let options = signed.map(|file| format!("[signed-by={file}] ")).unwrap_or_default();
+        let list = format!("deb {options}{mirror} {suite} main\ndeb-src {options}{mirror} {suite} main\n");
+        fs::write(apt.folder.join("sources.list"), list)?;
+        run_logged(apt.command("apt-get").arg("update"), &apt.folder.join("update.log")).with_context(
+            || format!("cannot fetch the package lists of Debian {suite} from this machine's mirror"),
+        )?;
+        Ok(apt)
+    }
+
+    /// Downloads packages and unpacks them all into one folder.
+    pub(crate) fn unpack(&self, packages: &[String], into: &Path) -> Result<()> {
+        let downloads = self.folder.join("downloads");
+        fs::create_dir_all(&downloads)?;
+        run_logged(
+            self.command("apt-get").current_dir(&downloads).arg("download").args(packages),
+            &self.folder.join("download.log"),
+        )?;
+        fs::create_dir_all(into)?;
+        for file in fs::read_dir(&downloads)? {
+            let file = file?.path();
+            capture(Command::new("dpkg-deb").arg("-x").arg(&file).arg(into))?;
+            fs::remove_file(&file)?;
+        }
+        Ok(())
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = private(program, &self.folder);
+        command.arg("-o").arg(format!("Dir::Etc::sourcelist={}", self.folder.join("sources.list").display()));
+        command.args(["-o", "Dir::Etc::sourceparts=/dev/null"]);
+        command
+    }
+}
+
+/// The URI of the machine's Debian mirror.
+fn mirror(folder: &Path) -> Result<String> {
+    const FORMAT: &str = "$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)";
+    let pick = |lines: &str| {
+        lines.lines().find_map(|line| line.strip_prefix("Debian|Debian|main|").map(str::to_owned))
+    };
+    let known =
+        capture(Command::new("apt-get").args(["indextargets", "--format", FORMAT])).unwrap_or_default();
+    if let Some(mirror) = pick(&known) {
+        return Ok(mirror);
+    }
+    // A machine that never ran `apt-get update`: fetch what its configuration names, into our own folder.
+    let folder = folder.join("apt-machine");
+    prepare(&folder)?;
+    let update = run_logged(private("apt-get", &folder).arg("update"), &folder.join("update.log"));
+    let known = capture(private("apt-get", &folder).args(["indextargets", "--format", FORMAT]))?;
+    if let Some(mirror) = pick(&known) {
+        return Ok(mirror);
+    }
+    // Only now: one broken third-party source must not stop us where Debian's own answered.
+    update.context("cannot read this machine's package sources")?;
+    bail!("this machine's apt configuration names no Debian mirror (component main)")
+}
+
+fn prepare(folder: &Path) -> Result<()> {
+    for part in ["lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(folder.join(part))?;
+    }
+    // An empty one, so that what the machine has installed never decides which version we get.
+    fs::write(folder.join("status"), "")?;
+    // Hooks of the machine clean and notify its own caches, which we do not touch.
+    let hooks = "#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n";
+    fs::write(folder.join("apt.conf"), hooks)?;
+    Ok(())
+}
+
+/// An apt program with the machine's configuration and a state of its own.
+fn private(program: &str, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("-c").arg(folder.join("apt.conf"));
+    for (key, value) in
+        [("Dir::State::lists", "lists"), ("Dir::Cache", "cache"), ("Dir::State::status", "status")]
+    {
+        command.arg("-o").arg(format!("{key}={}", folder.join(value).display()));
+    }
+    for option in [
+        "Debug::NoLocking=1",
+        "Acquire::Languages=none",
+        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
+        "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false",
+        // As root, apt would download as a user who cannot write to our folder, and warn.
+        "APT::Sandbox::User=root",
+    ] {
+        command.args(["-o", option]);
+    }
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}

@@ -1,0 +1,70 @@
+//! The folder for what the tasks fetch and build, outside the checkout. Entries appear whole or not at all, are named
+//! by version and are never changed afterwards, so that two checkouts can share them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// `${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment`.
+pub(crate) fn root() -> Result<PathBuf> {
+    // The specification of XDG_CACHE_HOME says to ignore relative paths.
+    let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = match set {
+        Some(path) => path,
+        None => PathBuf::from(
+            std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set; set one")?,
+        )
+        .join(".cache"),
+    };
+    Ok(base.join("ordereddeployment"))
+}
+
+/// An entry if it is there.
+pub(crate) fn existing(name: &str) -> Result<Option<PathBuf>> {
+    let entry = root()?.join(name);
+    Ok(entry.is_dir().then_some(entry))
+}
+
+/// The entry of this name; where there is none, `build` fills an empty folder that then becomes it.
+pub(crate) fn entry(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    if let Some(entry) = existing(name)? {
+        return Ok(entry);
+    }
+    let entry = root()?.join(name);
+    let scratch = Scratch::new(name)?;
+    build(scratch.path())?;
+    if let Err(error) = fs::rename(scratch.path(), &entry)
+        && !entry.is_dir()
+    {
+        return Err(error).with_context(|| format!("cannot move the finished {name} to {}", entry.display()));
+    }
+    Ok(entry)
+}
+
+/// A folder of this process inside the cache, gone when dropped.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        let path = root()?.join("tmp").join(format!("{name}-{}", std::process::id()));
+        if path.exists() {
+            fs::remove_dir_all(&path).with_context(|| format!("cannot clear {}", path.display()))?;
+        }
+        fs::create_dir_all(&path).with_context(|| {
+            format!("cannot create {}; set XDG_CACHE_HOME to a folder that you can write to", path.display())
+        })?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Best effort: a leftover costs space, not correctness, and the next run of this id clears it.
+        drop(fs::remove_dir_all(&self.0));
+    }
+}

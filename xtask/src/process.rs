@@ -1,0 +1,71 @@
+//! Starting other programs. Never through a shell, and never without naming the command when it fails.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Runs a command with this process's output; fails unless it succeeds.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", describe(command)))?;
+    if !status.success() {
+        bail!("{} failed ({status})", describe(command));
+    }
+    Ok(())
+}
+
+/// Runs a command and returns what it printed; its error output is in the error.
+pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", describe(command)))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{} failed ({}):\n{}", describe(command), output.status, said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a talkative command with its output in a file; the error quotes the end of it.
+pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
+    let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .status()
+        .with_context(|| format!("cannot start {}", describe(command)))?;
+    if !status.success() {
+        bail!("{} failed ({status}):\n{}", describe(command), tail(log, 30));
+    }
+    Ok(())
+}
+
+/// The last lines of a file, for error messages.
+pub(crate) fn tail(file: &Path, lines: usize) -> String {
+    let text =
+        std::fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// Where a program lies in PATH.
+pub(crate) fn find_in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// The command as a person would type it, cut to a readable length.
+fn describe(command: &Command) -> String {
+    let mut text = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        text.push(' ');
+        text.push_str(&argument.to_string_lossy());
+    }
+    if text.chars().count() > 200 {
+        text = text.chars().take(200).collect::<String>() + " …";
+    }
+    format!("`{text}`")
+}

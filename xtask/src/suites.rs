@@ -1,0 +1,190 @@
+//! `cargo xtask test`: every check of the repository, in order, up to the first that fails. Never installs anything
+//! that it has not announced.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::run;
+use crate::{cache, kubectl, tools};
+
+/// How long the demo may take once built.
+const DEMO_LIMIT: Duration = Duration::from_secs(30);
+
+/// How many checks of a suite passed and failed.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    passed: u32,
+    failed: u32,
+}
+
+type Suite = fn() -> Result<Count>;
+
+const SUITES: [(&str, Suite); 5] =
+    [("format", format), ("lints", lints), ("dependencies", dependencies), ("tests", tests), ("demo", demo)];
+
+/// Runs all suites; fails at the first that does.
+pub(crate) fn run_all() -> Result<()> {
+    announce()?;
+    let mut total = Count::default();
+    let mut stopped = None;
+    for (name, suite) in SUITES {
+        let start = Instant::now();
+        let outcome = suite();
+        let count = match &outcome {
+            Ok(count) => *count,
+            Err(_) => Count { passed: 0, failed: 1 },
+        };
+        if let Err(error) = outcome {
+            eprintln!("error: {name}: {error:#}");
+        }
+        total.passed += count.passed;
+        total.failed += count.failed;
+        let seconds = start.elapsed().as_secs();
+        println!("suite {name}: {} passed, {} failed ({seconds} s)", count.passed, count.failed);
+        if count.failed > 0 {
+            stopped = Some(name);
+            break;
+        }
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    stopped.map_or(Ok(()), |name| bail!("the suite `{name}` failed; those after it did not run"))
+}
+
+/// Says what will be fetched or built, and where, before anything is.
+fn announce() -> Result<()> {
+    let fetched: Vec<String> =
+        [tools::announcement()?, kubectl::announcement()?].into_iter().flatten().collect();
+    println!(
+        "cargo xtask test installs nothing system-wide. It builds the workspace in ./target, with crates that"
+    );
+    println!("cargo fetches to its own home, and keeps other tools in {}.", cache::root()?.display());
+    if fetched.is_empty() {
+        println!("All the tools that it needs are there.");
+    } else {
+        println!("About to fetch:");
+        for line in fetched {
+            println!("  {line}");
+        }
+    }
+    Ok(())
+}
+
+/// A cargo command at the top of the checkout.
+fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(top()).stdin(Stdio::null());
+    command
+}
+
+fn top() -> PathBuf {
+    // This crate lies one level below.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
+fn one(command: &mut Command) -> Result<Count> {
+    run(command)?;
+    Ok(Count { passed: 1, failed: 0 })
+}
+
+fn format() -> Result<Count> {
+    one(cargo().args(["fmt", "--all", "--check"])).context(
+        "run `cargo fmt --all`; if cargo has no fmt: `rustup component add rustfmt`, or Debian's rustfmt",
+    )
+}
+
+fn lints() -> Result<Count> {
+    one(cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+    .context("if cargo has no clippy: `rustup component add clippy`, or Debian's rust-clippy")
+}
+
+fn dependencies() -> Result<Count> {
+    let deny = tools::cargo_deny()?;
+    let checks = ["bans", "licenses", "sources"];
+    run(Command::new(deny).current_dir(top()).args(["--log-level", "error", "check"]).args(checks))?;
+    Ok(Count { passed: 3, failed: 0 })
+}
+
+fn tests() -> Result<Count> {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--all-features"]).env("KUBECTL", kubectl::find()?);
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let output = child.stdout.take().context("cargo has no output")?;
+    let mut count = Count::default();
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        println!("{line}");
+        if let Some(result) = line.strip_prefix("test result: ") {
+            count.passed += number_before(result, " passed");
+            count.failed += number_before(result, " failed");
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        // A test program that does not build or is killed prints no result.
+        count.failed = count.failed.max(1);
+    } else if count.passed == 0 {
+        bail!("cargo test ran no test");
+    }
+    Ok(count)
+}
+
+/// The number in front of a word of cargo's result line.
+fn number_before(result: &str, word: &str) -> u32 {
+    let Some((before, _)) = result.split_once(word) else { return 0 };
+    before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// The README's first command: it has to end well by itself where nobody watches.
+fn demo() -> Result<Count> {
+    run(cargo().args(["build", "--release", "--quiet"]))?;
+    let mut command = cargo();
+    command.args(["run", "--release", "--quiet", "--", "demo"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
+    let mut output = child.stdout.take().context("cargo has no output")?;
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let read = output.read_to_end(&mut bytes).map(|_| bytes);
+        // Nobody listens any more after a time-out.
+        drop(sender.send(read));
+    });
+    let Ok(read) = receiver.recv_timeout(DEMO_LIMIT) else {
+        child.kill().context("cannot stop the demo")?;
+        child.wait()?;
+        bail!("the demo did not end within {} s", DEMO_LIMIT.as_secs());
+    };
+    let text = String::from_utf8_lossy(&read?).into_owned();
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("the demo failed ({status}); it printed:\n{text}");
+    }
+    println!("demo: {}", text.lines().last().unwrap_or("(printed nothing)"));
+    Ok(Count { passed: 1, failed: 0 })
+}
+
+#[cfg(test)]
+mod tests_of_counting {
+    use super::number_before;
+
+    #[test]
+    fn counts_are_read_from_cargos_result_line() {
+        let line = "FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.01s";
+        assert_eq!(number_before(line, " passed"), 12);
+        assert_eq!(number_before(line, " failed"), 3);
+        assert_eq!(number_before("ok.", " passed"), 0);
+    }
+}

@@ -1,0 +1,41 @@
+//! cargo-deny, from PATH or built into the cache. It never replaces one that is installed.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::cache;
+use crate::process::{find_in_path, run};
+
+const VERSION: &str = "0.20.2";
+
+fn entry_name() -> String {
+    format!("cargo-deny-{VERSION}")
+}
+
+/// What `cargo_deny` will do, for the announcement; `None` where it need not build anything.
+pub(crate) fn announcement() -> Result<Option<String>> {
+    if find_in_path("cargo-deny").is_some() || cache::existing(&entry_name())?.is_some() {
+        return Ok(None);
+    }
+    let place = cache::root()?.join(entry_name());
+    Ok(Some(format!("cargo-deny {VERSION}, built by cargo (a few minutes), to {}", place.display())))
+}
+
+/// Where cargo-deny lies; built if it is nowhere.
+pub(crate) fn cargo_deny() -> Result<PathBuf> {
+    if let Some(path) = find_in_path("cargo-deny") {
+        return Ok(path);
+    }
+    let entry = cache::entry(&entry_name(), |folder| {
+        let scratch = cache::Scratch::new("cargo-deny-target")?;
+        run(Command::new("cargo")
+            .args(["install", "--locked", "--quiet", "--root"])
+            .arg(folder)
+            .arg(format!("cargo-deny@{VERSION}"))
+            .env("CARGO_TARGET_DIR", scratch.path()))
+    })
+    .context("no cargo-deny: install it, so that it is in PATH")?;
+    Ok(entry.join("bin/cargo-deny"))
+}
