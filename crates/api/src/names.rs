@@ -1,0 +1,129 @@
+//! Every name that a user types or sees, in one place: annotations, labels, conditions, reasons, events.
+
+/// The API group of all kinds of this project.
+pub const GROUP: &str = "ordereddeployment.io";
+/// The version of the API.
+pub const VERSION: &str = "v1alpha1";
+/// The name under which the controller signs its requests, its events and its leases.
+pub const CONTROLLER: &str = "ordered-controller-manager";
+
+/// Annotation keys.
+pub mod annotation {
+    /// Delete priority of a pod: an int32, the larger goes first (rule 0 of the order).
+    pub const DELETE_PRIORITY: &str = "ordereddeployment.io/delete-priority";
+    /// Alias of [`DELETE_PRIORITY`], read where that one is absent or malformed.
+    pub const DELETE_PRIORITY_ALIAS: &str = "controller.alpha.kubernetes.io/delete-priority";
+    /// A pause point: `before` or `after`; `true` means `before`.
+    pub const PAUSE_POINT: &str = "ordereddeployment.io/pause-point";
+    /// How long the pause lasts, in Go's syntax (`10m`); absent: until it is resumed.
+    pub const PAUSE_DURATION: &str = "ordereddeployment.io/pause-duration";
+    /// Kubernetes' own pod deletion cost (KEP-2255; rule 4 of the order): the lower goes first.
+    pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+    /// The revision of a set: a decimal number that grows with every rollout.
+    pub const REVISION: &str = "ordereddeployment.io/revision";
+    /// Why a revision was made: copied from the `OrderedDeployment` to its newest set, shown by the history.
+    pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+}
+
+/// Label keys.
+pub mod label {
+    /// The hash of the pod template, on sets and pods, as a Deployment labels its own.
+    pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+}
+
+/// Condition types of an `OrderedDeployment`.
+pub mod condition {
+    /// At least `replicas − maxUnavailable` pods are available.
+    pub const AVAILABLE: &str = "Available";
+    /// The rollout goes on or is done; `False` once the progress deadline has passed.
+    pub const PROGRESSING: &str = "Progressing";
+    /// A pod could not be created or deleted; the message says why.
+    pub const REPLICA_FAILURE: &str = "ReplicaFailure";
+    /// The rollout is held at a pause point; the message names it and says how to go on.
+    pub const HELD: &str = "Held";
+    /// Every pod is of the current template and available, and none is left over.
+    pub const COMPLETE: &str = "Complete";
+    /// Nothing goes on until somebody changes the spec or the cluster; the message says what (kstatus).
+    pub const STALLED: &str = "Stalled";
+}
+
+/// Reasons of conditions and of events.
+pub mod reason {
+    /// Progressing: a new set was made.
+    pub const NEW_REPLICA_SET_CREATED: &str = "NewReplicaSetCreated";
+    /// Progressing: an older set is the current one again.
+    pub const FOUND_NEW_REPLICA_SET: &str = "FoundNewReplicaSet";
+    /// Progressing: pods come and go.
+    pub const REPLICA_SET_UPDATED: &str = "ReplicaSetUpdated";
+    /// Progressing: the rollout is done.
+    pub const NEW_REPLICA_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
+    /// Progressing: no progress within `progressDeadlineSeconds`.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// Progressing: `spec.paused` is set.
+    pub const DEPLOYMENT_PAUSED: &str = "DeploymentPaused";
+    /// Progressing: `spec.paused` was taken away.
+    pub const DEPLOYMENT_RESUMED: &str = "DeploymentResumed";
+    /// Progressing and Held: the rollout is held at a pause point.
+    pub const ROLLOUT_HELD: &str = "RolloutHeld";
+    /// Progressing: the rollout was resumed.
+    pub const ROLLOUT_RESUMED: &str = "RolloutResumed";
+    /// Available: enough pods are available.
+    pub const MINIMUM_REPLICAS_AVAILABLE: &str = "MinimumReplicasAvailable";
+    /// Available: too few pods are available.
+    pub const MINIMUM_REPLICAS_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
+    /// Held: no pause point holds the rollout.
+    pub const NOT_HELD: &str = "NotHeld";
+    /// Complete: the rollout still goes on.
+    pub const ROLLOUT_IN_PROGRESS: &str = "RolloutInProgress";
+    /// Complete: every pod is updated and available.
+    pub const ROLLOUT_COMPLETE: &str = "RolloutComplete";
+    /// Stalled: the spec breaks a rule that the API server did not check.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// Stalled: the API server refuses pods of this template.
+    pub const TEMPLATE_REFUSED: &str = "TemplateRefused";
+    /// Stalled: unavailable pods wait for their turn (`unavailablePods: InOrder`).
+    pub const WAITING_IN_ORDER: &str = "WaitingInOrder";
+    /// Stalled: a `PodDisruptionBudget` refuses the eviction of the next pod.
+    pub const EVICTION_REFUSED: &str = "EvictionRefused";
+    /// Stalled: nothing stands in the way.
+    pub const NOT_STALLED: &str = "NotStalled";
+    /// ReplicaFailure and event: the API server refused or failed a create.
+    pub const FAILED_CREATE: &str = "FailedCreate";
+    /// ReplicaFailure and event: the API server refused or failed a delete.
+    pub const FAILED_DELETE: &str = "FailedDelete";
+    /// Event: a pod was created.
+    pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
+    /// Event: a pod was deleted.
+    pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
+    /// Event: a set was made or its size changed.
+    pub const SCALING_REPLICA_SET: &str = "ScalingReplicaSet";
+    /// Event: a rollout starts; tells how many pause points lie ahead.
+    pub const ROLLOUT_STARTED: &str = "RolloutStarted";
+    /// Event: the rollout reached a pause point and is held.
+    pub const PAUSE_POINT_REACHED: &str = "PausePointReached";
+    /// Event: the hold ended; the message says by what.
+    pub const PAUSE_POINT_RESUMED: &str = "PausePointResumed";
+    /// Event: a pod went away with a pause point that the rollout had not reached.
+    pub const PAUSE_POINT_LOST: &str = "PausePointLost";
+    /// Event: a `resumeRequested` that names no current hold was dropped.
+    pub const RESUME_IGNORED: &str = "ResumeIgnored";
+    /// Event: an annotation is malformed and counts as absent.
+    pub const MALFORMED_ANNOTATION: &str = "MalformedAnnotation";
+    /// Event: under Recreate a hold leaves fewer pods than wanted.
+    pub const HOLD_BELOW_REPLICAS: &str = "HoldBelowReplicas";
+    /// Event: the dry run that would prove the template could not decide.
+    pub const TEMPLATE_UNPROVEN: &str = "TemplateUnproven";
+}
+
+/// Values of [`annotation::PAUSE_POINT`].
+pub mod pause_point {
+    /// Halt before the pod is deleted.
+    pub const BEFORE: &str = "before";
+    /// Halt after the pod was deleted.
+    pub const AFTER: &str = "after";
+    /// Short for [`BEFORE`].
+    pub const TRUE: &str = "true";
+}
+
+/// Stands for every pause point in `status.passed` and, as `*@revision`, in `status.resumeRequested`.
+pub const ALL_POINTS: &str = "*";

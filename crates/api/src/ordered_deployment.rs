@@ -1,0 +1,260 @@
+//! The kind `OrderedDeployment`: a Deployment's spec with an order of deletion.
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{LabelSelector, OrderedDeploymentStatus, Round, Template, resolve, rules, schema};
+
+/// What the user wants: the fields and defaults of a Deployment, plus `deletionOrder` and `podDeletion`.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[kube(
+    group = "ordereddeployment.io",
+    version = "v1alpha1",
+    kind = "OrderedDeployment",
+    plural = "ordereddeployments",
+    shortname = "od",
+    category = "all",
+    namespaced,
+    doc = "A Deployment whose pods go in the order you choose, and whose rollout halts at the pods you choose.",
+    status = "OrderedDeploymentStatus",
+    derive = "PartialEq",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(name = "Desired", type_ = "integer", json_path = ".spec.replicas"),
+    printcolumn(name = "Current", type_ = "integer", json_path = ".status.replicas"),
+    printcolumn(name = "Updated", type_ = "integer", json_path = ".status.updatedReplicas"),
+    printcolumn(name = "Available", type_ = "integer", json_path = ".status.availableReplicas"),
+    printcolumn(
+        name = "Complete",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Complete\")].status"
+    ),
+    printcolumn(name = "Held-At", type_ = "string", json_path = ".status.hold.pod"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Hold", type_ = "string", json_path = ".status.hold.id", priority = "1"),
+    printcolumn(name = "Held-Node", type_ = "string", json_path = ".status.hold.node", priority = "1"),
+    printcolumn(name = "Until", type_ = "string", json_path = ".status.hold.until", priority = "1"),
+    printcolumn(name = "Selector", type_ = "string", json_path = ".status.selector", priority = "1")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = rules::SELECTOR_MATCHES_LABELS.rule(),
+    validation = rules::SELECTOR_MATCHES_EXPRESSIONS.rule(),
+    validation = rules::RESTART_POLICY.rule(),
+    validation = rules::ACTIVE_DEADLINE.rule(),
+    validation = rules::PROGRESS_DEADLINE.rule(),
+)]
+pub struct OrderedDeploymentSpec {
+    /// How many pods are wanted.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0))]
+    pub replicas: i32,
+    /// Which pods belong to this object. It must match the template's labels and cannot be changed.
+    #[x_kube(validation = rules::SELECTOR_IMMUTABLE.rule(), validation = rules::SELECTOR_EMPTY.rule())]
+    pub selector: LabelSelector,
+    /// The pods' template.
+    #[schemars(schema_with = "schema::template")]
+    pub template: Template,
+    /// How pods of an older template are replaced.
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// In which order pods are deleted, in a rollout and in a scale-down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_order: Option<DeletionOrder>,
+    /// How pods are deleted.
+    #[serde(default)]
+    pub pod_deletion: PodDeletion,
+    /// When a pod counts as gone and may be replaced.
+    #[serde(default)]
+    pub pod_replacement_policy: PodReplacementPolicy,
+    /// How long a pod must be ready, in seconds, before it counts as available.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub min_ready_seconds: i32,
+    /// How many old sets are kept, for an undo.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 0))]
+    pub revision_history_limit: i32,
+    /// After how many seconds without progress the rollout counts as failed. A hold stops this clock.
+    #[serde(default = "ten_minutes")]
+    #[schemars(range(min = 0))]
+    pub progress_deadline_seconds: i32,
+    /// Whether the rollout is paused as a whole, beside its pause points.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+fn one() -> i32 {
+    1
+}
+
+fn ten() -> i32 {
+    10
+}
+
+fn ten_minutes() -> i32 {
+    600
+}
+
+/// How pods of an older template are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = rules::ROLLING_UPDATE_WITH_RECREATE.rule())]
+pub struct Strategy {
+    /// RollingUpdate or Recreate.
+    #[serde(default, rename = "type")]
+    pub type_: StrategyType,
+    /// The bounds of a rolling update; 25% and 25% where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<RollingUpdate>,
+}
+
+/// The kind of a strategy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StrategyType {
+    /// Replace pods step by step, within `maxSurge` and `maxUnavailable`.
+    #[default]
+    RollingUpdate,
+    /// Delete all old pods, then create new ones.
+    Recreate,
+}
+
+/// The bounds of a rolling update.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = rules::MAX_SURGE.rule(),
+    validation = rules::MAX_UNAVAILABLE.rule(),
+    validation = rules::BOTH_ZERO.rule(),
+)]
+pub struct RollingUpdate {
+    /// How many pods may exist beyond `replicas`: a number, or a percentage rounded up.
+    #[serde(default = "quarter")]
+    #[schemars(schema_with = "schema::max_surge")]
+    pub max_surge: IntOrString,
+    /// How many pods may be unavailable: a number, or a percentage rounded down.
+    #[serde(default = "quarter")]
+    #[schemars(schema_with = "schema::max_unavailable")]
+    pub max_unavailable: IntOrString,
+}
+
+fn quarter() -> IntOrString {
+    IntOrString::String("25%".to_owned())
+}
+
+impl Default for RollingUpdate {
+    fn default() -> Self {
+        Self { max_surge: quarter(), max_unavailable: quarter() }
+    }
+}
+
+/// In which order pods are deleted. The pods' own annotations come first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletionOrder {
+    /// Priorities by node, for pods without an annotation of their own. The first rule that matches counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub node_priorities: Option<Vec<NodePriority>>,
+    /// What happens in a rollout to unavailable pods whose turn has not come.
+    #[serde(default)]
+    pub unavailable_pods: UnavailablePods,
+}
+
+/// One rule by node. Its fields are ANDed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = rules::NODE_RULE_GRANT.rule(),
+    validation = rules::NODE_RULE_EMPTY.rule(),
+    validation = rules::NODE_RULE_UNASSIGNED.rule(),
+)]
+pub struct NodePriority {
+    /// Matches pods on nodes with these labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<LabelSelector>,
+    /// Matches pods on nodes that are cordoned (`true`) or not (`false`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unschedulable: Option<bool>,
+    /// Matches pods on nodes with a taint of one of these keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub taint_keys: Option<Vec<String>>,
+    /// Matches pods that no node was found for yet (`true`), or pods on any node (`false`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unassigned: Option<bool>,
+    /// The delete priority of the pods matched: the larger goes first, ahead of all other rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// The pod deletion cost of the pods matched: the lower goes first, behind unassigned, pending and unready pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_cost: Option<i32>,
+}
+
+/// What happens in a rollout to unavailable pods whose turn has not come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UnavailablePods {
+    /// They may go out of turn where the rollout could not go on otherwise, never past a pause point.
+    #[default]
+    WhenBlocked,
+    /// They wait for their turn, even if the rollout then waits for ever; a condition says so.
+    InOrder,
+}
+
+/// How pods are deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PodDeletion {
+    /// By a DELETE.
+    #[default]
+    Delete,
+    /// Through the eviction API, which honours PodDisruptionBudgets. Unavailable pods are still deleted.
+    Evict,
+}
+
+/// When a pod counts as gone and may be replaced (KEP-3973).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PodReplacementPolicy {
+    /// Once it terminates.
+    #[default]
+    TerminationStarted,
+    /// Once it has terminated.
+    TerminationComplete,
+}
+
+impl OrderedDeploymentSpec {
+    /// `maxSurge` in pods, rounded up; 0 under Recreate.
+    #[must_use]
+    pub fn max_surge(&self) -> i64 {
+        match self.strategy.type_ {
+            StrategyType::Recreate => 0,
+            StrategyType::RollingUpdate => {
+                resolve(&self.rolling_update().max_surge, self.replicas, Round::Up).unwrap_or(0)
+            }
+        }
+    }
+
+    /// `maxUnavailable` in pods: rounded down, at most `replicas`, and 1 where surge and this one would both round to
+    /// 0. Under Recreate it is `replicas`: the floor is 0.
+    #[must_use]
+    pub fn max_unavailable(&self) -> i64 {
+        let replicas = i64::from(self.replicas.max(0));
+        match self.strategy.type_ {
+            StrategyType::Recreate => replicas,
+            StrategyType::RollingUpdate => {
+                let value = resolve(&self.rolling_update().max_unavailable, self.replicas, Round::Down);
+                let value = value.unwrap_or(0).min(replicas);
+                if value == 0 && self.max_surge() == 0 { 1.min(replicas) } else { value }
+            }
+        }
+    }
+
+    /// The bounds of the rolling update, by default 25% and 25%.
+    fn rolling_update(&self) -> RollingUpdate {
+        self.strategy.rolling_update.clone().unwrap_or_default()
+    }
+}

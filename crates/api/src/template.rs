@@ -1,0 +1,119 @@
+//! The pod template: raw JSON, compared and hashed in one canonical form.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A pod template as the user wrote it. Raw JSON, so that a field this build has never heard of reaches the pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Template(pub Value);
+
+impl Template {
+    /// The labels that its pods get.
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        self.strings("/metadata/labels")
+    }
+
+    /// The annotations that its pods get.
+    #[must_use]
+    pub fn annotations(&self) -> BTreeMap<String, String> {
+        self.strings("/metadata/annotations")
+    }
+
+    /// Whether both stand for the same revision: equal in canonical form.
+    #[must_use]
+    pub fn same_as(&self, other: &Self) -> bool {
+        canonical(&self.0) == canonical(&other.0)
+    }
+
+    fn strings(&self, pointer: &str) -> BTreeMap<String, String> {
+        let entries = self.0.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+        entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    }
+}
+
+/// The canonical form in which revisions are compared: without nulls and without `metadata.creationTimestamp`, keys in
+/// byte order. Tools write both differently for one and the same template.
+#[must_use]
+pub fn canonical(template: &Value) -> Value {
+    let mut template = without_nulls(template);
+    if let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("creationTimestamp");
+        if metadata.is_empty() {
+            template.as_object_mut().map(|object| object.remove("metadata"));
+        }
+    }
+    template
+}
+
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            let mut entries: Vec<_> = object.iter().filter(|(_, value)| !value.is_null()).collect();
+            entries.sort_unstable_by(|first, second| first.0.cmp(second.0));
+            let entries = entries.into_iter().map(|(key, value)| (key.clone(), without_nulls(value)));
+            Value::Object(entries.collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The value of the `pod-template-hash` label: ten characters that make up no words, after Kubernetes'
+/// `SafeEncodeString`. `collisions` is `status.collisionCount`, which tells apart two templates of the same hash.
+#[must_use]
+pub fn template_hash(template: &Template, collisions: i32) -> String {
+    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    let text = canonical(&template.0).to_string();
+    // FNV-1a, 64 bits: stable over versions, which `std`'s hasher does not promise.
+    let seed = collisions.to_le_bytes();
+    let bytes = text.bytes().chain(if collisions == 0 { [].iter() } else { seed.iter() }.copied());
+    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let mut encoded = String::with_capacity(10);
+    for _ in 0..10 {
+        let index = usize::try_from(hash % 27).unwrap_or(0);
+        encoded.push(char::from(ALPHABET[index]));
+        hash /= 27;
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Template, template_hash};
+
+    #[test]
+    fn nulls_creation_timestamps_and_key_order_make_no_new_revision() {
+        let plain =
+            Template(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"a": 1, "b": [{"c": 2}]}}));
+        let written = Template(json!({
+            "spec": {"b": [{"c": 2, "d": null}], "a": 1, "e": null},
+            "metadata": {"creationTimestamp": null, "labels": {"app": "web"}},
+        }));
+        assert!(plain.same_as(&written));
+        assert_eq!(template_hash(&plain, 0), template_hash(&written, 0));
+    }
+
+    #[test]
+    fn an_empty_metadata_equals_none_but_an_empty_list_is_a_change() {
+        let template = Template(json!({"spec": {"a": 1}}));
+        assert!(
+            template.same_as(&Template(json!({"metadata": {"creationTimestamp": null}, "spec": {"a": 1}})))
+        );
+        assert!(!template.same_as(&Template(json!({"spec": {"a": 1, "b": []}}))));
+    }
+
+    #[test]
+    fn a_collision_changes_the_hash() {
+        let template = Template(json!({"spec": {}}));
+        assert_ne!(template_hash(&template, 0), template_hash(&template, 1));
+        assert_eq!(template_hash(&template, 0).len(), 10);
+    }
+}
