@@ -1,5 +1,7 @@
 //! The kind `OrderedDeployment`: a Deployment's spec with an order of deletion.
 
+#![allow(clippy::duplicated_attributes, reason = "each printcolumn of the derive repeats its keys")]
+
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;

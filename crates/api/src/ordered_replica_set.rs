@@ -3,6 +3,8 @@
 //! It is not an apps/v1 `ReplicaSet`, since kube-controller-manager acts on every one of those. The controller of its
 //! `OrderedDeployment` moves its pods; the size in its spec is published for PodDisruptionBudgets and people.
 
+#![allow(clippy::duplicated_attributes, reason = "each printcolumn of the derive repeats its keys")]
+
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
