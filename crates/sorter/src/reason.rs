@@ -1,0 +1,162 @@
+//! Why one pod goes before another, for programs and in words. Never decides anything: it reads two keys.
+
+use std::fmt;
+
+use crate::Key;
+use crate::key::Ago;
+
+/// The rule that parted two pods, in the order the rules are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// 0: the larger delete priority.
+    DeletePriority,
+    /// 1: not assigned to a node.
+    Unassigned,
+    /// 2: Pending before Unknown before Running.
+    Phase,
+    /// 3: not ready.
+    NotReady,
+    /// 4: the lower deletion cost.
+    DeletionCost,
+    /// 5: more related pods on its node.
+    Rank,
+    /// 6: ready for less time.
+    ReadyTime,
+    /// 7: more container restarts.
+    Restarts,
+    /// 7, second half: more sidecar restarts.
+    SidecarRestarts,
+    /// 8: newer.
+    CreationTime,
+    /// 9: the smaller UID.
+    Uid,
+}
+
+impl Rule {
+    /// The rule's number in the table of the order.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::DeletePriority => 0,
+            Self::Unassigned => 1,
+            Self::Phase => 2,
+            Self::NotReady => 3,
+            Self::DeletionCost => 4,
+            Self::Rank => 5,
+            Self::ReadyTime => 6,
+            Self::Restarts | Self::SidecarRestarts => 7,
+            Self::CreationTime => 8,
+            Self::Uid => 9,
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::DeletePriority => "delete priority",
+            Self::Unassigned => "unassigned",
+            Self::Phase => "phase",
+            Self::NotReady => "not ready",
+            Self::DeletionCost => "deletion cost",
+            Self::Rank => "pods on its node",
+            Self::ReadyTime => "ready time",
+            Self::Restarts => "restarts",
+            Self::SidecarRestarts => "sidecar restarts",
+            Self::CreationTime => "creation time",
+            Self::Uid => "UID",
+        })
+    }
+}
+
+/// The rule that put `first` before `second`; `None` where `first` does not go before it.
+#[must_use]
+pub fn reason(first: &Key, second: &Key) -> Option<Rule> {
+    if first >= second {
+        return None;
+    }
+    // Taken apart, so that a key with a field more does not compile without its reason.
+    let Key {
+        priority,
+        assigned,
+        phase,
+        ready,
+        cost,
+        rank,
+        ready_ago,
+        restarts,
+        sidecar_restarts,
+        created_ago,
+        uid: _,
+    } = first;
+    Some(if *priority != second.priority {
+        Rule::DeletePriority
+    } else if *assigned != second.assigned {
+        Rule::Unassigned
+    } else if *phase != second.phase {
+        Rule::Phase
+    } else if *ready != second.ready {
+        Rule::NotReady
+    } else if *cost != second.cost {
+        Rule::DeletionCost
+    } else if *rank != second.rank {
+        Rule::Rank
+    } else if *ready_ago != second.ready_ago {
+        Rule::ReadyTime
+    } else if *restarts != second.restarts {
+        Rule::Restarts
+    } else if *sidecar_restarts != second.sidecar_restarts {
+        Rule::SidecarRestarts
+    } else if *created_ago != second.created_ago {
+        Rule::CreationTime
+    } else {
+        Rule::Uid
+    })
+}
+
+/// The rule that put one pod before another, and the values it compared, in words for users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// The rule.
+    pub rule: Rule,
+    words: String,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.words)
+    }
+}
+
+/// Why `first` goes before `second`; `None` where it does not.
+#[must_use]
+pub fn why(first: &Key, second: &Key) -> Option<Why> {
+    let rule = reason(first, second)?;
+    let words = match rule {
+        Rule::DeletePriority => format!("delete priority {} > {}", first.priority(), second.priority()),
+        Rule::Unassigned => "not assigned to a node".to_owned(),
+        Rule::Phase => format!("{}, the next is {}", first.phase.name(), second.phase.name()),
+        Rule::NotReady => "not ready".to_owned(),
+        Rule::DeletionCost => format!("deletion cost {} < {}", first.cost, second.cost),
+        Rule::Rank => format!("{} on its node, the next has {}", count(first.rank(), "pod"), second.rank()),
+        Rule::ReadyTime if first.ready_ago == Some(Ago::NoTime) => "no time of becoming ready".to_owned(),
+        Rule::ReadyTime => "ready for less time".to_owned(),
+        Rule::Restarts => {
+            format!("{}, the next has {}", count(first.restarts.0, "restart"), second.restarts.0)
+        }
+        Rule::SidecarRestarts => format!(
+            "{}, the next has {}",
+            count(first.sidecar_restarts.0, "sidecar restart"),
+            second.sidecar_restarts.0
+        ),
+        Rule::CreationTime if first.created_ago == Ago::NoTime => "no creation time".to_owned(),
+        Rule::CreationTime => "newer".to_owned(),
+        Rule::Uid => "smaller UID, all else is equal".to_owned(),
+    };
+    Some(Why { rule, words })
+}
+
+fn count<N: Into<i64>>(number: N, thing: &str) -> String {
+    let number = number.into();
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
