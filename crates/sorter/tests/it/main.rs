@@ -1,0 +1,10 @@
+//! The order, rule by rule and as a whole.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic, and its helpers are part of it")]
+
+mod generate;
+mod grammar;
+mod node_rules;
+mod rules;
+mod standard;
+mod totality;

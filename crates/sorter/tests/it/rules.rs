@@ -1,0 +1,376 @@
+//! A table per rule: who goes first, by which rule, and the words for it.
+
+use jiff::Timestamp;
+use ordereddeployment_sorter::{Context, Facts, Nodes, Phase, Ranks, Rule, key, order, reason, why};
+
+use crate::generate::{World, ago, now, pod, seconds};
+
+/// One line of a table: the pod that goes first, the other one, and the words.
+struct Line(fn(&mut Facts), fn(&mut Facts), &'static str);
+
+/// The first pod has the larger UID and comes second in the input, so that no line passes by rule 9 or by chance.
+fn check(world: &World, rule: Rule, lines: &[Line]) {
+    let ctx = world.context();
+    for Line(one, other, words) in lines {
+        let (mut first, mut second) = (pod("z"), pod("a"));
+        one(&mut first);
+        other(&mut second);
+        let places: Vec<usize> =
+            order(&[second.clone(), first.clone()], &ctx).iter().map(|placed| placed.index).collect();
+        assert_eq!(places, [1, 0], "{words}: {first:?} goes before {second:?}");
+        let (first, second) = (key(&first, &ctx), key(&second, &ctx));
+        assert_eq!(reason(&first, &second), Some(rule), "{words}");
+        assert_eq!(reason(&second, &first), None, "{words}");
+        let why = why(&first, &second).unwrap();
+        assert_eq!((why.rule, why.to_string().as_str()), (rule, *words));
+    }
+}
+
+fn plain(rule: Rule, lines: &[Line]) {
+    check(&World::plain(), rule, lines);
+}
+
+const SAME: fn(&mut Facts) = |_| {};
+
+#[test]
+fn rule_0_larger_delete_priority_goes_first_and_missing_is_zero() {
+    plain(
+        Rule::DeletePriority,
+        &[
+            Line(|p| p.priority = Some(5), SAME, "delete priority 5 > 0"),
+            Line(|p| p.priority = Some(5), |p| p.priority = Some(3), "delete priority 5 > 3"),
+            Line(SAME, |p| p.priority = Some(-1), "delete priority 0 > -1"),
+            Line(
+                |p| p.priority = Some(i32::MAX),
+                |p| p.priority = Some(i32::MIN),
+                "delete priority 2147483647 > -2147483648",
+            ),
+            Line(|p| p.priority = Some(1), |p| p.node = None, "delete priority 1 > 0"),
+            Line(|p| p.priority = Some(1), |p| p.cost = Some(-9), "delete priority 1 > 0"),
+        ],
+    );
+}
+
+#[test]
+fn ready_pod_of_higher_priority_goes_before_crashing_pod() {
+    plain(
+        Rule::DeletePriority,
+        &[Line(
+            |p| p.priority = Some(5),
+            |p| {
+                p.ready = false;
+                p.restarts = 100;
+            },
+            "delete priority 5 > 0",
+        )],
+    );
+}
+
+#[test]
+fn rule_1_unassigned_pod_goes_before_assigned_pod() {
+    plain(
+        Rule::Unassigned,
+        &[
+            Line(|p| p.node = None, SAME, "not assigned to a node"),
+            Line(|p| p.node = None, |p| p.phase = Phase::Pending, "not assigned to a node"),
+            Line(
+                |p| {
+                    p.node = None;
+                    p.cost = Some(100);
+                },
+                SAME,
+                "not assigned to a node",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn rule_2_pending_goes_before_unknown_before_running() {
+    plain(
+        Rule::Phase,
+        &[
+            Line(|p| p.phase = Phase::Pending, SAME, "Pending, the next is Running"),
+            Line(|p| p.phase = Phase::Pending, |p| p.phase = Phase::Unknown, "Pending, the next is Unknown"),
+            Line(|p| p.phase = Phase::Unknown, SAME, "Unknown, the next is Running"),
+            Line(|p| p.phase = Phase::Unknown, |p| p.ready = false, "Unknown, the next is Running"),
+        ],
+    );
+}
+
+#[test]
+fn any_other_phase_counts_as_pending() {
+    for (name, phase) in [
+        ("Running", Phase::Running),
+        ("Unknown", Phase::Unknown),
+        ("Pending", Phase::Pending),
+        ("Succeeded", Phase::Pending),
+        ("", Phase::Pending),
+    ] {
+        assert_eq!(Phase::of(name), phase, "{name:?}");
+    }
+}
+
+#[test]
+fn rule_3_older_unready_pod_goes_before_newer_ready_pod() {
+    plain(
+        Rule::NotReady,
+        &[
+            Line(
+                |p| {
+                    p.ready = false;
+                    p.created = ago(seconds(9000));
+                },
+                SAME,
+                "not ready",
+            ),
+            Line(|p| p.ready = false, |p| p.cost = Some(-100), "not ready"),
+        ],
+    );
+}
+
+#[test]
+fn rule_4_lower_deletion_cost_goes_first_and_missing_is_zero() {
+    plain(
+        Rule::DeletionCost,
+        &[
+            Line(|p| p.cost = Some(-100), SAME, "deletion cost -100 < 0"),
+            Line(SAME, |p| p.cost = Some(1), "deletion cost 0 < 1"),
+            Line(
+                |p| p.cost = Some(i32::MIN),
+                |p| p.cost = Some(i32::MAX),
+                "deletion cost -2147483648 < 2147483647",
+            ),
+            Line(|p| p.cost = Some(-1), |p| p.ready_since = ago(1), "deletion cost -1 < 0"),
+        ],
+    );
+}
+
+fn on(node: &str) -> Facts {
+    Facts { node: Some(node.into()), ..pod("r") }
+}
+
+#[test]
+fn rule_5_pod_that_shares_its_node_goes_before_pod_alone() {
+    let unassigned = Facts { node: None, ..pod("u") };
+    let related = [
+        on("n1"),
+        on("n2"),
+        on("n2"),
+        on("n2"),
+        on("n2"),
+        on("n3"),
+        on("n3"),
+        unassigned.clone(),
+        unassigned,
+    ];
+    let world = World { ranks: Ranks::of(&related), ..World::plain() };
+    check(
+        &world,
+        Rule::Rank,
+        &[
+            Line(|p| p.node = Some("n2".into()), SAME, "4 pods on its node, the next has 1"),
+            Line(
+                |p| p.node = Some("n2".into()),
+                |p| p.node = Some("n3".into()),
+                "4 pods on its node, the next has 2",
+            ),
+            Line(SAME, |p| p.node = Some("elsewhere".into()), "1 pod on its node, the next has 0"),
+            Line(
+                |p| p.node = Some("n2".into()),
+                |p| p.ready_since = ago(1),
+                "4 pods on its node, the next has 1",
+            ),
+        ],
+    );
+    // Unassigned pods share no node.
+    let ctx = world.context();
+    assert_eq!(key(&Facts { node: None, ..pod("a") }, &ctx).rank(), 0);
+    assert_eq!(key(&on("n2"), &ctx).rank(), 4);
+}
+
+#[test]
+fn sets_without_an_owner_have_no_ranks() {
+    let world = World::plain();
+    assert_eq!(key(&pod("a"), &world.context()).rank(), 0);
+    assert_eq!(Ranks::of([]), Ranks::none());
+}
+
+#[test]
+fn rule_6_pod_ready_for_less_time_goes_first_by_buckets() {
+    plain(
+        Rule::ReadyTime,
+        &[
+            Line(|p| p.ready_since = ago(seconds(5)), SAME, "ready for less time"),
+            Line(|p| p.ready_since = None, |p| p.ready_since = ago(-5), "no time of becoming ready"),
+            Line(|p| p.ready_since = ago(0), |p| p.ready_since = ago(1), "ready for less time"),
+            Line(|p| p.ready_since = ago(-seconds(7)), |p| p.ready_since = ago(1), "ready for less time"),
+            Line(|p| p.ready_since = ago(1), |p| p.ready_since = ago(2), "ready for less time"),
+            Line(
+                |p| p.ready_since = ago((1 << 37) - 1),
+                |p| p.ready_since = ago(1 << 37),
+                "ready for less time",
+            ),
+            Line(|p| p.ready_since = ago(seconds(5)), |p| p.restarts = 9, "ready for less time"),
+        ],
+    );
+}
+
+#[test]
+fn ready_times_of_one_bucket_leave_it_to_the_restarts() {
+    plain(
+        Rule::Restarts,
+        &[
+            Line(
+                |p| {
+                    p.restarts = 1;
+                    p.ready_since = ago((1 << 38) - 1);
+                },
+                |p| p.ready_since = ago(1 << 37),
+                "1 restart, the next has 0",
+            ),
+            // Now and any time to come are one bucket.
+            Line(
+                |p| {
+                    p.restarts = 1;
+                    p.ready_since = ago(0);
+                },
+                |p| p.ready_since = ago(-seconds(60)),
+                "1 restart, the next has 0",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_longest_age_a_timestamp_allows_has_a_bucket() {
+    let world = World { now: Some(Timestamp::MAX), ..World::plain() };
+    check(
+        &world,
+        Rule::ReadyTime,
+        &[Line(SAME, |p| p.ready_since = Some(Timestamp::MIN), "ready for less time")],
+    );
+}
+
+#[test]
+fn time_of_turning_unready_is_not_compared() {
+    plain(
+        Rule::Restarts,
+        &[Line(
+            |p| {
+                p.ready = false;
+                p.restarts = 1;
+            },
+            |p| {
+                p.ready = false;
+                p.ready_since = ago(1);
+            },
+            "1 restart, the next has 0",
+        )],
+    );
+}
+
+#[test]
+fn rule_7_more_restarts_go_first_and_sidecars_come_second() {
+    plain(
+        Rule::Restarts,
+        &[
+            Line(|p| p.restarts = 3, |p| p.restarts = 1, "3 restarts, the next has 1"),
+            Line(|p| p.restarts = 1, |p| p.sidecar_restarts = 9, "1 restart, the next has 0"),
+            Line(|p| p.restarts = 1, |p| p.created = ago(1), "1 restart, the next has 0"),
+        ],
+    );
+    plain(
+        Rule::SidecarRestarts,
+        &[
+            Line(|p| p.sidecar_restarts = 2, SAME, "2 sidecar restarts, the next has 0"),
+            Line(|p| p.sidecar_restarts = 1, |p| p.created = ago(1), "1 sidecar restart, the next has 0"),
+        ],
+    );
+}
+
+#[test]
+fn rule_8_newer_pod_goes_first_by_buckets() {
+    plain(
+        Rule::CreationTime,
+        &[
+            Line(|p| p.created = ago(seconds(5)), SAME, "newer"),
+            Line(|p| p.created = None, |p| p.created = ago(-5), "no creation time"),
+            Line(|p| p.created = ago(0), |p| p.created = ago(1), "newer"),
+            Line(|p| p.created = ago((1 << 37) - 1), |p| p.created = ago(1 << 37), "newer"),
+        ],
+    );
+}
+
+#[test]
+fn without_a_now_exact_times_are_compared_newest_first() {
+    let world = World { now: None, ..World::plain() };
+    check(
+        &world,
+        Rule::ReadyTime,
+        &[
+            Line(
+                |p| p.ready_since = ago(1 << 37),
+                |p| p.ready_since = ago((1 << 37) + 1),
+                "ready for less time",
+            ),
+            Line(|p| p.ready_since = None, |p| p.ready_since = ago(-seconds(9)), "no time of becoming ready"),
+        ],
+    );
+    check(
+        &world,
+        Rule::CreationTime,
+        &[
+            Line(|p| p.created = ago(1 << 37), |p| p.created = ago((1 << 37) + 1), "newer"),
+            Line(|p| p.created = None, |p| p.created = ago(-seconds(9)), "no creation time"),
+        ],
+    );
+}
+
+#[test]
+fn rule_9_smaller_uid_goes_first_bytewise() {
+    let world = World::plain();
+    let ctx = world.context();
+    let bytewise = ["", "0", "B", "a", "aa", "b", "é"];
+    for pair in bytewise.windows(2) {
+        // Creation times of one bucket are left to the UID too.
+        let first = Facts { created: ago((1 << 38) - 1), ..pod(pair[0]) };
+        let second = Facts { created: ago(1 << 37), ..pod(pair[1]) };
+        let (first, second) = (key(&first, &ctx), key(&second, &ctx));
+        assert!(first < second, "{pair:?}");
+        assert_eq!(reason(&first, &second), Some(Rule::Uid));
+        assert_eq!(why(&first, &second).unwrap().to_string(), "smaller UID, all else is equal");
+        assert_eq!(reason(&first, &first.clone()), None);
+        assert_eq!(why(&second, &first), None);
+    }
+}
+
+#[test]
+fn rules_carry_the_numbers_of_the_table_and_short_names() {
+    let rules = [
+        (Rule::DeletePriority, 0, "delete priority"),
+        (Rule::Unassigned, 1, "unassigned"),
+        (Rule::Phase, 2, "phase"),
+        (Rule::NotReady, 3, "not ready"),
+        (Rule::DeletionCost, 4, "deletion cost"),
+        (Rule::Rank, 5, "pods on its node"),
+        (Rule::ReadyTime, 6, "ready time"),
+        (Rule::Restarts, 7, "restarts"),
+        (Rule::SidecarRestarts, 7, "sidecar restarts"),
+        (Rule::CreationTime, 8, "creation time"),
+        (Rule::Uid, 9, "UID"),
+    ];
+    for (rule, number, name) in rules {
+        assert_eq!((rule.number(), rule.to_string().as_str()), (number, name));
+    }
+    assert_eq!(format!("{:>5}", Rule::Uid), "  UID");
+}
+
+#[test]
+fn the_keys_tell_what_they_compared() {
+    let nodes = Nodes::new();
+    let ranks = Ranks::of([&pod("a")]);
+    let ctx = Context { now: now(), rules: &[], nodes: &nodes, ranks: &ranks };
+    let key = key(&Facts { priority: Some(7), cost: Some(-3), ..pod("a") }, &ctx);
+    assert_eq!((key.priority(), key.cost(), key.rank(), &**key.uid()), (7, -3, 1, "a"));
+}
