@@ -1,5 +1,7 @@
 //! The committed definitions are those of the code.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
 use std::path::PathBuf;
 
 use ordereddeployment_api::{crds, to_yaml};

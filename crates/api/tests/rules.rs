@@ -1,6 +1,8 @@
 //! Every rule refuses what it should with a message for people, and the CEL of the definitions and the Rust of
 //! `validate` agree, on hand-made specs and on random ones.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
 use kube::core::cel::Validator;
 use ordereddeployment_api::{OrderedDeployment, crds, validate};
 use proptest::prelude::*;
