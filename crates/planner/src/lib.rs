@@ -1,1 +1,15 @@
-//! Observed state and a time in, a plan out. Pure: no I/O, no clock, no randomness.
+//! Observed state and a time in, a decision out: which pods go, which come, where the rollout halts.
+//!
+//! [`decide`] is a plain function. This crate does no I/O, reads no clock, holds no randomness, and depends on no client.
+//! The controller, the command line's preview and the simulator all call it.
+//!
+//! One decision looks at all pods of all revisions at once. It is one of three: something must be read before anything can be
+//! decided ([`Decision::Read`]); something must be stored before anything may be done ([`Decision::Record`]); or the pods
+//! to create and to delete ([`Decision::Act`]). Whoever carries it out comes back with what is true then.
+
+mod model;
+
+pub use model::{
+    Act, Create, Decision, DeleteGroup, Event, EventType, Failure, Hindrance, Malformed, Observed, Pod,
+    Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Target,
+};

@@ -1,0 +1,302 @@
+//! What a decision is made of, and what comes out of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, PausePoint, Template};
+use ordereddeployment_sorter::{Facts, Nodes, Why};
+
+/// Everything a decision reads. Two equal ones give the same decision.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The object itself: its spec, and the status as stored, which holds what must survive a restart.
+    pub deployment: Arc<OrderedDeployment>,
+    /// Its sets: those whose controller it is.
+    pub sets: Vec<Set>,
+    /// The pods of those sets, finished and terminating ones included.
+    pub pods: Vec<Pod>,
+    /// The nodes that rules of `deletionOrder.nodePriorities` need, as far as known.
+    pub nodes: Nodes,
+    /// The time of the decision.
+    pub now: Timestamp,
+    /// Whether object and pods were read live for this decision, rather than out of a cache that may lag.
+    pub live: bool,
+    /// Whether the API server takes pods of the current template, as far as it was asked.
+    pub proof: Proof,
+    /// What went wrong when the last decision was carried out.
+    pub failure: Option<Failure>,
+    /// Pause points seen by the last decision, by UID of their pod: the pod's name. Only for telling which were lost.
+    pub known_points: BTreeMap<Arc<str>, String>,
+    /// Names of sets that belong to somebody else: a set of ours cannot have them.
+    pub taken_names: BTreeSet<String>,
+}
+
+/// A set, as far as decisions read it.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// Its name.
+    pub name: String,
+    /// Its UID: what its pods name as their owner.
+    pub uid: Arc<str>,
+    /// Its `pod-template-hash`.
+    pub hash: String,
+    /// Its revision; 0 where the annotation is missing or malformed.
+    pub revision: i64,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// The published size.
+    pub replicas: i32,
+    /// How long its pods must be ready before they are available, in seconds.
+    pub min_ready_seconds: i32,
+    /// The template of its pods.
+    pub template: Template,
+    /// Whether it is being deleted.
+    pub terminating: bool,
+}
+
+/// A pod, as far as decisions read it.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// The UID of its set.
+    pub set: Arc<str>,
+    /// The version that was read: a delete carries it.
+    pub resource_version: String,
+    /// What the order reads; its `uid` is the pod's.
+    pub facts: Facts,
+    /// Whether it has a deletionTimestamp.
+    pub terminating: bool,
+    /// Whether it succeeded or failed.
+    pub finished: bool,
+    /// Its pause point, if it has one.
+    pub point: Point,
+}
+
+/// What a pod's annotations say of a pause point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Point {
+    /// No pause point.
+    #[default]
+    None,
+    /// The key is there, its value is malformed: counts as none, but keeps a hold that began before.
+    Malformed,
+    /// A pause point.
+    At {
+        /// On which side of the pod.
+        side: PausePoint,
+        /// How long the pause lasts; `Ok(None)`: until it is resumed; `Err`: malformed, which counts as absent, but
+        /// leaves the end of a hold that began before as it is.
+        duration: Result<Option<Duration>, Malformed>,
+    },
+}
+
+/// An annotation whose value is malformed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Whether the API server takes pods of the current template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Not asked yet.
+    Unknown,
+    /// It took one, or a dry run of one, or could not tell (the message, for a warning).
+    Accepted,
+    /// It refused: its message.
+    Refused(String),
+}
+
+/// Why the last decision could not be carried out whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What was hindered.
+    pub what: Hindrance,
+    /// The server's words.
+    pub message: String,
+}
+
+/// What a [`Failure`] hindered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// A pod could not be created.
+    Create,
+    /// A pod could not be deleted.
+    Delete,
+    /// An eviction was refused by a PodDisruptionBudget.
+    Evict,
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// Read this, then decide again. Nothing may be written before.
+    Read(Read),
+    /// Store this, then decide again on what was stored. Nothing else may be written before.
+    Record(Record),
+    /// Do this, then, if anything was done, decide again.
+    Act(Act),
+}
+
+/// What must be read before anything can be decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The object and its pods, live.
+    Live,
+    /// These nodes, live.
+    Nodes(BTreeSet<Arc<str>>),
+    /// A dry-run create of a pod of the set with this template hash, for [`Observed::proof`].
+    DryRun {
+        /// The current template's hash.
+        hash: String,
+    },
+}
+
+/// A status to store, with the version that was read, before anything is done.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The whole status; what differs from the stored one is to be written.
+    pub status: OrderedDeploymentStatus,
+    /// To be published once it is stored.
+    pub events: Vec<Event>,
+}
+
+/// What is to be done: first the sets, then creates, then deletes, then the status.
+#[derive(Clone, Debug, Default)]
+pub struct Act {
+    /// Changes of sets, in this order.
+    pub sets: Vec<SetChange>,
+    /// Pods to create.
+    pub creates: Vec<Create>,
+    /// Pods to delete: one group after the other, the pods of a group in parallel. The first failure ends it all.
+    pub deletes: Vec<DeleteGroup>,
+    /// To be published.
+    pub events: Vec<Event>,
+    /// The status to report, once nothing more is to be done.
+    pub status: OrderedDeploymentStatus,
+    /// After how long to decide again even if nothing is seen to happen.
+    pub requeue: Option<Duration>,
+    /// The pause points seen: the next decision's [`Observed::known_points`].
+    pub points: BTreeMap<Arc<str>, String>,
+}
+
+impl Act {
+    /// Whether there is nothing to do but to report.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.sets.is_empty() && self.creates.is_empty() && self.deletes.is_empty()
+    }
+}
+
+/// A change of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetChange {
+    /// Make the current template's set.
+    Create {
+        /// Its name.
+        name: String,
+        /// Its `pod-template-hash`.
+        hash: String,
+        /// Its revision.
+        revision: i64,
+        /// Its size.
+        replicas: i32,
+    },
+    /// Change a set; what is `None` stays.
+    Update {
+        /// Its UID.
+        uid: Arc<str>,
+        /// The size to publish.
+        replicas: Option<i32>,
+        /// The revision it is now.
+        revision: Option<i64>,
+        /// The spec's minReadySeconds (only for the current template's set).
+        min_ready_seconds: Option<i32>,
+    },
+    /// Delete an old set without pods, beyond the history's limit.
+    Delete {
+        /// Its UID.
+        uid: Arc<str>,
+    },
+}
+
+/// Pods to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// The `pod-template-hash` of the set they belong to; that set may be made by the same [`Act`].
+    pub hash: String,
+    /// How many.
+    pub count: usize,
+}
+
+/// Pods to delete in parallel: at most 16, all of one priority.
+#[derive(Clone, Debug)]
+pub struct DeleteGroup {
+    /// What for.
+    pub purpose: Purpose,
+    /// The pods, in order.
+    pub targets: Vec<Target>,
+}
+
+/// What a deletion is for. The User-Agent says so, for the audit log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A step of a rollout: `/rollout`.
+    Rollout,
+    /// A smaller number of replicas: `/scale`.
+    Scale,
+}
+
+/// A pod to delete.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// Its UID: a precondition.
+    pub uid: Arc<str>,
+    /// The version that was read: a precondition.
+    pub resource_version: String,
+    /// Its priority when the decision was made.
+    pub priority: i32,
+    /// Whether it counted as available.
+    pub available: bool,
+    /// Why it goes before the next pod of the order; `None` for the last.
+    pub why: Option<Why>,
+}
+
+/// An event to publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Normal or a warning.
+    pub type_: EventType,
+    /// One word, of [`ordereddeployment_api::names::reason`].
+    pub reason: &'static str,
+    /// One sentence.
+    pub message: String,
+    /// What it is about.
+    pub regarding: Regarding,
+}
+
+/// The two types of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventType {
+    /// Everything is as it should be.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// What an [`Event`] is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Regarding {
+    /// The OrderedDeployment.
+    Deployment,
+    /// A pod of it.
+    Pod {
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: Arc<str>,
+    },
+}
