@@ -227,3 +227,40 @@ fn nodes_are_asked_for_only_where_a_rule_reads_them() {
         assert_eq!(missing.iter().map(Arc::as_ref).collect::<Vec<_>>(), expected, "{name}");
     }
 }
+
+#[test]
+fn the_example_of_the_documentation_holds() {
+    let rules = vec![
+        in_pool("hybrid", Grant::Cost(-100)),
+        NodeRule { taint_keys: vec!["spot".to_owned()], ..gives(10) },
+        NodeRule { unschedulable: Some(true), ..gives(50) },
+        NodeRule { unassigned: Some(true), ..gives(60) },
+    ];
+    let mut world = world(rules);
+    world.nodes.insert("plain".into(), Some(node("inference", false, &[])));
+    world.nodes.insert("hybrid-cordoned".into(), Some(node("hybrid", true, &[])));
+    // From the last place to the first.
+    let pods = [
+        on("plain"),
+        on("hybrid"),
+        Facts { ready: false, ..on("plain") },
+        on("spot"),
+        on("cordoned"),
+        unassigned(),
+    ];
+    let placed = order(&pods, &world.context());
+    assert_eq!(placed.iter().map(|placed| placed.index).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0]);
+    let rules: Vec<_> = placed.windows(2).filter_map(|pair| reason(&pair[0].key, &pair[1].key)).collect();
+    assert_eq!(
+        rules,
+        [
+            Rule::DeletePriority,
+            Rule::DeletePriority,
+            Rule::DeletePriority,
+            Rule::NotReady,
+            Rule::DeletionCost
+        ]
+    );
+    let cordoned = key(&on("hybrid-cordoned"), &world.context());
+    assert_eq!((cordoned.priority(), cordoned.cost()), (0, -100));
+}

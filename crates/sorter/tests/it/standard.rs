@@ -116,7 +116,7 @@ fn parted_by(one: &Key, other: &Key) -> Option<Rule> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16384, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn pods_of_equal_priority_go_by_the_standard_rules(

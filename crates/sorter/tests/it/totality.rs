@@ -15,7 +15,7 @@ fn keys(pods: &[Facts], world: &World) -> Vec<Key> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn two_pods_stand_in_one_order_whoever_is_asked_first(a in like_others(), b in like_others(), world in world()) {
