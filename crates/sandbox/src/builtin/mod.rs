@@ -1,0 +1,3 @@
+//! Built-in kinds: decoding, defaults, validation.
+
+pub(crate) mod names;

@@ -1,0 +1,119 @@
+//! The syntax of names, label keys and label values, with a server's complaints.
+//!
+//! Never does: say where the word stood; the caller adds the field.
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
+                         '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex \
+                         used for validation is \
+                         '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+#[allow(dead_code, reason = "next")]
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+                     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
+                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
+                         end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex \
+                         used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
+                     and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
+                     '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+/// DNS-1123 subdomain, the name of most objects.
+pub(crate) fn subdomain(name: &str) -> Vec<String> {
+    let mut complaints = too_long(name, 253);
+    if !name.split('.').all(is_label) {
+        complaints.push(SUBDOMAIN.to_owned());
+    }
+    complaints
+}
+
+/// DNS-1123 label: names of containers and volumes.
+#[allow(dead_code, reason = "next")]
+pub(crate) fn label(name: &str) -> Vec<String> {
+    let mut complaints = too_long(name, 63);
+    if !is_label(name) {
+        complaints.push(LABEL.to_owned());
+    }
+    complaints
+}
+
+/// `[prefix/]name`, the key of a label or an annotation.
+pub(crate) fn label_key(key: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let parts: Vec<&str> = key.split('/').collect();
+    let name = match parts[..] {
+        [name] => name,
+        [prefix, name] => {
+            if prefix.is_empty() {
+                complaints.push("prefix part must be non-empty".to_owned());
+            } else {
+                complaints.extend(subdomain(prefix).into_iter().map(|c| format!("prefix part {c}")));
+            }
+            name
+        }
+        _ => {
+            return vec![format!(
+                "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+                 with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+                 validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix \
+                 and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if name.is_empty() {
+        complaints.push("name part must be non-empty".to_owned());
+    }
+    complaints.extend(too_long(name, 63).into_iter().map(|c| format!("name part {c}")));
+    if !is_qualified(name) {
+        complaints.push(QUALIFIED.to_owned());
+    }
+    complaints
+}
+
+/// The value of a label.
+pub(crate) fn label_value(value: &str) -> Option<String> {
+    if let Some(complaint) = too_long(value, 63).pop() {
+        return Some(complaint);
+    }
+    (!value.is_empty() && !is_qualified(value)).then(|| VALUE.to_owned())
+}
+
+fn too_long(word: &str, max: usize) -> Vec<String> {
+    if word.len() > max { vec![format!("must be no more than {max} bytes")] } else { Vec::new() }
+}
+
+fn is_label(word: &str) -> bool {
+    !word.is_empty()
+        && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !word.starts_with('-')
+        && !word.ends_with('-')
+}
+
+fn is_qualified(word: &str) -> bool {
+    word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+        && word.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && word.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_judged_as_a_server_judges_them() {
+        for good in ["a", "a-b.c", "0", &"a".repeat(253)] {
+            assert!(subdomain(good).is_empty(), "{good}");
+        }
+        for bad in ["", "A", "a..b", "-a", "a_b", &"a".repeat(254)] {
+            assert!(!subdomain(bad).is_empty(), "{bad}");
+        }
+        for good in ["a", "A_b.c", "example.com/Name", "a.b/c"] {
+            assert!(label_key(good).is_empty(), "{good}");
+        }
+        for bad in ["", "/a", "a/", "a/b/c", "_a", "Ex.com/a", "a b"] {
+            assert!(!label_key(bad).is_empty(), "{bad}");
+        }
+        assert!(label_value("").is_none() && label_value("v1.2_x").is_none());
+        assert!(label_value("a b").is_some() && label_value(&"a".repeat(64)).is_some());
+        assert!(label("web-1").is_empty() && !label("web.1").is_empty());
+    }
+}

@@ -1,0 +1,79 @@
+//! Applies a patch to an object: JSON patch, JSON merge patch, strategic merge patch.
+//!
+//! Never does: default, validate or compare versions; the handler does that with the result.
+
+mod keys;
+mod strategic;
+
+use serde_json::Value;
+
+use crate::resource::{Origin, ResourceInfo};
+
+/// The kinds of patch, by content type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchKind {
+    /// `application/json-patch+json`
+    Json,
+    /// `application/merge-patch+json`
+    Merge,
+    /// `application/strategic-merge-patch+json`
+    Strategic,
+}
+
+/// Why a patch could not be applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct PatchError {
+    /// HTTP status.
+    pub code: u16,
+    /// Message of the answer.
+    pub message: String,
+}
+
+impl PatchError {
+    fn bad_request(message: impl Into<String>) -> Self {
+        Self { code: 400, message: message.into() }
+    }
+}
+
+/// Applies the patch and returns the new object.
+pub fn apply(
+    kind: PatchKind,
+    info: &ResourceInfo,
+    original: &Value,
+    patch: &Value,
+) -> Result<Value, PatchError> {
+    match kind {
+        PatchKind::Json => json(original, patch),
+        PatchKind::Merge | PatchKind::Strategic if !patch.is_object() => {
+            Err(PatchError::bad_request("error decoding patch: the patch is not a JSON object"))
+        }
+        PatchKind::Merge => {
+            let mut result = original.clone();
+            json_patch::merge(&mut result, patch);
+            Ok(result)
+        }
+        PatchKind::Strategic if info.origin == Origin::Builtin => strategic::apply(info, original, patch),
+        PatchKind::Strategic => Err(PatchError {
+            code: 415,
+            message: "the body of the request was in an unknown format - accepted media types include: \
+                      application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+                .to_owned(),
+        }),
+    }
+}
+
+fn json(original: &Value, patch: &Value) -> Result<Value, PatchError> {
+    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
+        .map_err(|err| PatchError::bad_request(format!("error decoding patch: {err}")))?;
+    let mut result = original.clone();
+    json_patch::patch(&mut result, &operations).map_err(|_| PatchError {
+        code: 422,
+        // A server hides which operation failed.
+        message: "the server rejected our request due to an error in our request".to_owned(),
+    })?;
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests;

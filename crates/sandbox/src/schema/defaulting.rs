@@ -1,0 +1,71 @@
+//! Fills in the defaults of a structural schema.
+//!
+//! Never does: create an object only because fields inside it have defaults.
+
+use serde_json::Value;
+
+use super::node::Node;
+
+/// Fills in defaults, top down, so that a default object gets the defaults of its own fields.
+pub(super) fn default(value: &mut Value, node: &Node) {
+    match value {
+        Value::Object(map) => {
+            for (name, property) in &node.properties {
+                if let Some(default) = &property.default
+                    && map.get(name).is_none_or(|v| is_wrong_null(v, property))
+                {
+                    map.insert(name.clone(), default.clone());
+                }
+            }
+            for (key, inner) in map.iter_mut() {
+                if let Some(schema) = node.of_key(key) {
+                    replace_null(inner, schema);
+                    default(inner, schema);
+                }
+            }
+        }
+        Value::Array(list) => {
+            if let Some(items) = &node.items {
+                for inner in list {
+                    replace_null(inner, items);
+                    default(inner, items);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Drops nulls of known, not nullable properties: a server treats them as absent.
+pub(super) fn drop_nulls(value: &mut Value, node: &Node) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, inner| !node.properties.get(key).is_some_and(|p| is_wrong_null(inner, p)));
+            for (key, inner) in map.iter_mut() {
+                if let Some(schema) = node.of_key(key) {
+                    drop_nulls(inner, schema);
+                }
+            }
+        }
+        Value::Array(list) => {
+            if let Some(items) = &node.items {
+                for inner in list {
+                    drop_nulls(inner, items);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn replace_null(value: &mut Value, node: &Node) {
+    if is_wrong_null(value, node)
+        && let Some(default) = &node.default
+    {
+        *value = default.clone();
+    }
+}
+
+fn is_wrong_null(value: &Value, node: &Node) -> bool {
+    value.is_null() && !node.nullable
+}

@@ -1,0 +1,282 @@
+//! Validates an object against a structural schema, with the messages of a server.
+//!
+//! Never does: evaluate rules; that is the business of the neighbour `cel`.
+
+use serde_json::Value;
+
+use super::{
+    Cause, formats,
+    node::{ListType, Node, child},
+};
+
+/// How a server writes the path of the object itself.
+pub(super) const NO_PATH: &str = "<nil>";
+
+/// Everything wrong with the object; what equals the old object is not looked at.
+pub(super) fn validate(object: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    check(object, old, root, "", &mut causes);
+    causes
+}
+
+fn check(value: &Value, old: Option<&Value>, node: &Node, path: &str, causes: &mut Vec<Cause>) {
+    if old == Some(value) {
+        return;
+    }
+    if value.is_null() && node.nullable {
+        return;
+    }
+    if !check_type(value, node, path, causes) {
+        return;
+    }
+    check_junctors(value, node, path, causes);
+    match value {
+        Value::String(text) => check_string(text, value, node, path, causes),
+        Value::Number(_) => check_number(value, node, path, causes),
+        Value::Array(list) => check_list(list, old, node, path, causes),
+        _ => {}
+    }
+    if !node.allowed.is_empty() && !node.allowed.iter().any(|allowed| equal(allowed, value)) {
+        let supported: Vec<String> =
+            node.allowed.iter().map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)).collect();
+        causes.push(Cause::not_supported(shown(path), value, &supported));
+    }
+    if let Value::Object(_) = value {
+        check_object(value, old, node, path, causes);
+    }
+}
+
+/// False where the value is of another type, so that nothing else is worth saying.
+fn check_type(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) -> bool {
+    let wanted: &[&str] = if node.int_or_string { &["integer", "string"] } else { &[node.kind.as_str()] };
+    if wanted == [""] {
+        return true;
+    }
+    let given = type_of(value);
+    let fits = wanted.iter().any(|&w| {
+        w == given
+            || (w == "number" && given == "integer")
+            || (w == "integer" && value.as_f64().is_some_and(|f| f.fract() == 0.0))
+    });
+    if !fits {
+        causes.push(Cause::type_invalid(
+            shown(path),
+            &given.into(),
+            &format!("{path} in body must be of type {}: \"{given}\"", wanted.join(",")),
+        ));
+    }
+    fits
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn check_junctors(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
+    let try_all = |branches: &[Node]| -> Vec<Vec<Cause>> {
+        let each = |branch: &Node| {
+            let mut found = Vec::new();
+            check(value, None, branch, path, &mut found);
+            found
+        };
+        branches.iter().map(each).collect()
+    };
+    let mut failed = |text: &str, best: Vec<Cause>| {
+        causes.push(Cause::invalid(NO_PATH, &"".into(), &format!("\"{path}\" must {text}")));
+        causes.extend(best);
+    };
+    // The branch that came closest is the one whose complaints help.
+    let best = |all: Vec<Vec<Cause>>| all.into_iter().min_by_key(Vec::len).unwrap_or_default();
+    let any = try_all(&node.any_of);
+    if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
+        failed("validate at least one schema (anyOf)", best(any));
+    }
+    let one = try_all(&node.one_of);
+    match one.iter().filter(|found| found.is_empty()).count() {
+        0 if !one.is_empty() => {
+            failed("validate one and only one schema (oneOf). Found none valid", best(one));
+        }
+        n if n > 1 => failed(
+            &format!("validate one and only one schema (oneOf). Found {n} valid alternatives"),
+            Vec::new(),
+        ),
+        _ => {}
+    }
+    let all: Vec<Vec<Cause>> = try_all(&node.all_of);
+    let bad = all.iter().filter(|found| !found.is_empty()).count();
+    if bad > 0 {
+        let suffix = if bad == all.len() { ". None validated" } else { "" };
+        failed(&format!("validate all the schemas (allOf){suffix}"), all.into_iter().flatten().collect());
+    }
+    if let Some(not) = &node.not
+        && try_all(std::slice::from_ref(not)).iter().all(Vec::is_empty)
+    {
+        failed("not validate the schema (not)", Vec::new());
+    }
+}
+
+fn check_string(text: &str, value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
+    let (min, max) = node.sizes.length;
+    let length = text.chars().count() as u64;
+    if let Some(max) = max.filter(|&max| length > max) {
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {max} bytes"),
+            field: shown(path).to_owned(),
+        });
+    }
+    let mut bad = |detail: String| causes.push(Cause::invalid(shown(path), value, &detail));
+    if let Some(min) = min.filter(|&min| length < min) {
+        bad(format!("{path} in body should be at least {min} chars long"));
+    }
+    if let Some(pattern) = node.pattern.as_ref().filter(|p| !p.is_match(text)) {
+        bad(format!("{path} in body should match '{pattern}'"));
+    }
+    if !node.int_or_string && !formats::matches(&node.format, text) {
+        bad(format!("{path} in body must be of type {}: {value}", node.format));
+    }
+}
+
+fn check_number(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
+    let range = &node.range;
+    let out_of_format = match node.format.as_str() {
+        "int32" => value.as_i64().is_none_or(|n| i32::try_from(n).is_err()),
+        "int64" => value.as_i64().is_none() && value.is_u64(),
+        _ => false,
+    };
+    if out_of_format && !value.is_f64() {
+        causes.push(Cause::invalid(
+            NO_PATH,
+            &"".into(),
+            &format!("Checked value must be of type integer with format {} in {path}", node.format),
+        ));
+    }
+    let mut bad = |detail: String| causes.push(Cause::invalid(shown(path), value, &detail));
+    if let Some(of) = &range.multiple_of
+        && let (Some(n), Some(of_number)) = (value.as_f64(), of.as_f64())
+        && (n / of_number).fract() != 0.0
+    {
+        bad(format!("{path} in body should be a multiple of {of}"));
+    }
+    if let Some(max) = &range.maximum {
+        match compare(value, max) {
+            Some(std::cmp::Ordering::Greater) if !range.exclusive_maximum => {
+                bad(format!("{path} in body should be less than or equal to {max}"));
+            }
+            Some(std::cmp::Ordering::Greater | std::cmp::Ordering::Equal) if range.exclusive_maximum => {
+                bad(format!("{path} in body should be less than {max}"));
+            }
+            _ => {}
+        }
+    }
+    if let Some(min) = &range.minimum {
+        match compare(value, min) {
+            Some(std::cmp::Ordering::Less) if !range.exclusive_minimum => {
+                bad(format!("{path} in body should be greater than or equal to {min}"));
+            }
+            Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal) if range.exclusive_minimum => {
+                bad(format!("{path} in body should be greater than {min}"));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_list(list: &[Value], old: Option<&Value>, node: &Node, path: &str, causes: &mut Vec<Cause>) {
+    let size = list.len() as u64;
+    if let (Some(min), _) = node.sizes.items
+        && size < min
+    {
+        let detail = format!("{path} in body should have at least {min} items");
+        causes.push(Cause::invalid(shown(path), &size.into(), &detail));
+    }
+    if let (_, Some(max)) = node.sizes.items
+        && size > max
+    {
+        causes.push(too_many(path, size, max));
+    }
+    if let Some(items) = &node.items {
+        for (i, item) in list.iter().enumerate() {
+            check(item, node.old_item(item, old), items, &format!("{path}[{i}]"), causes);
+        }
+    }
+    for (i, item) in list.iter().enumerate() {
+        let place = format!("{path}[{i}]");
+        match &node.list_type {
+            ListType::Atomic => {}
+            ListType::Set => {
+                if list[..i].contains(item) {
+                    causes.push(Cause::duplicate(&place, item));
+                }
+            }
+            ListType::Map(keys) => {
+                let key_of = |v: &Value| -> Value {
+                    let pairs = keys.iter().filter_map(|k| Some((k.clone(), v.get(k)?.clone())));
+                    Value::Object(pairs.collect())
+                };
+                let key = key_of(item);
+                if list[..i].iter().any(|before| key_of(before) == key) {
+                    causes.push(Cause::duplicate(&place, &key));
+                }
+            }
+        }
+    }
+}
+
+fn check_object(value: &Value, old: Option<&Value>, node: &Node, path: &str, causes: &mut Vec<Cause>) {
+    let Some(map) = value.as_object() else { return };
+    let size = map.len() as u64;
+    if let (Some(min), _) = node.sizes.properties
+        && size < min
+    {
+        let detail = format!("{path} in body should have at least {min} properties");
+        causes.push(Cause::invalid(shown(path), &size.into(), &detail));
+    }
+    if let (_, Some(max)) = node.sizes.properties
+        && size > max
+    {
+        causes.push(too_many(path, size, max));
+    }
+    for name in &node.required {
+        if !map.contains_key(name) {
+            causes.push(Cause::required(&child(path, name), ""));
+        }
+    }
+    for (key, inner) in map {
+        if let Some(schema) = node.of_key(key) {
+            check(inner, old.and_then(|o| o.get(key)), schema, &child(path, key), causes);
+        }
+    }
+}
+
+fn too_many(path: &str, size: u64, max: u64) -> Cause {
+    Cause {
+        reason: "FieldValueTooMany",
+        message: format!("Too many: {size}: must have at most {max} items"),
+        field: shown(path).to_owned(),
+    }
+}
+
+fn shown(path: &str) -> &str {
+    if path.is_empty() { NO_PATH } else { path }
+}
+
+fn compare(a: &Value, b: &Value) -> Option<std::cmp::Ordering> {
+    // As integers where both are: floats lose the last digits of large ones.
+    match (a.as_i64(), b.as_i64()) {
+        (Some(a), Some(b)) => Some(a.cmp(&b)),
+        _ => a.as_f64()?.partial_cmp(&b.as_f64()?),
+    }
+}
+
+fn equal(a: &Value, b: &Value) -> bool {
+    a == b || (a.is_number() && compare(a, b) == Some(std::cmp::Ordering::Equal))
+}

@@ -1,0 +1,183 @@
+//! Label selectors: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, `a>1`, joined by commas.
+
+use serde_json::Value;
+
+/// A parsed label selector; the empty one matches everything.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Labels(Vec<Requirement>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    operator: Operator,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Operator {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    Absent,
+    Greater(i64),
+    Less(i64),
+}
+
+impl Labels {
+    /// Parses a selector as given in the query parameter `labelSelector`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut rest = text.trim();
+        let mut all = Vec::new();
+        while !rest.is_empty() {
+            let (requirement, after) =
+                requirement(rest).map_err(|err| format!("unable to parse requirement: {err}"))?;
+            all.push(requirement);
+            let after = after.trim_start();
+            rest = match after.strip_prefix(',') {
+                Some(next) if next.trim().is_empty() => {
+                    return Err("found '', expected: identifier after ','".to_owned());
+                }
+                Some(next) => next.trim_start(),
+                None if after.is_empty() => after,
+                None => return Err(format!("found '{after}', expected: ',' or 'end of string'")),
+            };
+        }
+        Ok(Self(all))
+    }
+
+    /// Whether the object's labels fit.
+    #[must_use]
+    pub fn matches(&self, object: &Value) -> bool {
+        let labels = &object["metadata"]["labels"];
+        self.0.iter().all(|requirement| {
+            let value = labels[&requirement.key].as_str();
+            match &requirement.operator {
+                Operator::In(values) => value.is_some_and(|v| values.iter().any(|w| w == v)),
+                Operator::NotIn(values) => value.is_none_or(|v| values.iter().all(|w| w != v)),
+                Operator::Exists => value.is_some(),
+                Operator::Absent => value.is_none(),
+                Operator::Greater(n) => number(value).is_some_and(|v| v > *n),
+                Operator::Less(n) => number(value).is_some_and(|v| v < *n),
+            }
+        })
+    }
+
+    /// Whether it selects everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn number(value: Option<&str>) -> Option<i64> {
+    value?.parse().ok()
+}
+
+/// One requirement from the front of the text, and what follows it.
+fn requirement(text: &str) -> Result<(Requirement, &str), String> {
+    if let Some(rest) = text.strip_prefix('!') {
+        let (key, rest) = word(rest.trim_start());
+        return Ok((Requirement { key: checked_key(key)?, operator: Operator::Absent }, rest));
+    }
+    let (key, rest) = word(text);
+    let key = checked_key(key)?;
+    let rest = rest.trim_start();
+    let done = |operator, rest| Ok((Requirement { key: key.clone(), operator }, rest));
+    if rest.is_empty() || rest.starts_with(',') {
+        return done(Operator::Exists, rest);
+    }
+    // Longer operators ahead of their own beginnings.
+    for (sign, equal) in [("!=", false), ("==", true), ("=", true)] {
+        if let Some(rest) = rest.strip_prefix(sign) {
+            let (value, rest) = word(rest.trim_start());
+            let values = vec![checked_value(value)?];
+            return done(if equal { Operator::In(values) } else { Operator::NotIn(values) }, rest);
+        }
+    }
+    for (sign, greater) in [(">", true), ("<", false)] {
+        if let Some(rest) = rest.strip_prefix(sign) {
+            let (value, rest) = word(rest.trim_start());
+            let value = value.parse().map_err(|_| {
+                format!("<nil>: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer")
+            })?;
+            return done(if greater { Operator::Greater(value) } else { Operator::Less(value) }, rest);
+        }
+    }
+    let (operator, rest) = word(rest);
+    let is_in = match operator {
+        "in" => true,
+        "notin" => false,
+        other => {
+            return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"));
+        }
+    };
+    let (values, rest) = set(rest.trim_start())?;
+    done(if is_in { Operator::In(values) } else { Operator::NotIn(values) }, rest)
+}
+
+/// `(a, b)` from the front of the text.
+fn set(text: &str) -> Result<(Vec<String>, &str), String> {
+    let inner = text.strip_prefix('(').ok_or_else(|| format!("found '{text}', expected: '('"))?;
+    let (inside, rest) =
+        inner.split_once(')').ok_or_else(|| format!("found '{inner}', expected: ',' or ')'"))?;
+    let values: Result<Vec<String>, String> = inside.split(',').map(|v| checked_value(v.trim())).collect();
+    Ok((values?, rest))
+}
+
+fn word(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| c.is_whitespace() || "=!(),<>".contains(c)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+fn checked_key(key: &str) -> Result<String, String> {
+    match crate::builtin::names::label_key(key).into_iter().next() {
+        None => Ok(key.to_owned()),
+        Some(detail) => Err(format!("<nil>: Invalid value: \"{key}\": {detail}")),
+    }
+}
+
+fn checked_value(value: &str) -> Result<String, String> {
+    match crate::builtin::names::label_value(value) {
+        None => Ok(value.to_owned()),
+        Some(detail) => Err(format!("values[0][key]: Invalid value: \"{value}\": {detail}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_selector_matches_what_a_server_would_match() {
+        let pod = json!({"metadata": {"labels": {"app": "web", "tier": "2", "a.b/c": ""}}});
+        for (text, wanted) in [
+            ("", true),
+            ("app=web", true),
+            ("app==web,tier=2", true),
+            ("app = web , tier = 2", true),
+            ("app!=web", false),
+            ("other!=x", true),
+            ("app in (api,web)", true),
+            ("app in (api, db),tier", false),
+            ("app notin (api)", true),
+            ("other notin (api)", true),
+            ("tier", true),
+            ("!tier", false),
+            ("!other,app", true),
+            ("tier>1,tier<3", true),
+            ("app>1", false),
+            ("a.b/c=", true),
+        ] {
+            assert_eq!(Labels::parse(text).unwrap().matches(&pod), wanted, "{text}");
+        }
+        assert!(!Labels::parse("app=web").unwrap().matches(&json!({"metadata": {}})));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["=a", "a in web", "a b", "a=b,", "a in (b", "a=b c", "-a=b", "a=-b-", "!", "a>x"] {
+            assert!(Labels::parse(text).is_err(), "{text}");
+        }
+    }
+}
