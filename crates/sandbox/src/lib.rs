@@ -1,8 +1,40 @@
 //! An embedded Kubernetes API server with nodes, a scheduler and kubelets, in memory.
+//!
+//! It speaks HTTP: over TLS on loopback to kubectl, over in-memory pipes to clients in the same process, there also
+//! under tokio's paused clock. It knows no controller and no custom resource by name: those come from the definitions
+//! that are posted to it.
 
+pub mod agents;
+mod audit;
 pub mod builtin;
+mod clock;
+#[path = "pending/discovery.rs"]
+pub mod discovery;
+mod events;
+mod fault;
+mod http;
+mod object;
+#[path = "pending/openapi.rs"]
+pub mod openapi;
 pub mod patch;
+#[path = "pending/builtin.rs"]
+mod pending;
+mod pipe;
+mod render;
+mod request;
 pub mod resource;
+mod sandbox;
 pub mod schema;
 pub mod selector;
+mod server;
+mod status;
+mod store;
 pub mod table;
+mod tls;
+
+pub use agents::nodes::{NodeSpec, Taint};
+pub use audit::Record;
+pub use clock::Clock;
+pub use fault::Fault;
+pub use sandbox::{Config, Error, Sandbox};
+pub use tls::Endpoint;

@@ -1,0 +1,255 @@
+//! Kubelets that run nothing: they report what a kubelet would report, after a delay.
+//!
+//! An image whose name contains `broken` runs but never becomes ready; one that contains `crash` restarts again and
+//! again. They never create or evict a pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::Event;
+use serde_json::{Value, json};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::{RETRY, burst, watch};
+use crate::clock::{Clock, seconds};
+
+/// The longest pause between two restarts of a crashing container.
+const BACKOFF_LIMIT: Duration = Duration::from_secs(300);
+
+/// What the kubelets of a set of nodes do.
+#[derive(Debug, Clone)]
+pub struct Kubelets {
+    /// The nodes they stand for.
+    pub nodes: BTreeSet<String>,
+    /// From assignment to Ready.
+    pub ready_delay: Duration,
+    /// From the mark of deletion to the end.
+    pub termination_delay: Duration,
+    /// Stamps of conditions.
+    pub clock: Clock,
+}
+
+/// One pod in the hands of its kubelet.
+#[derive(Clone)]
+struct Worker {
+    api: Api<Pod>,
+    name: String,
+    uid: String,
+    ip: String,
+    pod: Pod,
+    kubelets: Kubelets,
+}
+
+struct Care {
+    task: AbortHandle,
+    ending: bool,
+}
+
+impl Kubelets {
+    /// Runs until the process or the task ends.
+    pub async fn run(self, client: Client) {
+        let mut events = watch(Api::<Pod>::all(client.clone()));
+        let mut cared: BTreeMap<String, Care> = BTreeMap::new();
+        // Aborts every worker when this future is dropped.
+        let mut tasks = JoinSet::new();
+        let mut addresses: u32 = 0;
+        while let Some(seen) = burst(&mut events, Duration::MAX).await {
+            while tasks.try_join_next().is_some() {}
+            for event in seen {
+                let (pod, gone) = match event {
+                    Event::Apply(pod) | Event::InitApply(pod) => (pod, false),
+                    Event::Delete(pod) => (pod, true),
+                    Event::Init | Event::InitDone => continue,
+                };
+                let uid = pod.uid().unwrap_or_default();
+                if gone {
+                    if let Some(care) = cared.remove(&uid) {
+                        care.task.abort();
+                    }
+                    continue;
+                }
+                let mine = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+                if !mine.is_some_and(|node| self.nodes.contains(node)) {
+                    continue;
+                }
+                let ending = pod.metadata.deletion_timestamp.is_some();
+                if cared.get(&uid).is_some_and(|care| care.ending || !ending) {
+                    continue;
+                }
+                if let Some(care) = cared.remove(&uid) {
+                    care.task.abort();
+                }
+                addresses = addresses.wrapping_add(1);
+                let worker = Worker {
+                    api: Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default()),
+                    name: pod.name_any(),
+                    uid: uid.clone(),
+                    ip: format!("10.244.{}.{}", addresses / 254 % 256, addresses % 254 + 1),
+                    pod,
+                    kubelets: self.clone(),
+                };
+                let task = if ending { tasks.spawn(worker.end()) } else { tasks.spawn(worker.start()) };
+                cared.insert(uid, Care { task, ending });
+            }
+        }
+    }
+}
+
+impl Worker {
+    async fn start(self) {
+        let phase = self.pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        if phase.is_some_and(|phase| phase != "Pending") {
+            // Another kubelet process started it.
+            return;
+        }
+        let started = seconds(self.kubelets.clock.now());
+        if !self.kubelets.ready_delay.is_zero() {
+            self.report(self.creating(&started)).await;
+            tokio::time::sleep(self.kubelets.ready_delay).await;
+        }
+        self.report(self.running(&started, 0)).await;
+        let mut pause = Duration::from_secs(10);
+        let mut restarts = 0;
+        while self.images().any(|image| image.contains("crash")) {
+            tokio::time::sleep(pause).await;
+            restarts += 1;
+            pause = (pause * 2).min(BACKOFF_LIMIT);
+            self.report(self.running(&started, restarts)).await;
+        }
+    }
+
+    async fn end(self) {
+        let grace = self.pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
+        let limit = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+        tokio::time::sleep(self.kubelets.termination_delay.min(limit)).await;
+        let only_this = Preconditions { uid: Some(self.uid.clone()), resource_version: None };
+        let options = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        let options = options.preconditions(only_this);
+        loop {
+            match self.api.delete(&self.name, &options).await {
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot finish a pod");
+                    tokio::time::sleep(RETRY).await;
+                }
+                Ok(_) => return,
+            }
+        }
+    }
+
+    /// Writes the status until the server takes it or the pod is another one.
+    async fn report(&self, status: Value) {
+        let patch = json!({"metadata": {"uid": self.uid}, "status": status});
+        loop {
+            let patch = Patch::Strategic(&patch);
+            match self.api.patch_status(&self.name, &PatchParams::default(), &patch).await {
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => return,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot report a pod");
+                    tokio::time::sleep(RETRY).await;
+                }
+                Ok(_) => return,
+            }
+        }
+    }
+
+    fn images(&self) -> impl Iterator<Item = &str> {
+        self.pod
+            .spec
+            .iter()
+            .flat_map(|spec| spec.containers.iter())
+            .map(|container| container.image.as_deref().unwrap_or_default())
+    }
+
+    fn creating(&self, started: &str) -> Value {
+        let unready: Vec<&str> = self
+            .pod
+            .spec
+            .iter()
+            .flat_map(|spec| spec.containers.iter())
+            .map(|one| one.name.as_str())
+            .collect();
+        let message = format!("containers with unready status: [{}]", unready.join(" "));
+        let at = seconds(self.kubelets.clock.now());
+        json!({
+            "phase": "Pending", "startTime": started,
+            "conditions": [
+                condition("PodReadyToStartContainers", Ok(()), &at),
+                condition("Initialized", Ok(()), &at),
+                condition("Ready", Err(&message), &at),
+                condition("ContainersReady", Err(&message), &at),
+            ],
+            "containerStatuses": self.containers(|_| json!({"waiting": {"reason": "ContainerCreating"}}), |_| false, 0),
+        })
+    }
+
+    fn running(&self, started: &str, restarts: u32) -> Value {
+        let at = seconds(self.kubelets.clock.now());
+        let crashing = |image: &str| image.contains("crash");
+        let ready = |image: &str| !image.contains("broken") && !crashing(image);
+        let unready: Vec<&str> = self
+            .pod
+            .spec
+            .iter()
+            .flat_map(|spec| spec.containers.iter())
+            .filter(|one| !ready(one.image.as_deref().unwrap_or_default()))
+            .map(|one| one.name.as_str())
+            .collect();
+        let message = format!("containers with unready status: [{}]", unready.join(" "));
+        let ready_now = if unready.is_empty() { Ok(()) } else { Err(message.as_str()) };
+        let state = |image: &str| {
+            if crashing(image) {
+                json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off restarting failed container"}})
+            } else {
+                json!({"running": {"startedAt": at}})
+            }
+        };
+        json!({
+            "phase": "Running", "startTime": started, "hostIP": "10.0.0.1", "podIP": self.ip,
+            "podIPs": [{"ip": self.ip}],
+            "conditions": [
+                condition("PodReadyToStartContainers", Ok(()), &at),
+                condition("Initialized", Ok(()), &at),
+                condition("Ready", ready_now, &at),
+                condition("ContainersReady", ready_now, &at),
+            ],
+            "containerStatuses": self.containers(state, ready, restarts),
+        })
+    }
+
+    fn containers(
+        &self,
+        state: impl Fn(&str) -> Value,
+        ready: impl Fn(&str) -> bool,
+        restarts: u32,
+    ) -> Vec<Value> {
+        let mut statuses = Vec::new();
+        for container in self.pod.spec.iter().flat_map(|spec| spec.containers.iter()) {
+            let image = container.image.as_deref().unwrap_or_default();
+            let state = state(image);
+            statuses.push(json!({
+                "name": container.name, "image": image, "imageID": format!("sandbox://{image}"),
+                "containerID": format!("sandbox://{}/{}", self.uid, container.name),
+                "started": state.get("running").is_some(), "ready": ready(image),
+                "restartCount": if image.contains("crash") { restarts } else { 0 },
+                "state": state, "lastState": {},
+            }));
+        }
+        statuses
+    }
+}
+
+fn condition(kind: &str, holds: Result<(), &str>, at: &str) -> Value {
+    let mut condition = json!({
+        "type": kind, "status": if holds.is_ok() { "True" } else { "False" },
+        "lastProbeTime": null, "lastTransitionTime": at,
+    });
+    if let Err(message) = holds {
+        condition["reason"] = "ContainersNotReady".into();
+        condition["message"] = message.into();
+    }
+    condition
+}

@@ -1,0 +1,95 @@
+//! What stands around an API server: nodes, a scheduler, kubelets.
+//!
+//! They are clients of whatever server they are given and take no shortcut into this one, so that they can serve
+//! beside a real API server too.
+
+pub mod kubelet;
+pub mod nodes;
+pub mod scheduler;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures::{FutureExt, Stream, StreamExt};
+use kube_runtime::watcher::{self, Event};
+use serde::de::DeserializeOwned;
+
+/// How long an agent waits after a failed request.
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
+
+/// Namespace and name.
+pub(crate) type Key = (String, String);
+
+/// The last known objects of one kind.
+#[derive(Debug)]
+pub(crate) struct Cache<K> {
+    pub(crate) objects: BTreeMap<Key, K>,
+    incoming: BTreeMap<Key, K>,
+    pub(crate) synced: bool,
+}
+
+impl<K> Default for Cache<K> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), incoming: BTreeMap::new(), synced: false }
+    }
+}
+
+impl<K: kube::Resource> Cache<K> {
+    pub(crate) fn apply(&mut self, event: Event<K>) {
+        match event {
+            Event::Apply(object) => {
+                self.objects.insert(key(&object), object);
+            }
+            Event::Delete(object) => {
+                self.objects.remove(&key(&object));
+            }
+            Event::Init => self.incoming.clear(),
+            Event::InitApply(object) => {
+                self.incoming.insert(key(&object), object);
+            }
+            Event::InitDone => {
+                self.objects = std::mem::take(&mut self.incoming);
+                self.synced = true;
+            }
+        }
+    }
+}
+
+pub(crate) fn key<K: kube::Resource>(object: &K) -> Key {
+    let meta = object.meta();
+    (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+/// Watches with a fixed pause after errors: the default one is jittered, and a simulation must repeat exactly.
+pub(crate) fn watch<K>(api: kube::Api<K>) -> impl Stream<Item = Event<K>> + Send + Unpin
+where
+    K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watcher::watcher(api, watcher::Config::default())
+        .filter_map(|event| async move {
+            match event {
+                Ok(event) => Some(event),
+                Err(error) => {
+                    tracing::debug!(%error, "watch failed");
+                    tokio::time::sleep(RETRY).await;
+                    None
+                }
+            }
+        })
+        .boxed()
+}
+
+/// Waits for one item, then takes all that are there already; none at the end of the stream.
+pub(crate) async fn burst<S: Stream + Unpin>(stream: &mut S, patience: Duration) -> Option<Vec<S::Item>> {
+    let mut items = Vec::new();
+    match tokio::time::timeout(patience, stream.next()).await {
+        Ok(Some(item)) => items.push(item),
+        Ok(None) => return None,
+        Err(_) => return Some(items),
+    }
+    while let Some(Some(item)) = stream.next().now_or_never() {
+        items.push(item);
+    }
+    Some(items)
+}

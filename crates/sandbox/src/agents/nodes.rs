@@ -1,0 +1,123 @@
+//! Registers nodes, as kubelets do at their start. It sends no heartbeats.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::clock::{Clock, seconds};
+
+/// A node to register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: String,
+    /// Labels besides the standard ones.
+    pub labels: BTreeMap<String, String>,
+    /// How many pods it takes.
+    pub pods_capacity: u32,
+    /// Whether it is cordoned from the start.
+    pub unschedulable: bool,
+    /// Its taints.
+    pub taints: Vec<Taint>,
+}
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taint {
+    /// Key.
+    pub key: String,
+    /// Value, may be empty.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+impl NodeSpec {
+    /// A node of a pool, told by the label `node.usage`.
+    #[must_use]
+    pub fn in_pool(name: &str, pool: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            labels: BTreeMap::from([("node.usage".to_owned(), pool.to_owned())]),
+            pods_capacity: 110,
+            unschedulable: false,
+            taints: Vec::new(),
+        }
+    }
+}
+
+/// Creates the nodes that do not exist yet and reports all of them ready.
+pub async fn register(client: &Client, clock: &Clock, nodes: &[NodeSpec]) -> Result<(), kube::Error> {
+    let api: Api<Node> = Api::all(client.clone());
+    for (index, spec) in nodes.iter().enumerate() {
+        let node: Node = serde_json::from_value(manifest(spec)).map_err(kube::Error::SerdeError)?;
+        match api.create(&PostParams::default(), &node).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(error),
+        }
+        let status = json!({"status": status(spec, index, &seconds(clock.now()))});
+        api.patch_status(&spec.name, &PatchParams::default(), &Patch::Merge(status)).await?;
+    }
+    Ok(())
+}
+
+fn manifest(spec: &NodeSpec) -> Value {
+    let mut labels = spec.labels.clone();
+    for (key, value) in [
+        ("kubernetes.io/hostname", spec.name.as_str()),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "amd64"),
+    ] {
+        labels.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    }
+    let taints: Vec<Value> = spec
+        .taints
+        .iter()
+        .map(|taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect}))
+        .collect();
+    let mut node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": spec.name, "labels": labels},
+        "spec": {},
+    });
+    if !taints.is_empty() {
+        node["spec"]["taints"] = taints.into();
+    }
+    if spec.unschedulable {
+        node["spec"]["unschedulable"] = true.into();
+    }
+    node
+}
+
+fn status(spec: &NodeSpec, index: usize, at: &str) -> Value {
+    let room = json!({"cpu": "8", "memory": "32Gi", "pods": spec.pods_capacity.to_string()});
+    let condition = |kind: &str, value: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": value, "reason": reason, "message": message,
+            "lastHeartbeatTime": at, "lastTransitionTime": at,
+        })
+    };
+    json!({
+        "capacity": room, "allocatable": room,
+        "conditions": [
+            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        ],
+        "addresses": [
+            {"type": "InternalIP", "address": format!("10.0.{}.{}", index / 250, index % 250 + 1)},
+            {"type": "Hostname", "address": spec.name},
+        ],
+        "nodeInfo": {
+            "machineID": spec.name, "systemUUID": spec.name, "bootID": spec.name,
+            "kernelVersion": "sandbox", "osImage": "sandbox", "containerRuntimeVersion": "sandbox://1",
+            "kubeletVersion": "v1.33.0-sandbox", "kubeProxyVersion": "", "operatingSystem": "linux",
+            "architecture": "amd64",
+        },
+    })
+}

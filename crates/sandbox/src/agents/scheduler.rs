@@ -1,0 +1,256 @@
+//! Assigns pods to nodes: the least loaded node that takes the pod, then the first by name.
+//!
+//! It knows labels, taints, cordons and the number of pods a node takes; it never looks at resources or affinity, and
+//! never preempts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+use futures::{StreamExt, stream};
+use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
+use kube::api::{Patch, PatchParams, Request};
+use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::Event;
+use serde_json::{Value, json};
+
+use super::{Cache, Key, burst, watch};
+use crate::clock::{Clock, seconds};
+
+/// Pods without a place are looked at again after this, in case a request was lost.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+enum Seen {
+    Pod(Box<Event<Pod>>),
+    Node(Box<Event<Node>>),
+}
+
+/// Why a node does not take a pod.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Refusal {
+    Selector,
+    Unschedulable,
+    Taint,
+    Full,
+}
+
+struct Scheduler {
+    client: Client,
+    clock: Clock,
+    pods: Cache<Pod>,
+    nodes: Cache<Node>,
+    /// Bindings the watch has not shown yet: pod UID to node.
+    assumed: BTreeMap<String, String>,
+}
+
+/// Schedules until the process or the task ends.
+pub async fn run(client: Client, clock: Clock) {
+    let pods = watch(Api::<Pod>::all(client.clone())).map(|event| Seen::Pod(Box::new(event)));
+    let nodes = watch(Api::<Node>::all(client.clone())).map(|event| Seen::Node(Box::new(event)));
+    let mut events = stream::select(pods, nodes);
+    let mut scheduler = Scheduler {
+        client,
+        clock,
+        pods: Cache::default(),
+        nodes: Cache::default(),
+        assumed: BTreeMap::new(),
+    };
+    while let Some(seen) = burst(&mut events, PATIENCE).await {
+        for event in seen {
+            match event {
+                Seen::Pod(event) => scheduler.pods.apply(*event),
+                Seen::Node(event) => scheduler.nodes.apply(*event),
+            }
+        }
+        if scheduler.pods.synced && scheduler.nodes.synced {
+            scheduler.round().await;
+        }
+    }
+}
+
+impl Scheduler {
+    async fn round(&mut self) {
+        let pods = &self.pods.objects;
+        self.assumed.retain(|uid, _| {
+            pods.values().any(|pod| pod.uid().as_ref() == Some(uid) && node_of(pod).is_none())
+        });
+        let mut load = self.load();
+        let mut bindings = Vec::new();
+        let mut refusals = Vec::new();
+        for (key, pod) in self.pending() {
+            match self.choose(&pod, &load) {
+                Ok(node) => {
+                    *load.entry(node.clone()).or_default() += 1;
+                    self.assumed.insert(pod.uid().unwrap_or_default(), node.clone());
+                    bindings.push((key, pod, node));
+                }
+                Err(message) => refusals.push((key, pod, message)),
+            }
+        }
+        let bound = join_all(bindings.iter().map(|(key, pod, node)| self.bind(key, pod, node))).await;
+        for ((_, pod, _), done) in bindings.iter().zip(bound) {
+            if let Err(error) = done {
+                tracing::debug!(%error, "binding failed");
+                self.assumed.remove(&pod.uid().unwrap_or_default());
+            }
+        }
+        join_all(refusals.iter().map(|(key, pod, message)| self.refuse(key, pod, message))).await;
+    }
+
+    /// Pods that want a node, oldest first.
+    fn pending(&self) -> Vec<(Key, Pod)> {
+        let mut pending: Vec<(Key, Pod)> = self
+            .pods
+            .objects
+            .iter()
+            .filter(|(_, pod)| wants_node(pod) && !self.assumed.contains_key(&pod.uid().unwrap_or_default()))
+            .map(|(key, pod)| (key.clone(), pod.clone()))
+            .collect();
+        pending.sort_by(|(one, a), (other, b)| {
+            a.metadata.creation_timestamp.cmp(&b.metadata.creation_timestamp).then_with(|| one.cmp(other))
+        });
+        pending
+    }
+
+    /// Pods on each node.
+    fn load(&self) -> BTreeMap<String, usize> {
+        let mut load: BTreeMap<String, usize> = BTreeMap::new();
+        for pod in self.pods.objects.values() {
+            let assumed = || self.assumed.get(&pod.uid().unwrap_or_default()).map(String::as_str);
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            if matches!(phase, Some("Succeeded" | "Failed")) {
+                continue;
+            }
+            if let Some(node) = node_of(pod).or_else(assumed) {
+                *load.entry(node.to_owned()).or_default() += 1;
+            }
+        }
+        load
+    }
+
+    fn choose(&self, pod: &Pod, load: &BTreeMap<String, usize>) -> Result<String, String> {
+        let mut refused: BTreeMap<Refusal, usize> = BTreeMap::new();
+        let mut best: Option<(usize, &str)> = None;
+        for ((_, name), node) in &self.nodes.objects {
+            let count = load.get(name).copied().unwrap_or_default();
+            match refusal(pod, node, count) {
+                Some(why) => *refused.entry(why).or_default() += 1,
+                None if best.is_none_or(|(least, _)| count < least) => best = Some((count, name)),
+                None => {}
+            }
+        }
+        best.map(|(_, name)| name.to_owned()).ok_or_else(|| describe(self.nodes.objects.len(), &refused))
+    }
+
+    async fn bind(&self, (namespace, name): &Key, pod: &Pod, node: &str) -> Result<(), kube::Error> {
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": pod.uid()},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        });
+        let url = format!("/api/v1/namespaces/{namespace}/pods");
+        let body = serde_json::to_vec(&binding).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(url)
+            .create_subresource("binding", name, &kube::api::PostParams::default(), body)
+            .map_err(kube::Error::BuildRequest)?;
+        self.client.request::<Value>(request).await.map(|_| ())
+    }
+
+    async fn refuse(&self, (namespace, name): &Key, pod: &Pod, message: &str) {
+        let said = pod
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten())
+            .any(|one| one.type_ == "PodScheduled" && one.message.as_deref() == Some(message));
+        if said {
+            return;
+        }
+        let patch = json!({
+            "metadata": {"uid": pod.uid()},
+            "status": {"conditions": [{
+                "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+                "lastProbeTime": null, "lastTransitionTime": seconds(self.clock.now()),
+            }]},
+        });
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        if let Err(error) = api.patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await {
+            tracing::debug!(%error, "cannot report an unschedulable pod");
+        }
+    }
+}
+
+fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
+}
+
+fn wants_node(pod: &Pod) -> bool {
+    let Some(spec) = &pod.spec else { return false };
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    node_of(pod).is_none()
+        && pod.metadata.deletion_timestamp.is_none()
+        && !matches!(phase, Some("Succeeded" | "Failed"))
+        && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
+        && spec.scheduler_name.as_deref().is_none_or(|name| name == "default-scheduler")
+}
+
+fn refusal(pod: &Pod, node: &Node, count: usize) -> Option<Refusal> {
+    let spec = pod.spec.as_ref()?;
+    let labels = node.labels();
+    if spec.node_selector.iter().flatten().any(|(key, value)| labels.get(key) != Some(value)) {
+        return Some(Refusal::Selector);
+    }
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    let tolerates = |key: &str, value: &str, effect: &str| {
+        tolerations.iter().any(|toleration| tolerated(toleration, key, value, effect))
+    };
+    let node_spec = node.spec.as_ref();
+    let cordoned = node_spec.and_then(|spec| spec.unschedulable) == Some(true);
+    if cordoned && !tolerates("node.kubernetes.io/unschedulable", "", "NoSchedule") {
+        return Some(Refusal::Unschedulable);
+    }
+    for taint in node_spec.iter().flat_map(|spec| spec.taints.iter().flatten()) {
+        let value = taint.value.as_deref().unwrap_or_default();
+        if matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+            && !tolerates(&taint.key, value, &taint.effect)
+        {
+            return Some(Refusal::Taint);
+        }
+    }
+    let room = node
+        .status
+        .as_ref()
+        .and_then(|status| status.allocatable.as_ref())
+        .and_then(|room| room.get("pods"))
+        .and_then(|room| room.0.parse::<usize>().ok())
+        .unwrap_or_default();
+    (count >= room).then_some(Refusal::Full)
+}
+
+fn tolerated(toleration: &Toleration, key: &str, value: &str, effect: &str) -> bool {
+    if toleration.effect.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != effect) {
+        return false;
+    }
+    let wanted = toleration.key.as_deref().unwrap_or_default();
+    if toleration.operator.as_deref() == Some("Exists") {
+        return wanted.is_empty() || wanted == key;
+    }
+    wanted == key && toleration.value.as_deref().unwrap_or_default() == value
+}
+
+fn describe(nodes: usize, refused: &BTreeMap<Refusal, usize>) -> String {
+    let reasons: Vec<String> = refused
+        .iter()
+        .map(|(why, count)| match why {
+            Refusal::Selector => format!("{count} node(s) didn't match Pod's node affinity/selector"),
+            Refusal::Unschedulable => format!("{count} node(s) were unschedulable"),
+            Refusal::Taint => format!("{count} node(s) had untolerated taint"),
+            Refusal::Full => format!("{count} Too many pods"),
+        })
+        .collect();
+    let reasons = if reasons.is_empty() {
+        "no nodes available to schedule pods".to_owned()
+    } else {
+        reasons.join(", ")
+    };
+    format!("0/{nodes} nodes are available: {reasons}.")
+}

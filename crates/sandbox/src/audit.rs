@@ -1,0 +1,64 @@
+//! The log of requests. It records and never decides.
+
+use http::Method;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::request::{Call, Query, Target};
+
+/// One request as the server saw it.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// When it was answered.
+    pub at: Timestamp,
+    /// The client's `User-Agent`.
+    pub user_agent: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
+    pub verb: &'static str,
+    /// Path and query.
+    pub path: String,
+    /// Resource in the path, `pods`; empty for paths that name none.
+    pub plural: String,
+    /// Namespace in the path.
+    pub namespace: Option<String>,
+    /// Object in the path.
+    pub name: Option<String>,
+    /// Subresource in the path.
+    pub subresource: Option<String>,
+    /// The body of deletes, evictions, bindings and patches.
+    pub body: Option<Value>,
+    /// Status code of the answer.
+    pub code: u16,
+}
+
+impl Record {
+    pub(crate) fn new(at: Timestamp, call: &Call, target: Option<&Target>, query: &Query) -> Self {
+        let one = target.is_some_and(|target| target.name.is_some());
+        let verb = match (&call.method, one) {
+            (&Method::POST, _) => "create",
+            (&Method::PUT, _) => "update",
+            (&Method::PATCH, _) => "patch",
+            (&Method::DELETE, true) => "delete",
+            (&Method::DELETE, false) => "deletecollection",
+            _ if query.flag("watch") => "watch",
+            (_, false) if target.is_some() => "list",
+            _ => "get",
+        };
+        let subresource = target.and_then(|target| target.subresource.clone());
+        let wanted = matches!(verb, "delete" | "deletecollection" | "patch") || subresource.is_some();
+        let path =
+            if call.query.is_empty() { call.path.clone() } else { format!("{}?{}", call.path, call.query) };
+        Self {
+            at,
+            user_agent: call.user_agent.clone(),
+            verb,
+            path,
+            plural: target.map(|target| target.plural.clone()).unwrap_or_default(),
+            namespace: target.and_then(|target| target.namespace.clone()),
+            name: target.and_then(|target| target.name.clone()),
+            subresource,
+            body: if wanted { serde_json::from_slice(&call.body).ok() } else { None },
+            code: 0,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Small accessors for objects held as JSON. Nothing here knows a particular kind.
+
+use serde_json::{Map, Value};
+
+/// A string of `metadata`, empty when absent.
+pub(crate) fn meta<'a>(object: &'a Value, key: &str) -> &'a str {
+    object.get("metadata").and_then(|meta| meta.get(key)).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn name(object: &Value) -> &str {
+    meta(object, "name")
+}
+
+pub(crate) fn namespace(object: &Value) -> &str {
+    meta(object, "namespace")
+}
+
+pub(crate) fn uid(object: &Value) -> &str {
+    meta(object, "uid")
+}
+
+pub(crate) fn resource_version(object: &Value) -> &str {
+    meta(object, "resourceVersion")
+}
+
+pub(crate) fn terminating(object: &Value) -> bool {
+    !meta(object, "deletionTimestamp").is_empty()
+}
+
+/// `metadata`, made an object where it is not one.
+pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
+    map_mut(field_mut(object, "metadata"))
+}
+
+/// Sets a field of `metadata`; null removes it.
+pub(crate) fn set_meta(object: &mut Value, key: &str, value: Value) {
+    let meta = meta_mut(object);
+    if value.is_null() {
+        meta.remove(key);
+    } else {
+        meta.insert(key.to_owned(), value);
+    }
+}
+
+/// A member of an object, created when absent.
+pub(crate) fn field_mut<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
+    map_mut(object).entry(key).or_insert(Value::Null)
+}
+
+/// The map of an object, made empty where it is something else.
+pub(crate) fn map_mut(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let Value::Object(map) = value else { unreachable!("made an object above") };
+    map
+}
+
+/// Replaces or removes a member.
+pub(crate) fn set(object: &mut Value, key: &str, value: Option<&Value>) {
+    let map = map_mut(object);
+    match value {
+        Some(value) => {
+            map.insert(key.to_owned(), value.clone());
+        }
+        None => {
+            map.remove(key);
+        }
+    }
+}
+
+pub(crate) fn finalizers(object: &Value) -> Vec<String> {
+    object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .map(|list| list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect())
+        .unwrap_or_default()
+}
+
+pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
+    let value = if finalizers.is_empty() { Value::Null } else { finalizers.into() };
+    set_meta(object, "finalizers", value);
+}
+
+pub(crate) fn owners(object: &Value) -> &[Value] {
+    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A value at a path such as `.spec.replicas`.
+pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').filter(|step| !step.is_empty()).try_fold(object, |value, step| value.get(step))
+}
+
+/// Writes a value at such a path, making the objects on the way.
+pub(crate) fn put_at(object: &mut Value, path: &str, value: Value) {
+    let mut place = object;
+    for step in path.split('.').filter(|step| !step.is_empty()) {
+        place = field_mut(place, step);
+    }
+    *place = value;
+}
+
+/// Drops nulls everywhere: what decoding into a typed struct does.
+pub(crate) fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, member| !member.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}

@@ -1,0 +1,92 @@
+//! Stored objects in the shape that was asked for: whole, metadata only, or a table.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::object;
+use crate::request::Form;
+use crate::resource::{Origin, ResourceInfo};
+use crate::table::{self, IncludeObject};
+
+/// The object in the version it was asked in.
+pub(crate) fn versioned(info: &ResourceInfo, stored: &Value) -> Value {
+    let mut object = stored.clone();
+    stamp(info, &mut object);
+    if info.plural == "events" && info.group == "events.k8s.io" {
+        crate::events::to_new(&mut object);
+    }
+    object
+}
+
+/// Writes apiVersion and kind.
+pub(crate) fn stamp(info: &ResourceInfo, object: &mut Value) {
+    object::set(object, "apiVersion", Some(&info.api_version().into()));
+    object::set(object, "kind", Some(&info.kind.clone().into()));
+}
+
+/// One object.
+pub(crate) fn one(info: &ResourceInfo, stored: &Value, form: Form, now: Timestamp) -> Value {
+    match form {
+        Form::Object => versioned(info, stored),
+        Form::Partial => partial(&versioned(info, stored)),
+        Form::Table(include) => {
+            let version = json!({"resourceVersion": object::resource_version(stored)});
+            rows(info, &[stored], version, now, include)
+        }
+    }
+}
+
+/// A list.
+pub(crate) fn list(
+    info: &ResourceInfo,
+    objects: &[Arc<Value>],
+    meta: Value,
+    form: Form,
+    now: Timestamp,
+) -> Value {
+    match form {
+        Form::Object => {
+            let items: Vec<Value> = objects
+                .iter()
+                .map(|stored| {
+                    let mut item = versioned(info, stored);
+                    // Items of built-in lists carry no type of their own.
+                    if matches!(info.origin, Origin::Builtin) {
+                        object::set(&mut item, "apiVersion", None);
+                        object::set(&mut item, "kind", None);
+                    }
+                    item
+                })
+                .collect();
+            json!({"kind": info.list_kind, "apiVersion": info.api_version(), "metadata": meta, "items": items})
+        }
+        Form::Partial => {
+            let items: Vec<Value> = objects.iter().map(|stored| partial(&versioned(info, stored))).collect();
+            json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "items": items})
+        }
+        Form::Table(include) => {
+            let all: Vec<&Value> = objects.iter().map(Arc::as_ref).collect();
+            rows(info, &all, meta, now, include)
+        }
+    }
+}
+
+fn rows(
+    info: &ResourceInfo,
+    objects: &[&Value],
+    meta: Value,
+    now: Timestamp,
+    include: IncludeObject,
+) -> Value {
+    let versioned: Vec<Value> = objects.iter().map(|stored| self::versioned(info, stored)).collect();
+    table::table(info, &versioned.iter().collect::<Vec<_>>(), meta, now, include)
+}
+
+fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.get("metadata").cloned().unwrap_or_default(),
+    })
+}

@@ -1,0 +1,170 @@
+//! What a request asks for, read from its line, headers and query. It never looks at stored objects.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::status::Failure;
+use crate::table::IncludeObject;
+
+/// A whole request, as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) method: http::Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) accept: String,
+    pub(crate) content_type: String,
+    pub(crate) user_agent: String,
+    pub(crate) body: Bytes,
+}
+
+/// The order in which the requests of one simulated instant are answered.
+pub(crate) type Rank<'a> = (&'a str, &'a str, &'a str, &'a str, &'a [u8]);
+
+impl Call {
+    pub(crate) fn rank(&self) -> Rank<'_> {
+        (&self.user_agent, self.method.as_str(), &self.path, &self.query, &self.body)
+    }
+
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Result<Value, Failure> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Failure::bad_request(format!(
+                "the object provided is unrecognized (must be of type JSON): {error}"
+            ))
+        })
+    }
+}
+
+/// The resource, object and subresource a path names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) plural: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+}
+
+impl Target {
+    /// Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; none for any other path.
+    pub(crate) fn parse(path: &str) -> Option<Self> {
+        let mut steps = path.trim_matches('/').split('/').map(decode).collect::<Vec<_>>().into_iter();
+        let (group, version) = match steps.next()?.as_str() {
+            "api" => (String::new(), steps.next()?),
+            "apis" => (steps.next()?, steps.next()?),
+            _ => return None,
+        };
+        let rest: Vec<String> = steps.collect();
+        let mut target = Self { group, version, ..Self::default() };
+        let mut rest = match rest.as_slice() {
+            // `namespaces/NAME` alone, or with one of its own subresources, is the namespace itself.
+            [first, _] if first == "namespaces" => rest.into_iter(),
+            [first, _, sub] if first == "namespaces" && (sub == "status" || sub == "finalize") => {
+                rest.into_iter()
+            }
+            [first, namespace, ..] if first == "namespaces" => {
+                target.namespace = Some(namespace.clone());
+                rest.into_iter().skip(2).collect::<Vec<_>>().into_iter()
+            }
+            _ => rest.into_iter(),
+        };
+        target.plural = rest.next()?;
+        target.name = rest.next();
+        target.subresource = rest.next();
+        if rest.next().is_some() || target.plural.is_empty() { None } else { Some(target) }
+    }
+}
+
+fn decode(step: &str) -> String {
+    form_urlencoded::parse(format!("x={}", step.replace('+', "%2B")).as_bytes())
+        .next()
+        .map_or_else(String::new, |(_, value)| value.into_owned())
+}
+
+/// The decoded query of a request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(query: &str) -> Self {
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    /// The first value of a key, when it is not empty.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, value)| name == key && !value.is_empty()).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.0.iter().any(|(name, value)| name == key && matches!(value.as_str(), "" | "1" | "true" | "True"))
+    }
+
+    /// Whether `dryRun=All` was given; any other value is refused.
+    pub(crate) fn dry_run(&self) -> Result<bool, Failure> {
+        match self.get("dryRun") {
+            None => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => Err(Failure::new(
+                422,
+                "Invalid",
+                format!(
+                    " \"\" is invalid: dryRun: Unsupported value: \"{other}\": supported values: \"All\""
+                ),
+            )),
+        }
+    }
+}
+
+/// How the answer is to be shaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Object,
+    Partial,
+    Table(IncludeObject),
+}
+
+impl Form {
+    /// Reads `Accept`; 406 where nothing in it can be served.
+    pub(crate) fn parse(accept: &str, query: &Query) -> Result<Self, Failure> {
+        if accept.trim().is_empty() {
+            return Ok(Self::Object);
+        }
+        for offer in accept.split(',') {
+            let mut parts = offer.split(';').map(str::trim);
+            let media = parts.next().unwrap_or_default();
+            if !matches!(media, "application/json" | "application/*" | "*/*") {
+                continue;
+            }
+            let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
+            let parameter =
+                |key: &str| parameters.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+            match parameter("as") {
+                None => return Ok(Self::Object),
+                // The beta version has the same shape and old clients list it last.
+                Some("Table") if parameter("v") != Some("v1beta1") => {
+                    return Ok(Self::Table(match query.get("includeObject") {
+                        Some("None") => IncludeObject::None,
+                        Some("Object") => IncludeObject::Object,
+                        _ => IncludeObject::Metadata,
+                    }));
+                }
+                Some("PartialObjectMetadata" | "PartialObjectMetadataList") => return Ok(Self::Partial),
+                Some(_) => {}
+            }
+        }
+        Err(Failure::new(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json",
+        ))
+    }
+}
+
+/// Whether discovery is asked for in one document.
+pub(crate) fn wants_aggregated(accept: &str) -> bool {
+    accept.split(',').any(|offer| {
+        offer.contains("as=APIGroupDiscoveryList") && offer.split(';').any(|part| part.trim() == "v=v2")
+    })
+}

@@ -1,0 +1,167 @@
+//! The whole: server, garbage collector, nodes, scheduler and kubelets, started together.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::HeaderValue;
+use kube::Client;
+use tokio::task::AbortHandle;
+
+use crate::agents::kubelet::Kubelets;
+use crate::agents::nodes::{self, NodeSpec};
+use crate::agents::scheduler;
+use crate::audit::Record;
+use crate::clock::Clock;
+use crate::fault::Fault;
+use crate::http::Front;
+use crate::pipe::Pipes;
+use crate::server::{self, Server};
+use crate::tls::{self, Endpoint};
+
+/// What a sandbox is made of.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Decides UIDs and generated names.
+    pub seed: u64,
+    /// The nodes.
+    pub nodes: Vec<NodeSpec>,
+    /// From a pod's assignment to Ready.
+    pub ready_delay: Duration,
+    /// From a pod's mark of deletion to its end.
+    pub termination_delay: Duration,
+    /// How many events each resource remembers for watches.
+    pub history: usize,
+    /// The source of time.
+    pub clock: Clock,
+}
+
+impl Default for Config {
+    /// Six nodes: three of the pool `inference`, three of the pool `hybrid`.
+    fn default() -> Self {
+        let pools = ["inference", "inference", "inference", "hybrid", "hybrid", "hybrid"];
+        let nodes = pools
+            .iter()
+            .enumerate()
+            .map(|(index, pool)| NodeSpec::in_pool(&format!("n{}", index + 1), pool))
+            .collect();
+        Self {
+            seed: 1,
+            nodes,
+            ready_delay: Duration::from_secs(1),
+            termination_delay: Duration::from_millis(500),
+            history: 10_000,
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// Why a sandbox cannot do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The first nodes could not be registered.
+    #[error("cannot register the nodes: {0}")]
+    RegisterNodes(#[source] kube::Error),
+    /// The user agent is no header value.
+    #[error("cannot use {0:?} as a user agent")]
+    UserAgent(String),
+    /// The address can be reached from elsewhere.
+    #[error("cannot listen on {0}: the sandbox listens on loopback addresses only, such as 127.0.0.1")]
+    ListenBeyondLoopback(SocketAddr),
+    /// The address is taken or not there.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// No certificate could be made.
+    #[error("cannot make a certificate: {0}")]
+    Certify(#[source] rcgen::Error),
+    /// The certificate was not taken.
+    #[error("cannot configure TLS: {0}")]
+    ConfigureTls(#[source] tokio_rustls::rustls::Error),
+}
+
+/// A running sandbox. Dropping it ends its agents and its listeners.
+pub struct Sandbox {
+    server: Arc<Server>,
+    front: Front,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl Sandbox {
+    /// Starts the server and everything around it; the nodes are registered when this returns.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        let server = Server::new(config.clock.clone(), config.seed, config.history);
+        let sandbox = Self { front: Front::new(Arc::clone(&server)), server, tasks: Mutex::new(Vec::new()) };
+        sandbox.spawn(server::collect_garbage(Arc::downgrade(&sandbox.server)));
+        let kubelet = sandbox.connect("sandbox-kubelet")?;
+        nodes::register(&kubelet, &config.clock, &config.nodes).await.map_err(Error::RegisterNodes)?;
+        sandbox.spawn(scheduler::run(sandbox.connect("sandbox-scheduler")?, config.clock.clone()));
+        let kubelets = Kubelets {
+            nodes: config.nodes.iter().map(|node| node.name.clone()).collect(),
+            ready_delay: config.ready_delay,
+            termination_delay: config.termination_delay,
+            clock: config.clock,
+        };
+        sandbox.spawn(kubelets.run(kubelet));
+        Ok(sandbox)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let handle = tokio::spawn(task).abort_handle();
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+    }
+
+    /// A client over in-memory pipes. It never repeats a request by itself.
+    pub fn client(&self) -> Result<Client, Error> {
+        self.connect("sandbox-client")
+    }
+
+    /// The same with a user agent of its own, for [`Self::requests`].
+    pub fn connect(&self, user_agent: &str) -> Result<Client, Error> {
+        let value = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
+        Ok(Client::new(Pipes::new(self.front.clone(), value), "default"))
+    }
+
+    /// Listens for kubectl with TLS and a token, on loopback only; port 0 takes any free one.
+    pub async fn listen(&self, address: SocketAddr) -> Result<Endpoint, Error> {
+        let (endpoint, serve) = tls::listen(&self.front, address).await?;
+        self.spawn(serve);
+        Ok(endpoint)
+    }
+
+    /// Every request so far, in the order in which they were answered.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Record> {
+        let audit: VecDeque<Record> = self.server.state().audit.clone();
+        audit.into()
+    }
+
+    /// From now on watches of that resource, also those under way, show every event this much late. Lists do not lag.
+    pub fn delay_watch(&self, plural: &str, delay: Duration) {
+        self.server.state().delay_watch(plural, delay);
+    }
+
+    /// Forgets the history of all resources: watches that lag, and those resumed from before, expire with 410.
+    pub fn compact(&self) {
+        self.server.state().store.compact();
+    }
+
+    /// Refuses the next requests that match.
+    pub fn inject(&self, fault: Fault) {
+        self.server.state().faults.push(fault);
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+    }
+}

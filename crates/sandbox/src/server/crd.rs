@@ -1,0 +1,109 @@
+//! CustomResourceDefinitions: a stored definition becomes a served resource.
+//!
+//! It knows no kind by name; what a definition may say is checked by `resource::from_crd`.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::State;
+use crate::clock::seconds;
+use crate::object;
+use crate::resource::{self, ResourceInfo};
+use crate::status::Failure;
+
+/// Holds a definition back until its objects are gone.
+pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+impl State {
+    /// Refuses definitions that a server refuses, and fills in the names it fills in.
+    pub(super) fn check_crd(
+        info: &ResourceInfo,
+        crd: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Failure> {
+        let text = |crd: &Value, path: &str| {
+            object::at(crd, path).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let kind = text(crd, ".spec.names.kind");
+        for (path, value) in
+            [(".spec.names.singular", kind.to_lowercase()), (".spec.names.listKind", format!("{kind}List"))]
+        {
+            if text(crd, path).is_empty() {
+                object::put_at(crd, path, value.into());
+            }
+        }
+        if object::at(crd, ".spec.conversion.strategy").is_none() {
+            object::put_at(crd, ".spec.conversion", json!({"strategy": "None"}));
+        }
+        if old.is_none() {
+            let mut finalizers = object::finalizers(crd);
+            finalizers.push(CLEANUP.to_owned());
+            object::set_finalizers(crd, finalizers);
+        }
+        match resource::from_crd(crd) {
+            Ok(_) => Ok(()),
+            Err(causes) => Err(Failure::invalid(info, object::name(crd), &causes)),
+        }
+    }
+
+    /// Serves the definition, and says so in its status.
+    pub(super) fn serve_crd(&mut self, info: &ResourceInfo, stored: &Arc<Value>) {
+        let Ok(served) = resource::from_crd(stored) else { return };
+        self.forget_crd(stored);
+        if object::terminating(stored) {
+            // Objects can still be read and their finalizers removed.
+            self.registry.extend(served.into_iter().map(Arc::new));
+            return;
+        }
+        self.registry.extend(served.into_iter().map(Arc::new));
+        let established =
+            stored.pointer("/status/conditions").and_then(Value::as_array).is_some_and(|conditions| {
+                conditions.iter().any(|one| one.get("type") == Some(&"Established".into()))
+            });
+        let names = stored.pointer("/spec/names").cloned().unwrap_or_default();
+        if established && stored.pointer("/status/acceptedNames") == Some(&names) {
+            return;
+        }
+        let at = seconds(self.clock.now());
+        let storage: Vec<&Value> = stored
+            .pointer("/spec/versions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter(|version| version.get("storage") == Some(&true.into()))
+            .filter_map(|version| version.get("name"))
+            .collect();
+        let mut crd = Value::clone(stored);
+        crd["status"] = json!({
+            "acceptedNames": names,
+            "conditions": [
+                {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found", "lastTransitionTime": at},
+                {"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted", "lastTransitionTime": at},
+            ],
+            "storedVersions": storage,
+        });
+        let key = (String::new(), object::name(stored).to_owned());
+        self.store.put(&super::storage(info), &key, crd);
+    }
+
+    fn forget_crd(&mut self, crd: &Value) {
+        let (group, plural) = names(crd);
+        self.registry.retain(|info| {
+            info.origin == crate::resource::Origin::Builtin || info.group != group || info.plural != plural
+        });
+    }
+
+    /// What follows the removal of an object.
+    pub(super) fn after_removal(&mut self, info: &ResourceInfo, last: &Value) {
+        if super::create::is_crd(info) {
+            self.forget_crd(last);
+        }
+    }
+}
+
+/// Group and plural of what a definition defines.
+pub(super) fn names(crd: &Value) -> (String, String) {
+    let text = |path: &str| crd.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text("/spec/group"), text("/spec/names/plural"))
+}

@@ -1,0 +1,164 @@
+//! POST on a collection, and the admission of objects that creates and updates share.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Answer, Ask, Reply, State, metadata, storage};
+use crate::object;
+use crate::render;
+use crate::resource::{Origin, ResourceInfo};
+use crate::status::Failure;
+use crate::store::Key;
+
+impl State {
+    pub(super) fn create(&mut self, ask: &Ask<'_>) -> Answer {
+        let info = Arc::clone(&ask.info);
+        require_json(ask)?;
+        let mut body = ask.call.json()?;
+        metadata::decode(ask, &mut body)?;
+        if !object::resource_version(&body).is_empty() {
+            return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+        }
+        self.check_namespace(ask, &body)?;
+        self.stamp_new(&info, &mut body);
+        if info.status && !info.is_builtin("", "Node") {
+            object::set(&mut body, "status", None);
+        }
+        let warnings = admit(ask, &mut body, None)?;
+        let causes = metadata::validate(&body);
+        if !causes.is_empty() {
+            return Err(Failure::invalid(&info, object::name(&body), &causes));
+        }
+        to_storage(&info, &mut body);
+        let key: Key = (ask.namespace().to_owned(), object::name(&body).to_owned());
+        if self.store.get(&ask.resource(), &key).is_some() {
+            return Err(Failure::already_exists(&info, &key.1));
+        }
+        Self::before_create(&info, &mut body)?;
+        if ask.dry_run {
+            return Ok(Reply::Json { code: 201, body: self.shown(ask, &body), warnings });
+        }
+        let stored = self.store.put(&ask.resource(), &key, body);
+        self.after_change(&info, &stored);
+        Ok(Reply::Json { code: 201, body: self.shown(ask, &stored), warnings })
+    }
+
+    pub(super) fn shown(&self, ask: &Ask<'_>, stored: &Value) -> Value {
+        render::one(&ask.info, stored, ask.form, self.clock.now())
+    }
+
+    fn check_namespace(&self, ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
+        if !ask.info.namespaced {
+            return Ok(());
+        }
+        if ask.target.namespace.is_none() {
+            return Err(Failure::method_not_allowed());
+        }
+        let key = (String::new(), ask.namespace().to_owned());
+        let namespaces = self.find("", "v1", "namespaces").ok_or_else(Failure::no_such_resource)?;
+        match self.store.get(&storage(&namespaces), &key) {
+            None => Err(Failure::not_found(&namespaces, ask.namespace())),
+            Some(namespace) if object::terminating(namespace) => Err(Failure::forbidden(
+                &ask.info,
+                object::name(body),
+                &format!(
+                    "unable to create new content in namespace {} because it is being terminated",
+                    ask.namespace()
+                ),
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// What the server adds to particular kinds.
+    fn before_create(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure> {
+        if info.is_builtin("", "Namespace") {
+            object::put_at(body, ".spec.finalizers", json!(["kubernetes"]));
+            object::put_at(body, ".status.phase", "Active".into());
+            let name = object::name(body).to_owned();
+            let labels = object::meta_mut(body).entry("labels").or_insert_with(|| json!({}));
+            object::map_mut(labels).insert("kubernetes.io/metadata.name".into(), name.into());
+        }
+        if info.is_builtin("", "Pod") && body.pointer("/status/phase").is_none() {
+            object::put_at(body, ".status.phase", "Pending".into());
+        }
+        if is_crd(info) {
+            Self::check_crd(info, body, None)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn create_first_namespaces(&mut self) {
+        let Some(info) = self.find("", "v1", "namespaces") else { return };
+        for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            let mut body = json!({"metadata": {"name": name}});
+            self.stamp_new(&info, &mut body);
+            render::stamp(&info, &mut body);
+            if Self::before_create(&info, &mut body).is_ok() {
+                self.store.put(&storage(&info), &(String::new(), name.to_owned()), body);
+            }
+        }
+    }
+
+    /// What follows a committed create or update.
+    pub(super) fn after_change(&mut self, info: &ResourceInfo, stored: &Arc<Value>) {
+        if is_crd(info) {
+            self.serve_crd(info, stored);
+        }
+    }
+}
+
+pub(super) fn is_crd(info: &ResourceInfo) -> bool {
+    info.is_builtin("apiextensions.k8s.io", "CustomResourceDefinition")
+}
+
+/// Refuses bodies that are not JSON.
+pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
+    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
+    if matches!(media, "" | "application/json") {
+        Ok(())
+    } else {
+        Err(Failure::unsupported_media_type("application/json"))
+    }
+}
+
+/// Brings an object into the form in which it is stored.
+pub(super) fn to_storage(info: &ResourceInfo, object: &mut Value) {
+    if info.group == "events.k8s.io" {
+        crate::events::to_core(object);
+    }
+    render::stamp(info, object);
+}
+
+/// Defaults, prunes and validates; returns warnings for fields that were dropped.
+pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> Result<Vec<String>, Failure> {
+    let info = &ask.info;
+    let mut warnings = Vec::new();
+    let causes = match (&info.origin, &info.schema) {
+        (Origin::Crd, Some(schema)) => {
+            let unknown = schema.prune(object);
+            warnings = unknown_fields(ask, &unknown)?;
+            schema.default(object);
+            schema.validate(object, old)
+        }
+        (Origin::Crd, None) => Vec::new(),
+        (Origin::Builtin, _) => crate::pending::prepare(info, object, old),
+    };
+    if causes.is_empty() { Ok(warnings) } else { Err(Failure::invalid(info, object::name(object), &causes)) }
+}
+
+fn unknown_fields(ask: &Ask<'_>, unknown: &[String]) -> Result<Vec<String>, Failure> {
+    let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    match ask.query.get("fieldValidation") {
+        Some("Ignore") => Ok(Vec::new()),
+        Some("Strict") if !texts.is_empty() => Err(Failure::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
+            ask.info.kind,
+            ask.info.version,
+            ask.info.kind,
+            texts.join(", ")
+        ))),
+        _ => Ok(texts),
+    }
+}

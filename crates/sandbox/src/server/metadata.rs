@@ -1,0 +1,347 @@
+//! Rules on `metadata` that hold for every kind: what clients may set, what the server keeps, generations.
+//!
+//! It never looks into `spec` beyond comparing it.
+
+use serde_json::Value;
+
+use super::{Ask, State};
+use crate::clock::seconds;
+use crate::object;
+use crate::resource::{Origin, ResourceInfo};
+use crate::schema::Cause;
+use crate::status::Failure;
+
+/// The most all annotations of an object may measure.
+const ANNOTATIONS_LIMIT: usize = 256 * 1024;
+
+/// The fields of `metadata`; others are dropped, `managedFields` too: nothing here tracks owners of fields.
+const KNOWN: [&str; 12] = [
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+];
+
+/// What only the server writes.
+const OWNED: [&str; 5] =
+    ["uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
+
+/// Checks apiVersion and kind of a body, drops what `metadata` does not have, and compares it with the path.
+pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
+    let info = &ask.info;
+    if !body.is_object() {
+        return Err(Failure::bad_request("the object provided is unrecognized: expected a JSON object"));
+    }
+    let wanted = info.api_version();
+    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    if info.origin == Origin::Crd && (version.is_empty() || kind.is_empty()) {
+        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
+        return Err(Failure::bad_request(format!("Object '{missing}' is missing in '{body}'")));
+    }
+    if !version.is_empty() && version != wanted {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({wanted})"
+        )));
+    }
+    if !kind.is_empty() && kind != info.kind {
+        return Err(Failure::bad_request(format!(
+            "{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered here",
+            info.version, info.kind
+        )));
+    }
+    if info.origin == Origin::Builtin {
+        object::drop_nulls(body);
+    }
+    tidy(body)?;
+    if info.namespaced {
+        let named = object::namespace(body).to_owned();
+        if named.is_empty() {
+            object::set_meta(body, "namespace", ask.namespace().into());
+        } else if named != ask.namespace() {
+            return Err(Failure::bad_request(format!(
+                "the namespace of the provided object does not match the namespace sent on the request ({named}, {})",
+                ask.namespace()
+            )));
+        }
+    } else {
+        object::set_meta(body, "namespace", Value::Null);
+    }
+    Ok(())
+}
+
+/// Brings `metadata` into the form in which it is stored.
+fn tidy(body: &mut Value) -> Result<(), Failure> {
+    let meta = object::meta_mut(body);
+    meta.retain(|key, value| {
+        (KNOWN.contains(&key.as_str()) || key == "finalizers")
+            && !value.is_null()
+            && value.as_object().is_none_or(|map| !map.is_empty())
+            && value.as_array().is_none_or(|list| !list.is_empty())
+            && value.as_str().is_none_or(|text| !text.is_empty())
+    });
+    for (key, value) in meta.iter_mut() {
+        match key.as_str() {
+            "labels" | "annotations" => {
+                let Some(map) = value.as_object_mut() else {
+                    return Err(undecodable(key, value, "map[string]string"));
+                };
+                // A null value decodes as the empty string.
+                map.values_mut().filter(|item| item.is_null()).for_each(|item| *item = "".into());
+                if let Some(wrong) = map.values().find(|item| !item.is_string()) {
+                    return Err(undecodable(key, wrong, "string"));
+                }
+            }
+            "ownerReferences" => {
+                let items = value.as_array().map(Vec::as_slice);
+                if items.is_none_or(|items| items.iter().any(|item| !item.is_object())) {
+                    return Err(undecodable(key, value, "[]v1.OwnerReference"));
+                }
+            }
+            "finalizers" => {
+                let items = value.as_array().map(Vec::as_slice);
+                if items.is_none_or(|items| items.iter().any(|item| !item.is_string())) {
+                    return Err(undecodable(key, value, "[]string"));
+                }
+            }
+            "generation" | "deletionGracePeriodSeconds" => {
+                if !value.is_i64() {
+                    return Err(undecodable(key, value, "int64"));
+                }
+            }
+            _ => {
+                if !value.is_string() {
+                    return Err(undecodable(key, value, "string"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn undecodable(field: &str, value: &Value, wanted: &str) -> Failure {
+    let found = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    Failure::bad_request(format!(
+        "json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type {wanted}"
+    ))
+}
+
+/// The rules on metadata that answer 422.
+pub(super) fn validate(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut refuse = |reason, field: &str, message: String| {
+        causes.push(Cause { reason, message, field: field.to_owned() });
+    };
+    let name = object::name(object);
+    if name.is_empty() {
+        refuse(
+            "FieldValueRequired",
+            "metadata.name",
+            "Required value: name or generateName is required".into(),
+        );
+    } else if !is_subdomain(name) {
+        refuse(
+            "FieldValueInvalid",
+            "metadata.name",
+            format!(
+                "Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+                 characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
+                 regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+            ),
+        );
+    }
+    let maps = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_object);
+    for (key, value) in maps("labels").into_iter().flatten() {
+        if !is_qualified(key) {
+            refuse(
+                "FieldValueInvalid",
+                "metadata.labels",
+                format!("Invalid value: \"{key}\": {QUALIFIED_NAME}"),
+            );
+        }
+        let value = value.as_str().unwrap_or_default();
+        if !value.is_empty() && !is_label_word(value) {
+            refuse(
+                "FieldValueInvalid",
+                "metadata.labels",
+                format!("Invalid value: \"{value}\": {LABEL_VALUE}"),
+            );
+        }
+    }
+    let mut size = 0;
+    for (key, value) in maps("annotations").into_iter().flatten() {
+        if !is_qualified(&key.to_lowercase()) {
+            refuse(
+                "FieldValueInvalid",
+                "metadata.annotations",
+                format!("Invalid value: \"{key}\": {QUALIFIED_NAME}"),
+            );
+        }
+        size += key.len() + value.as_str().map_or(0, str::len);
+    }
+    if size > ANNOTATIONS_LIMIT {
+        refuse(
+            "FieldValueTooLong",
+            "metadata.annotations",
+            format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
+        );
+    }
+    for (index, owner) in object::owners(object).iter().enumerate() {
+        for key in ["apiVersion", "kind", "name", "uid"] {
+            if owner.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
+                refuse(
+                    "FieldValueInvalid",
+                    &format!("metadata.ownerReferences[{index}].{key}"),
+                    "Invalid value: \"\": must not be empty".into(),
+                );
+            }
+        }
+    }
+    let controllers = object::owners(object)
+        .iter()
+        .filter(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true))
+        .count();
+    if controllers > 1 {
+        refuse(
+            "FieldValueInvalid",
+            "metadata.ownerReferences",
+            "Invalid value: Only one reference can have Controller set to true".into(),
+        );
+    }
+    for finalizer in object::finalizers(object) {
+        let standard = matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes");
+        if !is_qualified(&finalizer) || !standard && !finalizer.contains('/') && !finalizer.contains('.') {
+            refuse(
+                "FieldValueInvalid",
+                "metadata.finalizers",
+                format!(
+                    "Invalid value: \"{finalizer}\": name is neither a standard finalizer name nor is it fully qualified"
+                ),
+            );
+        }
+    }
+    causes
+}
+
+const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
+     end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+     '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
+     '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex \
+     used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn is_subdomain(name: &str) -> bool {
+    name.len() <= 253
+        && name.split('.').all(|part| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+                && !part.starts_with('-')
+                && !part.ends_with('-')
+        })
+}
+
+fn is_label_word(word: &str) -> bool {
+    word.len() <= 63
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        && word.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        && word.bytes().last().is_some_and(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn is_qualified(key: &str) -> bool {
+    match key.split_once('/') {
+        None => is_label_word(key),
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_word(name),
+    }
+}
+
+/// Kinds that count generations.
+fn has_generation(info: &ResourceInfo) -> bool {
+    info.origin == Origin::Crd
+        || matches!(
+            info.kind.as_str(),
+            "Pod" | "Deployment" | "ReplicaSet" | "PodDisruptionBudget" | "CustomResourceDefinition"
+        )
+}
+
+/// What of an object a generation counts.
+fn counted(info: &ResourceInfo, object: &Value) -> Value {
+    if info.origin == Origin::Builtin {
+        return object.get("spec").cloned().unwrap_or_default();
+    }
+    let mut rest = object.clone();
+    for key in ["metadata", "apiVersion", "kind"] {
+        object::set(&mut rest, key, None);
+    }
+    if info.status {
+        object::set(&mut rest, "status", None);
+    }
+    rest
+}
+
+/// Writes the generation of an updated object: one more when what it counts has changed.
+pub(super) fn advance_generation(info: &ResourceInfo, object: &mut Value, old: &Value) {
+    if !has_generation(info) {
+        return;
+    }
+    let before = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+    let step = i64::from(counted(info, object) != counted(info, old));
+    if before + step > 0 {
+        object::set_meta(object, "generation", (before + step).into());
+    }
+}
+
+/// One more, where generations are counted: what marking for deletion does.
+pub(super) fn bump_generation(object: &mut Value) {
+    if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
+        object::set_meta(object, "generation", (generation + 1).into());
+    }
+}
+
+/// Carries what only the server writes over from the stored object.
+pub(super) fn keep_owned(object: &mut Value, old: &Value) {
+    for key in OWNED {
+        let value = old.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default();
+        object::set_meta(object, key, value);
+    }
+    // A name given by the server stays as it was asked for.
+    let generated = old.pointer("/metadata/generateName").cloned().unwrap_or_default();
+    object::set_meta(object, "generateName", generated);
+}
+
+impl State {
+    /// Names a new object and stamps it.
+    pub(super) fn stamp_new(&mut self, info: &ResourceInfo, object: &mut Value) {
+        let prefix = object::meta(object, "generateName").to_owned();
+        if object::name(object).is_empty() && !prefix.is_empty() {
+            // A name of 63 characters must stay one.
+            let prefix: String = prefix.chars().take(58).collect();
+            let name = format!("{prefix}{}", self.suffix());
+            object::set_meta(object, "name", name.into());
+        }
+        for key in OWNED {
+            object::set_meta(object, key, Value::Null);
+        }
+        object::set_meta(object, "resourceVersion", Value::Null);
+        let uid = self.uid();
+        object::set_meta(object, "uid", uid.into());
+        object::set_meta(object, "creationTimestamp", seconds(self.now()).into());
+        if has_generation(info) {
+            object::set_meta(object, "generation", 1.into());
+        }
+    }
+}

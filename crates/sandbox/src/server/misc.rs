@@ -1,0 +1,63 @@
+//! Paths that name no resource: health, version, discovery, OpenAPI, access reviews.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::{Answer, Reply, State};
+use crate::request::{Call, wants_aggregated};
+use crate::resource::ResourceInfo;
+use crate::status::Failure;
+use crate::{discovery, openapi};
+
+impl State {
+    pub(super) fn misc(&self, call: &Call) -> Answer {
+        let steps: Vec<&str> = call.path.split('/').filter(|step| !step.is_empty()).collect();
+        if call.method == Method::POST {
+            return access_review(call, &steps);
+        }
+        if call.method != Method::GET {
+            return Err(Failure::no_such_resource());
+        }
+        let all: Vec<ResourceInfo> = self.registry.iter().map(|info| ResourceInfo::clone(info)).collect();
+        let aggregated = wants_aggregated(&call.accept);
+        let found = match steps.as_slice() {
+            ["healthz" | "readyz" | "livez", ..] => return Ok(Reply::Text { code: 200, body: "ok" }),
+            ["version"] => Some(discovery::version()),
+            ["api"] if aggregated => Some(discovery::aggregated(&all, true)),
+            ["apis"] if aggregated => Some(discovery::aggregated(&all, false)),
+            ["api"] => Some(discovery::api_versions()),
+            ["apis"] => Some(discovery::api_groups(&all)),
+            ["api", version] => discovery::api_resources(&all, "", version),
+            ["apis", group] => discovery::api_group(&all, group),
+            ["apis", group, version] => discovery::api_resources(&all, group, version),
+            ["openapi", "v2"] => {
+                // Clients that speak only protobuf here fall back to the third version.
+                if !call.accept.is_empty() && !call.accept.contains("json") && !call.accept.contains("*/*") {
+                    return Err(Failure::new(406, "NotAcceptable", "only application/json is served"));
+                }
+                Some(openapi::v2(&all))
+            }
+            ["openapi", "v3"] => Some(openapi::v3_index(&all)),
+            ["openapi", "v3", "api", version] => openapi::v3(&all, "", version),
+            ["openapi", "v3", "apis", group, version] => openapi::v3(&all, group, version),
+            [] => Some(
+                json!({"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}),
+            ),
+            _ => None,
+        };
+        found.map(Reply::ok).ok_or_else(Failure::no_such_resource)
+    }
+}
+
+/// Whoever holds the token may do everything.
+fn access_review(call: &Call, steps: &[&str]) -> Answer {
+    match steps {
+        ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"] => {
+            let mut review: Value = call.json()?;
+            review["status"] =
+                json!({"allowed": true, "reason": "the sandbox authorizes everybody it knows"});
+            Ok(Reply::Json { code: 201, body: review, warnings: Vec::new() })
+        }
+        _ => Err(Failure::no_such_resource()),
+    }
+}

@@ -1,0 +1,262 @@
+//! The API server: from a request to an answer, under one lock.
+//!
+//! Everything here is synchronous; a watch is answered with a stream that reads the store later. It never schedules
+//! a pod, runs one, or sleeps.
+
+mod crd;
+mod create;
+mod delete;
+mod gc;
+mod metadata;
+mod misc;
+mod patch;
+mod pods;
+mod read;
+mod scale;
+mod update;
+mod watch;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::Method;
+use jiff::Timestamp;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::Value;
+
+use crate::audit::Record;
+use crate::clock::Clock;
+use crate::fault::Fault;
+use crate::request::{Call, Form, Query, Target};
+use crate::resource::{self, ResourceInfo};
+use crate::status::Failure;
+use crate::store::{Key, Resource, Store};
+
+pub(crate) use gc::run as collect_garbage;
+pub(crate) use watch::Watch;
+
+/// How many requests the audit log remembers.
+const AUDIT_LIMIT: usize = 200_000;
+
+/// An answer before it is bytes.
+pub(crate) enum Reply {
+    Json { code: u16, body: Value, warnings: Vec<String> },
+    Text { code: u16, body: &'static str },
+    Watch(Box<Watch>),
+}
+
+impl Reply {
+    fn ok(body: Value) -> Self {
+        Self::Json { code: 200, body, warnings: Vec::new() }
+    }
+
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Self::Json { code, .. } | Self::Text { code, .. } => *code,
+            Self::Watch(_) => 200,
+        }
+    }
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Self {
+        Self::Json { code: failure.code, body: failure.to_value(), warnings: Vec::new() }
+    }
+}
+
+type Answer = Result<Reply, Failure>;
+
+/// What the lock guards.
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) registry: Vec<Arc<ResourceInfo>>,
+    pub(crate) audit: VecDeque<Record>,
+    pub(crate) faults: Vec<Fault>,
+    random: StdRng,
+    pub(crate) clock: Clock,
+}
+
+/// The server.
+pub(crate) struct Server {
+    state: Mutex<State>,
+    pub(crate) clock: Clock,
+}
+
+/// A request on a resource, resolved.
+struct Ask<'a> {
+    call: &'a Call,
+    query: Query,
+    info: Arc<ResourceInfo>,
+    target: Target,
+    form: Form,
+    dry_run: bool,
+}
+
+impl Ask<'_> {
+    fn namespace(&self) -> &str {
+        self.target.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    fn resource(&self) -> Resource {
+        storage(&self.info)
+    }
+
+    fn key(&self) -> Key {
+        (self.namespace().to_owned(), self.name().to_owned())
+    }
+
+    fn sub(&self) -> Option<&str> {
+        self.target.subresource.as_deref()
+    }
+}
+
+/// Where the objects of a resource are kept.
+pub(crate) fn storage(info: &ResourceInfo) -> Resource {
+    let group = if info.group == "events.k8s.io" { "" } else { info.group.as_str() };
+    (group.to_owned(), info.plural.clone())
+}
+
+impl Server {
+    pub(crate) fn new(clock: Clock, seed: u64, history: usize) -> Arc<Self> {
+        let mut state = State {
+            store: Store::new(history),
+            registry: resource::builtins().into_iter().map(Arc::new).collect(),
+            audit: VecDeque::new(),
+            faults: Vec::new(),
+            random: StdRng::seed_from_u64(seed),
+            clock: clock.clone(),
+        };
+        state.create_first_namespaces();
+        Arc::new(Self { state: Mutex::new(state), clock })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers one request and writes it to the audit log.
+    pub(crate) fn answer(self: &Arc<Self>, call: &Call) -> Reply {
+        let query = Query::parse(&call.query);
+        let target = Target::parse(&call.path);
+        let mut state = self.state();
+        let mut record = Record::new(self.clock.now(), call, target.as_ref(), &query);
+        let reply = match state.fault(&record) {
+            Some(failure) => failure.into(),
+            None => self.route(&mut state, call, query, target).unwrap_or_else(Reply::from),
+        };
+        record.code = reply.code();
+        if state.audit.len() >= AUDIT_LIMIT {
+            state.audit.pop_front();
+        }
+        state.audit.push_back(record);
+        reply
+    }
+
+    fn route(
+        self: &Arc<Self>,
+        state: &mut State,
+        call: &Call,
+        query: Query,
+        target: Option<Target>,
+    ) -> Answer {
+        let known = target.and_then(|target| {
+            let info = state.find(&target.group, &target.version, &target.plural)?;
+            Some((info, target))
+        });
+        let Some((info, target)) = known else { return state.misc(call) };
+        if info.namespaced && target.namespace.is_none() && target.name.is_some()
+            || !info.namespaced && target.namespace.is_some()
+        {
+            return Err(Failure::no_such_resource());
+        }
+        let form = Form::parse(&call.accept, &query)?;
+        let dry_run = call.method != Method::GET && query.dry_run()?;
+        let ask = Ask { call, query, info, target, form, dry_run };
+        if let Some(sub) = ask.sub() {
+            return state.subresource(&ask, sub);
+        }
+        let one = ask.target.name.is_some();
+        if call.method == Method::GET && ask.query.flag("watch") {
+            return self.watch(state, &ask);
+        }
+        match (&call.method, one) {
+            (&Method::GET, true) => state.get(&ask),
+            (&Method::GET, false) => state.list(&ask),
+            (&Method::POST, false) => state.create(&ask),
+            (&Method::PUT, true) => state.update(&ask, None),
+            (&Method::PATCH, true) => state.patch(&ask, None),
+            (&Method::DELETE, true) => state.delete(&ask),
+            (&Method::DELETE, false) => state.delete_collection(&ask),
+            _ => Err(Failure::method_not_allowed()),
+        }
+    }
+}
+
+impl State {
+    pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
+        self.registry
+            .iter()
+            .find(|info| info.group == group && info.version == version && info.plural == plural)
+            .map(Arc::clone)
+    }
+
+    pub(crate) fn delay_watch(&mut self, plural: &str, delay: Duration) {
+        let mut resources: Vec<Resource> = self.registry.iter().map(|info| storage(info)).collect();
+        resources.retain(|(_, name)| name == plural);
+        for resource in resources {
+            let collection = self.store.collection(&resource);
+            collection.delay = delay;
+            // Watches under way reckon again.
+            collection.changed.notify_waiters();
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn uid(&mut self) -> String {
+        uuid::Builder::from_random_bytes(self.random.random()).into_uuid().to_string()
+    }
+
+    /// Five characters, none of which makes words or looks like another.
+    fn suffix(&mut self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..5).map(|_| char::from(ALPHABET[self.random.random_range(0..ALPHABET.len())])).collect()
+    }
+
+    fn fault(&mut self, record: &Record) -> Option<Failure> {
+        let place = self.faults.iter().position(|fault| fault.matches(record))?;
+        let failure = self.faults[place].failure();
+        if self.faults[place].spend() {
+            self.faults.remove(place);
+        }
+        Some(failure)
+    }
+
+    fn subresource(&mut self, ask: &Ask<'_>, sub: &str) -> Answer {
+        let info = Arc::clone(&ask.info);
+        match (sub, &ask.call.method) {
+            ("status", &Method::GET) if info.status => self.get(ask),
+            ("status", &Method::PUT) if info.status => self.update(ask, Some("status")),
+            ("status", &Method::PATCH) if info.status => self.patch(ask, Some("status")),
+            ("scale", method) if info.scale.is_some() => self.scale(ask, method),
+            ("binding", &Method::POST) if info.is_builtin("", "Pod") => self.bind(ask),
+            ("eviction", &Method::POST) if info.is_builtin("", "Pod") => self.evict(ask),
+            ("finalize", &Method::PUT) if info.is_builtin("", "Namespace") => {
+                self.update(ask, Some("finalize"))
+            }
+            ("log", &Method::GET) if info.is_builtin("", "Pod") => self.logs(ask),
+            ("status" | "scale", _) if info.status || info.scale.is_some() => {
+                Err(Failure::method_not_allowed())
+            }
+            _ => Err(Failure::no_such_resource()),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! PATCH: merge, JSON and, for built-in kinds, strategic merge. Server-side apply is not served.
+
+use serde_json::Value;
+
+use super::{Answer, Ask, Reply, State, metadata};
+use crate::object;
+use crate::patch::{self, PatchKind};
+use crate::render;
+use crate::resource::Origin;
+use crate::schema::Cause;
+use crate::status::Failure;
+
+/// Reads the kind of patch from `Content-Type`.
+pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
+    match (ask.call.content_type.split(';').next().unwrap_or_default().trim(), ask.info.origin) {
+        ("application/json-patch+json", _) => Ok(PatchKind::Json),
+        ("application/merge-patch+json", _) => Ok(PatchKind::Merge),
+        ("application/strategic-merge-patch+json", Origin::Builtin) => Ok(PatchKind::Strategic),
+        (_, Origin::Builtin) => Err(Failure::unsupported_media_type(
+            "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
+        )),
+        (_, Origin::Crd) => {
+            Err(Failure::unsupported_media_type("application/json-patch+json, application/merge-patch+json"))
+        }
+    }
+}
+
+/// The body of a patch, applied.
+pub(super) fn apply(ask: &Ask<'_>, original: &Value) -> Result<Value, Failure> {
+    let patch = ask.call.json()?;
+    patch::apply(kind(ask)?, &ask.info, original, &patch).map_err(|error| {
+        let reason = if error.code == 422 { "Invalid" } else { "BadRequest" };
+        Failure::new(error.code, reason, error.message)
+    })
+}
+
+impl State {
+    pub(super) fn patch(&mut self, ask: &Ask<'_>, sub: Option<&str>) -> Answer {
+        kind(ask)?;
+        let old = self.existing(ask)?;
+        let mut patched = apply(ask, &render::versioned(&ask.info, &old))?;
+        metadata::decode(ask, &mut patched)?;
+        if object::name(&patched) != ask.name() {
+            let cause = Cause {
+                reason: "FieldValueInvalid",
+                message: format!("Invalid value: \"{}\": field is immutable", object::name(&patched)),
+                field: "metadata.name".into(),
+            };
+            return Err(Failure::invalid(&ask.info, ask.name(), &[cause]));
+        }
+        let (stored, warnings) = self.commit(ask, patched, &old, sub)?;
+        Ok(Reply::Json { code: 200, body: self.shown(ask, &stored), warnings })
+    }
+}

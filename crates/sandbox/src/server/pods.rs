@@ -1,0 +1,158 @@
+//! The subresources only pods have: binding, eviction, log.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::delete::Options;
+use super::{Answer, Ask, Reply, State, metadata};
+use crate::clock::seconds;
+use crate::object;
+use crate::schema::Cause;
+use crate::selector::Labels;
+use crate::status::Failure;
+
+const SUCCESS: fn() -> Value =
+    || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+
+impl State {
+    /// Assigns a pod to a node, once.
+    pub(super) fn bind(&mut self, ask: &Ask<'_>) -> Answer {
+        let binding = ask.call.json()?;
+        let Some(node) =
+            binding.pointer("/target/name").and_then(Value::as_str).filter(|node| !node.is_empty())
+        else {
+            let cause = Cause::required("target.name", "");
+            return Err(Failure::invalid_kind("", "Binding", ask.name(), &[cause]));
+        };
+        let old = self.existing(ask)?;
+        let uid = object::uid(&binding);
+        if !uid.is_empty() && uid != object::uid(&old) {
+            return Err(Failure::conflict(
+                &ask.info,
+                ask.name(),
+                &format!(
+                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                    object::uid(&old)
+                ),
+            ));
+        }
+        if object::terminating(&old) {
+            let why = format!("pod {} is being deleted, cannot be assigned to a host", ask.name());
+            return Err(Failure::conflict(&ask.info, ask.name(), &why));
+        }
+        let assigned = old.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+        if !assigned.is_empty() {
+            let why = format!("pod {} is already assigned to node \"{assigned}\"", ask.name());
+            return Err(Failure::conflict(&ask.info, ask.name(), &why));
+        }
+        let mut pod = Value::clone(&old);
+        object::put_at(&mut pod, ".spec.nodeName", node.into());
+        set_condition(
+            &mut pod,
+            &json!({
+                "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+                "lastTransitionTime": seconds(self.now()),
+            }),
+        );
+        metadata::advance_generation(&ask.info, &mut pod, &old);
+        if !ask.dry_run {
+            self.store.put(&ask.resource(), &ask.key(), pod);
+        }
+        Ok(Reply::Json { code: 201, body: SUCCESS(), warnings: Vec::new() })
+    }
+
+    /// Deletes a pod unless a disruption budget says no.
+    pub(super) fn evict(&mut self, ask: &Ask<'_>) -> Answer {
+        let eviction = ask.call.json()?;
+        let mut options = Options::from_value(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
+        options.also_dry(ask.dry_run);
+        let pod = self.existing(ask)?;
+        let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+        // A pod that runs nothing disrupts nothing.
+        let harmless = matches!(phase, "Succeeded" | "Failed" | "Pending") || object::terminating(&pod);
+        if !harmless {
+            self.spend_budget(ask, &pod, options.is_dry())?;
+        }
+        self.delete_one(&ask.info, &ask.key(), &options)?;
+        Ok(Reply::Json { code: 201, body: SUCCESS(), warnings: Vec::new() })
+    }
+
+    fn spend_budget(&mut self, ask: &Ask<'_>, pod: &Value, dry: bool) -> Result<(), Failure> {
+        let resource = ("policy".to_owned(), "poddisruptionbudgets".to_owned());
+        let budgets: Vec<Arc<Value>> = self
+            .store
+            .collection(&resource)
+            .objects
+            .iter()
+            .filter(|((namespace, _), budget)| namespace == ask.namespace() && selects(budget, pod))
+            .map(|(_, budget)| Arc::clone(budget))
+            .collect();
+        let budget = match budgets.as_slice() {
+            [] => return Ok(()),
+            [budget] => budget,
+            _ => {
+                return Err(Failure::new(
+                    500,
+                    "InternalError",
+                    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+                ));
+            }
+        };
+        let name = object::name(budget);
+        let number =
+            |key: &str| budget.pointer(&format!("/status/{key}")).and_then(Value::as_i64).unwrap_or_default();
+        let allowed = number("disruptionsAllowed");
+        if allowed <= 0 {
+            let mut failure = Failure::new(
+                429,
+                "TooManyRequests",
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+            );
+            failure.details = Some(json!({"causes": [{
+                "reason": "DisruptionBudget",
+                "message": format!(
+                    "The disruption budget {name} needs {} healthy pods and has {} currently",
+                    number("desiredHealthy"),
+                    number("currentHealthy")
+                ),
+            }]}));
+            return Err(failure);
+        }
+        if !dry {
+            let mut spent = Value::clone(budget);
+            object::put_at(&mut spent, ".status.disruptionsAllowed", (allowed - 1).into());
+            let at = seconds(self.now());
+            let disrupted = object::field_mut(object::field_mut(&mut spent, "status"), "disruptedPods");
+            object::map_mut(disrupted).insert(object::name(pod).to_owned(), at.into());
+            let key = (ask.namespace().to_owned(), name.to_owned());
+            self.store.put(&resource, &key, spent);
+        }
+        Ok(())
+    }
+
+    /// No container runs here, so there is nothing to show.
+    pub(super) fn logs(&mut self, ask: &Ask<'_>) -> Answer {
+        self.existing(ask)?;
+        Ok(Reply::Text { code: 200, body: "the sandbox runs no containers: there are no logs\n" })
+    }
+}
+
+fn selects(budget: &Value, pod: &Value) -> bool {
+    budget
+        .pointer("/spec/selector")
+        .and_then(|selector| Labels::parse(&super::scale::selector_text(selector)).ok())
+        .is_some_and(|labels| labels.matches(pod))
+}
+
+/// Replaces the condition of that type.
+fn set_condition(pod: &mut Value, condition: &Value) {
+    let conditions = object::field_mut(object::field_mut(pod, "status"), "conditions");
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    if let Some(list) = conditions.as_array_mut() {
+        list.retain(|one| one.get("type") != condition.get("type"));
+        list.push(condition.clone());
+    }
+}

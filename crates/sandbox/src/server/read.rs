@@ -1,0 +1,191 @@
+//! Get and list, with the meaning that `resourceVersion`, `limit` and `continue` have on a real server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use super::{Answer, Ask, Reply, State};
+use crate::render;
+use crate::request::Query;
+use crate::selector::{Fields, Labels};
+use crate::status::Failure;
+use crate::store::Key;
+
+/// The selectors of a list, a watch or a collection delete.
+pub(super) struct Filter {
+    namespace: Option<String>,
+    name: Option<String>,
+    labels: Option<Labels>,
+    fields: Option<Fields>,
+}
+
+impl Filter {
+    pub(super) fn parse(ask: &Ask<'_>) -> Result<Self, Failure> {
+        let labels = ask
+            .query
+            .get("labelSelector")
+            .map(Labels::parse)
+            .transpose()
+            .map_err(|error| Failure::bad_request(format!("unable to parse requirement: {error}")))?;
+        let fields = ask
+            .query
+            .get("fieldSelector")
+            .map(|text| Fields::parse(&ask.info, text))
+            .transpose()
+            .map_err(Failure::bad_request)?;
+        Ok(Self {
+            namespace: ask.target.namespace.clone(),
+            // A watch on a path with a name is the old form of a field selector.
+            name: ask.target.name.clone(),
+            labels,
+            fields,
+        })
+    }
+
+    pub(super) fn matches(&self, object: &Value) -> bool {
+        self.namespace.as_ref().is_none_or(|wanted| crate::object::namespace(object) == wanted)
+            && self.name.as_ref().is_none_or(|wanted| crate::object::name(object) == wanted)
+            && self.labels.as_ref().is_none_or(|labels| labels.matches(object))
+            && self.fields.as_ref().is_none_or(|fields| fields.matches(object))
+    }
+
+    fn is_open(&self) -> bool {
+        self.labels.is_none() && self.fields.is_none()
+    }
+}
+
+/// The `resourceVersion` of a read: none when it was not given.
+pub(super) fn wanted_version(query: &Query) -> Result<Option<u64>, Failure> {
+    query
+        .get("resourceVersion")
+        .map(|text| {
+            text.parse().map_err(|_| {
+                Failure::bad_request(format!(
+                    "Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+                ))
+            })
+        })
+        .transpose()
+}
+
+/// The cause that tells clients a version was from the future.
+fn from_the_future(wanted: u64, current: u64) -> Failure {
+    let mut failure =
+        Failure::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"));
+    failure.details = Some(json!({
+        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+        "retryAfterSeconds": 1,
+    }));
+    failure
+}
+
+impl State {
+    pub(super) fn get(&mut self, ask: &Ask<'_>) -> Answer {
+        if let Some(wanted) = wanted_version(&ask.query)?
+            && wanted > self.store.version
+        {
+            return Err(from_the_future(wanted, self.store.version));
+        }
+        let stored = self
+            .store
+            .get(&ask.resource(), &ask.key())
+            .ok_or_else(|| Failure::not_found(&ask.info, ask.name()))?;
+        Ok(Reply::ok(render::one(&ask.info, stored, ask.form, self.now())))
+    }
+
+    pub(super) fn list(&mut self, ask: &Ask<'_>) -> Answer {
+        let filter = Filter::parse(ask)?;
+        let limit = match ask.query.get("limit") {
+            None => usize::MAX,
+            Some(text) => match text.parse::<usize>() {
+                Ok(0) => usize::MAX,
+                Ok(limit) => limit,
+                Err(_) => return Err(Failure::bad_request(format!("invalid limit {text:?}"))),
+            },
+        };
+        let (version, after, objects) = self.snapshot(ask)?;
+        let mut rest = objects
+            .into_iter()
+            .filter(|(key, object)| after.as_ref().is_none_or(|after| key > after) && filter.matches(object));
+        let page: Vec<(Key, Arc<Value>)> = rest.by_ref().take(limit).collect();
+        let remaining = rest.count();
+        let mut meta = json!({"resourceVersion": version.to_string()});
+        if let (true, Some((last, _))) = (remaining > 0, page.last()) {
+            meta["continue"] = encode(version, last).into();
+            // With selectors a real server does not know how many are left.
+            if filter.is_open() {
+                meta["remainingItemCount"] = remaining.into();
+            }
+        }
+        let items: Vec<Arc<Value>> = page.into_iter().map(|(_, object)| object).collect();
+        Ok(Reply::ok(render::list(&ask.info, &items, meta, ask.form, self.now())))
+    }
+
+    /// The objects a list reads, their version, and the key to start after.
+    #[allow(clippy::type_complexity, reason = "a name for this triple would say less than its parts")]
+    fn snapshot(&mut self, ask: &Ask<'_>) -> Result<(u64, Option<Key>, BTreeMap<Key, Arc<Value>>), Failure> {
+        let resource = ask.resource();
+        let current = self.store.version;
+        let wanted = wanted_version(&ask.query)?;
+        let matching = ask.query.get("resourceVersionMatch");
+        if let Some(token) = ask.query.get("continue") {
+            if wanted.is_some_and(|wanted| wanted != 0) {
+                return Err(Failure::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            let (version, after) = decode(token).ok_or_else(|| {
+                Failure::bad_request("continue key is not valid: the token cannot be decoded")
+            })?;
+            let objects = self.store.at_version(&resource, version).ok_or_else(|| {
+                Failure::expired(
+                    "The provided continue parameter is too old to display a consistent list result. You can \
+                     start a new list without the continue parameter, or use the continue token in this response \
+                     to retrieve the remainder of the results. Continuing with the provided token results in an \
+                     inconsistent list - objects that were created, modified, or deleted between the time the \
+                     first chunk was returned and now may show up in the list.",
+                )
+            })?;
+            return Ok((version, Some(after), objects));
+        }
+        match (matching, wanted) {
+            (None | Some("NotOlderThan" | "Exact"), Some(wanted)) if wanted > current => {
+                Err(from_the_future(wanted, current))
+            }
+            (Some("Exact"), Some(0)) => Err(Failure::bad_request(
+                "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            )),
+            (Some("Exact"), Some(wanted)) => {
+                let objects = self.store.at_version(&resource, wanted).ok_or_else(|| {
+                    Failure::expired(format!(
+                        "The resourceVersion for the provided list is too old: {wanted}"
+                    ))
+                })?;
+                Ok((wanted, None, objects))
+            }
+            (Some("NotOlderThan") | None, Some(_)) | (None, None) => {
+                Ok((current, None, self.store.collection(&resource).objects.clone()))
+            }
+            (Some(_), None) => Err(Failure::bad_request(
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            )),
+            (Some(other), Some(_)) => Err(Failure::bad_request(format!(
+                "resourceVersionMatch: Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
+            ))),
+        }
+    }
+}
+
+fn encode(version: u64, last: &Key) -> String {
+    let token = json!({"v": "meta.k8s.io/v1", "rv": version, "namespace": last.0, "name": last.1});
+    URL_SAFE_NO_PAD.encode(token.to_string())
+}
+
+fn decode(token: &str) -> Option<(u64, Key)> {
+    let token: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+    let text = |key: &str| token.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some((token.get("rv")?.as_u64()?, (text("namespace")?, text("name")?)))
+}

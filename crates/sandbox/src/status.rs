@@ -1,0 +1,159 @@
+//! Failures as the API server words them: the kind `Status`.
+//!
+//! The texts are part of the behaviour (people and scripts match on them). Nothing here decides what is a failure.
+
+use serde_json::{Value, json};
+
+use crate::resource::ResourceInfo;
+use crate::schema::Cause;
+
+/// A refused request.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    pub(crate) code: u16,
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    pub(crate) details: Option<Value>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None }
+    }
+
+    fn about(mut self, info: &ResourceInfo, name: &str) -> Self {
+        self.details = Some(details(&info.group, &info.plural, name));
+        self
+    }
+
+    pub(crate) fn not_found(info: &ResourceInfo, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", info.qualified())).about(info, name)
+    }
+
+    /// A path nothing is served at.
+    pub(crate) fn no_such_resource() -> Self {
+        let mut failure = Self::new(404, "NotFound", "the server could not find the requested resource");
+        failure.details = Some(json!({}));
+        failure
+    }
+
+    pub(crate) fn already_exists(info: &ResourceInfo, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{} \"{name}\" already exists", info.qualified()))
+            .about(info, name)
+    }
+
+    pub(crate) fn modified(info: &ResourceInfo, name: &str) -> Self {
+        Self::conflict(
+            info,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    pub(crate) fn conflict(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", info.qualified());
+        Self::new(409, "Conflict", message).about(info, name)
+    }
+
+    /// A precondition of a DELETE that does not hold: the server names the kind there, not the resource.
+    pub(crate) fn precondition(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        let kind =
+            if info.group.is_empty() { info.kind.clone() } else { format!("{}.{}", info.kind, info.group) };
+        let mut failure =
+            Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}"));
+        failure.details = Some(details(&info.group, &info.kind, name));
+        failure
+    }
+
+    pub(crate) fn forbidden(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        Self::new(403, "Forbidden", format!("{} \"{name}\" is forbidden: {why}", info.qualified()))
+            .about(info, name)
+    }
+
+    pub(crate) fn invalid(info: &ResourceInfo, name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_kind(&info.group, &info.kind, name, causes)
+    }
+
+    pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+        let subject = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let texts: Vec<String> = causes.iter().map(cause_text).collect();
+        let all = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let mut failure = Self::new(422, "Invalid", format!("{subject} \"{name}\" is invalid: {all}"));
+        let mut details = details(group, kind, name);
+        details["causes"] = causes
+            .iter()
+            .map(|cause| json!({"reason": cause.reason, "message": cause.message, "field": cause.field}))
+            .collect();
+        failure.details = Some(details);
+        failure
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let mut failure = Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        );
+        failure.details = Some(json!({}));
+        failure
+    }
+
+    pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
+        Self::new(
+            415,
+            "UnsupportedMediaType",
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {accepted}"
+            ),
+        )
+    }
+
+    /// The `Status` object.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        status
+    }
+}
+
+/// What a delete of an object that is now gone answers.
+pub(crate) fn deleted(info: &ResourceInfo, name: &str, uid: &str) -> Value {
+    let mut details = details(&info.group, &info.plural, name);
+    details["uid"] = uid.into();
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+}
+
+fn details(group: &str, kind: &str, name: &str) -> Value {
+    let mut details = json!({"kind": kind});
+    if !name.is_empty() {
+        details["name"] = name.into();
+    }
+    if !group.is_empty() {
+        details["group"] = group.into();
+    }
+    details
+}
+
+fn cause_text(cause: &Cause) -> String {
+    if cause.field.is_empty() || cause.field == "<nil>" {
+        format!("<nil>: {}", cause.message)
+    } else {
+        format!("{}: {}", cause.field, cause.message)
+    }
+}

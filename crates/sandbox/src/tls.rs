@@ -1,0 +1,129 @@
+//! The socket side: a certificate of its own, a token, and a kubeconfig that carries both.
+//!
+//! It listens on loopback only.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::Error;
+use crate::http::Front;
+
+/// Where people reach the sandbox.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// `https://127.0.0.1:PORT`.
+    pub url: String,
+    /// A kubeconfig for kubectl: one context, named `sandbox`.
+    pub kubeconfig: String,
+}
+
+/// A certificate authority of one run, and the server certificate it signed.
+struct Identity {
+    authority: String,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+/// Binds, and returns the endpoint with the future that serves it.
+pub(crate) async fn listen(
+    front: &Front,
+    address: SocketAddr,
+) -> Result<(Endpoint, impl Future<Output = ()> + Send + 'static), Error> {
+    if !address.ip().is_loopback() {
+        return Err(Error::ListenBeyondLoopback(address));
+    }
+    let identity = identity()?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(identity.chain, identity.key))
+        .map_err(Error::ConfigureTls)?;
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind(address).await.map_err(|source| Error::Bind { address, source })?;
+    let bound = listener.local_addr().map_err(|source| Error::Bind { address, source })?;
+    let token = format!("{:032x}", rand::random::<u128>());
+    let url = format!("https://{bound}");
+    let endpoint = Endpoint { kubeconfig: kubeconfig(&url, &identity.authority, &token), url };
+    let front = front.with_token(&token);
+    let serve = async move {
+        // Dropping the set with this future ends every connection.
+        let mut connections = JoinSet::new();
+        loop {
+            let (stream, _) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            while connections.try_join_next().is_some() {}
+            let (acceptor, front) = (acceptor.clone(), front.clone());
+            connections.spawn(async move {
+                match acceptor.accept(stream).await {
+                    Ok(stream) => front.serve(stream).await,
+                    Err(error) => tracing::debug!(%error, "TLS handshake failed"),
+                }
+            });
+        }
+    };
+    Ok((endpoint, serve))
+}
+
+fn identity() -> Result<Identity, Error> {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority.distinguished_name.push(DnType::CommonName, "sandbox authority");
+    let authority_key = KeyPair::generate().map_err(Error::Certify)?;
+    let authority = CertifiedIssuer::self_signed(authority, authority_key).map_err(Error::Certify)?;
+    let names = ["127.0.0.1", "::1", "localhost"].map(str::to_owned).to_vec();
+    let mut server = CertificateParams::new(names).map_err(Error::Certify)?;
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    server.distinguished_name.push(DnType::CommonName, "sandbox");
+    let key = KeyPair::generate().map_err(Error::Certify)?;
+    let certificate = server.signed_by(&key, &authority).map_err(Error::Certify)?;
+    Ok(Identity {
+        authority: authority.pem(),
+        chain: vec![certificate.der().clone(), authority.der().clone()],
+        key: PrivateKeyDer::Pkcs8(key.serialize_der().into()),
+    })
+}
+
+fn kubeconfig(url: &str, authority: &str, token: &str) -> String {
+    let authority = STANDARD.encode(authority);
+    format!(
+        "apiVersion: v1
+kind: Config
+clusters:
+- name: sandbox
+  cluster:
+    server: {url}
+    certificate-authority-data: {authority}
+users:
+- name: sandbox
+  user:
+    token: {token}
+contexts:
+- name: sandbox
+  context:
+    cluster: sandbox
+    user: sandbox
+    namespace: default
+current-context: sandbox
+"
+    )
+}
