@@ -16,6 +16,7 @@ const KEYRINGS: [&str; 2] =
 /// One suite of the machine's Debian mirror, with lists of its own.
 pub(crate) struct Apt {
     folder: PathBuf,
+    suite: &'static str,
 }
 
 impl Apt {
@@ -25,7 +26,7 @@ impl Apt {
             bail!("this needs a Debian machine: there is no apt-get here");
         }
         let mirror = mirror(folder)?;
-        let apt = Self { folder: folder.join(format!("apt-{suite}")) };
+        let apt = Self { folder: folder.join(format!("apt-{suite}")), suite };
         prepare(&apt.folder)?;
         let signed = KEYRINGS.iter().find(|file| Path::new(file).is_file());
         let options = signed.map(|file| format!("[signed-by={file}] ")).unwrap_or_default();
@@ -35,6 +36,40 @@ impl Apt {
             || format!("cannot fetch the package lists of Debian {suite} from this machine's mirror"),
         )?;
         Ok(apt)
+    }
+
+    /// The version of a package in this suite.
+    pub(crate) fn version(&self, package: &str) -> Result<String> {
+        let said = capture(self.command("apt-cache").args(["show", "--no-all-versions", package]))
+            .with_context(|| format!("Debian {} has no package {package}", self.suite))?;
+        let version = said.lines().find_map(|line| line.strip_prefix("Version: "));
+        version
+            .map(str::to_owned)
+            .with_context(|| format!("no version of {package} in Debian {}", self.suite))
+    }
+
+    /// The names of the packages that `package` needs, itself included.
+    pub(crate) fn closure(&self, package: &str) -> Result<Vec<String>> {
+        let said = capture(self.command("apt-cache").args([
+            "depends",
+            "--recurse",
+            "--no-recommends",
+            "--no-suggests",
+            "--no-conflicts",
+            "--no-breaks",
+            "--no-replaces",
+            "--no-enhances",
+            package,
+        ]))?;
+        // Names stand at the start of a line; indented lines are relations, `<name>` is a virtual package.
+        let mut names: Vec<String> = said
+            .lines()
+            .filter(|line| line.starts_with(|first: char| first.is_ascii_alphanumeric()))
+            .map(str::to_owned)
+            .collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
     }
 
     /// Downloads packages and unpacks them all into one folder.
@@ -52,6 +87,25 @@ impl Apt {
             fs::remove_file(&file)?;
         }
         Ok(())
+    }
+
+    /// Downloads the upstream archive of a source package and unpacks it; returns the folder it made.
+    pub(crate) fn source(&self, package: &str, into: &Path) -> Result<PathBuf> {
+        let downloads = self.folder.join("source");
+        fs::create_dir_all(&downloads)?;
+        run_logged(
+            self.command("apt-get").current_dir(&downloads).args(["source", "--download-only", package]),
+            &self.folder.join("source.log"),
+        )?;
+        let archive = fs::read_dir(&downloads)?
+            .filter_map(|file| Some(file.ok()?.path()))
+            .find(|file| file.to_string_lossy().contains(".orig.tar."))
+            .with_context(|| format!("the source package {package} has no upstream archive"))?;
+        fs::create_dir_all(into)?;
+        capture(Command::new("tar").arg("-C").arg(into).arg("-xf").arg(&archive))?;
+        let mut folders =
+            fs::read_dir(into)?.filter_map(|file| Some(file.ok()?.path())).filter(|file| file.is_dir());
+        folders.next().with_context(|| format!("the upstream archive of {package} holds no folder"))
     }
 
     fn command(&self, program: &str) -> Command {

@@ -26,6 +26,24 @@ pub(crate) fn existing(name: &str) -> Result<Option<PathBuf>> {
     Ok(entry.is_dir().then_some(entry))
 }
 
+/// The youngest entry whose name starts so, and the rest of its name.
+pub(crate) fn newest(prefix: &str) -> Result<Option<(PathBuf, String)>> {
+    let root = root()?;
+    let Ok(entries) = fs::read_dir(&root) else { return Ok(None) };
+    let mut found = None;
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(rest) = name.strip_prefix(prefix) {
+            let made = entry.metadata()?.modified()?;
+            if found.as_ref().is_none_or(|(youngest, _)| made > *youngest) {
+                found = Some((made, (entry.path(), rest.to_owned())));
+            }
+        }
+    }
+    Ok(found.map(|(_, entry)| entry))
+}
+
 /// The entry of this name; where there is none, `build` fills an empty folder that then becomes it.
 pub(crate) fn entry(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if let Some(entry) = existing(name)? {

@@ -5,12 +5,18 @@
 
 mod apt;
 mod cache;
+mod crdcheck;
+mod crdserver;
+mod golang;
 mod kubectl;
+mod kubernetes;
 mod process;
+mod servers;
 mod suites;
 mod tools;
 
-use std::process::ExitCode;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 Tasks of this repository.
@@ -18,28 +24,35 @@ Tasks of this repository.
 Usage: cargo xtask <task>
 
   test       run every check: format, lints, dependencies, tests, the demo
+  crds       write the CRDs, as the code has them, to charts/ordered-deployment/crds
+  crd-check [MANIFEST...]
+             ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs, and what
+             they say to the manifests (a dry run)
+  kubernetes print the folder of the real Kubernetes binaries, building them if need be
   kubectl    print the path of the kubectl that the tests use, fetching one if need be
 
 What a task fetches goes to ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed system-wide.
 
-  KUBECTL=FILE    the kubectl to use, 1.24 or newer";
+  KUBECTL=FILE               the kubectl to use, 1.24 or newer
+  KUBEBUILDER_ASSETS=FOLDER  the kube-apiserver and etcd to use instead of building Kubernetes 1.20";
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let task = arguments.next();
-    if let Some(extra) = arguments.next() {
-        eprintln!("error: unexpected argument `{extra}`; try `cargo xtask --help`");
-        return ExitCode::from(2);
-    }
-    let done = match task.as_deref() {
-        Some("test") => suites::run_all(),
-        Some("kubectl") => kubectl::find().map(|path| println!("{}", path.display())),
-        None | Some("help" | "-h" | "--help") => {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match *arguments.as_slice() {
+        ["test"] => suites::run_all(),
+        ["crds"] => crds(),
+        ["crd-check", ref manifests @ ..] => {
+            crdcheck::run(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
+        }
+        ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
+        ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
+        [] | ["help" | "-h" | "--help", ..] => {
             println!("{HELP}");
             Ok(())
         }
-        Some(other) => {
-            eprintln!("error: no task `{other}`; try `cargo xtask --help`");
+        _ => {
+            eprintln!("error: no task `{}`; try `cargo xtask --help`", arguments.join(" "));
             return ExitCode::from(2);
         }
     };
@@ -51,4 +64,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Has the test that compares the committed CRDs with the code write them instead.
+fn crds() -> anyhow::Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(process::top()).env("UPDATE_CRDS", "1");
+    process::run(cargo.args(["test", "--quiet", "--package", "ordereddeployment-api", "--test", "crds"]))
 }

@@ -51,6 +51,12 @@ pub(crate) fn tail(file: &Path, lines: usize) -> String {
     all[all.len().saturating_sub(lines)..].join("\n")
 }
 
+/// The top of the checkout.
+pub(crate) fn top() -> PathBuf {
+    // This crate lies one level below.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}
+
 /// Where a program lies in PATH.
 pub(crate) fn find_in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -1,0 +1,65 @@
+//! Kubernetes' own current server of custom resources, built from Debian unstable's Go packages. Real servers as old as
+//! 1.20 know nothing of CEL; this one type-checks and prices rules as a current cluster does. It is built here, never
+//! started.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::apt::Apt;
+use crate::cache;
+use crate::golang::Go;
+use crate::process::{capture, run_logged};
+
+const SUITE: &str = "sid";
+const PACKAGE: &str = "golang-k8s-apiextensions-apiserver-dev";
+const IMPORT_PATH: &str = "k8s.io/apiextensions-apiserver";
+const PREFIX: &str = "crd-server-";
+/// The file inside an entry.
+const PROGRAM: &str = "apiextensions-apiserver";
+
+/// The program and its version. A build once made is kept: delete its folder to get the version of the day.
+pub(crate) fn find() -> Result<(PathBuf, String)> {
+    if let Some(found) = newest()? {
+        return Ok(found);
+    }
+    eprintln!(
+        "Building Kubernetes' current CRD server out of Debian {SUITE}'s packages into {}.",
+        cache::root()?.display()
+    );
+    eprintln!("That fetches 270 MB of Debian packages, needs 5 GB of disk and some minutes on two cores.");
+    let scratch = cache::Scratch::new("crd-server-build")?;
+    let apt = Apt::new(scratch.path(), SUITE)?;
+    let version = apt.version(PACKAGE)?;
+    cache::entry(&format!("{PREFIX}{version}"), |into| build(&apt, scratch.path(), into))
+        .context("cannot build the CRD server")?;
+    newest()?.context("the CRD server was built and is gone again")
+}
+
+/// The entry built last.
+fn newest() -> Result<Option<(PathBuf, String)>> {
+    let found = cache::newest(PREFIX)?;
+    Ok(found.map(|(folder, version)| (folder.join(PROGRAM), version)))
+}
+
+fn build(apt: &Apt, scratch: &Path, into: &Path) -> Result<()> {
+    let mut packages = Go::packages(apt)?;
+    packages.extend(apt.closure(PACKAGE)?.into_iter().filter(|name| is_library(name)));
+    let unpacked = scratch.join("unpacked");
+    apt.unpack(&packages, &unpacked)?;
+    let gopath = unpacked.join("usr/share/gocode");
+    let program = into.join(PROGRAM);
+    let mut go = Go::unpacked(&unpacked)?.command("go", &gopath, scratch)?;
+    go.current_dir(&gopath)
+        .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+        .arg(&program)
+        .arg(IMPORT_PATH);
+    run_logged(&mut go, &scratch.join("build.log"))?;
+    capture(Command::new(&program).arg("--help")).map(drop)
+}
+
+/// Packages of Go sources; what C libraries some of them name is not needed without cgo.
+fn is_library(package: &str) -> bool {
+    package.starts_with("golang-") && package.ends_with("-dev")
+}
