@@ -7,8 +7,20 @@
 //! decided ([`Decision::Read`]); something must be stored before anything may be done ([`Decision::Record`]); or the pods
 //! to create and to delete ([`Decision::Act`]). Whoever carries it out comes back with what is true then.
 
+mod census;
+mod conditions;
+mod decide;
+mod events;
+mod history;
 mod model;
+mod node_rules;
+mod pausepoint;
+mod report;
+mod rollout;
+mod sizes;
 
+pub use decide::decide;
+pub use node_rules::node_rules;
 pub use model::{
     Act, Create, Decision, DeleteGroup, Event, EventType, Failure, Hindrance, Malformed, Observed, Pod,
     Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Target,

@@ -1,0 +1,222 @@
+//! Who is there: the active pods in their order, told apart by set, revision and availability.
+//!
+//! It counts and sorts; it never decides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::{
+    OrderedDeploymentSpec, OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, template_hash,
+};
+use ordereddeployment_sorter::{self as sorter, Context, Key, NodeRule, Ranks};
+
+use crate::{Observed, Pod, Set};
+
+/// The numbers that bound a rollout, in pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// D: `replicas`.
+    pub(crate) desired: i64,
+    /// A create leaves at most this many active pods: D + S, and none where D is 0.
+    pub(crate) ceiling: i64,
+    /// A rollout's delete leaves at least this many available pods: D − U.
+    pub(crate) floor: i64,
+}
+
+impl Bounds {
+    pub(crate) fn of(spec: &OrderedDeploymentSpec) -> Self {
+        let desired = i64::from(spec.replicas.max(0));
+        let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
+        Self { desired, ceiling, floor: desired - spec.max_unavailable() }
+    }
+}
+
+/// An active pod at its place in the order.
+#[derive(Clone, Debug)]
+pub(crate) struct Member<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) key: Key,
+    pub(crate) hash: &'a str,
+    /// Whether it is of the current template.
+    pub(crate) updated: bool,
+    /// Whether it has been ready for the minReadySeconds of its own set.
+    pub(crate) available: bool,
+    /// Its place in the order.
+    pub(crate) place: usize,
+}
+
+impl Member<'_> {
+    pub(crate) fn uid(&self) -> &Arc<str> {
+        &self.pod.facts.uid
+    }
+}
+
+/// Everything counted.
+#[derive(Debug)]
+pub(crate) struct Census<'a> {
+    pub(crate) observed: &'a Observed,
+    pub(crate) spec: &'a OrderedDeploymentSpec,
+    pub(crate) status: OrderedDeploymentStatus,
+    pub(crate) bounds: Bounds,
+    /// The hash of the current template: of its set, where it has one already.
+    pub(crate) hash: String,
+    /// The set of the current template.
+    pub(crate) current: Option<&'a Set>,
+    /// All active pods, in the order.
+    pub(crate) members: Vec<Member<'a>>,
+    /// When the next pod will become available by itself.
+    pub(crate) next_available: Option<Timestamp>,
+}
+
+impl<'a> Census<'a> {
+    pub(crate) fn of(observed: &'a Observed) -> Self {
+        let spec = &observed.deployment.spec;
+        let status = observed.deployment.status.clone().unwrap_or_default();
+        let current = current_set(observed);
+        let hash = current
+            .map_or_else(|| template_hash(&spec.template, status.collision_count.unwrap_or(0)), |set| set.hash.clone());
+        let mut census = Self {
+            observed,
+            spec,
+            status,
+            bounds: Bounds::of(spec),
+            hash,
+            current,
+            members: Vec::new(),
+            next_available: None,
+        };
+        census.count();
+        census
+    }
+
+    fn count(&mut self) {
+        let observed = self.observed;
+        let sets: BTreeMap<&str, &Set> = observed.sets.iter().map(|set| (&*set.uid, set)).collect();
+        let active: Vec<&Pod> = active(observed).collect();
+        let rules = node_rules(self.spec);
+        let ranks = Ranks::of(active.iter().map(|pod| &pod.facts));
+        let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
+        for pod in active {
+            let Some(&set) = sets.get(&*pod.set) else { continue };
+            let updated = self.current.is_some_and(|current| current.uid == set.uid);
+            let min_ready = if updated { self.spec.min_ready_seconds } else { set.min_ready_seconds };
+            let available_at = available_at(pod, min_ready);
+            let available = available_at.is_some_and(|at| at <= observed.now);
+            if let Some(at) = available_at.filter(|_| !available) {
+                self.next_available = Some(self.next_available.map_or(at, |next| next.min(at)));
+            }
+            let key = sorter::key(&pod.facts, &ctx);
+            self.members.push(Member { pod, key, hash: &set.hash, updated, available, place: 0 });
+        }
+        self.members.sort_unstable_by(|first, second| first.key.cmp(&second.key));
+        for (place, member) in self.members.iter_mut().enumerate() {
+            member.place = place;
+        }
+    }
+
+    pub(crate) fn old(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.members.iter().filter(|member| !member.updated)
+    }
+
+    pub(crate) fn updated(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.members.iter().filter(|member| member.updated)
+    }
+
+    /// Active pods of older revisions.
+    pub(crate) fn old_count(&self) -> i64 {
+        count(self.old())
+    }
+
+    /// Active pods of the current revision.
+    pub(crate) fn updated_count(&self) -> i64 {
+        count(self.updated())
+    }
+
+    /// Available pods of all revisions.
+    pub(crate) fn available(&self) -> i64 {
+        count(self.members.iter().filter(|member| member.available))
+    }
+
+    /// Available pods of the current revision.
+    pub(crate) fn updated_available(&self) -> i64 {
+        count(self.updated().filter(|member| member.available))
+    }
+
+    /// All active pods.
+    pub(crate) fn active(&self) -> i64 {
+        count(self.members.iter())
+    }
+
+    /// Pods that terminate and still run.
+    pub(crate) fn terminating(&self) -> i64 {
+        count(self.observed.pods.iter().filter(|pod| pod.terminating && !pod.finished))
+    }
+
+    /// Active pods by the hash of their set; every set has an entry.
+    pub(crate) fn by_set(&self) -> BTreeMap<String, i64> {
+        let mut sizes: BTreeMap<String, i64> = self.observed.sets.iter().map(|set| (set.hash.clone(), 0)).collect();
+        sizes.entry(self.hash.clone()).or_default();
+        for member in &self.members {
+            *sizes.entry(member.hash.to_owned()).or_default() += 1;
+        }
+        sizes
+    }
+
+    /// How many pods may be created now without exceeding `ceiling`.
+    pub(crate) fn room_below(&self, ceiling: i64) -> i64 {
+        let terminating = match self.spec.pod_replacement_policy {
+            PodReplacementPolicy::TerminationStarted => 0,
+            PodReplacementPolicy::TerminationComplete => self.terminating(),
+        };
+        (ceiling - self.active() - terminating).max(0)
+    }
+
+    pub(crate) fn recreate(&self) -> bool {
+        self.spec.strategy.type_ == StrategyType::Recreate
+    }
+
+    /// Sets of ours that can get pods: all but those being deleted.
+    pub(crate) fn usable_sets(&self) -> impl Iterator<Item = &'a Set> {
+        self.observed.sets.iter().filter(|set| !set.terminating)
+    }
+
+    /// The nodes that must be read before the order is known.
+    pub(crate) fn missing_nodes(observed: &Observed) -> BTreeSet<Arc<str>> {
+        let rules = node_rules(&observed.deployment.spec);
+        sorter::missing_nodes(active(observed).map(|pod| &pod.facts), &rules, &observed.nodes)
+    }
+}
+
+fn active(observed: &Observed) -> impl Iterator<Item = &Pod> {
+    observed.pods.iter().filter(|pod| !pod.terminating && !pod.finished)
+}
+
+fn node_rules(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {
+    spec.deletion_order.as_ref().map(crate::node_rules).unwrap_or_default()
+}
+
+/// The set of the current template; of several (a collision that was undone by hand) the oldest.
+fn current_set(observed: &Observed) -> Option<&Set> {
+    let template = &observed.deployment.spec.template;
+    let same = observed.sets.iter().filter(|set| !set.terminating && set.template.same_as(template));
+    same.min_by(|first, second| (first.created, &first.name).cmp(&(second.created, &second.name)))
+}
+
+/// When the pod is available, if it is ready. Kubernetes' `IsPodAvailable` in `pkg/api/v1/pod/util.go`.
+fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
+    if !pod.facts.ready {
+        return None;
+    }
+    if min_ready_seconds <= 0 {
+        return Some(Timestamp::MIN);
+    }
+    pod.facts.ready_since?.checked_add(SignedDuration::from_secs(i64::from(min_ready_seconds))).ok()
+}
+
+pub(crate) fn count<'m, 'p: 'm, T: 'm>(items: impl Iterator<Item = &'m T>) -> i64
+where
+    T: 'p,
+{
+    i64::try_from(items.count()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,104 @@
+//! The conditions, and the clock of the progress deadline. It says what is; it never decides what is done.
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::{
+    Condition, ConditionStatus, Hold, HoldReason, OrderedDeploymentStatus, PausePoint,
+    names::{condition, reason},
+};
+
+use crate::pausepoint::seconds;
+
+/// Sets a condition. Its times change only with what they speak of.
+pub(crate) fn set(
+    status: &mut OrderedDeploymentStatus,
+    type_: &str,
+    holds: ConditionStatus,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    let now = seconds(now);
+    let conditions = status.conditions.get_or_insert_default();
+    let Some(found) = conditions.iter_mut().find(|condition| condition.type_ == type_) else {
+        conditions.push(Condition {
+            type_: type_.to_owned(),
+            status: holds,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: now.into(),
+            last_update_time: now.into(),
+        });
+        return;
+    };
+    if found.status != holds {
+        found.last_transition_time = now.into();
+    }
+    if found.status != holds || found.reason != reason || found.message != message {
+        found.last_update_time = now.into();
+    }
+    found.status = holds;
+    reason.clone_into(&mut found.reason);
+    message.clone_into(&mut found.message);
+}
+
+/// Takes a condition away.
+pub(crate) fn remove(status: &mut OrderedDeploymentStatus, type_: &str) {
+    if let Some(conditions) = &mut status.conditions {
+        conditions.retain(|condition| condition.type_ != type_);
+    }
+}
+
+/// Progress was seen: the clock of the progress deadline starts anew.
+pub(crate) fn progressing_again(status: &mut OrderedDeploymentStatus, reason: &str, what: &str, now: Timestamp) {
+    set(status, condition::PROGRESSING, ConditionStatus::True, reason, &format!("The rollout has {what}"), now);
+    let found = status.conditions.iter_mut().flatten().find(|found| found.type_ == condition::PROGRESSING);
+    if let Some(found) = found {
+        found.last_update_time = seconds(now).into();
+    }
+}
+
+/// The rollout stands at its hold.
+pub(crate) fn hold(status: &mut OrderedDeploymentStatus, hold: &Hold, name: &str, now: Timestamp) {
+    let message = hold_message(hold, name);
+    set(status, condition::HELD, ConditionStatus::True, reason::ROLLOUT_HELD, &message, now);
+}
+
+/// The rollout goes on.
+pub(crate) fn not_held(status: &mut OrderedDeploymentStatus, now: Timestamp) {
+    let message = "No pause point holds the rollout";
+    set(status, condition::HELD, ConditionStatus::False, reason::NOT_HELD, message, now);
+    progressing_again(status, reason::ROLLOUT_RESUMED, "been resumed", now);
+}
+
+/// Where the rollout is held, and how it goes on.
+pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
+    let side = match hold.point {
+        PausePoint::Before => "before",
+        PausePoint::After => "after",
+    };
+    let node = hold.node.as_ref().map(|node| format!(" on node {node}")).unwrap_or_default();
+    let until = match &hold.until {
+        Some(until) => format!("until {}", until.0),
+        None => format!("until it is resumed: kubectl ordered resume {name}"),
+    };
+    let why = match hold.reason {
+        HoldReason::PausePoint => "",
+        HoldReason::Blocked => " (only unavailable pods at or behind this point could go: see unavailablePods)",
+    };
+    format!("Held {side} pod {}{node}, on the way to revision {}, {until}{why}", hold.pod, hold.revision)
+}
+
+/// When the progress deadline passes, if its clock runs.
+pub(crate) fn deadline(status: &OrderedDeploymentStatus, seconds: i32) -> Option<Timestamp> {
+    let progressing = status.condition(condition::PROGRESSING)?;
+    let stopped = [
+        reason::NEW_REPLICA_SET_AVAILABLE,
+        reason::ROLLOUT_HELD,
+        reason::DEPLOYMENT_PAUSED,
+        reason::PROGRESS_DEADLINE_EXCEEDED,
+    ];
+    if seconds == i32::MAX || stopped.contains(&progressing.reason.as_str()) {
+        return None;
+    }
+    progressing.last_update_time.0.checked_add(SignedDuration::from_secs(i64::from(seconds))).ok()
+}

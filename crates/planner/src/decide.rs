@@ -1,0 +1,108 @@
+//! The decision: what comes first, and what it ends in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ordereddeployment_api::{names::condition, names::reason, validate};
+
+use crate::census::Census;
+use crate::{
+    Act, Decision, Event, Observed, Read, SetChange, conditions, events, history, pausepoint, report, rollout,
+};
+
+/// How soon what stalls a rollout is looked at again, as nothing may tell when it is over.
+const STALLED_REQUEUE: Duration = Duration::from_secs(10);
+
+/// Decides what to do next. A plain function: equal observations give equal decisions.
+#[must_use]
+pub fn decide(observed: &Observed) -> Decision {
+    let census = Census::of(observed);
+    if observed.deployment.metadata.deletion_timestamp.is_some() {
+        // The garbage collector does the rest.
+        return Decision::Act(Act { status: census.status, ..Act::default() });
+    }
+    let violations = validate(census.spec);
+    if !violations.is_empty() {
+        return Decision::Act(Act { status: report::invalid(&census, &violations), ..Act::default() });
+    }
+    let missing = Census::missing_nodes(observed);
+    if !missing.is_empty() {
+        return Decision::Read(Read::Nodes(missing));
+    }
+    if let Some(first) = history::begin(&census).or_else(|| pausepoint::transition(&census)) {
+        return first;
+    }
+    match rollout::moves(&census) {
+        Ok(moves) => Decision::Act(act(&census, &moves)),
+        Err(first) => *first,
+    }
+}
+
+fn act(census: &Census<'_>, moves: &rollout::Moves) -> Act {
+    let mut sets = history::set_changes(census, &moves.sizes);
+    let mut creates = rollout::creates(moves);
+    if !history::has_current_set(census, &sets) {
+        creates.retain(|create| create.hash != census.hash);
+    }
+    let status = report::status(census, moves);
+    if report::is_complete(census) {
+        sets.extend(history::beyond_limit(census));
+    }
+    let points = points(census);
+    let mut told: Vec<Event> = scaling(census, &sets);
+    told.extend(lost(census, &points));
+    let requeue = requeue(census, &status, moves);
+    Act { sets, creates, deletes: moves.deletes.clone(), events: told, status, requeue, points }
+}
+
+/// The pause points that lie ahead.
+fn points(census: &Census<'_>) -> BTreeMap<Arc<str>, String> {
+    let ahead = census.old().filter(|member| pausepoint::point(member, census).is_some());
+    ahead.map(|member| (Arc::clone(member.uid()), member.pod.name.clone())).collect()
+}
+
+/// Warnings of the points that went away before the rollout had reached them.
+fn lost(census: &Census<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
+    let active = |uid: &Arc<str>| census.members.iter().any(|member| member.uid() == uid);
+    let held = |uid: &Arc<str>| census.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);
+    let known = census.observed.known_points.iter();
+    let gone = known.filter(|(uid, _)| {
+        !points.contains_key(*uid) && !active(uid) && !held(uid) && !census.status.has_passed(uid)
+    });
+    gone.map(|(uid, name)| events::point_lost(name, uid)).collect()
+}
+
+/// The events of changed sizes, as a Deployment tells them.
+fn scaling(census: &Census<'_>, changes: &[SetChange]) -> Vec<Event> {
+    let message = |change: &SetChange| match change {
+        SetChange::Create { name, revision, replicas, .. } => {
+            Some(format!("Created set {name} of revision {revision} with {replicas} replicas"))
+        }
+        SetChange::Update { uid, replicas: Some(replicas), .. } => {
+            let set = census.observed.sets.iter().find(|set| set.uid == *uid)?;
+            let way = if *replicas > set.replicas { "up" } else { "down" };
+            Some(format!("Scaled {way} set {} from {} to {replicas}", set.name, set.replicas))
+        }
+        SetChange::Update { .. } | SetChange::Delete { .. } => None,
+    };
+    changes.iter().filter_map(message).map(|message| events::normal(reason::SCALING_REPLICA_SET, message)).collect()
+}
+
+/// How soon time alone changes the decision.
+fn requeue(
+    census: &Census<'_>,
+    status: &ordereddeployment_api::OrderedDeploymentStatus,
+    moves: &rollout::Moves,
+) -> Option<Duration> {
+    let deadline = status
+        .condition(condition::PROGRESSING)
+        .and_then(|_| conditions::deadline(status, census.spec.progress_deadline_seconds));
+    let until = status.hold.as_ref().and_then(|hold| hold.until.as_ref()).map(|until| until.0);
+    let times = [census.next_available, deadline, until];
+    let wait = |time: Timestamp| Duration::try_from(time.duration_since(census.observed.now)).unwrap_or_default();
+    let soonest = times.into_iter().flatten().map(wait).min();
+    let stalled = moves.stalled.is_some().then_some(STALLED_REQUEUE);
+    [soonest, stalled].into_iter().flatten().min()
+}

@@ -1,0 +1,133 @@
+//! Revisions: which rollout this is, its set, and how many old sets are kept.
+
+use ordereddeployment_api::{
+    Pause, Rollout,
+    names::{condition, reason},
+};
+
+use crate::census::Census;
+use crate::pausepoint::{kept_sizes, narrow};
+use crate::{Decision, Event, Record, SetChange, conditions, events};
+
+/// A new template starts a new rollout. One write gives it its identity and clears the hold, the points passed and any request to
+/// resume, before a resume is read. A hash that another template has already is told apart by the collision count.
+pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
+    let observed = census.observed;
+    let name = set_name(census);
+    let taken = |set: &crate::Set| set.name == name && !set.template.same_as(&census.spec.template);
+    if census.current.is_none() && (observed.taken_names.contains(&name) || observed.sets.iter().any(taken)) {
+        let mut status = census.status.clone();
+        let count = status.collision_count.unwrap_or(0).wrapping_add(1);
+        status.collision_count = Some(count);
+        if let Some(rollout) = status.rollout.as_mut().filter(|rollout| rollout.template_hash == census.hash) {
+            rollout.template_hash = ordereddeployment_api::template_hash(&census.spec.template, count);
+        }
+        return Some(Decision::Record(Record { status, events: Vec::new() }));
+    }
+    if census.status.rollout.as_ref().is_some_and(|rollout| rollout.template_hash == census.hash) {
+        return None;
+    }
+    let mut status = census.status.clone();
+    if let Some(sizes) = kept_sizes(census).filter(|_| census.spec.paused) {
+        // The pause goes on over the sets as the hold kept them.
+        status.pause = Some(Pause { replicas: census.spec.replicas, sizes: narrow(&sizes) });
+    }
+    let revision = next_revision(census);
+    status.rollout = Some(Rollout {
+        revision,
+        template_hash: census.hash.clone(),
+        replicas: census.status.rollout.as_ref().map_or(census.spec.replicas, |rollout| rollout.replicas),
+    });
+    status.hold = None;
+    status.passed = None;
+    status.resume_requested = None;
+    let (why, what) = match census.current {
+        Some(set) => (reason::FOUND_NEW_REPLICA_SET, format!("found its set {}", set.name)),
+        None => (reason::NEW_REPLICA_SET_CREATED, format!("got a new set {name}")),
+    };
+    if status.condition(condition::HELD).is_some() {
+        conditions::not_held(&mut status, observed.now);
+    }
+    conditions::progressing_again(&mut status, why, &what, observed.now);
+    let events = if census.old_count() > 0 { vec![started(census, revision)] } else { Vec::new() };
+    Some(Decision::Record(Record { status, events }))
+}
+
+/// The event at the start of a rollout: it counts the pause points found.
+fn started(census: &Census<'_>, revision: i64) -> Event {
+    // The points passed belong to the rollout before.
+    let points = census.old().filter(|member| matches!(member.pod.point, crate::Point::At { .. }));
+    let names: Vec<_> = points.map(|member| member.pod.name.as_str()).collect();
+    let ahead = match names.as_slice() {
+        [] => "no pause point".to_owned(),
+        [one] => format!("one pause point: {one}"),
+        many => format!("{} pause points, in order: {}", many.len(), many.iter().take(5).copied().collect::<Vec<_>>().join(", ")),
+    };
+    let message = format!("Rollout to revision {revision} starts: {} pods to replace, {ahead}", census.old_count());
+    events::normal(reason::ROLLOUT_STARTED, message)
+}
+
+/// The revision of the current template: that of its set where it is the newest already, else the next number.
+fn next_revision(census: &Census<'_>) -> i64 {
+    let newest = census.observed.sets.iter().map(|set| set.revision).max().unwrap_or(0);
+    let known = census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    match census.current {
+        Some(set) if set.revision > 0 && set.revision == newest && known <= newest => newest,
+        _ => newest.max(known).saturating_add(1),
+    }
+}
+
+/// The name of the current template's set.
+pub(crate) fn set_name(census: &Census<'_>) -> String {
+    let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+    format!("{name}-{}", census.hash)
+}
+
+/// What has to change of the sets, where their sizes are to be `sizes`.
+pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> Vec<SetChange> {
+    let mut changes = Vec::new();
+    let size = |hash: &str| {
+        let size = sizes.get(hash).copied().unwrap_or(0);
+        i32::try_from(size).unwrap_or(i32::MAX)
+    };
+    let revision = census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    let name = set_name(census);
+    // One that is being deleted has that name still: it must be gone first.
+    let waits = census.observed.sets.iter().any(|set| set.terminating && set.name == name);
+    if census.current.is_none() && !census.spec.paused && !waits {
+        let hash = census.hash.clone();
+        let replicas = size(&hash);
+        changes.push(SetChange::Create { name, hash, revision, replicas });
+    }
+    for set in census.usable_sets() {
+        let is_current = census.current.is_some_and(|current| current.uid == set.uid);
+        let wanted = size(&set.hash);
+        let replicas = (wanted != set.replicas).then_some(wanted);
+        let revision = (is_current && revision > 0 && revision != set.revision).then_some(revision);
+        let min_ready = census.spec.min_ready_seconds;
+        let min_ready_seconds = (is_current && min_ready != set.min_ready_seconds).then_some(min_ready);
+        if replicas.is_some() || revision.is_some() || min_ready_seconds.is_some() {
+            let uid = std::sync::Arc::clone(&set.uid);
+            changes.push(SetChange::Update { uid, replicas, revision, min_ready_seconds });
+        }
+    }
+    changes
+}
+
+/// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is complete.
+pub(crate) fn beyond_limit(census: &Census<'_>) -> Vec<SetChange> {
+    let has_pods = |set: &crate::Set| census.observed.pods.iter().any(|pod| pod.set == set.uid && !pod.finished);
+    let is_current = |set: &crate::Set| census.current.is_some_and(|current| current.uid == set.uid);
+    let mut old: Vec<_> =
+        census.usable_sets().filter(|set| !is_current(set) && set.replicas == 0 && !has_pods(set)).collect();
+    old.sort_by(|first, second| (first.revision, first.created).cmp(&(second.revision, second.created)));
+    let limit = usize::try_from(census.spec.revision_history_limit).unwrap_or(0);
+    let excess = old.len().saturating_sub(limit);
+    old.into_iter().take(excess).map(|set| SetChange::Delete { uid: std::sync::Arc::clone(&set.uid) }).collect()
+}
+
+/// Whether the current template's set is there, or is made by `changes`.
+pub(crate) fn has_current_set(census: &Census<'_>, changes: &[SetChange]) -> bool {
+    census.current.is_some() || changes.iter().any(|change| matches!(change, SetChange::Create { .. }))
+}
+

@@ -1,0 +1,43 @@
+//! `deletionOrder.nodePriorities` as the sorter reads it. It translates; it never matches.
+
+use ordereddeployment_api::{DeletionOrder, LabelSelector, LabelSelectorOperator, NodePriority};
+use ordereddeployment_sorter::{Grant, NodeRule, Requirement};
+
+/// The rules, in their order. One that grants nothing, which validation refuses, grants a priority of 0.
+#[must_use]
+pub fn node_rules(order: &DeletionOrder) -> Vec<NodeRule> {
+    order.node_priorities.iter().flatten().map(rule).collect()
+}
+
+fn rule(rule: &NodePriority) -> NodeRule {
+    NodeRule {
+        requirements: rule.node_selector.as_ref().map(requirements).unwrap_or_default(),
+        unschedulable: rule.unschedulable,
+        taint_keys: rule.taint_keys.clone().unwrap_or_default(),
+        unassigned: rule.unassigned,
+        grant: match (rule.priority, rule.deletion_cost) {
+            (Some(priority), _) => Grant::Priority(priority),
+            (None, Some(cost)) => Grant::Cost(cost),
+            (None, None) => Grant::Priority(0),
+        },
+    }
+}
+
+fn requirements(selector: &LabelSelector) -> Vec<Requirement> {
+    let equal = selector
+        .match_labels
+        .iter()
+        .flatten()
+        .map(|(key, value)| Requirement::In { key: key.clone(), values: vec![value.clone()] });
+    let others = selector.match_expressions.iter().flatten().map(|requirement| {
+        let key = requirement.key.clone();
+        let values = requirement.values.clone().unwrap_or_default();
+        match requirement.operator {
+            LabelSelectorOperator::In => Requirement::In { key, values },
+            LabelSelectorOperator::NotIn => Requirement::NotIn { key, values },
+            LabelSelectorOperator::Exists => Requirement::Exists { key },
+            LabelSelectorOperator::DoesNotExist => Requirement::DoesNotExist { key },
+        }
+    });
+    equal.chain(others).collect()
+}

@@ -1,0 +1,343 @@
+//! Pause points: where the barrier stands, and what makes, keeps and ends a hold.
+//!
+//! Everything here ends in a status to store. It never deletes or creates.
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::{
+    Hold, HoldReason, OrderedDeploymentStatus, Passed, Pause, PausePoint,
+    names::{ALL_POINTS, reason},
+};
+
+use crate::census::{Census, Member};
+use crate::sizes::{Sizes, Stored};
+use crate::{Decision, Event, Malformed, Point, Read, Record, conditions, events};
+
+/// The first pause point of the order that was not passed.
+#[derive(Debug)]
+pub(crate) struct Barrier<'c, 'a> {
+    pub(crate) member: &'c Member<'a>,
+    pub(crate) side: PausePoint,
+}
+
+/// The old pods as the barrier divides them.
+#[derive(Debug)]
+pub(crate) struct Ahead<'c, 'a> {
+    /// Those that may go, in order. With a point `after`, its pod is the last of them.
+    pub(crate) ahead: Vec<&'c Member<'a>>,
+    /// Those at or behind the barrier (`after`: behind it).
+    pub(crate) behind: Vec<&'c Member<'a>>,
+    pub(crate) barrier: Option<Barrier<'c, 'a>>,
+}
+
+/// Divides the old pods by the barrier.
+pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Ahead<'c, 'a> {
+    let old: Vec<_> = census.old().collect();
+    let begun = census.status.hold.as_ref().filter(|hold| is_begun_after(hold));
+    let position = match begun {
+        // A hold `after` that was stored before its DELETE: the barrier is that pod, whatever was annotated since.
+        Some(hold) => {
+            let Some(at) = old.iter().position(|member| **member.uid() == *hold.pod_uid) else {
+                return Ahead { ahead: Vec::new(), behind: old, barrier: None };
+            };
+            Some((at, PausePoint::After))
+        }
+        None => old.iter().enumerate().find_map(|(at, member)| {
+            // With nothing behind it, a point `after` holds nothing.
+            let side = point(member, census)?;
+            (side == PausePoint::Before || at + 1 < old.len()).then_some((at, side))
+        }),
+    };
+    let Some((at, side)) = position else {
+        return Ahead { ahead: old, behind: Vec::new(), barrier: None };
+    };
+    let member = old[at];
+    let split = if side == PausePoint::After { at + 1 } else { at };
+    let behind = old[split..].to_vec();
+    let mut ahead = old;
+    ahead.truncate(split);
+    Ahead { ahead, behind, barrier: Some(Barrier { member, side }) }
+}
+
+/// The pause point of the pod, unless the rollout has passed it.
+pub(crate) fn point(member: &Member<'_>, census: &Census<'_>) -> Option<PausePoint> {
+    let Point::At { side, .. } = &member.pod.point else { return None };
+    (!census.status.has_passed(member.uid())).then_some(*side)
+}
+
+/// Whether the hold was stored, but the pod before which it was is not known to be deleted yet.
+pub(crate) fn is_begun_after(hold: &Hold) -> bool {
+    hold.point == PausePoint::After && hold.deleted != Some(true)
+}
+
+/// The hold that keeps the sets at their sizes now, if there is one.
+pub(crate) fn held<'s>(status: &'s OrderedDeploymentStatus) -> Option<&'s Hold> {
+    status.hold.as_ref().filter(|hold| !is_begun_after(hold))
+}
+
+/// A new hold at the barrier.
+pub(crate) fn hold_at(census: &Census<'_>, barrier: &Barrier<'_, '_>, why: HoldReason) -> Decision {
+    let pod = barrier.member.pod;
+    let since = seconds(census.observed.now);
+    let duration = match &pod.point {
+        Point::At { duration: Ok(duration), .. } => *duration,
+        _ => None,
+    };
+    let revision = census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    let after = barrier.side == PausePoint::After;
+    let hold = Hold {
+        id: Hold::id(&pod.name, revision),
+        pod: pod.name.clone(),
+        pod_uid: pod.facts.uid.to_string(),
+        node: pod.facts.node.as_ref().map(ToString::to_string),
+        point: barrier.side,
+        revision,
+        reason: why,
+        since: since.into(),
+        until: duration.and_then(|duration| end(since, duration)).map(Into::into),
+        deleted: after.then_some(false),
+        replicas: census.spec.replicas,
+        sizes: narrow(&sizes_now(census, after.then_some(barrier.member))),
+    };
+    let mut status = census.status.clone();
+    let mut events = Vec::new();
+    if !after || why == HoldReason::Blocked {
+        reached(census, &mut status, &hold, &mut events);
+    }
+    status.hold = Some(hold);
+    Decision::Record(Record { status, events })
+}
+
+/// A hold `after` whose pod cannot be deleted: it is held where it stands.
+pub(crate) fn block(census: &Census<'_>, hold: &Hold) -> Decision {
+    let mut status = census.status.clone();
+    let mut events = Vec::new();
+    let hold = Hold { reason: HoldReason::Blocked, ..hold.clone() };
+    reached(census, &mut status, &hold, &mut events);
+    status.hold = Some(hold);
+    Decision::Record(Record { status, events })
+}
+
+/// What is to be told once the rollout stands at its hold.
+fn reached(census: &Census<'_>, status: &mut OrderedDeploymentStatus, hold: &Hold, told: &mut Vec<Event>) {
+    let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+    conditions::hold(status, hold, name, census.observed.now);
+    let message = conditions::hold_message(hold, name);
+    told.push(events::normal(reason::PAUSE_POINT_REACHED, message));
+    let left: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
+    if census.recreate() && left < census.bounds.desired {
+        told.push(events::warning(
+            reason::HOLD_BELOW_REPLICAS,
+            format!(
+                "The hold leaves {left} of {} pods: under Recreate deleted pods come back only after the last old one is gone",
+                census.bounds.desired
+            ),
+        ));
+    }
+}
+
+/// The sizes that the sets have now, as a hold or a pause keeps them: the old ones what is there, without `leaving`; what is
+/// missing belongs to the current set, or where that one is not there to the largest old one.
+pub(crate) fn sizes_now(census: &Census<'_>, leaving: Option<&Member<'_>>) -> Sizes {
+    let mut sizes = census.by_set();
+    if let Some(size) = leaving.and_then(|member| sizes.get_mut(member.hash)) {
+        *size -= 1;
+    }
+    if census.recreate() && census.old_count() > 0 {
+        return sizes;
+    }
+    let total: i64 = sizes.values().sum();
+    let missing = (census.bounds.desired - total).max(0);
+    *sizes.entry(fallback(census)).or_default() += missing;
+    sizes
+}
+
+/// The set that gets what no other rule assigns: the current one; where it is not there, the largest old one.
+pub(crate) fn fallback(census: &Census<'_>) -> String {
+    if census.current.is_some() || !census.spec.paused {
+        return census.hash.clone();
+    }
+    let sizes = census.by_set();
+    let newest = census.usable_sets().max_by_key(|set| (sizes.get(&set.hash).copied(), set.revision));
+    newest.map_or_else(|| census.hash.clone(), |set| set.hash.clone())
+}
+
+/// The sizes that a hold or a pause keeps now; `None`: the rollout runs.
+pub(crate) fn kept_sizes(census: &Census<'_>) -> Option<Sizes> {
+    let hold = held(&census.status);
+    let (sizes, replicas) = match (hold, &census.status.pause) {
+        (Some(hold), _) => (&hold.sizes, hold.replicas),
+        (None, Some(pause)) if census.spec.paused => (&pause.sizes, pause.replicas),
+        _ => return None,
+    };
+    let fallback = fallback(census);
+    let mut usable: Vec<&str> = census.usable_sets().map(|set| set.hash.as_str()).collect();
+    if !census.spec.paused {
+        // The current set is made where it is missing.
+        usable.push(&census.hash);
+    }
+    let held = hold.and_then(|hold| {
+        let held = census.members.iter().find(|member| **member.uid() == *hold.pod_uid);
+        held.map(|member| member.hash)
+    });
+    let stored = Stored { sizes, replicas, usable, fallback: &fallback, current: &census.hash, held };
+    let mut sizes = stored.for_replicas(census.bounds.desired, &census.spec.strategy);
+    // Surplus updated pods go, held or not.
+    if let Some(size) = sizes.get_mut(&census.hash) {
+        *size = (*size).min(census.bounds.desired);
+    }
+    Some(sizes)
+}
+
+/// What changes a hold or a pause before anything else may be done: a resume, the end of a timed pause, an annotation taken away,
+/// `spec.paused`.
+pub(crate) fn transition(census: &Census<'_>) -> Option<Decision> {
+    if let Some(requested) = census.status.resume_requested.as_deref() {
+        return Some(resume(census, requested));
+    }
+    if let Some(hold) = &census.status.hold {
+        return keep_or_end(census, hold).or_else(|| pause(census));
+    }
+    pause(census)
+}
+
+fn resume(census: &Census<'_>, requested: &str) -> Decision {
+    let mut status = census.status.clone();
+    status.resume_requested = None;
+    let revision = census.status.rollout.as_ref().map(|rollout| rollout.revision);
+    let all = requested
+        .strip_prefix(ALL_POINTS)
+        .and_then(|rest| rest.strip_prefix('@'))
+        .is_some_and(|text| revision.is_some_and(|revision| revision.to_string() == text));
+    if all && (status.hold.is_some() || census.old_count() > 0) {
+        return end_hold(census, status, ALL_POINTS, "by request, with all further points of this rollout");
+    }
+    match &census.status.hold {
+        Some(hold) if hold.id == requested => {
+            let uid = hold.pod_uid.clone();
+            end_hold(census, status, &uid, "by request")
+        }
+        hold => {
+            let holds = match hold {
+                Some(hold) => format!("the hold is {}", hold.id),
+                None => "the rollout is not held".to_owned(),
+            };
+            let shown: String = requested.chars().take(100).collect();
+            let message = format!("Dropped the request to resume {shown:?}: {holds}");
+            Decision::Record(Record { status, events: vec![events::warning(reason::RESUME_IGNORED, message)] })
+        }
+    }
+}
+
+/// Ends the hold: its point is passed, and the clock of the progress deadline starts anew.
+fn end_hold(census: &Census<'_>, mut status: OrderedDeploymentStatus, passed: &str, by: &str) -> Decision {
+    let now = seconds(census.observed.now);
+    if !passed.is_empty() {
+        let passed = Passed { pod_uid: passed.to_owned(), resumed_at: now.into() };
+        status.passed.get_or_insert_default().push(passed);
+    }
+    let hold = status.hold.take();
+    let message = match &hold {
+        Some(hold) => format!("Resumed {} ({by})", hold.id),
+        None => format!("Resumed ({by})"),
+    };
+    if let Some(hold) = hold.filter(|_| census.spec.paused) {
+        status.pause = Some(Pause { replicas: hold.replicas, sizes: hold.sizes });
+    }
+    if let Some(rollout) = &mut status.rollout {
+        rollout.replicas = census.spec.replicas;
+    }
+    conditions::not_held(&mut status, census.observed.now);
+    Decision::Record(Record { status, events: vec![events::normal(reason::PAUSE_POINT_RESUMED, message)] })
+}
+
+fn keep_or_end(census: &Census<'_>, hold: &Hold) -> Option<Decision> {
+    let now = census.observed.now;
+    let status = || census.status.clone();
+    let pod = census.observed.pods.iter().find(|pod| *pod.facts.uid == *hold.pod_uid);
+    let active = pod.filter(|pod| !pod.terminating && !pod.finished);
+    if let Some(pod) = active {
+        match &pod.point {
+            Point::None if !census.observed.live => return Some(Decision::Read(Read::Live)),
+            Point::None => return Some(end_hold(census, status(), "", "its annotation was taken away")),
+            Point::At { duration: Ok(duration), .. } => {
+                let until = duration.and_then(|duration| end(hold.since.0, duration));
+                if until != hold.until.as_ref().map(|until| until.0) {
+                    let mut status = status();
+                    let changed = Hold { until: until.map(Into::into), ..hold.clone() };
+                    if !is_begun_after(&changed) {
+                        let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+                        conditions::hold(&mut status, &changed, name, now);
+                    }
+                    status.hold = Some(changed);
+                    return Some(Decision::Record(Record { status, events: Vec::new() }));
+                }
+            }
+            Point::Malformed | Point::At { duration: Err(Malformed), .. } => {}
+        }
+    }
+    if hold.until.as_ref().is_some_and(|until| until.0 <= now) {
+        if !census.observed.live {
+            return Some(Decision::Read(Read::Live));
+        }
+        return Some(end_hold(census, status(), &hold.pod_uid, "its time is over"));
+    }
+    if is_begun_after(hold) {
+        if active.is_some() {
+            return None;
+        }
+        let mut status = status();
+        let mut told = Vec::new();
+        let deleted = Hold {
+            deleted: Some(true),
+            replicas: census.spec.replicas,
+            sizes: narrow(&sizes_now(census, None)),
+            ..hold.clone()
+        };
+        reached(census, &mut status, &deleted, &mut told);
+        status.hold = Some(deleted);
+        return Some(Decision::Record(Record { status, events: told }));
+    }
+    let sizes = kept_sizes(census).unwrap_or_default();
+    let keeps_old = sizes.iter().any(|(hash, size)| *hash != census.hash && *size > 0);
+    if census.bounds.desired > 0 && census.old_count() == 0 && !keeps_old {
+        return Some(end_hold(census, status(), &hold.pod_uid, "no old pod is left"));
+    }
+    None
+}
+
+/// Entering and leaving `spec.paused`: the sizes are stored before pods are moved.
+fn pause(census: &Census<'_>) -> Option<Decision> {
+    let mut status = census.status.clone();
+    match (census.spec.paused, &census.status.pause) {
+        (true, None) if status.hold.is_none() => {
+            let sizes = narrow(&sizes_now(census, None));
+            status.pause = Some(Pause { replicas: census.spec.replicas, sizes });
+        }
+        (false, Some(_)) => {
+            status.pause = None;
+            if let Some(rollout) = &mut status.rollout {
+                rollout.replicas = census.spec.replicas;
+            }
+            conditions::progressing_again(&mut status, reason::DEPLOYMENT_RESUMED, "resumed", census.observed.now);
+        }
+        _ => return None,
+    }
+    Some(Decision::Record(Record { status, events: Vec::new() }))
+}
+
+/// Times are stored in whole seconds: one that is compared with a stored one must be too.
+pub(crate) fn seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// The end of a pause: whole seconds, never too early.
+fn end(since: Timestamp, duration: std::time::Duration) -> Option<Timestamp> {
+    let duration = SignedDuration::try_from(duration).ok()?;
+    let exact = since.checked_add(duration).ok()?;
+    let whole = seconds(exact);
+    if whole == exact { Some(exact) } else { whole.checked_add(SignedDuration::from_secs(1)).ok() }
+}
+
+pub(crate) fn narrow(sizes: &Sizes) -> std::collections::BTreeMap<String, i32> {
+    sizes.iter().map(|(hash, size)| (hash.clone(), i32::try_from((*size).max(0)).unwrap_or(i32::MAX))).collect()
+}

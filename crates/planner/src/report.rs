@@ -1,0 +1,167 @@
+//! What is reported: counts and conditions, of what was observed and never of what is hoped for.
+
+use ordereddeployment_api::{
+    ConditionStatus::{False, True, Unknown},
+    OrderedDeploymentStatus,
+    names::{condition, reason},
+};
+
+use crate::census::Census;
+use crate::pausepoint::{held, seconds};
+use crate::rollout::Moves;
+use crate::{Hindrance, conditions, pausepoint};
+
+/// The status as of this decision.
+pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentStatus {
+    let mut status = census.status.clone();
+    let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
+    let ready = census.members.iter().filter(|member| member.pod.facts.ready);
+    status.observed_generation = census.observed.deployment.metadata.generation;
+    status.replicas = narrow(census.active());
+    status.updated_replicas = narrow(census.updated_count());
+    status.ready_replicas = narrow(crate::census::count(ready));
+    status.available_replicas = narrow(census.available());
+    status.unavailable_replicas = narrow((census.bounds.desired - census.available()).max(0));
+    status.terminating_replicas = narrow(census.terminating());
+    status.selector = Some(census.spec.selector.to_selector_string());
+    let rolls = !census.recreate()
+        && census.bounds.desired > 0
+        && census.old_count() > 0
+        && pausepoint::kept_sizes(census).is_none();
+    if let Some(rollout) = status.rollout.as_mut().filter(|_| !rolls) {
+        // Only a running rolling update still has to be scaled for a change of D.
+        rollout.replicas = census.spec.replicas;
+    }
+    if is_complete(census) {
+        // The points passed were those of pods that are gone.
+        status.passed = None;
+    }
+    available(census, &mut status);
+    progressing(census, &mut status);
+    complete(census, &mut status);
+    failure(census, &mut status);
+    stalled(census, moves, &mut status);
+    if status.condition(condition::HELD).is_none() {
+        let message = "No pause point holds the rollout";
+        conditions::set(&mut status, condition::HELD, False, reason::NOT_HELD, message, census.observed.now);
+    }
+    status
+}
+
+/// A spec that breaks a rule that the API server did not check: nothing is done, and the status says why.
+pub(crate) fn invalid(census: &Census<'_>, violations: &[ordereddeployment_api::Violation]) -> OrderedDeploymentStatus {
+    let mut status = census.status.clone();
+    status.observed_generation = census.observed.deployment.metadata.generation;
+    let all: Vec<_> = violations.iter().map(ToString::to_string).collect();
+    let message = format!("The spec is invalid, and nothing is done until it is mended: {}", all.join("; "));
+    conditions::set(&mut status, condition::STALLED, True, reason::INVALID_SPEC, &message, census.observed.now);
+    status
+}
+
+/// Every pod is of the current template and available, and none is left over.
+pub(crate) fn is_complete(census: &Census<'_>) -> bool {
+    let desired = census.bounds.desired;
+    census.old_count() == 0
+        && census.status.hold.is_none()
+        && census.updated_count() == desired
+        && census.updated_available() == desired
+        && (census.current.is_some() || desired == 0)
+}
+
+fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+    let now = census.observed.now;
+    // Under Recreate nobody expects pods between the last old and the first new one; at rest all are expected.
+    let floor = if census.recreate() { census.bounds.desired } else { census.bounds.floor };
+    if census.available() >= floor {
+        let message = "Enough pods are available";
+        conditions::set(status, condition::AVAILABLE, True, reason::MINIMUM_REPLICAS_AVAILABLE, message, now);
+    } else {
+        let message = "Too few pods are available";
+        conditions::set(status, condition::AVAILABLE, False, reason::MINIMUM_REPLICAS_UNAVAILABLE, message, now);
+    }
+}
+
+/// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a hold stops.
+fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+    let now = census.observed.now;
+    let type_ = condition::PROGRESSING;
+    let found = status.condition(type_).map(|found| found.reason.clone());
+    let found = found.as_deref();
+    if is_complete(census) && !(census.spec.paused && found == Some(reason::DEPLOYMENT_PAUSED)) {
+        if !census.spec.paused {
+            let message = "Every pod is of the current template and available";
+            conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
+            return;
+        }
+    }
+    if census.spec.paused {
+        let message = "The rollout is paused (spec.paused)";
+        conditions::set(status, type_, Unknown, reason::DEPLOYMENT_PAUSED, message, now);
+        return;
+    }
+    if held(&census.status).is_some() && wanted_are_available(census) {
+        let message = "The rollout is held at a pause point";
+        conditions::set(status, type_, Unknown, reason::ROLLOUT_HELD, message, now);
+        return;
+    }
+    let before = &census.status;
+    let old_before = before.replicas.unwrap_or(0) - before.updated_replicas.unwrap_or(0);
+    let old = census.old_count();
+    let progressed = status.updated_replicas > before.updated_replicas
+        || old < i64::from(old_before)
+        || status.ready_replicas > before.ready_replicas
+        || status.available_replicas > before.available_replicas;
+    // Scaling or a lost pod after completion is no rollout, as in a Deployment: its clock does not run.
+    let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0;
+    let stopped = matches!(found, None | Some(reason::ROLLOUT_HELD | reason::DEPLOYMENT_PAUSED));
+    if (progressed && !rests) || stopped {
+        conditions::progressing_again(status, reason::REPLICA_SET_UPDATED, "made progress", now);
+    } else if let Some(deadline) = conditions::deadline(status, census.spec.progress_deadline_seconds)
+        && deadline <= seconds(now)
+    {
+        let message = format!("No progress for {} seconds", census.spec.progress_deadline_seconds);
+        conditions::set(status, type_, False, reason::PROGRESS_DEADLINE_EXCEEDED, &message, now);
+    }
+}
+
+/// Whether the updated pods that the hold wants are all there and available.
+fn wanted_are_available(census: &Census<'_>) -> bool {
+    let sizes = pausepoint::kept_sizes(census).unwrap_or_default();
+    let wanted = sizes.get(&census.hash).copied().unwrap_or(0);
+    census.updated_available() >= wanted
+}
+
+fn complete(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+    let now = census.observed.now;
+    if is_complete(census) {
+        let message = "Every pod is of the current template and available";
+        conditions::set(status, condition::COMPLETE, True, reason::ROLLOUT_COMPLETE, message, now);
+    } else {
+        let message = "Pods are missing, unavailable or of an older template";
+        conditions::set(status, condition::COMPLETE, False, reason::ROLLOUT_IN_PROGRESS, message, now);
+    }
+}
+
+fn failure(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+    let Some(failure) = &census.observed.failure else {
+        conditions::remove(status, condition::REPLICA_FAILURE);
+        return;
+    };
+    let reason = match failure.what {
+        Hindrance::Create => reason::FAILED_CREATE,
+        Hindrance::Delete => reason::FAILED_DELETE,
+        Hindrance::Evict => reason::EVICTION_REFUSED,
+    };
+    conditions::set(status, condition::REPLICA_FAILURE, True, reason, &failure.message, census.observed.now);
+}
+
+fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentStatus) {
+    let now = census.observed.now;
+    match &moves.stalled {
+        Some((reason, message)) => conditions::set(status, condition::STALLED, True, reason, message, now),
+        None => {
+            let message = "Nothing stands in the way";
+            conditions::set(status, condition::STALLED, False, reason::NOT_STALLED, message, now);
+        }
+    }
+}

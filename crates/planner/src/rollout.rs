@@ -1,0 +1,391 @@
+//! Which pods go and which come: in a running rollout, in a hold or a pause, and where there is nothing to roll out.
+//!
+//! One decision, over the active pods of all revisions. It never writes, and never looks past the barrier.
+
+use std::collections::BTreeMap;
+
+use ordereddeployment_api::{HoldReason, PausePoint, UnavailablePods, names::condition, names::reason};
+use ordereddeployment_sorter as sorter;
+
+use crate::census::{Census, Member};
+use crate::pausepoint::{self, Ahead};
+use crate::sizes::{self, Sizes};
+use crate::{Create, Decision, DeleteGroup, Hindrance, Proof, Purpose, Read, Record, Target};
+
+/// How many pods of one priority are deleted in parallel.
+const PARALLEL_DELETES: usize = 16;
+
+/// Pods to move, and why no more.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    pub(crate) creates: BTreeMap<String, i64>,
+    pub(crate) deletes: Vec<DeleteGroup>,
+    /// The sizes of the sets once this is done.
+    pub(crate) sizes: Sizes,
+    /// What stands in the way until somebody acts: reason and message of the condition Stalled.
+    pub(crate) stalled: Option<(&'static str, String)>,
+}
+
+/// What the rollout's rules allow now.
+pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
+    let mut moves = match pausepoint::kept_sizes(census) {
+        Some(sizes) => keep(census, &sizes),
+        None if census.bounds.desired == 0 => clear(census),
+        None if census.old_count() == 0 => settle(census),
+        None if census.recreate() => recreate(census)?,
+        None => roll(census)?,
+    };
+    moves.sizes = sizes_after(census, &moves);
+    Ok(moves)
+}
+
+/// The sizes of the sets once the moves are done.
+fn sizes_after(census: &Census<'_>, moves: &Moves) -> Sizes {
+    let mut sizes = pausepoint::kept_sizes(census).unwrap_or_else(|| {
+        let mut sizes = census.by_set();
+        for (hash, count) in &moves.creates {
+            *sizes.entry(hash.clone()).or_default() += count;
+        }
+        for target in moves.deletes.iter().flat_map(|group| &group.targets) {
+            let member = census.members.iter().find(|member| *member.uid() == target.uid);
+            if let Some(size) = member.and_then(|member| sizes.get_mut(member.hash)) {
+                *size -= 1;
+            }
+        }
+        sizes
+    });
+    sizes.entry(census.hash.clone()).or_default();
+    let absorber = pausepoint::fallback(census);
+    sizes::published(&sizes, census.bounds.desired, &absorber)
+}
+
+/// D = 0 allows no pod.
+fn clear(census: &Census<'_>) -> Moves {
+    let all: Vec<_> = census.members.iter().collect();
+    Moves { deletes: groups(census, &all, Purpose::Scale), ..Moves::default() }
+}
+
+/// No old pod is there: exactly the first of the order go, or what is missing comes.
+fn settle(census: &Census<'_>) -> Moves {
+    let members: Vec<_> = census.updated().collect();
+    let surplus = usize::try_from(census.updated_count() - census.bounds.desired).unwrap_or(0);
+    let mut moves = Moves { deletes: groups(census, &members[..surplus], Purpose::Scale), ..Moves::default() };
+    let old_runs = census.recreate() && old_terminating(census);
+    if !old_runs {
+        let missing = census.bounds.desired - census.updated_count();
+        create(&mut moves, &census.hash, missing.min(census.room_below(census.bounds.ceiling)));
+    }
+    moves
+}
+
+/// Held or paused: every set is kept at its size.
+fn keep(census: &Census<'_>, sizes: &Sizes) -> Moves {
+    let mut moves = Moves::default();
+    let held = census.status.hold.as_ref().map(|hold| hold.pod_uid.as_str());
+    let mut surplus: Vec<&Member<'_>> = Vec::new();
+    let total: i64 = sizes.values().sum();
+    let mut room = census.room_below(census.bounds.ceiling.max(total));
+    for (hash, active) in census.by_set() {
+        let wanted = sizes.get(&hash).copied().unwrap_or(0);
+        let mut members: Vec<_> = census.members.iter().filter(|member| member.hash == hash).collect();
+        // Within its set the held pod goes last.
+        members.sort_by_key(|member| held == Some(member.uid()));
+        surplus.extend(members.into_iter().take(usize::try_from(active - wanted).unwrap_or(0)));
+        let can_be_filled = census.usable_sets().any(|set| set.hash == hash)
+            || (hash == census.hash && !census.spec.paused);
+        let missing = (wanted - active).min(room);
+        if can_be_filled && missing > 0 {
+            room -= missing;
+            create(&mut moves, &hash, missing);
+        }
+    }
+    surplus.sort_unstable_by(|first, second| first.key.cmp(&second.key));
+    moves.deletes = groups(census, &surplus, Purpose::Scale);
+    moves
+}
+
+/// Recreate: all old pods go, in order, then the new ones come.
+fn recreate(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
+    let divided = pausepoint::divide(census);
+    let go = go_ahead(census, &divided)?;
+    if go.is_empty() {
+        return Ok(Moves::default());
+    }
+    if !is_proven(census) {
+        return unproven(census, Moves::default());
+    }
+    let surplus = surplus(census);
+    let mut deletes = groups(census, go, Purpose::Rollout);
+    deletes.extend(groups(census, &surplus, Purpose::Scale));
+    Ok(Moves { deletes, ..Moves::default() })
+}
+
+/// The pods that may go now, ahead of the barrier; a hold where there are none.
+fn go_ahead<'m, 'c, 'a>(census: &Census<'_>, divided: &'m Ahead<'c, 'a>) -> Result<&'m [&'c Member<'a>], Box<Decision>> {
+    let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
+    let begun = census.status.hold.is_some();
+    match (barrier.side, divided.ahead.len()) {
+        (PausePoint::Before, 0) => Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::PausePoint))),
+        // Its turn has come: the hold is stored before its DELETE.
+        (PausePoint::After, 1) if !begun => {
+            Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::PausePoint)))
+        }
+        (PausePoint::After, length) if !begun => Ok(&divided.ahead[..length - 1]),
+        _ => Ok(&divided.ahead),
+    }
+}
+
+/// A rolling update.
+fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
+    if let Some(scaled) = scale(census)? {
+        return Ok(scaled);
+    }
+    let divided = pausepoint::divide(census);
+    let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
+    let wanted = if divided.barrier.is_some() {
+        (census.bounds.desired - behind).max(0)
+    } else {
+        census.bounds.desired
+    };
+    let mut moves = Moves::default();
+    let mut room = census.room_below(census.bounds.ceiling);
+
+    // A pod lost comes back from the current revision, unless too few would be left to rely on.
+    let reliable = census.old_count() + census.updated_available();
+    if let Some(hash) = most_available_old_set(census) {
+        let lost = (census.bounds.floor - reliable).clamp(0, room);
+        room -= lost;
+        create(&mut moves, &hash, lost);
+    }
+    let updated = census.updated_count();
+    create(&mut moves, &census.hash, (wanted - updated).min(room));
+
+    let go = go_ahead(census, &divided)?;
+    if !is_proven(census) && !go.is_empty() {
+        // The first updated pod proves the template: nothing is deleted before it is there.
+        let failed = census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
+        return if moves.creates.contains_key(&census.hash) && !failed { Ok(moves) } else { unproven(census, moves) };
+    }
+    let filled = census.active() >= census.bounds.ceiling || updated >= wanted;
+    let mut budget = Budget { available: census.available(), reliable, floor: census.bounds.floor };
+    let mut chosen: Vec<&Member<'_>> = Vec::new();
+    for &member in go {
+        if !budget.take(member) {
+            break;
+        }
+        chosen.push(member);
+    }
+    if chosen.is_empty() && go.first().is_some_and(|head| head.available && budget.forbids_available()) && filled {
+        chosen = out_of_turn(census, &divided, go, &mut budget, &mut moves)?;
+    }
+    moves.deletes = groups(census, &chosen, Purpose::Rollout);
+    let surplus = surplus(census);
+    moves.deletes.extend(groups(census, &surplus, Purpose::Scale));
+    Ok(moves)
+}
+
+/// The head may not go since too few pods are available, and nothing can be created: the rollout could only go on with
+/// unavailable pods behind the head.
+fn out_of_turn<'c, 'a>(
+    census: &Census<'_>,
+    divided: &Ahead<'_, '_>,
+    go: &[&'c Member<'a>],
+    budget: &mut Budget,
+    moves: &mut Moves,
+) -> Result<Vec<&'c Member<'a>>, Box<Decision>> {
+    let unavailable: Vec<_> = go.iter().copied().filter(|member| !member.available).collect();
+    let mode = census.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
+    if mode == UnavailablePods::InOrder {
+        if !unavailable.is_empty() || divided.behind.iter().any(|member| !member.available) {
+            let head = go.first().map(|member| member.pod.name.as_str()).unwrap_or_default();
+            moves.stalled = Some((
+                reason::WAITING_IN_ORDER,
+                format!(
+                    "Pod {head} is next, but deleting it would leave too few available pods, and unavailable pods \
+                     wait for their turn (unavailablePods: InOrder)"
+                ),
+            ));
+        }
+        return Ok(Vec::new());
+    }
+    let all_available = census.updated_available() == census.updated_count();
+    let overdue = census
+        .status
+        .condition(condition::PROGRESSING)
+        .is_some_and(|progressing| progressing.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
+    if !all_available && !overdue {
+        return Ok(Vec::new());
+    }
+    if unavailable.is_empty() {
+        let blocked = all_available && divided.behind.iter().any(|member| !member.available);
+        return match &divided.barrier {
+            Some(barrier) if blocked => match &census.status.hold {
+                None => Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::Blocked))),
+                Some(hold) if hold.reason != HoldReason::Blocked => {
+                    Err(Box::new(pausepoint::block(census, hold)))
+                }
+                Some(_) => Ok(Vec::new()),
+            },
+            _ => Ok(Vec::new()),
+        };
+    }
+    Ok(unavailable.into_iter().take_while(|member| budget.take(member)).collect())
+}
+
+/// The two floors, as deletions use them up.
+struct Budget {
+    available: i64,
+    reliable: i64,
+    floor: i64,
+}
+
+impl Budget {
+    fn forbids_available(&self) -> bool {
+        self.available - 1 < self.floor
+    }
+
+    fn take(&mut self, member: &Member<'_>) -> bool {
+        if (member.available && self.forbids_available()) || self.reliable - 1 < self.floor {
+            return false;
+        }
+        self.available -= i64::from(member.available);
+        self.reliable -= 1;
+        true
+    }
+}
+
+/// D has changed in the running rollout: the sets are scaled in proportion before anything else.
+fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
+    let Some(rollout) = census.status.rollout.as_ref().filter(|rollout| rollout.replicas != census.spec.replicas) else {
+        return Ok(None);
+    };
+    let desired = census.bounds.desired;
+    let mut before = census.spec.clone();
+    before.replicas = rollout.replicas;
+    let before = i64::from(rollout.replicas.max(0)) + before.max_surge();
+    let now = census.by_set();
+    let target = sizes::proportional(&now, before, census.bounds.ceiling);
+    let grows = desired > i64::from(rollout.replicas);
+    let mut moves = Moves::default();
+    if grows {
+        let divided = pausepoint::divide(census);
+        let mut room = census.room_below(census.bounds.ceiling);
+        let failed = census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
+        for (hash, size) in &target {
+            let mut missing = size - now.get(hash).copied().unwrap_or(0);
+            if *hash == census.hash && divided.barrier.is_some() {
+                let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
+                missing = missing.min((desired - behind).max(0) - census.updated_count());
+            }
+            let usable = census.usable_sets().any(|set| set.hash == *hash) || *hash == census.hash;
+            let missing = missing.min(room);
+            if usable && !failed && missing > 0 {
+                room -= missing;
+                create(&mut moves, hash, missing);
+            }
+        }
+    } else {
+        let mut surplus: Vec<&Member<'_>> = Vec::new();
+        for (hash, active) in &now {
+            let wanted = target.get(hash).copied().unwrap_or(0);
+            let members = census.members.iter().filter(|member| member.hash == hash);
+            surplus.extend(members.take(usize::try_from(active - wanted).unwrap_or(0)));
+        }
+        surplus.sort_unstable_by(|first, second| first.key.cmp(&second.key));
+        moves.deletes = groups(census, &surplus, Purpose::Scale);
+    }
+    if moves.creates.is_empty() && moves.deletes.is_empty() {
+        let mut status = census.status.clone();
+        if let Some(rollout) = &mut status.rollout {
+            rollout.replicas = census.spec.replicas;
+        }
+        return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
+    }
+    Ok(Some(moves))
+}
+
+/// Updated pods beyond D: the first of the order.
+fn surplus<'c, 'a>(census: &'c Census<'a>) -> Vec<&'c Member<'a>> {
+    let surplus = usize::try_from(census.updated_count() - census.bounds.desired).unwrap_or(0);
+    census.updated().take(surplus).collect()
+}
+
+/// Whether the API server is known to take pods of the current template.
+fn is_proven(census: &Census<'_>) -> bool {
+    let current = census.current.map(|set| &set.uid);
+    let created = census.observed.pods.iter().any(|pod| Some(&pod.set) == current);
+    created || census.observed.proof == Proof::Accepted
+}
+
+/// No updated pod can come first: a dry run must prove the template before a pod is deleted for it.
+fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision>> {
+    match &census.observed.proof {
+        Proof::Refused(message) => {
+            moves.stalled = Some((
+                reason::TEMPLATE_REFUSED,
+                format!("The API server refuses pods of this template, and no pod is deleted for it: {message}"),
+            ));
+            Ok(moves)
+        }
+        _ => Err(Box::new(Decision::Read(Read::DryRun { hash: census.hash.clone() }))),
+    }
+}
+
+/// Whether a pod of an older revision still runs while it terminates.
+fn old_terminating(census: &Census<'_>) -> bool {
+    let current = census.current.map(|set| &set.uid);
+    census.observed.pods.iter().any(|pod| pod.terminating && !pod.finished && Some(&pod.set) != current)
+}
+
+fn most_available_old_set(census: &Census<'_>) -> Option<String> {
+    let mut available: BTreeMap<&str, i64> = BTreeMap::new();
+    for member in census.old() {
+        *available.entry(member.hash).or_default() += i64::from(member.available);
+    }
+    let usable = census.usable_sets().filter(|set| available.contains_key(set.hash.as_str()));
+    let most = usable.max_by_key(|set| (available.get(set.hash.as_str()).copied(), set.revision));
+    most.map(|set| set.hash.clone())
+}
+
+fn create(moves: &mut Moves, hash: &str, count: i64) {
+    if count > 0 {
+        *moves.creates.entry(hash.to_owned()).or_default() += count;
+    }
+}
+
+/// The creates of `moves`, as the plan says them.
+pub(crate) fn creates(moves: &Moves) -> Vec<Create> {
+    let counted = moves.creates.iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
+    counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
+}
+
+/// Splits the pods, given in order, into groups of one priority.
+fn groups(census: &Census<'_>, members: &[&Member<'_>], purpose: Purpose) -> Vec<DeleteGroup> {
+    let mut groups: Vec<DeleteGroup> = Vec::new();
+    for member in members {
+        let target = target(census, member);
+        match groups.last_mut() {
+            Some(group)
+                if group.targets.len() < PARALLEL_DELETES
+                    && group.targets.last().is_some_and(|last| last.priority == target.priority) =>
+            {
+                group.targets.push(target);
+            }
+            _ => groups.push(DeleteGroup { purpose, targets: vec![target] }),
+        }
+    }
+    groups
+}
+
+fn target(census: &Census<'_>, member: &Member<'_>) -> Target {
+    // Why it goes before the next pod it could have been: an old one in a rollout, one of its set elsewhere.
+    let next = census.members[member.place + 1..].iter().find(|other| other.updated == member.updated);
+    Target {
+        name: member.pod.name.clone(),
+        uid: std::sync::Arc::clone(member.uid()),
+        resource_version: member.pod.resource_version.clone(),
+        priority: member.key.priority(),
+        available: member.available,
+        why: next.and_then(|next| sorter::why(&member.key, &next.key)),
+    }
+}

@@ -1,0 +1,218 @@
+//! Shares: how a number of pods is split over sets. Plain arithmetic; it never looks at a pod.
+
+use std::collections::BTreeMap;
+
+use ordereddeployment_api::Strategy;
+
+/// Pods by `pod-template-hash`.
+pub(crate) type Sizes = BTreeMap<String, i64>;
+
+/// What a hold or a pause stored, and what it is applied to.
+pub(crate) struct Stored<'a> {
+    /// The sizes stored, and the number of replicas they were stored for.
+    pub(crate) sizes: &'a BTreeMap<String, i32>,
+    pub(crate) replicas: i32,
+    /// Hashes of the sets that can still get pods.
+    pub(crate) usable: Vec<&'a str>,
+    /// The set that gets what no stored size speaks of.
+    pub(crate) fallback: &'a str,
+    /// The current template's hash: every other set is old.
+    pub(crate) current: &'a str,
+    /// The set of the held pod: of the old ones it keeps a pod longest.
+    pub(crate) held: Option<&'a str>,
+}
+
+impl Stored<'_> {
+    /// The sizes for `desired` replicas. A pure function of what was stored, so that D → 0 → D restores the split.
+    ///
+    /// Where D is what it was, the sizes are those stored. A smaller D is split in proportion. A larger one adds to all, under
+    /// Recreate to what the hold left. Where there were old pods and D ≥ 1, at least one stays old.
+    pub(crate) fn for_replicas(&self, desired: i64, strategy: &Strategy) -> Sizes {
+        let stored: Sizes =
+            self.sizes.iter().map(|(hash, size)| (hash.clone(), i64::from((*size).max(0)))).collect();
+        let replicas = i64::from(self.replicas);
+        let total: i64 = stored.values().sum();
+        let wanted = if desired == replicas {
+            total
+        } else if desired < replicas {
+            total.min(desired)
+        } else if strategy.type_ == ordereddeployment_api::StrategyType::Recreate {
+            total + (desired - replicas)
+        } else {
+            total.max(desired)
+        };
+        let kept: Sizes = stored.into_iter().filter(|(hash, _)| self.usable.contains(&hash.as_str())).collect();
+        // What belonged to a set that is gone goes to the fallback, else the service would stay too small.
+        let gone = total - kept.values().sum::<i64>();
+        let mut base = kept;
+        *base.entry(self.fallback.to_owned()).or_default() += gone;
+        let mut sizes = apportion(&base, wanted, self.fallback);
+        self.keep_one_old(&base, &mut sizes);
+        sizes
+    }
+
+    fn keep_one_old(&self, base: &Sizes, sizes: &mut Sizes) {
+        let is_old = |hash: &str| hash != self.current;
+        let any_old = |sizes: &Sizes| sizes.iter().any(|(hash, size)| is_old(hash) && *size > 0);
+        if !any_old(base) || any_old(sizes) || sizes.get(self.current).is_none_or(|size| *size == 0) {
+            return;
+        }
+        let held = self.held.filter(|hash| is_old(hash) && base.get(*hash).is_some_and(|size| *size > 0));
+        let largest = || {
+            base.iter().filter(|(hash, _)| is_old(hash)).max_by_key(|(_, size)| **size).map(|(hash, _)| hash.as_str())
+        };
+        if let Some(hash) = held.or_else(largest) {
+            *sizes.entry(hash.to_owned()).or_default() += 1;
+            *sizes.entry(self.current.to_owned()).or_default() -= 1;
+        }
+    }
+}
+
+/// Splits `total` in proportion to `base`, by largest remainder; ties go to the larger, then to the smaller hash. Where `base`
+/// has nothing, all goes to `fallback`.
+pub(crate) fn apportion(base: &Sizes, total: i64, fallback: &str) -> Sizes {
+    let sum: i64 = base.values().sum();
+    let mut sizes: Sizes = base.keys().map(|hash| (hash.clone(), 0)).collect();
+    if sum == 0 {
+        *sizes.entry(fallback.to_owned()).or_default() = total;
+        return sizes;
+    }
+    let mut rest = total;
+    let mut remainders = Vec::with_capacity(base.len());
+    for (hash, size) in base {
+        // Both factors are at most 2^32: the product fits.
+        let scaled = i128::from(*size) * i128::from(total);
+        let share = i64::try_from(scaled / i128::from(sum)).unwrap_or(i64::MAX);
+        rest -= share;
+        sizes.insert(hash.clone(), share);
+        remainders.push((scaled % i128::from(sum), *size, hash));
+    }
+    remainders.sort_by(|first, second| second.0.cmp(&first.0).then(second.1.cmp(&first.1)).then(first.2.cmp(second.2)));
+    for (_, _, hash) in remainders.into_iter().take(usize::try_from(rest).unwrap_or(0)) {
+        *sizes.entry(hash.clone()).or_default() += 1;
+    }
+    sizes
+}
+
+/// The sizes to publish: those given, changed as little as can be so that their sum is D. PodDisruptionBudgets sum
+/// them up for the number of pods they expect. The current set takes the difference; where it has too few, the largest old
+/// ones give.
+pub(crate) fn published(sizes: &Sizes, desired: i64, current: &str) -> Sizes {
+    let mut published = sizes.clone();
+    let old: i64 = published.iter().filter(|(hash, _)| *hash != current).map(|(_, size)| *size).sum();
+    published.insert(current.to_owned(), (desired - old).max(0));
+    let mut excess = old - desired;
+    while excess > 0 {
+        let largest = published.iter_mut().filter(|(hash, _)| *hash != current).max_by_key(|(_, size)| **size);
+        let Some((_, size)) = largest else { break };
+        *size -= 1;
+        excess -= 1;
+    }
+    published
+}
+
+/// The sizes after a change of D in a running rollout, in proportion over the sets, as a Deployment scales them
+/// (`scale` in `pkg/controller/deployment/sync.go`): `before` replicas and surge were the measure of the sizes now.
+pub(crate) fn proportional(sizes: &Sizes, before: i64, allowed: i64) -> Sizes {
+    let total: i64 = sizes.values().sum();
+    let change = allowed - total;
+    if total == 0 || change == 0 || before == 0 {
+        return sizes.clone();
+    }
+    let mut order: Vec<(&String, i64)> = sizes.iter().map(|(hash, size)| (hash, *size)).collect();
+    order.sort_by(|first, second| second.1.cmp(&first.1).then(first.0.cmp(second.0)));
+    let mut scaled = Sizes::new();
+    let mut added = 0;
+    for (hash, size) in &order {
+        let target = (i128::from(*size) * i128::from(allowed) * 2 + i128::from(before)) / (i128::from(before) * 2);
+        let share = i64::try_from(target).unwrap_or(i64::MAX) - size;
+        let left = change - added;
+        let share = if change > 0 { share.clamp(0, left) } else { share.clamp(left, 0).max(-size) };
+        added += share;
+        scaled.insert((*hash).clone(), size + share);
+    }
+    // What rounding left over goes to the largest, or comes from it.
+    for (hash, _) in &order {
+        let left = change - added;
+        let Some(size) = scaled.get_mut(*hash).filter(|_| left != 0) else { break };
+        let share = left.max(-*size);
+        *size += share;
+        added += share;
+    }
+    scaled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(entries: &[(&str, i64)]) -> Sizes {
+        entries.iter().map(|(hash, size)| ((*hash).to_owned(), *size)).collect()
+    }
+
+    fn stored(entries: &[(&str, i32)]) -> BTreeMap<String, i32> {
+        entries.iter().map(|(hash, size)| ((*hash).to_owned(), *size)).collect()
+    }
+
+    fn for_replicas(entries: &[(&str, i32)], replicas: i32, desired: i64) -> Sizes {
+        let sizes = stored(entries);
+        let usable = sizes.keys().map(String::as_str).collect();
+        let stored = Stored { sizes: &sizes, replicas, usable, fallback: "new", current: "new", held: None };
+        stored.for_replicas(desired, &Strategy::default())
+    }
+
+    #[test]
+    fn scaling_to_zero_and_back_while_held_restores_the_split() {
+        let split = [("new", 2), ("old", 8)];
+        assert_eq!(for_replicas(&split, 10, 0), sizes(&[("new", 0), ("old", 0)]));
+        assert_eq!(for_replicas(&split, 10, 10), sizes(&[("new", 2), ("old", 8)]));
+        assert_eq!(for_replicas(&split, 10, 5), sizes(&[("new", 1), ("old", 4)]));
+        assert_eq!(for_replicas(&split, 10, 20), sizes(&[("new", 4), ("old", 16)]));
+    }
+
+    #[test]
+    fn at_least_one_pod_stays_old_while_held() {
+        assert_eq!(for_replicas(&[("new", 9), ("old", 1)], 10, 1), sizes(&[("new", 0), ("old", 1)]));
+        assert_eq!(for_replicas(&[("new", 9), ("old", 1)], 10, 0), sizes(&[("new", 0), ("old", 0)]));
+    }
+
+    #[test]
+    fn surge_pods_stay_until_replicas_change() {
+        assert_eq!(for_replicas(&[("new", 3), ("old", 8)], 10, 10), sizes(&[("new", 3), ("old", 8)]));
+        assert_eq!(for_replicas(&[("new", 3), ("old", 8)], 10, 9).values().sum::<i64>(), 9);
+    }
+
+    #[test]
+    fn the_share_of_a_set_that_is_gone_goes_to_the_current_one() {
+        let sizes_stored = stored(&[("new", 2), ("gone", 8)]);
+        let stored = Stored {
+            sizes: &sizes_stored,
+            replicas: 10,
+            usable: vec!["new"],
+            fallback: "new",
+            current: "new",
+            held: None,
+        };
+        assert_eq!(stored.for_replicas(10, &Strategy::default()), sizes(&[("new", 10)]));
+    }
+
+    #[test]
+    fn the_published_sizes_always_sum_up_to_replicas() {
+        for (given, expected) in [
+            (vec![("new", 3), ("old", 8)], vec![("new", 2), ("old", 8)]),
+            (vec![("new", 0), ("old", 8)], vec![("new", 2), ("old", 8)]),
+            (vec![("new", 1), ("a", 7), ("b", 5)], vec![("new", 0), ("a", 5), ("b", 5)]),
+        ] {
+            assert_eq!(published(&sizes(&given), 10, "new"), sizes(&expected));
+        }
+    }
+
+    #[test]
+    fn a_running_rollout_is_scaled_in_proportion() {
+        // 10 → 20 with a surge of 2: 12 pods become 22.
+        assert_eq!(proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 22), sizes(&[("new", 7), ("old", 15)]));
+        // 10 → 5 with a surge of 2: 12 pods become 7.
+        assert_eq!(proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 7), sizes(&[("new", 2), ("old", 5)]));
+        assert_eq!(proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 0), sizes(&[("new", 0), ("old", 0)]));
+    }
+}
