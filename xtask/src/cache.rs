@@ -65,7 +65,9 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Result<Self> {
-        let path = root()?.join("tmp").join(format!("{name}-{}", std::process::id()));
+        let folder = root()?.join("tmp");
+        clear_leftovers(&folder);
+        let path = folder.join(format!("{name}-{}", std::process::id()));
         if path.exists() {
             fs::remove_dir_all(&path).with_context(|| format!("cannot clear {}", path.display()))?;
         }
@@ -84,5 +86,21 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Best effort: a leftover costs space, not correctness, and the next run of this id clears it.
         drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Removes what interrupted processes left: a build's folder is gigabytes.
+fn clear_leftovers(folder: &Path) {
+    if !Path::new("/proc/self").exists() {
+        return; // Cannot tell who still runs.
+    }
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let id = name.rsplit_once('-').and_then(|(_, id)| id.parse::<u32>().ok());
+        if id.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists()) {
+            // Best effort, as in `Drop`.
+            drop(fs::remove_dir_all(entry.path()));
+        }
     }
 }

@@ -40,7 +40,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match *arguments.as_slice() {
-        ["test"] => suites::run_all(),
+        ["test"] => match suites::run_all() {
+            // It has said what failed.
+            Ok(false) => return ExitCode::FAILURE,
+            other => other.map(drop),
+        },
         ["crds"] => crds(),
         ["crd-check", ref manifests @ ..] => {
             crdcheck::run(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
