@@ -74,8 +74,10 @@ impl<'a> Census<'a> {
         let spec = &observed.deployment.spec;
         let status = observed.deployment.status.clone().unwrap_or_default();
         let current = current_set(observed);
-        let hash = current
-            .map_or_else(|| template_hash(&spec.template, status.collision_count.unwrap_or(0)), |set| set.hash.clone());
+        let hash = current.map_or_else(
+            || template_hash(&spec.template, status.collision_count.unwrap_or(0)),
+            |set| set.hash.clone(),
+        );
         let mut census = Self {
             observed,
             spec,
@@ -155,7 +157,8 @@ impl<'a> Census<'a> {
 
     /// Active pods by the hash of their set; every set has an entry.
     pub(crate) fn by_set(&self) -> BTreeMap<String, i64> {
-        let mut sizes: BTreeMap<String, i64> = self.observed.sets.iter().map(|set| (set.hash.clone(), 0)).collect();
+        let mut sizes: BTreeMap<String, i64> =
+            self.observed.sets.iter().map(|set| (set.hash.clone(), 0)).collect();
         sizes.entry(self.hash.clone()).or_default();
         for member in &self.members {
             *sizes.entry(member.hash.to_owned()).or_default() += 1;
@@ -214,9 +217,6 @@ fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     pod.facts.ready_since?.checked_add(SignedDuration::from_secs(i64::from(min_ready_seconds))).ok()
 }
 
-pub(crate) fn count<'m, 'p: 'm, T: 'm>(items: impl Iterator<Item = &'m T>) -> i64
-where
-    T: 'p,
-{
+pub(crate) fn count<T>(items: impl Iterator<Item = T>) -> i64 {
     i64::try_from(items.count()).unwrap_or(i64::MAX)
 }

@@ -49,8 +49,20 @@ pub(crate) fn remove(status: &mut OrderedDeploymentStatus, type_: &str) {
 }
 
 /// Progress was seen: the clock of the progress deadline starts anew.
-pub(crate) fn progressing_again(status: &mut OrderedDeploymentStatus, reason: &str, what: &str, now: Timestamp) {
-    set(status, condition::PROGRESSING, ConditionStatus::True, reason, &format!("The rollout has {what}"), now);
+pub(crate) fn progressing_again(
+    status: &mut OrderedDeploymentStatus,
+    reason: &str,
+    what: &str,
+    now: Timestamp,
+) {
+    set(
+        status,
+        condition::PROGRESSING,
+        ConditionStatus::True,
+        reason,
+        &format!("The rollout has {what}"),
+        now,
+    );
     let found = status.conditions.iter_mut().flatten().find(|found| found.type_ == condition::PROGRESSING);
     if let Some(found) = found {
         found.last_update_time = seconds(now).into();
@@ -83,7 +95,9 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
     };
     let why = match hold.reason {
         HoldReason::PausePoint => "",
-        HoldReason::Blocked => " (only unavailable pods at or behind this point could go: see unavailablePods)",
+        HoldReason::Blocked => {
+            " (only unavailable pods at or behind this point could go: see unavailablePods)"
+        }
     };
     format!("Held {side} pod {}{node}, on the way to revision {}, {until}{why}", hold.pod, hold.revision)
 }

@@ -87,7 +87,11 @@ fn scaling(census: &Census<'_>, changes: &[SetChange]) -> Vec<Event> {
         }
         SetChange::Update { .. } | SetChange::Delete { .. } => None,
     };
-    changes.iter().filter_map(message).map(|message| events::normal(reason::SCALING_REPLICA_SET, message)).collect()
+    changes
+        .iter()
+        .filter_map(message)
+        .map(|message| events::normal(reason::SCALING_REPLICA_SET, message))
+        .collect()
 }
 
 /// How soon time alone changes the decision.
@@ -101,7 +105,8 @@ fn requeue(
         .and_then(|_| conditions::deadline(status, census.spec.progress_deadline_seconds));
     let until = status.hold.as_ref().and_then(|hold| hold.until.as_ref()).map(|until| until.0);
     let times = [census.next_available, deadline, until];
-    let wait = |time: Timestamp| Duration::try_from(time.duration_since(census.observed.now)).unwrap_or_default();
+    let wait =
+        |time: Timestamp| Duration::try_from(time.duration_since(census.observed.now)).unwrap_or_default();
     let soonest = times.into_iter().flatten().map(wait).min();
     let stalled = moves.stalled.is_some().then_some(STALLED_REQUEUE);
     [soonest, stalled].into_iter().flatten().min()

@@ -19,7 +19,8 @@ pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
         let mut status = census.status.clone();
         let count = status.collision_count.unwrap_or(0).wrapping_add(1);
         status.collision_count = Some(count);
-        if let Some(rollout) = status.rollout.as_mut().filter(|rollout| rollout.template_hash == census.hash) {
+        if let Some(rollout) = status.rollout.as_mut().filter(|rollout| rollout.template_hash == census.hash)
+        {
             rollout.template_hash = ordereddeployment_api::template_hash(&census.spec.template, count);
         }
         return Some(Decision::Record(Record { status, events: Vec::new() }));
@@ -61,9 +62,14 @@ fn started(census: &Census<'_>, revision: i64) -> Event {
     let ahead = match names.as_slice() {
         [] => "no pause point".to_owned(),
         [one] => format!("one pause point: {one}"),
-        many => format!("{} pause points, in order: {}", many.len(), many.iter().take(5).copied().collect::<Vec<_>>().join(", ")),
+        many => format!(
+            "{} pause points, in order: {}",
+            many.len(),
+            many.iter().take(5).copied().collect::<Vec<_>>().join(", ")
+        ),
     };
-    let message = format!("Rollout to revision {revision} starts: {} pods to replace, {ahead}", census.old_count());
+    let message =
+        format!("Rollout to revision {revision} starts: {} pods to replace, {ahead}", census.old_count());
     events::normal(reason::ROLLOUT_STARTED, message)
 }
 
@@ -116,18 +122,21 @@ pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> V
 
 /// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is complete.
 pub(crate) fn beyond_limit(census: &Census<'_>) -> Vec<SetChange> {
-    let has_pods = |set: &crate::Set| census.observed.pods.iter().any(|pod| pod.set == set.uid && !pod.finished);
+    let has_pods =
+        |set: &crate::Set| census.observed.pods.iter().any(|pod| pod.set == set.uid && !pod.finished);
     let is_current = |set: &crate::Set| census.current.is_some_and(|current| current.uid == set.uid);
     let mut old: Vec<_> =
         census.usable_sets().filter(|set| !is_current(set) && set.replicas == 0 && !has_pods(set)).collect();
-    old.sort_by(|first, second| (first.revision, first.created).cmp(&(second.revision, second.created)));
+    old.sort_by_key(|set| (set.revision, set.created));
     let limit = usize::try_from(census.spec.revision_history_limit).unwrap_or(0);
     let excess = old.len().saturating_sub(limit);
-    old.into_iter().take(excess).map(|set| SetChange::Delete { uid: std::sync::Arc::clone(&set.uid) }).collect()
+    old.into_iter()
+        .take(excess)
+        .map(|set| SetChange::Delete { uid: std::sync::Arc::clone(&set.uid) })
+        .collect()
 }
 
 /// Whether the current template's set is there, or is made by `changes`.
 pub(crate) fn has_current_set(census: &Census<'_>, changes: &[SetChange]) -> bool {
     census.current.is_some() || changes.iter().any(|change| matches!(change, SetChange::Create { .. }))
 }
-

@@ -20,8 +20,8 @@ mod rollout;
 mod sizes;
 
 pub use decide::decide;
-pub use node_rules::node_rules;
 pub use model::{
     Act, Create, Decision, DeleteGroup, Event, EventType, Failure, Hindrance, Malformed, Observed, Pod,
     Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Target,
 };
+pub use node_rules::node_rules;

@@ -21,7 +21,7 @@ pub(crate) struct Barrier<'c, 'a> {
 
 /// The old pods as the barrier divides them.
 #[derive(Debug)]
-pub(crate) struct Ahead<'c, 'a> {
+pub(crate) struct Divided<'c, 'a> {
     /// Those that may go, in order. With a point `after`, its pod is the last of them.
     pub(crate) ahead: Vec<&'c Member<'a>>,
     /// Those at or behind the barrier (`after`: behind it).
@@ -30,14 +30,14 @@ pub(crate) struct Ahead<'c, 'a> {
 }
 
 /// Divides the old pods by the barrier.
-pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Ahead<'c, 'a> {
+pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Divided<'c, 'a> {
     let old: Vec<_> = census.old().collect();
     let begun = census.status.hold.as_ref().filter(|hold| is_begun_after(hold));
     let position = match begun {
         // A hold `after` that was stored before its DELETE: the barrier is that pod, whatever was annotated since.
         Some(hold) => {
             let Some(at) = old.iter().position(|member| **member.uid() == *hold.pod_uid) else {
-                return Ahead { ahead: Vec::new(), behind: old, barrier: None };
+                return Divided { ahead: Vec::new(), behind: old, barrier: None };
             };
             Some((at, PausePoint::After))
         }
@@ -48,14 +48,14 @@ pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Ahead<'c, 'a> {
         }),
     };
     let Some((at, side)) = position else {
-        return Ahead { ahead: old, behind: Vec::new(), barrier: None };
+        return Divided { ahead: old, behind: Vec::new(), barrier: None };
     };
     let member = old[at];
     let split = if side == PausePoint::After { at + 1 } else { at };
     let behind = old[split..].to_vec();
     let mut ahead = old;
     ahead.truncate(split);
-    Ahead { ahead, behind, barrier: Some(Barrier { member, side }) }
+    Divided { ahead, behind, barrier: Some(Barrier { member, side }) }
 }
 
 /// The pause point of the pod, unless the rollout has passed it.
@@ -70,7 +70,7 @@ pub(crate) fn is_begun_after(hold: &Hold) -> bool {
 }
 
 /// The hold that keeps the sets at their sizes now, if there is one.
-pub(crate) fn held<'s>(status: &'s OrderedDeploymentStatus) -> Option<&'s Hold> {
+pub(crate) fn held(status: &OrderedDeploymentStatus) -> Option<&Hold> {
     status.hold.as_ref().filter(|hold| !is_begun_after(hold))
 }
 
@@ -175,11 +175,12 @@ pub(crate) fn kept_sizes(census: &Census<'_>) -> Option<Sizes> {
         // The current set is made where it is missing.
         usable.push(&census.hash);
     }
-    let held = hold.and_then(|hold| {
-        let held = census.members.iter().find(|member| **member.uid() == *hold.pod_uid);
-        held.map(|member| member.hash)
+    let held_set = hold.and_then(|hold| {
+        let pod = census.members.iter().find(|member| **member.uid() == *hold.pod_uid);
+        pod.map(|member| member.hash)
     });
-    let stored = Stored { sizes, replicas, usable, fallback: &fallback, current: &census.hash, held };
+    let stored =
+        Stored { sizes, replicas, usable, fallback: &fallback, current: &census.hash, held: held_set };
     let mut sizes = stored.for_replicas(census.bounds.desired, &census.spec.strategy);
     // Surplus updated pods go, held or not.
     if let Some(size) = sizes.get_mut(&census.hash) {
@@ -223,7 +224,10 @@ fn resume(census: &Census<'_>, requested: &str) -> Decision {
             };
             let shown: String = requested.chars().take(100).collect();
             let message = format!("Dropped the request to resume {shown:?}: {holds}");
-            Decision::Record(Record { status, events: vec![events::warning(reason::RESUME_IGNORED, message)] })
+            Decision::Record(Record {
+                status,
+                events: vec![events::warning(reason::RESUME_IGNORED, message)],
+            })
         }
     }
 }
@@ -240,7 +244,7 @@ fn end_hold(census: &Census<'_>, mut status: OrderedDeploymentStatus, passed: &s
         Some(hold) => format!("Resumed {} ({by})", hold.id),
         None => format!("Resumed ({by})"),
     };
-    if let Some(hold) = hold.filter(|_| census.spec.paused) {
+    if let Some(hold) = hold.filter(|hold| census.spec.paused && !is_begun_after(hold)) {
         status.pause = Some(Pause { replicas: hold.replicas, sizes: hold.sizes });
     }
     if let Some(rollout) = &mut status.rollout {
@@ -309,7 +313,7 @@ fn keep_or_end(census: &Census<'_>, hold: &Hold) -> Option<Decision> {
 fn pause(census: &Census<'_>) -> Option<Decision> {
     let mut status = census.status.clone();
     match (census.spec.paused, &census.status.pause) {
-        (true, None) if status.hold.is_none() => {
+        (true, None) if held(&status).is_none() => {
             let sizes = narrow(&sizes_now(census, None));
             status.pause = Some(Pause { replicas: census.spec.replicas, sizes });
         }
@@ -318,7 +322,12 @@ fn pause(census: &Census<'_>) -> Option<Decision> {
             if let Some(rollout) = &mut status.rollout {
                 rollout.replicas = census.spec.replicas;
             }
-            conditions::progressing_again(&mut status, reason::DEPLOYMENT_RESUMED, "resumed", census.observed.now);
+            conditions::progressing_again(
+                &mut status,
+                reason::DEPLOYMENT_RESUMED,
+                "resumed",
+                census.observed.now,
+            );
         }
         _ => return None,
     }
@@ -339,5 +348,8 @@ fn end(since: Timestamp, duration: std::time::Duration) -> Option<Timestamp> {
 }
 
 pub(crate) fn narrow(sizes: &Sizes) -> std::collections::BTreeMap<String, i32> {
-    sizes.iter().map(|(hash, size)| (hash.clone(), i32::try_from((*size).max(0)).unwrap_or(i32::MAX))).collect()
+    sizes
+        .iter()
+        .map(|(hash, size)| (hash.clone(), i32::try_from((*size).max(0)).unwrap_or(i32::MAX)))
+        .collect()
 }

@@ -49,12 +49,22 @@ pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentSta
 }
 
 /// A spec that breaks a rule that the API server did not check: nothing is done, and the status says why.
-pub(crate) fn invalid(census: &Census<'_>, violations: &[ordereddeployment_api::Violation]) -> OrderedDeploymentStatus {
+pub(crate) fn invalid(
+    census: &Census<'_>,
+    violations: &[ordereddeployment_api::Violation],
+) -> OrderedDeploymentStatus {
     let mut status = census.status.clone();
     status.observed_generation = census.observed.deployment.metadata.generation;
     let all: Vec<_> = violations.iter().map(ToString::to_string).collect();
     let message = format!("The spec is invalid, and nothing is done until it is mended: {}", all.join("; "));
-    conditions::set(&mut status, condition::STALLED, True, reason::INVALID_SPEC, &message, census.observed.now);
+    conditions::set(
+        &mut status,
+        condition::STALLED,
+        True,
+        reason::INVALID_SPEC,
+        &message,
+        census.observed.now,
+    );
     status
 }
 
@@ -77,7 +87,14 @@ fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
         conditions::set(status, condition::AVAILABLE, True, reason::MINIMUM_REPLICAS_AVAILABLE, message, now);
     } else {
         let message = "Too few pods are available";
-        conditions::set(status, condition::AVAILABLE, False, reason::MINIMUM_REPLICAS_UNAVAILABLE, message, now);
+        conditions::set(
+            status,
+            condition::AVAILABLE,
+            False,
+            reason::MINIMUM_REPLICAS_UNAVAILABLE,
+            message,
+            now,
+        );
     }
 }
 
@@ -87,12 +104,10 @@ fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     let type_ = condition::PROGRESSING;
     let found = status.condition(type_).map(|found| found.reason.clone());
     let found = found.as_deref();
-    if is_complete(census) && !(census.spec.paused && found == Some(reason::DEPLOYMENT_PAUSED)) {
-        if !census.spec.paused {
-            let message = "Every pod is of the current template and available";
-            conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
-            return;
-        }
+    if is_complete(census) && !census.spec.paused {
+        let message = "Every pod is of the current template and available";
+        conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
+        return;
     }
     if census.spec.paused {
         let message = "The rollout is paused (spec.paused)";
@@ -157,11 +172,10 @@ fn failure(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
 
 fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentStatus) {
     let now = census.observed.now;
-    match &moves.stalled {
-        Some((reason, message)) => conditions::set(status, condition::STALLED, True, reason, message, now),
-        None => {
-            let message = "Nothing stands in the way";
-            conditions::set(status, condition::STALLED, False, reason::NOT_STALLED, message, now);
-        }
+    if let Some((reason, message)) = &moves.stalled {
+        conditions::set(status, condition::STALLED, True, reason, message, now);
+    } else {
+        let message = "Nothing stands in the way";
+        conditions::set(status, condition::STALLED, False, reason::NOT_STALLED, message, now);
     }
 }

@@ -8,7 +8,7 @@ use ordereddeployment_api::{HoldReason, PausePoint, UnavailablePods, names::cond
 use ordereddeployment_sorter as sorter;
 
 use crate::census::{Census, Member};
-use crate::pausepoint::{self, Ahead};
+use crate::pausepoint::{self, Divided};
 use crate::sizes::{self, Sizes};
 use crate::{Create, Decision, DeleteGroup, Hindrance, Proof, Purpose, Read, Record, Target};
 
@@ -69,7 +69,8 @@ fn clear(census: &Census<'_>) -> Moves {
 fn settle(census: &Census<'_>) -> Moves {
     let members: Vec<_> = census.updated().collect();
     let surplus = usize::try_from(census.updated_count() - census.bounds.desired).unwrap_or(0);
-    let mut moves = Moves { deletes: groups(census, &members[..surplus], Purpose::Scale), ..Moves::default() };
+    let mut moves =
+        Moves { deletes: groups(census, &members[..surplus], Purpose::Scale), ..Moves::default() };
     let old_runs = census.recreate() && old_terminating(census);
     if !old_runs {
         let missing = census.bounds.desired - census.updated_count();
@@ -91,8 +92,8 @@ fn keep(census: &Census<'_>, sizes: &Sizes) -> Moves {
         // Within its set the held pod goes last.
         members.sort_by_key(|member| held == Some(member.uid()));
         surplus.extend(members.into_iter().take(usize::try_from(active - wanted).unwrap_or(0)));
-        let can_be_filled = census.usable_sets().any(|set| set.hash == hash)
-            || (hash == census.hash && !census.spec.paused);
+        let can_be_filled =
+            census.usable_sets().any(|set| set.hash == hash) || (hash == census.hash && !census.spec.paused);
         let missing = (wanted - active).min(room);
         if can_be_filled && missing > 0 {
             room -= missing;
@@ -121,11 +122,16 @@ fn recreate(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
 }
 
 /// The pods that may go now, ahead of the barrier; a hold where there are none.
-fn go_ahead<'m, 'c, 'a>(census: &Census<'_>, divided: &'m Ahead<'c, 'a>) -> Result<&'m [&'c Member<'a>], Box<Decision>> {
+fn go_ahead<'m, 'c, 'a>(
+    census: &Census<'_>,
+    divided: &'m Divided<'c, 'a>,
+) -> Result<&'m [&'c Member<'a>], Box<Decision>> {
     let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
     let begun = census.status.hold.is_some();
     match (barrier.side, divided.ahead.len()) {
-        (PausePoint::Before, 0) => Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::PausePoint))),
+        (PausePoint::Before, 0) => {
+            Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::PausePoint)))
+        }
         // Its turn has come: the hold is stored before its DELETE.
         (PausePoint::After, 1) if !begun => {
             Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::PausePoint)))
@@ -163,8 +169,13 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     let go = go_ahead(census, &divided)?;
     if !is_proven(census) && !go.is_empty() {
         // The first updated pod proves the template: nothing is deleted before it is there.
-        let failed = census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
-        return if moves.creates.contains_key(&census.hash) && !failed { Ok(moves) } else { unproven(census, moves) };
+        let failed =
+            census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
+        return if moves.creates.contains_key(&census.hash) && !failed {
+            Ok(moves)
+        } else {
+            unproven(census, moves)
+        };
     }
     let filled = census.active() >= census.bounds.ceiling || updated >= wanted;
     let mut budget = Budget { available: census.available(), reliable, floor: census.bounds.floor };
@@ -175,7 +186,10 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         }
         chosen.push(member);
     }
-    if chosen.is_empty() && go.first().is_some_and(|head| head.available && budget.forbids_available()) && filled {
+    if chosen.is_empty()
+        && go.first().is_some_and(|head| head.available && budget.forbids_available())
+        && filled
+    {
         chosen = out_of_turn(census, &divided, go, &mut budget, &mut moves)?;
     }
     moves.deletes = groups(census, &chosen, Purpose::Rollout);
@@ -188,7 +202,7 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
 /// unavailable pods behind the head.
 fn out_of_turn<'c, 'a>(
     census: &Census<'_>,
-    divided: &Ahead<'_, '_>,
+    divided: &Divided<'_, '_>,
     go: &[&'c Member<'a>],
     budget: &mut Budget,
     moves: &mut Moves,
@@ -256,7 +270,9 @@ impl Budget {
 
 /// D has changed in the running rollout: the sets are scaled in proportion before anything else.
 fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
-    let Some(rollout) = census.status.rollout.as_ref().filter(|rollout| rollout.replicas != census.spec.replicas) else {
+    let Some(rollout) =
+        census.status.rollout.as_ref().filter(|rollout| rollout.replicas != census.spec.replicas)
+    else {
         return Ok(None);
     };
     let desired = census.bounds.desired;
@@ -270,7 +286,8 @@ fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
     if grows {
         let divided = pausepoint::divide(census);
         let mut room = census.room_below(census.bounds.ceiling);
-        let failed = census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
+        let failed =
+            census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
         for (hash, size) in &target {
             let mut missing = size - now.get(hash).copied().unwrap_or(0);
             if *hash == census.hash && divided.barrier.is_some() {
@@ -323,7 +340,9 @@ fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision
         Proof::Refused(message) => {
             moves.stalled = Some((
                 reason::TEMPLATE_REFUSED,
-                format!("The API server refuses pods of this template, and no pod is deleted for it: {message}"),
+                format!(
+                    "The API server refuses pods of this template, and no pod is deleted for it: {message}"
+                ),
             ));
             Ok(moves)
         }

@@ -41,7 +41,8 @@ impl Stored<'_> {
         } else {
             total.max(desired)
         };
-        let kept: Sizes = stored.into_iter().filter(|(hash, _)| self.usable.contains(&hash.as_str())).collect();
+        let kept: Sizes =
+            stored.into_iter().filter(|(hash, _)| self.usable.contains(&hash.as_str())).collect();
         // What belonged to a set that is gone goes to the fallback, else the service would stay too small.
         let gone = total - kept.values().sum::<i64>();
         let mut base = kept;
@@ -59,7 +60,10 @@ impl Stored<'_> {
         }
         let held = self.held.filter(|hash| is_old(hash) && base.get(*hash).is_some_and(|size| *size > 0));
         let largest = || {
-            base.iter().filter(|(hash, _)| is_old(hash)).max_by_key(|(_, size)| **size).map(|(hash, _)| hash.as_str())
+            base.iter()
+                .filter(|(hash, _)| is_old(hash))
+                .max_by_key(|(_, size)| **size)
+                .map(|(hash, _)| hash.as_str())
         };
         if let Some(hash) = held.or_else(largest) {
             *sizes.entry(hash.to_owned()).or_default() += 1;
@@ -87,7 +91,9 @@ pub(crate) fn apportion(base: &Sizes, total: i64, fallback: &str) -> Sizes {
         sizes.insert(hash.clone(), share);
         remainders.push((scaled % i128::from(sum), *size, hash));
     }
-    remainders.sort_by(|first, second| second.0.cmp(&first.0).then(second.1.cmp(&first.1)).then(first.2.cmp(second.2)));
+    remainders.sort_by(|first, second| {
+        second.0.cmp(&first.0).then(second.1.cmp(&first.1)).then(first.2.cmp(second.2))
+    });
     for (_, _, hash) in remainders.into_iter().take(usize::try_from(rest).unwrap_or(0)) {
         *sizes.entry(hash.clone()).or_default() += 1;
     }
@@ -103,7 +109,8 @@ pub(crate) fn published(sizes: &Sizes, desired: i64, current: &str) -> Sizes {
     published.insert(current.to_owned(), (desired - old).max(0));
     let mut excess = old - desired;
     while excess > 0 {
-        let largest = published.iter_mut().filter(|(hash, _)| *hash != current).max_by_key(|(_, size)| **size);
+        let largest =
+            published.iter_mut().filter(|(hash, _)| *hash != current).max_by_key(|(_, size)| **size);
         let Some((_, size)) = largest else { break };
         *size -= 1;
         excess -= 1;
@@ -124,7 +131,8 @@ pub(crate) fn proportional(sizes: &Sizes, before: i64, allowed: i64) -> Sizes {
     let mut scaled = Sizes::new();
     let mut added = 0;
     for (hash, size) in &order {
-        let target = (i128::from(*size) * i128::from(allowed) * 2 + i128::from(before)) / (i128::from(before) * 2);
+        let target =
+            (i128::from(*size) * i128::from(allowed) * 2 + i128::from(before)) / (i128::from(before) * 2);
         let share = i64::try_from(target).unwrap_or(i64::MAX) - size;
         let left = change - added;
         let share = if change > 0 { share.clamp(0, left) } else { share.clamp(left, 0).max(-size) };
@@ -210,7 +218,10 @@ mod tests {
     #[test]
     fn a_running_rollout_is_scaled_in_proportion() {
         // 10 → 20 with a surge of 2: 12 pods become 22.
-        assert_eq!(proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 22), sizes(&[("new", 7), ("old", 15)]));
+        assert_eq!(
+            proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 22),
+            sizes(&[("new", 7), ("old", 15)])
+        );
         // 10 → 5 with a surge of 2: 12 pods become 7.
         assert_eq!(proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 7), sizes(&[("new", 2), ("old", 5)]));
         assert_eq!(proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 0), sizes(&[("new", 0), ("old", 0)]));

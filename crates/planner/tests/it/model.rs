@@ -1,0 +1,337 @@
+//! A cluster in a few lines: it carries out decisions at once, and its kubelets are done when `tick` is called.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, PausePoint, Template};
+use ordereddeployment_planner::{
+    Act, Decision, Event, Failure, Observed, Pod, Point, Proof, Purpose, Read, Set, SetChange, decide,
+};
+use ordereddeployment_sorter::{Facts, Nodes, Phase};
+use serde_json::{Value, json};
+
+use crate::oracle;
+
+pub(crate) struct Cluster {
+    pub(crate) deployment: OrderedDeployment,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) pods: Vec<Pod>,
+    pub(crate) now: Timestamp,
+    /// Images that the API server refuses.
+    pub(crate) refused: BTreeSet<String>,
+    /// Images that never become ready.
+    pub(crate) broken: BTreeSet<String>,
+    pub(crate) failure: Option<Failure>,
+    /// Names of the pods deleted, in order, with what for.
+    pub(crate) deleted: Vec<(String, Purpose)>,
+    pub(crate) events: Vec<Event>,
+    /// How many decisions were carried out.
+    pub(crate) steps: usize,
+    known_points: BTreeMap<Arc<str>, String>,
+    count: u32,
+}
+
+impl Cluster {
+    /// A deployment of the image `v1`, with nothing of it there yet.
+    pub(crate) fn new(spec: &Value) -> Self {
+        let mut object = json!({
+            "apiVersion": "ordereddeployment.io/v1alpha1",
+            "kind": "OrderedDeployment",
+            "metadata": {"name": "web", "namespace": "default", "uid": "od", "generation": 1},
+            "spec": {
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "web", "image": "v1"}]},
+                },
+            },
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            object["spec"][key] = value.clone();
+        }
+        Self {
+            deployment: serde_json::from_value(object).unwrap(),
+            sets: Vec::new(),
+            pods: Vec::new(),
+            now: Timestamp::from_second(1_700_000_000).unwrap(),
+            refused: BTreeSet::new(),
+            broken: BTreeSet::new(),
+            failure: None,
+            deleted: Vec::new(),
+            events: Vec::new(),
+            steps: 0,
+            known_points: BTreeMap::new(),
+            count: 0,
+        }
+    }
+
+    /// The same, with all its pods there and ready.
+    pub(crate) fn running(spec: &Value) -> Self {
+        let mut cluster = Self::new(spec);
+        cluster.settle();
+        cluster
+    }
+
+    pub(crate) fn status(&self) -> OrderedDeploymentStatus {
+        self.deployment.status.clone().unwrap_or_default()
+    }
+
+    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut ordereddeployment_api::OrderedDeploymentSpec)) {
+        change(&mut self.deployment.spec);
+        *self.deployment.metadata.generation.get_or_insert(0) += 1;
+    }
+
+    pub(crate) fn set_image(&mut self, image: &str) {
+        self.edit(|spec| spec.template.0["spec"]["containers"][0]["image"] = json!(image));
+    }
+
+    pub(crate) fn request_resume(&mut self, id: &str) {
+        self.deployment.status.get_or_insert_default().resume_requested = Some(id.to_owned());
+    }
+
+    pub(crate) fn resume(&mut self) {
+        let id = self.status().hold.unwrap().id;
+        self.request_resume(&id);
+    }
+
+    pub(crate) fn active(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.iter().filter(|pod| !pod.terminating && !pod.finished)
+    }
+
+    pub(crate) fn image(&self, pod: &Pod) -> String {
+        let set = self.sets.iter().find(|set| set.uid == pod.set).unwrap();
+        image(&set.template)
+    }
+
+    /// Active pods of that image.
+    pub(crate) fn of_image(&self, name: &str) -> usize {
+        self.active().filter(|pod| self.image(pod) == name).count()
+    }
+
+    pub(crate) fn pod(&mut self, index: usize) -> &mut Pod {
+        self.pods.iter_mut().filter(|pod| !pod.terminating && !pod.finished).nth(index).unwrap()
+    }
+
+    pub(crate) fn prioritize(&mut self, priorities: &[i32]) {
+        for (index, priority) in priorities.iter().enumerate() {
+            self.pod(index).facts.priority = Some(*priority);
+        }
+    }
+
+    pub(crate) fn pause_at(&mut self, index: usize, side: PausePoint) -> String {
+        let pod = self.pod(index);
+        pod.point = Point::At { side, duration: Ok(None) };
+        pod.name.clone()
+    }
+
+    pub(crate) fn observed(&self, live: bool, proof: Proof, nodes: Nodes) -> Observed {
+        Observed {
+            deployment: Arc::new(self.deployment.clone()),
+            sets: self.sets.clone(),
+            pods: self.pods.clone(),
+            nodes,
+            now: self.now,
+            live,
+            proof,
+            failure: self.failure.clone(),
+            known_points: self.known_points.clone(),
+            taken_names: BTreeSet::new(),
+        }
+    }
+
+    /// One decision, carried out and checked. Whether anything was done.
+    pub(crate) fn step(&mut self) -> bool {
+        self.steps += 1;
+        let (mut live, mut proof, mut nodes) = (false, Proof::Unknown, Nodes::new());
+        loop {
+            let observed = self.observed(live, proof.clone(), nodes.clone());
+            match decide(&observed) {
+                Decision::Read(Read::Live) => {
+                    assert!(!live, "asked for what it has");
+                    live = true;
+                }
+                Decision::Read(Read::Nodes(names)) => {
+                    nodes.extend(names.into_iter().map(|name| (name, None)));
+                }
+                Decision::Read(Read::DryRun { .. }) => {
+                    assert_eq!(proof, Proof::Unknown, "asked for what it has");
+                    let refused = self.refused.contains(&image(&self.deployment.spec.template));
+                    proof = if refused { Proof::Refused("no".into()) } else { Proof::Accepted };
+                }
+                Decision::Record(record) => {
+                    self.store(&record.status);
+                    self.events.extend(record.events);
+                    return true;
+                }
+                Decision::Act(act) => {
+                    oracle::check(&observed, &act);
+                    return self.carry_out(&act);
+                }
+            }
+        }
+    }
+
+    /// The status as it comes back from a server: times in whole seconds.
+    fn store(&mut self, status: &OrderedDeploymentStatus) {
+        let text = serde_json::to_string(status).unwrap();
+        self.deployment.status = Some(serde_json::from_str(&text).unwrap());
+    }
+
+    fn carry_out(&mut self, act: &Act) -> bool {
+        self.events.extend(act.events.clone());
+        self.known_points.clone_from(&act.points);
+        self.failure = None;
+        for change in &act.sets {
+            self.change_set(change);
+        }
+        let mut created = 0;
+        for create in &act.creates {
+            let set = self.sets.iter().find(|set| set.hash == create.hash).unwrap().clone();
+            if self.refused.contains(&image(&set.template)) {
+                self.failure = Some(Failure {
+                    what: ordereddeployment_planner::Hindrance::Create,
+                    message: "pods is invalid".into(),
+                });
+                break;
+            }
+            for _ in 0..create.count {
+                self.create(&set);
+                created += 1;
+            }
+        }
+        let targets: Vec<_> = act.deletes.iter().flat_map(|group| &group.targets).collect();
+        if self.failure.is_none() {
+            for group in &act.deletes {
+                for target in &group.targets {
+                    self.delete(&target.uid);
+                    self.deleted.push((target.name.clone(), group.purpose));
+                }
+            }
+        }
+        let done = !act.sets.is_empty() || created > 0 || !targets.is_empty();
+        if !done || self.failure.is_some() {
+            let before = self.deployment.status.clone();
+            self.store(&act.status);
+            return before != self.deployment.status;
+        }
+        done
+    }
+
+    fn change_set(&mut self, change: &SetChange) {
+        match change {
+            SetChange::Create { name, hash, revision, replicas } => {
+                assert!(self.sets.iter().all(|set| set.name != *name), "one set a template");
+                self.count += 1;
+                self.sets.push(Set {
+                    name: name.clone(),
+                    uid: format!("set-{}", self.count).into(),
+                    hash: hash.clone(),
+                    revision: *revision,
+                    created: Some(self.now),
+                    replicas: *replicas,
+                    min_ready_seconds: self.deployment.spec.min_ready_seconds,
+                    template: self.deployment.spec.template.clone(),
+                    terminating: false,
+                });
+            }
+            SetChange::Update { uid, replicas, revision, min_ready_seconds } => {
+                let set = self.sets.iter_mut().find(|set| set.uid == *uid).unwrap();
+                set.replicas = replicas.unwrap_or(set.replicas);
+                set.revision = revision.unwrap_or(set.revision);
+                set.min_ready_seconds = min_ready_seconds.unwrap_or(set.min_ready_seconds);
+            }
+            SetChange::Delete { uid } => {
+                assert!(self.pods.iter().all(|pod| pod.set != *uid), "a set with pods is kept");
+                self.sets.retain(|set| set.uid != *uid);
+            }
+        }
+    }
+
+    fn create(&mut self, set: &Set) {
+        self.count += 1;
+        let name = format!("{}-{:04}", set.name, self.count);
+        self.pods.push(Pod {
+            facts: Facts {
+                uid: format!("uid-{:04}", self.count).into(),
+                node: Some(format!("n{}", self.count % 3).into()),
+                phase: Phase::Pending,
+                created: Some(self.now),
+                ..Facts::default()
+            },
+            name,
+            set: Arc::clone(&set.uid),
+            resource_version: self.count.to_string(),
+            terminating: false,
+            finished: false,
+            point: Point::None,
+        });
+    }
+
+    pub(crate) fn delete(&mut self, uid: &str) {
+        let pod = self.pods.iter_mut().find(|pod| *pod.facts.uid == *uid && !pod.terminating).unwrap();
+        pod.terminating = true;
+    }
+
+    /// Time passes: pods become ready, terminating ones are gone.
+    pub(crate) fn tick(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+        let now = self.now;
+        self.pods.retain(|pod| !pod.terminating);
+        let broken: Vec<_> = self
+            .sets
+            .iter()
+            .filter(|set| self.broken.contains(&image(&set.template)))
+            .map(|set| Arc::clone(&set.uid))
+            .collect();
+        for pod in self.pods.iter_mut().filter(|pod| !pod.finished && pod.facts.phase == Phase::Pending) {
+            pod.facts.phase = Phase::Running;
+            pod.facts.ready = !broken.contains(&pod.set);
+            pod.facts.ready_since = pod.facts.ready.then_some(now);
+        }
+    }
+
+    /// Decides until there is nothing to do at this time.
+    pub(crate) fn rest(&mut self) {
+        for _ in 0..1000 {
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("it does not come to rest: {:#?}", self.status());
+    }
+
+    /// Decides and lets time pass until nothing has changed for some seconds.
+    pub(crate) fn settle(&mut self) {
+        let mut quiet = 0;
+        for _ in 0..1000 {
+            self.rest();
+            let seen = |cluster: &Self| {
+                (cluster.pods.len(), cluster.deleted.len(), cluster.count, cluster.deployment.status.clone())
+            };
+            let before = seen(self);
+            self.tick(1);
+            self.rest();
+            quiet = if before == seen(self) { quiet + 1 } else { 0 };
+            if quiet > 3 {
+                return;
+            }
+        }
+        panic!("it does not settle: {:#?}", self.status());
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        let complete = ordereddeployment_api::names::condition::COMPLETE;
+        let status = self.status();
+        let condition = status.condition(complete).cloned();
+        condition.is_some_and(|found| found.status == ordereddeployment_api::ConditionStatus::True)
+    }
+
+    pub(crate) fn told(&self, reason: &str) -> usize {
+        self.events.iter().filter(|event| event.reason == reason).count()
+    }
+}
+
+fn image(template: &Template) -> String {
+    template.0["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+}

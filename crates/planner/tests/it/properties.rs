@@ -1,0 +1,201 @@
+//! Random clusters: the oracle holds at every step, and once nobody interferes any more, it settles.
+
+use std::time::Duration;
+
+use ordereddeployment_api::PausePoint;
+use ordereddeployment_planner::{Malformed, Point};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::model::Cluster;
+
+/// Something that happens from outside.
+#[derive(Clone, Debug)]
+enum Happening {
+    Step,
+    Tick(i64),
+    Image(u8),
+    Replicas(i32),
+    Paused(bool),
+    Priority(usize, Option<i32>),
+    Point(usize, Point),
+    Unready(usize),
+    Ready(usize),
+    Lost(usize),
+    Failed(usize),
+    Resume,
+    ResumeAll,
+    ResumeWrong,
+    Bounds(Value, Value),
+}
+
+fn point() -> impl Strategy<Value = Point> {
+    let side = prop_oneof![Just(PausePoint::Before), Just(PausePoint::After)];
+    let duration = prop_oneof![
+        Just(Ok(None)),
+        (1u64..20).prop_map(|seconds| Ok(Some(Duration::from_secs(seconds)))),
+        Just(Err(Malformed)),
+    ];
+    prop_oneof![
+        6 => (side, duration).prop_map(|(side, duration)| Point::At { side, duration }),
+        1 => Just(Point::None),
+        1 => Just(Point::Malformed),
+    ]
+}
+
+fn amount() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        (0i32..4).prop_map(|number| json!(number)),
+        (0u32..60).prop_map(|percent| json!(format!("{percent}%")))
+    ]
+}
+
+fn bounds() -> impl Strategy<Value = (Value, Value)> {
+    (amount(), amount()).prop_map(|(surge, unavailable)| {
+        let zero = |value: &Value| *value == json!(0) || *value == json!("0%");
+        if zero(&surge) && zero(&unavailable) { (json!(1), json!(0)) } else { (surge, unavailable) }
+    })
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        30 => Just(Happening::Step),
+        10 => (1i64..5).prop_map(Happening::Tick),
+        2 => (1u8..5).prop_map(Happening::Image),
+        2 => (0i32..15).prop_map(Happening::Replicas),
+        1 => any::<bool>().prop_map(Happening::Paused),
+        4 => (0usize..15, proptest::option::of(-3i32..4)).prop_map(|(pod, value)| Happening::Priority(pod, value)),
+        4 => (0usize..15, point()).prop_map(|(pod, point)| Happening::Point(pod, point)),
+        2 => (0usize..15).prop_map(Happening::Unready),
+        2 => (0usize..15).prop_map(Happening::Ready),
+        2 => (0usize..15).prop_map(Happening::Lost),
+        1 => (0usize..15).prop_map(Happening::Failed),
+        3 => Just(Happening::Resume),
+        1 => Just(Happening::ResumeAll),
+        1 => Just(Happening::ResumeWrong),
+        1 => bounds().prop_map(|(surge, unavailable)| Happening::Bounds(surge, unavailable)),
+    ]
+}
+
+fn spec() -> impl Strategy<Value = Value> {
+    (0i32..15, bounds(), prop::bool::weighted(0.15), prop::bool::weighted(0.2), prop::bool::weighted(0.2), 0i32..3).prop_map(
+        |(replicas, (surge, unavailable), recreate, in_order, complete, min_ready)| {
+            let strategy = if recreate {
+                json!({"type": "Recreate"})
+            } else {
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
+            };
+            json!({
+                "replicas": replicas,
+                "strategy": strategy,
+                "minReadySeconds": min_ready,
+                "deletionOrder": {"unavailablePods": if in_order { "InOrder" } else { "WhenBlocked" }},
+                "podReplacementPolicy": if complete { "TerminationComplete" } else { "TerminationStarted" },
+            })
+        },
+    )
+}
+
+fn apply(cluster: &mut Cluster, happening: Happening) {
+    let count = cluster.active().count();
+    let at = |index: usize| (count > 0).then(|| index % count.max(1));
+    match happening {
+        Happening::Step => {
+            cluster.step();
+        }
+        Happening::Tick(seconds) => cluster.tick(seconds),
+        Happening::Image(number) => cluster.set_image(&format!("v{number}")),
+        Happening::Replicas(replicas) => cluster.edit(|spec| spec.replicas = replicas),
+        Happening::Paused(paused) => cluster.edit(|spec| spec.paused = paused),
+        Happening::Priority(index, value) => {
+            if let Some(index) = at(index) {
+                cluster.pod(index).facts.priority = value;
+            }
+        }
+        Happening::Point(index, point) => {
+            if let Some(index) = at(index) {
+                cluster.pod(index).point = point;
+            }
+        }
+        Happening::Unready(index) => {
+            if let Some(index) = at(index) {
+                cluster.pod(index).facts.ready = false;
+            }
+        }
+        Happening::Ready(index) => {
+            let now = cluster.now;
+            if let Some(index) = at(index) {
+                let facts = &mut cluster.pod(index).facts;
+                if !facts.ready {
+                    facts.ready = true;
+                    facts.ready_since = Some(now);
+                }
+            }
+        }
+        Happening::Lost(index) => {
+            if let Some(index) = at(index) {
+                let uid = cluster.pod(index).facts.uid.clone();
+                cluster.delete(&uid);
+            }
+        }
+        Happening::Failed(index) => {
+            if let Some(index) = at(index) {
+                cluster.pod(index).finished = true;
+            }
+        }
+        Happening::Resume => {
+            if cluster.status().hold.is_some() {
+                cluster.resume();
+            }
+        }
+        Happening::ResumeAll => {
+            let revision = cluster.status().rollout.map_or(0, |rollout| rollout.revision);
+            cluster.request_resume(&format!("*@{revision}"));
+        }
+        Happening::ResumeWrong => cluster.request_resume("nobody@7"),
+        Happening::Bounds(surge, unavailable) => cluster.edit(|spec| {
+            if let Some(bounds) = &mut spec.strategy.rolling_update {
+                bounds.max_surge = serde_json::from_value(surge).unwrap();
+                bounds.max_unavailable = serde_json::from_value(unavailable).unwrap();
+            }
+        }),
+    }
+}
+
+/// Nobody interferes any more: pods get ready, and every hold is resumed.
+fn finish(cluster: &mut Cluster) {
+    cluster.edit(|spec| spec.paused = false);
+    for _ in 0..100 {
+        let now = cluster.now;
+        for pod in cluster.pods.iter_mut().filter(|pod| !pod.facts.ready) {
+            pod.facts.ready = true;
+            pod.facts.ready_since = Some(now);
+        }
+        cluster.settle();
+        if cluster.status().hold.is_none() {
+            break;
+        }
+        cluster.resume();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_step_keeps_the_contract_and_it_settles_once_left_alone(
+        spec in spec(),
+        happenings in proptest::collection::vec(happening(), 0..80),
+    ) {
+        let mut cluster = Cluster::new(&spec);
+        for happening in happenings {
+            apply(&mut cluster, happening);
+        }
+        finish(&mut cluster);
+        prop_assert!(cluster.is_complete(), "{:#?}", cluster.status());
+        prop_assert_eq!(cluster.active().count(), usize::try_from(cluster.deployment.spec.replicas).unwrap());
+        let steps = cluster.steps;
+        cluster.rest();
+        prop_assert_eq!(cluster.steps, steps + 1, "at rest nothing is written");
+    }
+}

@@ -1,0 +1,185 @@
+//! Rollouts, step by step.
+
+use ordereddeployment_api::{StrategyType, names::condition, names::reason};
+use ordereddeployment_planner::Purpose;
+use serde_json::{Value, json};
+
+use crate::model::Cluster;
+
+fn rolling(replicas: i32, surge: &Value, unavailable: &Value) -> Value {
+    json!({
+        "replicas": replicas,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+    })
+}
+
+#[test]
+fn a_fresh_deployment_gets_its_pods_and_completes() {
+    let cluster = Cluster::running(&json!({"replicas": 3}));
+    assert_eq!(cluster.of_image("v1"), 3);
+    assert!(cluster.is_complete());
+    assert_eq!(cluster.status().rollout.unwrap().revision, 1);
+    assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 0);
+}
+
+#[test]
+fn a_rollout_follows_the_priorities_and_ends_with_new_pods_only() {
+    let mut cluster = Cluster::running(&rolling(6, &json!(1), &json!(0)));
+    cluster.prioritize(&[0, 5, -1, 9, 5, 0]);
+    let named: Vec<_> = cluster.active().map(|pod| (pod.facts.priority.unwrap(), pod.name.clone())).collect();
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 6);
+    assert!(cluster.is_complete());
+    let priority = |name: &String| named.iter().find(|(_, pod)| pod == name).unwrap().0;
+    let order: Vec<_> = cluster.deleted.iter().map(|(name, _)| priority(name)).collect();
+    assert_eq!(order, [9, 5, 5, 0, 0, -1]);
+    assert!(cluster.deleted.iter().all(|(_, purpose)| *purpose == Purpose::Rollout));
+}
+
+#[test]
+fn without_surge_a_dry_run_proves_the_template_before_the_first_delete() {
+    let mut cluster = Cluster::running(&rolling(4, &json!(0), &json!(1)));
+    cluster.refused.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), 4, "a refused template costs no pod");
+    let stalled = cluster.status().condition(condition::STALLED).cloned().unwrap();
+    assert_eq!(stalled.reason, reason::TEMPLATE_REFUSED);
+    cluster.refused.clear();
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 4);
+}
+
+#[test]
+fn with_surge_a_refused_template_costs_no_pod_either() {
+    let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(1)));
+    cluster.refused.insert("v2".into());
+    cluster.set_image("v2");
+    for _ in 0..20 {
+        cluster.step();
+        cluster.tick(1);
+    }
+    assert_eq!(cluster.of_image("v1"), 4);
+    let status = cluster.status();
+    assert_eq!(status.condition(condition::REPLICA_FAILURE).unwrap().reason, reason::FAILED_CREATE);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!(cluster.of_image("v3"), 4);
+    assert!(cluster.status().condition(condition::REPLICA_FAILURE).is_none());
+}
+
+#[test]
+fn a_template_that_never_becomes_ready_stops_at_the_floor_and_passes_the_deadline() {
+    let mut cluster = Cluster::running(&rolling(10, &json!(2), &json!(2)));
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    for _ in 0..10 {
+        cluster.settle();
+    }
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 4));
+    cluster.tick(600);
+    cluster.settle();
+    let progressing = cluster.status().condition(condition::PROGRESSING).cloned().unwrap();
+    assert_eq!(progressing.reason, reason::PROGRESS_DEADLINE_EXCEEDED);
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 4));
+}
+
+#[test]
+fn unavailable_old_pods_go_out_of_turn_only_where_the_rollout_is_blocked() {
+    for (mode, expected) in [("WhenBlocked", 10), ("InOrder", 2)] {
+        let mut spec = rolling(10, &json!(1), &json!(0));
+        spec["deletionOrder"] = json!({"unavailablePods": mode});
+        let mut cluster = Cluster::running(&spec);
+        cluster.prioritize(&[9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+        cluster.pod(9).facts.ready = false;
+        cluster.set_image("v2");
+        cluster.settle();
+        let reached = if expected == 10 { 10 } else { 1 };
+        assert_eq!(cluster.of_image("v2"), reached, "{mode}");
+        let stalled = cluster.status().condition(condition::STALLED).cloned().unwrap();
+        assert_eq!(stalled.reason == reason::WAITING_IN_ORDER, mode == "InOrder");
+    }
+}
+
+#[test]
+fn recreate_deletes_all_in_order_and_creates_when_the_last_is_gone() {
+    let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": {"type": "Recreate"}}));
+    cluster.prioritize(&[1, 4, 2, 3]);
+    let names: Vec<_> = cluster.active().map(|pod| pod.name.clone()).collect();
+    cluster.set_image("v2");
+    cluster.rest();
+    let deleted: Vec<_> = cluster.deleted.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(deleted, [1, 3, 2, 0].map(|index: usize| names[index].clone()));
+    assert_eq!(cluster.of_image("v2"), 0, "old pods still terminate");
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 4);
+    assert!(cluster.is_complete());
+}
+
+#[test]
+fn a_pod_lost_in_a_rollout_comes_back_from_the_current_revision_unless_too_few_would_be_left() {
+    let mut cluster = Cluster::running(&rolling(10, &json!(1), &json!(0)));
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (10, 1));
+    let uid = cluster.pod(0).facts.uid.clone();
+    cluster.delete(&uid);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (10, 1), "the floor asks for an old pod");
+}
+
+#[test]
+fn an_undo_takes_the_old_set_again_as_a_new_revision() {
+    let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), 3);
+    assert_eq!(cluster.status().rollout.unwrap().revision, 3);
+    assert_eq!(cluster.sets.len(), 2);
+    assert_eq!(cluster.sets[0].revision, 3);
+}
+
+#[test]
+fn the_history_keeps_as_many_old_sets_as_the_limit_says() {
+    let mut spec = rolling(2, &json!(1), &json!(0));
+    spec["revisionHistoryLimit"] = json!(2);
+    let mut cluster = Cluster::running(&spec);
+    for image in ["v2", "v3", "v4", "v5"] {
+        cluster.set_image(image);
+        cluster.settle();
+    }
+    let mut revisions: Vec<_> = cluster.sets.iter().map(|set| set.revision).collect();
+    revisions.sort_unstable();
+    assert_eq!(revisions, [3, 4, 5]);
+}
+
+#[test]
+fn an_invalid_spec_moves_nothing_and_says_why() {
+    let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
+    cluster.edit(|spec| {
+        spec.strategy.type_ = StrategyType::Recreate;
+        spec.replicas = 0;
+    });
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), 3);
+    let stalled = cluster.status().condition(condition::STALLED).cloned().unwrap();
+    assert_eq!(stalled.reason, reason::INVALID_SPEC);
+    assert!(stalled.message.contains("rollingUpdate must not be given"), "{}", stalled.message);
+}
+
+#[test]
+fn a_paused_rollout_starts_nothing_and_goes_on_when_unpaused() {
+    let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(0)));
+    cluster.edit(|spec| spec.paused = true);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.sets.len()), (4, 1));
+    cluster.edit(|spec| spec.paused = false);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 4);
+    assert!(cluster.is_complete());
+}

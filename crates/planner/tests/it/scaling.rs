@@ -1,0 +1,106 @@
+//! Scaling: outside a rollout, in one, held and paused.
+
+use ordereddeployment_api::PausePoint;
+use ordereddeployment_planner::Purpose;
+use serde_json::json;
+
+use crate::model::Cluster;
+
+fn ten() -> Cluster {
+    Cluster::running(&json!({
+        "replicas": 10,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+    }))
+}
+
+#[test]
+fn a_scale_down_takes_the_first_of_the_order() {
+    let mut cluster = ten();
+    cluster.pod(6).facts.priority = Some(9);
+    let name = cluster.pod(6).name.clone();
+    cluster.edit(|spec| spec.replicas = 9);
+    cluster.settle();
+    assert_eq!(cluster.deleted, [(name, Purpose::Scale)]);
+    assert!(cluster.is_complete());
+    cluster.edit(|spec| spec.replicas = 12);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), 12);
+}
+
+#[test]
+fn zero_replicas_allow_no_pod_and_a_rollout_at_zero_completes() {
+    let mut cluster = ten();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 0);
+    assert!(cluster.is_complete());
+    cluster.edit(|spec| spec.replicas = 3);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 3);
+}
+
+#[test]
+fn scaling_while_held_keeps_the_split_and_never_advances_the_release() {
+    let mut cluster = ten();
+    cluster.prioritize(&[5, 5, 3]);
+    let held = cluster.pause_at(2, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    for (replicas, split) in
+        [(5, (4, 1)), (0, (0, 0)), (10, (8, 2)), (20, (16, 4)), (1, (1, 0)), (10, (8, 2))]
+    {
+        cluster.edit(|spec| spec.replicas = replicas);
+        cluster.settle();
+        assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), split, "{replicas} replicas");
+        assert!(cluster.status().hold.is_some());
+        if replicas == 5 {
+            assert!(cluster.active().any(|pod| pod.name == held), "the held pod goes last");
+        }
+    }
+    cluster.resume();
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 10);
+}
+
+#[test]
+fn scaling_while_paused_keeps_the_split() {
+    let mut cluster = ten();
+    cluster.set_image("v2");
+    for _ in 0..9 {
+        cluster.step();
+        cluster.tick(1);
+    }
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    let split = |cluster: &Cluster| (cluster.of_image("v1"), cluster.of_image("v2"));
+    let before = split(&cluster);
+    assert!(before.0 > 0 && before.1 > 0, "{before:?}");
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    assert_eq!(split(&cluster), (0, 0));
+    cluster.edit(|spec| spec.replicas = 10);
+    cluster.settle();
+    assert_eq!(split(&cluster), before);
+    cluster.edit(|spec| spec.paused = false);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 10);
+}
+
+#[test]
+fn scaling_in_a_running_rollout_is_proportional() {
+    let mut cluster = ten();
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 2));
+    cluster.edit(|spec| spec.replicas = 20);
+    cluster.settle();
+    // 11 pods become 21: 9 and 2 in proportion are 17 and 4; the floor of 19 asks for two more old ones in their stead.
+    assert_eq!(cluster.of_image("v1") + cluster.of_image("v2"), 21);
+    assert!(cluster.of_image("v1") >= 17, "{}", cluster.of_image("v1"));
+    cluster.edit(|spec| spec.replicas = 5);
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 6);
+    assert!(cluster.of_image("v1") >= 4);
+}
