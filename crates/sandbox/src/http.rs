@@ -28,6 +28,8 @@ use crate::status::Failure;
 
 /// The most a request body may measure, as on a real server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
+/// The content type of discovery in one document.
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// The simulated time a request takes.
 const LATENCY: Duration = Duration::from_millis(1);
 
@@ -157,6 +159,7 @@ fn respond(reply: Reply) -> Response<Body> {
     let code = reply.code();
     let (kind, body, warnings) = match reply {
         Reply::Json { body, warnings, .. } => ("application/json", whole(encode(&body)), warnings),
+        Reply::Discovery(body) => (DISCOVERY, whole(encode(&body)), Vec::new()),
         Reply::Text { body, .. } => ("text/plain; charset=utf-8", whole(Bytes::from(body)), Vec::new()),
         Reply::Watch(watch) => {
             let lines = stream::unfold(watch, |mut watch| async move {

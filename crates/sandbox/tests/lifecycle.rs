@@ -1,5 +1,7 @@
 //! From creation to the end of a pod: scheduler, kubelets, graceful deletion.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+
 mod common;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -42,8 +42,17 @@ const AUDIT_LIMIT: usize = 200_000;
 
 /// An answer before it is bytes.
 pub(crate) enum Reply {
-    Json { code: u16, body: Value, warnings: Vec<String> },
-    Text { code: u16, body: &'static str },
+    Json {
+        code: u16,
+        body: Value,
+        warnings: Vec<String>,
+    },
+    /// Discovery in one document; clients tell it by its content type.
+    Discovery(Value),
+    Text {
+        code: u16,
+        body: &'static str,
+    },
     Watch(Box<Watch>),
 }
 
@@ -55,7 +64,7 @@ impl Reply {
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Json { code, .. } | Self::Text { code, .. } => *code,
-            Self::Watch(_) => 200,
+            Self::Watch(_) | Self::Discovery(_) => 200,
         }
     }
 }
