@@ -8,13 +8,11 @@ pub mod agents;
 mod audit;
 pub mod builtin;
 mod clock;
-#[path = "pending/discovery.rs"]
 pub mod discovery;
 mod events;
 mod fault;
 mod http;
 mod object;
-#[path = "pending/openapi.rs"]
 pub mod openapi;
 pub mod patch;
 #[path = "pending/builtin.rs"]

@@ -5,6 +5,8 @@
 mod keys;
 mod strategic;
 
+pub(crate) use keys::ROWS;
+
 use serde_json::Value;
 
 use crate::resource::{Origin, ResourceInfo};

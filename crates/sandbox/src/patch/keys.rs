@@ -6,7 +6,6 @@
 /// One field with a merge strategy of its own; every other list is atomic, every other map merges.
 pub(crate) struct Row {
     /// Last part of the type's name in `OpenAPI`, `PodSpec`.
-    #[allow(dead_code, reason = "next")]
     pub(crate) type_name: &'static str,
     /// Names under which an object of that type stands in its parent.
     pub(crate) parents: &'static [&'static str],
