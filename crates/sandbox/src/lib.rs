@@ -15,8 +15,6 @@ mod http;
 mod object;
 pub mod openapi;
 pub mod patch;
-#[path = "pending/builtin.rs"]
-mod pending;
 mod pipe;
 mod render;
 mod request;

@@ -6,7 +6,6 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex \
                          used for validation is \
                          '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-#[allow(dead_code, reason = "next")]
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
                      start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for \
                      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -27,7 +26,6 @@ pub(crate) fn subdomain(name: &str) -> Vec<String> {
 }
 
 /// DNS-1123 label: names of containers and volumes.
-#[allow(dead_code, reason = "next")]
 pub(crate) fn label(name: &str) -> Vec<String> {
     let mut complaints = too_long(name, 63);
     if !is_label(name) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Answer, Ask, Reply, State, metadata, storage};
+use crate::builtin;
 use crate::object;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
@@ -143,7 +144,11 @@ pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> R
             schema.validate(object, old)
         }
         (Origin::Crd, None) => Vec::new(),
-        (Origin::Builtin, _) => crate::pending::prepare(info, object, old),
+        (Origin::Builtin, _) => {
+            let unknown = builtin::decode(info, object).map_err(Failure::bad_request)?;
+            warnings = unknown_fields(ask, &unknown)?;
+            builtin::prepare(info, object, old)
+        }
     };
     if causes.is_empty() { Ok(warnings) } else { Err(Failure::invalid(info, object::name(object), &causes)) }
 }

@@ -1,0 +1,117 @@
+//! Decoding into the Kubernetes types: what does not fit is a bad request, what they do not know is dropped.
+//!
+//! Never does: rewrite a value; numbers and times stay as the client wrote them.
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, ReplicaSet},
+        coordination::v1::Lease,
+        core::v1::{ConfigMap, Event as CoreEvent, Namespace, Node, Pod, Secret, Service, ServiceAccount},
+        events::v1::Event,
+        policy::v1::PodDisruptionBudget,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::quantity::Quantity;
+use crate::resource::{Origin, ResourceInfo};
+
+/// Why the object does not fit the type of its kind: the message of a 400. None for custom resources.
+#[must_use]
+pub fn decode_error(info: &ResourceInfo, object: &Value) -> Option<String> {
+    typed(info, object).err()
+}
+
+/// Drops what the type of a built-in kind does not know and returns the paths of it; an object that does not fit
+/// is the message of a 400. Custom resources are left alone.
+pub fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<String>, String> {
+    let mut unknown = Vec::new();
+    if let Some(known) = typed(info, object)? {
+        keep_known(object, &known, "", &mut unknown);
+    }
+    Ok(unknown)
+}
+
+/// The object as its type sees it.
+fn typed(info: &ResourceInfo, object: &Value) -> Result<Option<Value>, String> {
+    if info.origin == Origin::Crd {
+        return Ok(None);
+    }
+    let known = match (info.group.as_str(), info.kind.as_str()) {
+        ("", "Namespace") => through::<Namespace>(object),
+        ("", "Node") => through::<Node>(object),
+        ("", "Pod") => through::<Pod>(object),
+        ("", "Event") => through::<CoreEvent>(object),
+        ("", "ConfigMap") => through::<ConfigMap>(object),
+        ("", "Secret") => through::<Secret>(object),
+        ("", "ServiceAccount") => through::<ServiceAccount>(object),
+        ("", "Service") => through::<Service>(object),
+        ("apps", "Deployment") => through::<Deployment>(object),
+        ("apps", "ReplicaSet") => through::<ReplicaSet>(object),
+        ("events.k8s.io", "Event") => through::<Event>(object),
+        ("coordination.k8s.io", "Lease") => through::<Lease>(object),
+        ("policy", "PodDisruptionBudget") => through::<PodDisruptionBudget>(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => through::<CustomResourceDefinition>(object),
+        _ => return Ok(None),
+    };
+    let known = known.and_then(|known| check_quantities(&known).map(|()| known));
+    known.map(Some).map_err(|err| {
+        let (kind, version) = (&info.kind, &info.version);
+        format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {err}")
+    })
+}
+
+fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, String> {
+    let typed = T::deserialize(object).map_err(|err| format!("json: cannot unmarshal: {err}"))?;
+    serde_json::to_value(typed).map_err(|err| err.to_string())
+}
+
+/// A server parses quantities while it decodes.
+fn check_quantities(value: &Value) -> Result<(), String> {
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                if matches!(key.as_str(), "limits" | "requests" | "capacity" | "allocatable" | "overhead") {
+                    for amount in inner.as_object().into_iter().flat_map(serde_json::Map::values) {
+                        if amount.as_str().is_some_and(|text| Quantity::parse(text).is_none()) {
+                            return Err("quantities must match the regular expression \
+                                        '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+                                .to_owned());
+                        }
+                    }
+                } else {
+                    check_quantities(inner)?;
+                }
+            }
+            Ok(())
+        }
+        Value::Array(list) => list.iter().try_for_each(check_quantities),
+        _ => Ok(()),
+    }
+}
+
+fn keep_known(value: &mut Value, known: &Value, path: &str, unknown: &mut Vec<String>) {
+    match (value, known) {
+        (Value::Object(map), Value::Object(known)) => map.retain(|key, inner| {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            match known.get(key) {
+                Some(known) => keep_known(inner, known, &path, unknown),
+                // A null of a known field looks the same, and says nothing either.
+                None if inner.is_null() => return false,
+                None => {
+                    unknown.push(path);
+                    return false;
+                }
+            }
+            true
+        }),
+        (Value::Array(list), Value::Array(known)) => {
+            for (i, (inner, known)) in list.iter_mut().zip(known).enumerate() {
+                keep_known(inner, known, &format!("{path}[{i}]"), unknown);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,93 @@
+//! Amounts of resources: `500m`, `2Gi`, `1e3`.
+//!
+//! Never does: print; the text of the client is what is stored.
+
+use std::cmp::Ordering;
+
+/// An amount in billionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Quantity(i128);
+
+const NANO: i128 = 1_000_000_000;
+
+impl Quantity {
+    /// Reads an amount; none where it is not one. What does not fit is capped.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (negative, rest) = match text.as_bytes().first()? {
+            b'-' => (true, &text[1..]),
+            b'+' => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, suffix) = rest.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return None;
+        }
+        let (mul, div) = scale(suffix)?;
+        // Nine decimals are what the smallest suffix can tell apart.
+        let mut digits: String = fraction.chars().take(9).collect();
+        digits.extend(std::iter::repeat_n('0', 9 - digits.len()));
+        let nanos = format!("{whole}{digits}").parse::<i128>().unwrap_or(i128::MAX);
+        let amount = match nanos.checked_mul(mul) {
+            Some(scaled) => scaled / div,
+            None => i128::MAX,
+        };
+        Some(Self(if negative { -amount } else { amount }))
+    }
+
+    pub(super) fn is_negative(self) -> bool {
+        self.0.cmp(&0) == Ordering::Less
+    }
+
+    pub(super) fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+fn scale(suffix: &str) -> Option<(i128, i128)> {
+    Some(match suffix {
+        "" => (1, 1),
+        "n" => (1, NANO),
+        "u" => (1, 1_000_000),
+        "m" => (1, 1_000),
+        "k" => (1_000, 1),
+        "M" => (1_000_000, 1),
+        "G" => (NANO, 1),
+        "T" => (1_000 * NANO, 1),
+        "P" => (1_000_000 * NANO, 1),
+        "E" => (NANO * NANO, 1),
+        "Ki" => (1 << 10, 1),
+        "Mi" => (1 << 20, 1),
+        "Gi" => (1 << 30, 1),
+        "Ti" => (1 << 40, 1),
+        "Pi" => (1 << 50, 1),
+        "Ei" => (1 << 60, 1),
+        exponent => {
+            let power: i32 = exponent.strip_prefix(['e', 'E'])?.parse().ok()?;
+            let factor = 10_i128.checked_pow(power.unsigned_abs())?;
+            if power < 0 { (1, factor) } else { (factor, 1) }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_compare_across_suffixes() {
+        let ascending =
+            ["-1", "0", "1n", "1u", "1m", "0.5", "600m", "1", "1k", "1Ki", "1M", "1Mi", "1e9", "1Gi", "1E"];
+        let read: Vec<Quantity> = ascending.iter().map(|t| Quantity::parse(t).unwrap()).collect();
+        assert!(read.is_sorted());
+        for (a, b) in
+            [("1", "1000m"), (".5", "500m"), ("1024", "1Ki"), ("1.", "1"), ("+2", "2E0"), ("1e-3", "1m")]
+        {
+            assert_eq!(Quantity::parse(a), Quantity::parse(b), "{a} {b}");
+        }
+        for bad in ["", "x", "1x", "1.2.3", "m", "1 ", "1ki", "--1"] {
+            assert_eq!(Quantity::parse(bad), None, "{bad}");
+        }
+    }
+}

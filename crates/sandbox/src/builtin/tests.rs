@@ -1,0 +1,247 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::resource::builtins;
+
+fn info(group: &str, kind: &str) -> ResourceInfo {
+    builtins().into_iter().find(|i| i.kind == kind && i.group == group).unwrap()
+}
+
+fn pod(more: &Value) -> Value {
+    let mut pod = json!({"metadata": {"name": "p", "namespace": "d"},
+        "spec": {"containers": [{"name": "a", "image": "web:1"}]}});
+    json_patch::merge(&mut pod, more);
+    pod
+}
+
+fn complaints(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut object = object.clone();
+    prepare(&info(group, kind), &mut object, old).iter().map(Cause::line).collect()
+}
+
+#[test]
+fn a_pod_gets_the_defaults_of_a_server() {
+    let mut object = pod(&json!({"spec": {"containers": [{"name": "a", "image": "web",
+        "ports": [{"containerPort": 80}], "readinessProbe": {"httpGet": {"port": 80}},
+        "resources": {"limits": {"cpu": "1"}}}], "volumes": [{"name": "v"}]}}));
+    assert!(prepare(&info("", "Pod"), &mut object, None).is_empty());
+    let spec = &object["spec"];
+    for (key, wanted) in [
+        ("restartPolicy", json!("Always")),
+        ("terminationGracePeriodSeconds", json!(30)),
+        ("dnsPolicy", json!("ClusterFirst")),
+        ("schedulerName", json!("default-scheduler")),
+        ("enableServiceLinks", json!(true)),
+        ("securityContext", json!({})),
+        ("serviceAccountName", json!("default")),
+        ("volumes", json!([{"name": "v", "emptyDir": {}}])),
+    ] {
+        assert_eq!(spec[key], wanted, "{key}");
+    }
+    let container = &spec["containers"][0];
+    assert_eq!(container["imagePullPolicy"], "Always");
+    assert_eq!(container["ports"][0]["protocol"], "TCP");
+    assert_eq!(container["readinessProbe"]["periodSeconds"], 10);
+    assert_eq!(container["resources"]["requests"]["cpu"], "1");
+    assert_eq!(object["status"]["qosClass"], "Burstable");
+}
+
+#[test]
+fn defaults_once_given_stay() {
+    let mut object = pod(&json!({}));
+    assert!(prepare(&info("", "Pod"), &mut object, None).is_empty());
+    let mut again = object.clone();
+    assert_eq!(prepare(&info("", "Pod"), &mut again, Some(&object)), []);
+    assert_eq!(again, object);
+}
+
+#[test]
+fn pods_are_refused_with_the_words_of_a_server() {
+    let container = |more: Value| {
+        let mut container = json!({"name": "a", "image": "web:1"});
+        json_patch::merge(&mut container, &more);
+        json!({"spec": {"containers": [container]}})
+    };
+    for (change, wanted) in [
+        (json!({"spec": {"containers": []}}), "spec.containers: Required value"),
+        (container(json!({"name": ""})), "spec.containers[0].name: Required value"),
+        (
+            container(json!({"name": "A"})),
+            "spec.containers[0].name: Invalid value: \"A\": a lowercase RFC 1123 label must consist of",
+        ),
+        (container(json!({"image": ""})), "spec.containers[0].image: Required value"),
+        (
+            json!({"spec": {"containers": [{"name": "a", "image": "b"}, {"name": "a", "image": "b"}]}}),
+            "spec.containers[1].name: Duplicate value: \"a\"",
+        ),
+        (
+            json!({"spec": {"restartPolicy": "Sometimes"}}),
+            "spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"OnFailure\", \"Never\"",
+        ),
+        (
+            container(json!({"ports": [{"containerPort": 70000}]})),
+            "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+        ),
+        (
+            container(json!({"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}}})),
+            "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1500m",
+        ),
+        (
+            container(json!({"volumeMounts": [{"name": "v", "mountPath": "/v"}]})),
+            "spec.containers[0].volumeMounts[0].name: Not found: \"v\"",
+        ),
+        (
+            container(json!({"env": [{"name": "a=b"}]})),
+            "spec.containers[0].env[0].name: Invalid value: \"a=b\": a valid environment variable name",
+        ),
+        (
+            json!({"spec": {"terminationGracePeriodSeconds": -1}}),
+            "spec.terminationGracePeriodSeconds: Invalid value: -1: must be greater than or equal to 0",
+        ),
+    ] {
+        let found = complaints("", "Pod", &pod(&change), None);
+        assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?} is not {wanted}");
+    }
+}
+
+#[test]
+fn a_pod_changes_only_in_images_deadlines_and_more_tolerations() {
+    let mut old = pod(&json!({"spec": {"tolerations": [{"key": "a", "operator": "Exists"}]}}));
+    assert!(prepare(&info("", "Pod"), &mut old, None).is_empty());
+    let changed = |patch: Value| {
+        let mut new = old.clone();
+        json_patch::merge(&mut new, &patch);
+        complaints("", "Pod", &new, Some(&old))
+    };
+    let mut containers = old["spec"]["containers"].clone();
+    containers[0]["image"] = json!("web:2");
+    assert_eq!(changed(json!({"spec": {"containers": containers}})), [""; 0]);
+    assert_eq!(changed(json!({"spec": {"activeDeadlineSeconds": 5}})), [""; 0]);
+    assert_eq!(changed(json!({"metadata": {"labels": {"a": "b"}}})), [""; 0]);
+    let more = json!([{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]);
+    assert_eq!(changed(json!({"spec": {"tolerations": more}})), [""; 0]);
+    assert_eq!(
+        changed(json!({"spec": {"tolerations": []}})),
+        ["spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"]
+    );
+    let refused = changed(json!({"spec": {"nodeName": "n1"}}));
+    assert!(refused[0].starts_with("spec: Forbidden: pod updates may not change fields other than"));
+    let none = changed(json!({"spec": {"containers": []}}));
+    assert!(
+        none.contains(&"spec.containers: Forbidden: pod updates may not add or remove containers".to_owned())
+    );
+}
+
+#[test]
+fn deployments_are_refused_with_the_words_of_a_server() {
+    let deployment = |more: Value| {
+        let mut object = json!({"metadata": {"name": "d"}, "spec": {
+            "selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}},
+            "spec": {"containers": [{"name": "a", "image": "web:1"}]}}}});
+        json_patch::merge(&mut object, &more);
+        object
+    };
+    let good = deployment(json!({}));
+    assert_eq!(complaints("apps", "Deployment", &good, None), [""; 0]);
+    for (change, wanted) in [
+        (json!({"spec": {"selector": null}}), "spec.selector: Required value"),
+        (
+            json!({"spec": {"template": {"metadata": {"labels": {"app": "y"}}}}}),
+            "spec.template.metadata.labels: Invalid value: {\"app\":\"y\"}: `selector` does not match template `labels`",
+        ),
+        (
+            json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}}),
+            "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0",
+        ),
+        (
+            json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": {}}}}),
+            "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'",
+        ),
+        (
+            json!({"spec": {"progressDeadlineSeconds": 5, "minReadySeconds": 5}}),
+            "spec.progressDeadlineSeconds: Invalid value: 5: must be greater than minReadySeconds",
+        ),
+        (
+            json!({"spec": {"template": {"spec": {"restartPolicy": "Never"}}}}),
+            "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+        ),
+    ] {
+        assert_eq!(complaints("apps", "Deployment", &deployment(change), None), [wanted]);
+    }
+    let moved = deployment(json!({"spec": {"selector": {"matchLabels": {"app": "x", "b": "c"}},
+        "template": {"metadata": {"labels": {"b": "c"}}}}}));
+    let found = complaints("apps", "Deployment", &moved, Some(&good));
+    assert!(found[0].ends_with("field is immutable"), "{found:?}");
+}
+
+#[test]
+fn what_does_not_fit_the_type_is_a_bad_request() {
+    let wrong = pod(&json!({"spec": {"terminationGracePeriodSeconds": "soon"}}));
+    let message = decode_error(&info("", "Pod"), &wrong).unwrap();
+    assert!(message.starts_with("Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal"));
+    let wrong =
+        pod(&json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {"cpu": "much"}}}]}}));
+    assert!(decode_error(&info("", "Pod"), &wrong).unwrap().contains("quantities must match"));
+    assert_eq!(decode_error(&info("", "Pod"), &pod(&json!({}))), None);
+}
+
+#[test]
+fn unknown_fields_of_builtins_are_dropped_and_told() {
+    let mut object =
+        pod(&json!({"junk": 1, "spec": {"containers": [{"name": "a", "imag": "x", "image": null}],
+        "priority": 3}}));
+    let unknown = decode(&info("", "Pod"), &mut object).unwrap();
+    assert_eq!(unknown, ["junk", "spec.containers[0].imag"]);
+    assert_eq!(object["spec"], json!({"containers": [{"name": "a"}], "priority": 3}));
+}
+
+#[test]
+fn small_kinds_have_their_rules() {
+    let long = "x".repeat(1025);
+    let event = |note: &str| {
+        json!({"metadata": {"name": "e", "namespace": "d"}, "regarding": {"namespace": "d"}, "note": note,
+            "eventTime": "2024-01-01T00:00:00.000000Z", "reportingController": "a.b/c", "reportingInstance": "i",
+            "action": "Do", "reason": "Because", "type": "Normal"})
+    };
+    assert_eq!(complaints("events.k8s.io", "Event", &event("hi"), None), [""; 0]);
+    for (group, kind, object, wanted) in [
+        ("events.k8s.io", "Event", event(&long), "note: Invalid value: \"\": can have at most 1024 bytes"),
+        (
+            "",
+            "Event",
+            json!({"metadata": {"namespace": "d"}, "involvedObject": {"namespace": "e"}}),
+            "involvedObject.namespace: Invalid value: \"e\": does not match event.namespace",
+        ),
+        (
+            "",
+            "Namespace",
+            json!({"metadata": {"name": "a.b"}}),
+            "metadata.name: Invalid value: \"a.b\": a lowercase",
+        ),
+        (
+            "policy",
+            "PodDisruptionBudget",
+            json!({"spec": {"minAvailable": 1, "maxUnavailable": 1}}),
+            "spec: Invalid value: {\"maxUnavailable\":1,\"minAvailable\":1}: minAvailable and maxUnavailable cannot",
+        ),
+        (
+            "coordination.k8s.io",
+            "Lease",
+            json!({"spec": {"leaseDurationSeconds": 0}}),
+            "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+        ),
+        ("", "Service", json!({"spec": {}}), "spec.ports: Required value"),
+        (
+            "",
+            "ConfigMap",
+            json!({"data": {"a b": ""}}),
+            "data[a b]: Invalid value: \"a b\": a valid config key",
+        ),
+    ] {
+        let found = complaints(group, kind, &object, None);
+        assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?} is not {wanted}");
+    }
+    let mut secret = json!({"stringData": {"k": "hi"}});
+    assert!(prepare(&info("", "Secret"), &mut secret, None).is_empty());
+    assert_eq!(secret, json!({"type": "Opaque", "data": {"k": "aGk="}}));
+}
