@@ -14,10 +14,12 @@ mod events;
 mod history;
 mod model;
 mod node_rules;
+mod objects;
 mod pausepoint;
 mod report;
 mod rollout;
 mod sizes;
+mod view;
 
 pub use decide::decide;
 pub use model::{
@@ -25,3 +27,5 @@ pub use model::{
     Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Target,
 };
 pub use node_rules::node_rules;
+pub use objects::{new_pod, new_set, owner_of, without_hash};
+pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set};

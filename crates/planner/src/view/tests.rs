@@ -1,0 +1,200 @@
+//! Tables: one object in, what is kept and read of it out.
+
+use std::time::Duration;
+
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::{OrderedReplicaSet, PausePoint};
+use ordereddeployment_sorter::Phase;
+use serde_json::{Value, json};
+
+use super::{MalformedAnnotation, NodeView, PodView, set};
+use crate::{Malformed, Point};
+
+fn pod(annotations: &[(&str, &str)]) -> PodView {
+    let annotations: Value =
+        annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+    serde_json::from_value(json!({"metadata": {"name": "web-1", "annotations": annotations}})).unwrap()
+}
+
+#[test]
+fn a_pod_keeps_what_is_read_and_nothing_else() {
+    let full = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "web-1", "namespace": "shop", "uid": "u1", "resourceVersion": "7",
+            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"app": "web"},
+            "managedFields": [{"manager": "kubelet"}], "generateName": "web-", "selfLink": "/x",
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "OrderedReplicaSet", "name": "no", "uid": "no", "controller": false},
+                {"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet", "name": "web-a",
+                 "uid": "s1", "controller": true},
+            ],
+        },
+        "spec": {
+            "nodeName": "n1", "containers": [{"name": "c", "image": "i"}],
+            "initContainers": [{"name": "side", "restartPolicy": "Always"}, {"name": "once", "image": "i"}],
+        },
+        "status": {
+            "phase": "Running", "podIP": "10.0.0.1",
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:09Z", "message": "m"},
+            ],
+            "containerStatuses": [{"name": "c", "restartCount": 2, "imageID": "x"}, {"name": "d", "restartCount": 5}],
+            "initContainerStatuses": [{"name": "once", "restartCount": 9}, {"name": "side", "restartCount": 3}],
+        },
+    });
+    let view: PodView = serde_json::from_value(full).unwrap();
+    let kept = serde_json::to_value(&view).unwrap();
+    assert_eq!(kept.pointer("/metadata/managedFields"), None);
+    assert_eq!(kept.pointer("/spec/containers"), None);
+    assert_eq!(kept.pointer("/status/podIP"), None);
+    assert_eq!(serde_json::from_value::<PodView>(kept).unwrap(), view);
+
+    let pod = view.pod();
+    assert_eq!((pod.name.as_str(), &*pod.set, pod.resource_version.as_str()), ("web-1", "s1", "7"));
+    assert_eq!(
+        (&*pod.facts.uid, pod.facts.node.as_deref(), pod.facts.phase),
+        ("u1", Some("n1"), Phase::Running)
+    );
+    assert!(pod.facts.ready && !pod.terminating && !pod.finished);
+    assert_eq!(pod.facts.ready_since, Some("2026-01-01T00:00:09Z".parse().unwrap()));
+    assert_eq!(pod.facts.created, Some("2026-01-01T00:00:00Z".parse().unwrap()));
+    assert_eq!((pod.facts.restarts, pod.facts.sidecar_restarts), (5, 3));
+    assert_eq!(pod.point, Point::None);
+}
+
+#[test]
+fn a_bare_pod_is_pending_unready_and_nobodys() {
+    let view: PodView = serde_json::from_value(json!({
+        "metadata": {"name": "web-1"}, "spec": {"nodeName": ""}, "status": {"conditions": null},
+    }))
+    .unwrap();
+    let pod = view.pod();
+    assert_eq!((pod.facts.phase, pod.facts.ready, pod.facts.node), (Phase::Pending, false, None));
+    assert_eq!(view.set_uid(), None);
+    assert_eq!(&*pod.set, "");
+}
+
+#[test]
+fn finished_and_terminating_pods_say_so() {
+    for (phase, finished) in [("Succeeded", true), ("Failed", true), ("Running", false), ("Unknown", false)] {
+        let view: PodView = serde_json::from_value(json!({
+            "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": phase},
+        }))
+        .unwrap();
+        assert_eq!(view.pod().finished, finished, "{phase}");
+        assert!(view.pod().terminating);
+    }
+}
+
+#[test]
+fn the_first_well_formed_priority_key_wins() {
+    let own = annotation::DELETE_PRIORITY;
+    let alias = annotation::DELETE_PRIORITY_ALIAS;
+    let table = [
+        (Vec::new(), None),
+        (vec![(own, "5")], Some(5)),
+        (vec![(alias, "6")], Some(6)),
+        (vec![(own, "5"), (alias, "6")], Some(5)),
+        (vec![(own, "high"), (alias, "6")], Some(6)),
+        (vec![(own, "05"), (alias, "+6")], None),
+        (vec![(own, "0"), (alias, "6")], Some(0)),
+        (vec![(own, "-3")], Some(-3)),
+        (vec![(own, "2147483648")], None),
+    ];
+    for (annotations, expected) in table {
+        assert_eq!(pod(&annotations).pod().facts.priority, expected, "{annotations:?}");
+    }
+    assert_eq!(pod(&[(annotation::POD_DELETION_COST, "-10")]).pod().facts.cost, Some(-10));
+}
+
+#[test]
+fn pause_points_are_exact_words() {
+    let at = |side, duration| Point::At { side, duration };
+    let table = [
+        ("before", at(PausePoint::Before, Ok(None))),
+        ("true", at(PausePoint::Before, Ok(None))),
+        ("after", at(PausePoint::After, Ok(None))),
+        ("Before", Point::Malformed),
+        (" before", Point::Malformed),
+        ("false", Point::Malformed),
+        ("", Point::Malformed),
+    ];
+    for (text, expected) in table {
+        assert_eq!(pod(&[(annotation::PAUSE_POINT, text)]).pod().point, expected, "{text:?}");
+    }
+}
+
+#[test]
+fn a_duration_needs_a_point_and_a_malformed_one_stays_apart_from_none() {
+    let point = |duration| {
+        pod(&[(annotation::PAUSE_POINT, "after"), (annotation::PAUSE_DURATION, duration)]).pod().point
+    };
+    let after = |duration| Point::At { side: PausePoint::After, duration };
+    assert_eq!(point("10m"), after(Ok(Some(Duration::from_secs(600)))));
+    assert_eq!(point("soon"), after(Err(Malformed)));
+    assert_eq!(point("-1s"), after(Err(Malformed)));
+    assert_eq!(pod(&[(annotation::PAUSE_DURATION, "10m")]).pod().point, Point::None);
+}
+
+#[test]
+fn every_malformed_value_is_named_once() {
+    let malformed = pod(&[
+        (annotation::DELETE_PRIORITY, "high"),
+        (annotation::DELETE_PRIORITY_ALIAS, "3"),
+        (annotation::POD_DELETION_COST, "1.5"),
+        (annotation::PAUSE_POINT, "yes"),
+        (annotation::PAUSE_DURATION, "0s"),
+        ("example.com/other", "high"),
+    ])
+    .malformed();
+    let malformed: Vec<_> =
+        malformed.iter().map(|MalformedAnnotation { key, value }| (*key, value.as_str())).collect();
+    assert_eq!(
+        malformed,
+        [
+            (annotation::DELETE_PRIORITY, "high"),
+            (annotation::POD_DELETION_COST, "1.5"),
+            (annotation::PAUSE_POINT, "yes"),
+            (annotation::PAUSE_DURATION, "0s"),
+        ]
+    );
+}
+
+#[test]
+fn a_node_keeps_labels_cordon_and_taint_keys() {
+    let view: NodeView = serde_json::from_value(json!({
+        "metadata": {"name": "n1", "labels": {"pool": "hybrid"}, "annotations": {"a": "b"}},
+        "spec": {"unschedulable": true, "podCIDR": "10.0.0.0/24",
+                 "taints": [{"key": "spot", "value": "x", "effect": "NoSchedule"}]},
+        "status": {"images": []},
+    }))
+    .unwrap();
+    let facts = view.facts();
+    assert_eq!(facts.labels.get("pool").map(String::as_str), Some("hybrid"));
+    assert!(facts.unschedulable);
+    assert!(facts.taint_keys.contains("spot"));
+    assert_eq!(view.metadata.annotations, None);
+    assert_eq!(serde_json::from_value::<NodeView>(serde_json::to_value(&view).unwrap()).unwrap(), view);
+    assert!(!NodeView::default().facts().unschedulable);
+}
+
+#[test]
+fn a_set_gives_its_template_without_the_hash() {
+    let object: OrderedReplicaSet = serde_json::from_value(json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
+        "metadata": {"name": "web-h", "uid": "s1", "labels": {"app": "web", "pod-template-hash": "h"},
+                     "annotations": {"ordereddeployment.io/revision": "3"}},
+        "spec": {
+            "replicas": 4, "minReadySeconds": 5,
+            "selector": {"matchLabels": {"app": "web", "pod-template-hash": "h"}},
+            "template": {"metadata": {"labels": {"app": "web", "pod-template-hash": "h"}}, "spec": {"x": 1}},
+        },
+    }))
+    .unwrap();
+    let set = set(&object);
+    assert_eq!((set.name.as_str(), &*set.uid, set.hash.as_str(), set.revision), ("web-h", "s1", "h", 3));
+    assert_eq!((set.replicas, set.min_ready_seconds, set.terminating), (4, 5, false));
+    assert_eq!(set.template.0, json!({"metadata": {"labels": {"app": "web"}}, "spec": {"x": 1}}));
+}
