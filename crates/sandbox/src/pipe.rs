@@ -13,8 +13,8 @@ use tower::{BoxError, Service};
 
 use crate::http::Front;
 
-/// How many bytes a pipe holds.
-const PIPE: usize = 64 * 1024;
+/// How many bytes a pipe holds at most: enough for the events of a busy moment.
+const PIPE: usize = 1024 * 1024;
 
 /// A service that opens one pipe for each request.
 #[derive(Clone)]

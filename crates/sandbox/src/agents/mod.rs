@@ -18,6 +18,9 @@ use serde::de::DeserializeOwned;
 /// How long an agent waits after a failed request.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
+/// How long an agent gathers events before it looks at them.
+const GATHER: Duration = Duration::from_millis(2);
+
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
@@ -80,7 +83,8 @@ where
         .boxed()
 }
 
-/// Waits for one item, then takes all that are there already; none at the end of the stream.
+/// Waits for one item, gives others of the same moment time to arrive, then takes all that are there; none at the end
+/// of the stream.
 pub(crate) async fn burst<S: Stream + Unpin>(stream: &mut S, patience: Duration) -> Option<Vec<S::Item>> {
     let mut items = Vec::new();
     match tokio::time::timeout(patience, stream.next()).await {
@@ -88,6 +92,7 @@ pub(crate) async fn burst<S: Stream + Unpin>(stream: &mut S, patience: Duration)
         Ok(None) => return None,
         Err(_) => return Some(items),
     }
+    tokio::time::sleep(GATHER).await;
     while let Some(Some(item)) = stream.next().now_or_never() {
         items.push(item);
     }

@@ -3,7 +3,7 @@
 //! It knows labels, taints, cordons and the number of pods a node takes; it never looks at resources or affinity, and
 //! never preempts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -14,11 +14,8 @@ use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::{Cache, Key, burst, watch};
+use super::{Cache, Key, RETRY, burst, watch};
 use crate::clock::{Clock, seconds};
-
-/// Pods without a place are looked at again after this, in case a request was lost.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 enum Seen {
     Pod(Box<Event<Pod>>),
@@ -55,7 +52,8 @@ pub async fn run(client: Client, clock: Clock) {
         nodes: Cache::default(),
         assumed: BTreeMap::new(),
     };
-    while let Some(seen) = burst(&mut events, PATIENCE).await {
+    let mut patience = Duration::MAX;
+    while let Some(seen) = burst(&mut events, patience).await {
         for event in seen {
             match event {
                 Seen::Pod(event) => scheduler.pods.apply(*event),
@@ -63,21 +61,26 @@ pub async fn run(client: Client, clock: Clock) {
             }
         }
         if scheduler.pods.synced && scheduler.nodes.synced {
-            scheduler.round().await;
+            // Only a lost request has to be repeated without a reason from outside.
+            patience = if scheduler.round().await { Duration::MAX } else { RETRY };
         }
     }
 }
 
 impl Scheduler {
-    async fn round(&mut self) {
-        let pods = &self.pods.objects;
-        self.assumed.retain(|uid, _| {
-            pods.values().any(|pod| pod.uid().as_ref() == Some(uid) && node_of(pod).is_none())
-        });
+    /// Places what can be placed; whether every request was taken.
+    async fn round(&mut self) -> bool {
+        let waiting: BTreeSet<String> =
+            self.pods.objects.values().filter(|pod| node_of(pod).is_none()).filter_map(ResourceExt::uid).collect();
+        self.assumed.retain(|uid, _| waiting.contains(uid));
+        let pending = self.pending();
+        if pending.is_empty() {
+            return true;
+        }
         let mut load = self.load();
         let mut bindings = Vec::new();
         let mut refusals = Vec::new();
-        for (key, pod) in self.pending() {
+        for (key, pod) in pending {
             match self.choose(&pod, &load) {
                 Ok(node) => {
                     *load.entry(node.clone()).or_default() += 1;
@@ -88,13 +91,16 @@ impl Scheduler {
             }
         }
         let bound = join_all(bindings.iter().map(|(key, pod, node)| self.bind(key, pod, node))).await;
+        let mut taken = true;
         for ((_, pod, _), done) in bindings.iter().zip(bound) {
             if let Err(error) = done {
                 tracing::debug!(%error, "binding failed");
                 self.assumed.remove(&pod.uid().unwrap_or_default());
+                taken = false;
             }
         }
         join_all(refusals.iter().map(|(key, pod, message)| self.refuse(key, pod, message))).await;
+        taken
     }
 
     /// Pods that want a node, oldest first.
@@ -103,7 +109,10 @@ impl Scheduler {
             .pods
             .objects
             .iter()
-            .filter(|(_, pod)| wants_node(pod) && !self.assumed.contains_key(&pod.uid().unwrap_or_default()))
+            .filter(|(_, pod)| {
+                let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+                wants_node(pod) && !self.assumed.contains_key(uid)
+            })
             .map(|(key, pod)| (key.clone(), pod.clone()))
             .collect();
         pending.sort_by(|(one, a), (other, b)| {
@@ -116,7 +125,8 @@ impl Scheduler {
     fn load(&self) -> BTreeMap<String, usize> {
         let mut load: BTreeMap<String, usize> = BTreeMap::new();
         for pod in self.pods.objects.values() {
-            let assumed = || self.assumed.get(&pod.uid().unwrap_or_default()).map(String::as_str);
+            let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+            let assumed = || self.assumed.get(uid).map(String::as_str);
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             if matches!(phase, Some("Succeeded" | "Failed")) {
                 continue;
