@@ -70,8 +70,13 @@ pub async fn run(client: Client, clock: Clock) {
 impl Scheduler {
     /// Places what can be placed; whether every request was taken.
     async fn round(&mut self) -> bool {
-        let waiting: BTreeSet<String> =
-            self.pods.objects.values().filter(|pod| node_of(pod).is_none()).filter_map(ResourceExt::uid).collect();
+        let waiting: BTreeSet<String> = self
+            .pods
+            .objects
+            .values()
+            .filter(|pod| node_of(pod).is_none())
+            .filter_map(ResourceExt::uid)
+            .collect();
         self.assumed.retain(|uid, _| waiting.contains(uid));
         let pending = self.pending();
         if pending.is_empty() {
