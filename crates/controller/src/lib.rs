@@ -1,1 +1,41 @@
 //! Observe, plan, execute, report: the shell around the planner.
+//!
+//! Watches feed a synchronous cache; what this controller wrote or read live lies over it until the watches show it; the
+//! planner decides; this crate carries the decision out and tells of it. It never decides which pod goes: that is the
+//! planner's. All state can be lost: whatever must survive a restart is in the status of the OrderedDeployment.
+//!
+//! Several controllers may run in one process, each on its own [`Options`].
+
+mod backoff;
+mod cache;
+mod calls;
+mod client;
+mod clock;
+mod context;
+mod controller;
+mod entry;
+mod error;
+mod events;
+mod execute;
+mod memory;
+mod merge_patch;
+mod metrics;
+mod observe;
+mod overlay;
+mod pod_names;
+mod readiness;
+mod reconcile;
+mod report;
+mod server;
+#[cfg(test)]
+mod testing;
+mod watches;
+
+pub use client::client_config;
+pub use clock::Clock;
+pub use controller::{Controller, Options};
+pub use error::{CallError, Error};
+pub use metrics::{Metrics, metric};
+pub use pod_names::Names;
+pub use readiness::Readiness;
+pub use server::serve;

@@ -1,0 +1,368 @@
+//! What the watches have shown so far: pods and sets by what controls them, nodes by name.
+//!
+//! Synchronous: it is fed one event at a time under a lock and asked in between. It never does I/O and never decides.
+//! After a relist it compares: an object that is not listed any more is gone, and whoever controlled it is told.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kube_runtime::watcher;
+use ordereddeployment_planner::NodeView;
+use ordereddeployment_sorter::NodeFacts;
+
+use crate::entry::{Entry, PodEntry, SetEntry};
+
+/// How long it is remembered that an object is gone: longer than an overlay waits for that.
+const REMEMBER_GONE: SignedDuration = SignedDuration::from_secs(120);
+
+/// One event of a watch, as far as an [`Index`] reads it.
+#[derive(Debug)]
+pub(crate) enum Seen<E> {
+    /// A list begins.
+    Begin,
+    /// One of the listed.
+    Listed(Option<E>),
+    /// The list is complete.
+    End,
+    /// An object was created or changed; without an entry it is none of ours.
+    Applied { uid: Arc<str>, version: u64, entry: Option<E> },
+    /// An object is gone.
+    Deleted(Arc<str>),
+}
+
+impl<E> Seen<E> {
+    pub(crate) fn of<K>(event: watcher::Event<K>, entry: impl FnOnce(K) -> Option<E>) -> Self
+    where
+        K: kube::ResourceExt,
+    {
+        let uid = |object: &K| object.uid().unwrap_or_default().into();
+        match event {
+            watcher::Event::Init => Self::Begin,
+            watcher::Event::InitApply(object) => Self::Listed(entry(object)),
+            watcher::Event::InitDone => Self::End,
+            watcher::Event::Delete(object) => Self::Deleted(uid(&object)),
+            watcher::Event::Apply(object) => Self::Applied {
+                uid: uid(&object),
+                version: crate::entry::number(&object.resource_version().unwrap_or_default()),
+                entry: entry(object),
+            },
+        }
+    }
+}
+
+/// Objects of one kind, by UID and by the UID of what controls them.
+#[derive(Debug)]
+pub(crate) struct Index<E> {
+    entries: BTreeMap<Arc<str>, Arc<E>>,
+    by_owner: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// What the watch showed to be gone (or given away), and at which version; recent ones only.
+    gone: BTreeMap<Arc<str>, u64>,
+    gone_since: VecDeque<(Timestamp, Arc<str>)>,
+    listing: Option<BTreeMap<Arc<str>, Arc<E>>>,
+}
+
+impl<E> Default for Index<E> {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            gone_since: VecDeque::new(),
+            listing: None,
+        }
+    }
+}
+
+impl<E: Entry> Index<E> {
+    /// Takes an event in. The answer: the owners for whom something changed.
+    pub(crate) fn see(&mut self, seen: Seen<E>, now: Timestamp) -> BTreeSet<Arc<str>> {
+        match seen {
+            Seen::Begin => self.listing = Some(BTreeMap::new()),
+            Seen::Listed(entry) => {
+                if let (Some(listing), Some(entry)) = (&mut self.listing, entry) {
+                    listing.insert(Arc::clone(entry.uid()), Arc::new(entry));
+                }
+            }
+            Seen::End => return self.swap(now),
+            Seen::Applied { uid, version, entry } => {
+                let removed = self.remove(&uid);
+                let mut owners: BTreeSet<_> = removed.iter().map(|old| Arc::clone(old.owner())).collect();
+                match entry {
+                    Some(entry) => {
+                        owners.insert(Arc::clone(entry.owner()));
+                        self.insert(Arc::new(entry));
+                    }
+                    None if removed.is_some() => self.remember_gone(uid, version, now),
+                    None => {}
+                }
+                return owners;
+            }
+            Seen::Deleted(uid) => {
+                if let Some(old) = self.remove(&uid) {
+                    self.remember_gone(uid, u64::MAX, now);
+                    return BTreeSet::from([Arc::clone(old.owner())]);
+                }
+            }
+        }
+        BTreeSet::new()
+    }
+
+    pub(crate) fn get(&self, uid: &str) -> Option<&Arc<E>> {
+        self.entries.get(uid)
+    }
+
+    /// What that object controls, by UID.
+    pub(crate) fn of_owner(&self, owner: &str) -> impl Iterator<Item = &Arc<E>> {
+        self.by_owner.get(owner).into_iter().flatten().filter_map(|uid| self.entries.get(uid))
+    }
+
+    /// The version at which the watch showed this object to be gone; the largest for a deletion.
+    pub(crate) fn gone_at(&self, uid: &str) -> Option<u64> {
+        self.gone.get(uid).copied()
+    }
+
+    fn swap(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
+        let listed = self.listing.take().unwrap_or_default();
+        let mut owners = BTreeSet::new();
+        for (uid, old) in std::mem::take(&mut self.entries) {
+            match listed.get(&uid) {
+                Some(new) if new.version() == old.version() => {}
+                Some(new) => owners.extend([Arc::clone(old.owner()), Arc::clone(new.owner())]),
+                None => {
+                    owners.insert(Arc::clone(old.owner()));
+                    self.remember_gone(uid, u64::MAX, now);
+                }
+            }
+        }
+        self.by_owner.clear();
+        for entry in listed.into_values() {
+            self.insert(entry);
+        }
+        owners
+    }
+
+    fn insert(&mut self, entry: Arc<E>) {
+        self.gone.remove(entry.uid());
+        self.by_owner.entry(Arc::clone(entry.owner())).or_default().insert(Arc::clone(entry.uid()));
+        self.entries.insert(Arc::clone(entry.uid()), entry);
+    }
+
+    fn remove(&mut self, uid: &str) -> Option<Arc<E>> {
+        let entry = self.entries.remove(uid)?;
+        if let Some(uids) = self.by_owner.get_mut(entry.owner()) {
+            uids.remove(uid);
+            if uids.is_empty() {
+                self.by_owner.remove(entry.owner());
+            }
+        }
+        Some(entry)
+    }
+
+    fn remember_gone(&mut self, uid: Arc<str>, version: u64, now: Timestamp) {
+        while self.gone_since.front().is_some_and(|(since, _)| now.duration_since(*since) > REMEMBER_GONE) {
+            if let Some((_, old)) = self.gone_since.pop_front() {
+                self.gone.remove(&old);
+            }
+        }
+        self.gone_since.push_back((now, Arc::clone(&uid)));
+        self.gone.insert(uid, version);
+    }
+}
+
+/// The name of an OrderedDeployment to look at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DeploymentName {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Everything watched but the OrderedDeployments themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    pub(crate) pods: Index<PodEntry>,
+    pub(crate) sets: Index<SetEntry>,
+    nodes: BTreeMap<Arc<str>, NodeFacts>,
+    listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
+    /// How many lists were completed. Between two of them anything may have happened unseen.
+    lists: u64,
+}
+
+impl Cache {
+    /// Takes an event of a pod in. The answer: the deployments to look at.
+    pub(crate) fn see_pod(&mut self, seen: Seen<PodEntry>, now: Timestamp) -> BTreeSet<DeploymentName> {
+        self.lists += u64::from(matches!(seen, Seen::End));
+        let sets = self.pods.see(seen, now);
+        sets.iter().filter_map(|uid| self.sets.get(uid)).map(|set| deployment_of(set)).collect()
+    }
+
+    /// Takes an event of a set in. The answer: the deployments to look at.
+    pub(crate) fn see_set(&mut self, seen: Seen<SetEntry>, now: Timestamp) -> BTreeSet<DeploymentName> {
+        self.lists += u64::from(matches!(seen, Seen::End));
+        // Those that vanish are known by name only as long as they are there.
+        let mut names: BTreeMap<Arc<str>, DeploymentName> = BTreeMap::new();
+        let known: Vec<_> = match &seen {
+            Seen::End => self.sets.entries.values().collect(),
+            Seen::Applied { uid, .. } | Seen::Deleted(uid) => self.sets.get(uid).into_iter().collect(),
+            Seen::Begin | Seen::Listed(_) => Vec::new(),
+        };
+        names.extend(known.into_iter().map(|set| (Arc::clone(set.owner()), deployment_of(set))));
+        let owners = self.sets.see(seen, now);
+        for owner in &owners {
+            if let Some(set) = self.sets.of_owner(owner).next() {
+                names.insert(Arc::clone(owner), deployment_of(set));
+            }
+        }
+        names.into_iter().filter(|(owner, _)| owners.contains(owner)).map(|(_, name)| name).collect()
+    }
+
+    /// Takes an event of a node in. Nodes change the order only as of the next decision: nobody is told.
+    pub(crate) fn see_node(&mut self, event: watcher::Event<NodeView>) {
+        let named = |node: &NodeView| Arc::<str>::from(node.metadata.name.as_deref().unwrap_or_default());
+        match event {
+            watcher::Event::Init => self.listed_nodes = Some(BTreeMap::new()),
+            watcher::Event::InitApply(node) => {
+                if let Some(listed) = &mut self.listed_nodes {
+                    listed.insert(named(&node), node.facts());
+                }
+            }
+            watcher::Event::InitDone => self.nodes = self.listed_nodes.take().unwrap_or_default(),
+            watcher::Event::Apply(node) => {
+                self.nodes.insert(named(&node), node.facts());
+            }
+            watcher::Event::Delete(node) => {
+                self.nodes.remove(&named(&node));
+            }
+        }
+    }
+
+    /// An OrderedDeployment was listed again.
+    pub(crate) fn count_list(&mut self) {
+        self.lists += 1;
+    }
+
+    pub(crate) fn lists(&self) -> u64 {
+        self.lists
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<&NodeFacts> {
+        self.nodes.get(name)
+    }
+}
+
+fn deployment_of(set: &SetEntry) -> DeploymentName {
+    DeploymentName { namespace: set.namespace(), name: set.deployment.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Arc, BTreeSet, Cache, DeploymentName, Index, PodEntry, Seen, SetEntry, Timestamp};
+    use crate::testing::{pod, pod_of};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn applied(entry: PodEntry) -> Seen<PodEntry> {
+        use crate::entry::Entry;
+        Seen::Applied { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+    }
+
+    fn owners(uids: &[&str]) -> BTreeSet<Arc<str>> {
+        uids.iter().map(|uid| Arc::from(*uid)).collect()
+    }
+
+    #[test]
+    fn what_vanished_during_a_relist_is_gone_and_its_owner_is_told() {
+        let mut index = Index::default();
+        for entry in [pod_of("s1", "a", 1), pod_of("s1", "b", 2), pod_of("s2", "c", 3)] {
+            index.see(applied(entry), at(0));
+        }
+        assert!(index.see(Seen::Begin, at(1)).is_empty());
+        index.see(Seen::Listed(Some(pod_of("s1", "a", 1))), at(1));
+        index.see(Seen::Listed(None), at(1));
+        assert_eq!(index.see(Seen::End, at(1)), owners(&["s1", "s2"]));
+        assert!(index.get("a").is_some() && index.get("b").is_none());
+        assert_eq!(index.gone_at("b"), Some(u64::MAX));
+        assert_eq!(index.of_owner("s2").count(), 0);
+    }
+
+    #[test]
+    fn a_relist_that_shows_nothing_new_tells_nobody() {
+        let mut index = Index::default();
+        index.see(applied(pod("a", 1)), at(0));
+        index.see(Seen::Begin, at(1));
+        index.see(Seen::Listed(Some(pod("a", 1))), at(1));
+        assert_eq!(index.see(Seen::End, at(1)), owners(&[]));
+    }
+
+    #[test]
+    fn the_cache_serves_the_old_list_until_the_new_one_is_whole() {
+        let mut index = Index::default();
+        index.see(applied(pod("a", 1)), at(0));
+        index.see(Seen::Begin, at(1));
+        index.see(Seen::Listed(Some(pod("b", 2))), at(1));
+        assert!(index.get("a").is_some() && index.get("b").is_none());
+    }
+
+    #[test]
+    fn a_pod_given_to_another_owner_tells_both_and_one_given_away_is_gone() {
+        let mut index = Index::default();
+        index.see(applied(pod_of("s1", "a", 1)), at(0));
+        assert_eq!(index.see(applied(pod_of("s2", "a", 2)), at(0)), owners(&["s1", "s2"]));
+        let away = Seen::Applied { uid: "a".into(), version: 3, entry: None };
+        assert_eq!(index.see(away, at(0)), owners(&["s2"]));
+        assert_eq!(index.gone_at("a"), Some(3));
+        index.see(applied(pod_of("s1", "a", 4)), at(0));
+        assert_eq!(index.gone_at("a"), None);
+    }
+
+    #[test]
+    fn pods_of_others_leave_no_trace() {
+        let mut index = Index::<PodEntry>::default();
+        let foreign = Seen::Applied { uid: "x".into(), version: 1, entry: None };
+        assert_eq!(index.see(foreign, at(0)), owners(&[]));
+        assert_eq!(index.see(Seen::Deleted("x".into()), at(0)), owners(&[]));
+        assert_eq!(index.gone_at("x"), None);
+    }
+
+    #[test]
+    fn the_gone_are_forgotten_in_time() {
+        let mut index = Index::default();
+        for (uid, second) in [("a", 0), ("b", 1), ("c", 200)] {
+            index.see(applied(pod(uid, 1)), at(second));
+            index.see(Seen::Deleted(uid.into()), at(second));
+        }
+        assert_eq!((index.gone_at("a"), index.gone_at("b")), (None, None));
+        assert_eq!(index.gone_at("c"), Some(u64::MAX));
+    }
+
+    fn set(uid: &str, deployment: &str, version: u64) -> SetEntry {
+        let object = serde_json::from_value(json!({
+            "metadata": {
+                "name": format!("{deployment}-{uid}"), "namespace": "shop", "uid": uid,
+                "resourceVersion": version.to_string(),
+                "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+                                     "name": deployment, "uid": format!("{deployment}-uid"), "controller": true}],
+            },
+            "spec": {"selector": {}, "template": {}},
+        }));
+        SetEntry::of(object.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn pods_and_sets_lead_to_their_deployment_also_when_they_vanish() {
+        let mut cache = Cache::default();
+        let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
+        assert!(cache.see_pod(applied(pod_of("s1", "a", 1)), at(0)).is_empty());
+        let shown = Seen::Applied { uid: "s1".into(), version: 1, entry: Some(set("s1", "web", 1)) };
+        assert_eq!(cache.see_set(shown, at(0)), web);
+        assert_eq!(cache.see_pod(applied(pod_of("s1", "a", 2)), at(0)), web);
+        assert_eq!(cache.see_pod(Seen::Deleted("a".into()), at(0)), web);
+        cache.see_set(Seen::Begin, at(0));
+        assert_eq!(cache.see_set(Seen::End, at(0)), web);
+        assert_eq!(cache.lists(), 1);
+    }
+}

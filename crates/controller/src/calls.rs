@@ -1,0 +1,251 @@
+//! Every request the controller makes besides its watches, each with a timeout.
+//!
+//! Nothing is repeated here and nothing is decided: an answer or a [`CallError`] goes back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Request;
+use kube::{Client, Resource};
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_planner::{NodeView, PodView, Purpose};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::client::signed;
+use crate::error::CallError;
+
+/// How long one request may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// How many objects one page of a list has.
+const PAGE: u32 = 500;
+
+/// The API server, as this controller speaks to it.
+pub(crate) struct Calls {
+    client: Client,
+    rollout: Client,
+    scale: Client,
+    /// Whether the server turned out to know evictions by `policy/v1beta1` only (before Kubernetes 1.22).
+    beta_evictions: AtomicBool,
+}
+
+/// A pod to delete: name, UID and version are all preconditions.
+#[derive(Clone, Debug)]
+pub(crate) struct Victim<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) version: &'a str,
+}
+
+impl Calls {
+    pub(crate) fn new(client: &Client) -> Self {
+        Self {
+            client: signed(client, None),
+            rollout: signed(client, Some(Purpose::Rollout)),
+            scale: signed(client, Some(Purpose::Scale)),
+            beta_evictions: AtomicBool::new(false),
+        }
+    }
+
+    /// The client of everything that is neither a rollout's nor a scaling's delete.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    pub(crate) async fn deployment(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<OrderedDeployment>, CallError> {
+        in_time(self.api(namespace).get_opt(name)).await
+    }
+
+    pub(crate) async fn set(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<OrderedReplicaSet>, CallError> {
+        in_time(self.api(namespace).get_opt(name)).await
+    }
+
+    pub(crate) async fn pod(&self, namespace: &str, name: &str) -> Result<Option<PodView>, CallError> {
+        in_time(self.api(namespace).get_opt(name)).await
+    }
+
+    pub(crate) async fn node(&self, name: &str) -> Result<Option<NodeView>, CallError> {
+        in_time(Api::all(self.client.clone()).get_opt(name)).await
+    }
+
+    /// Everything that matches, as of now: without a resourceVersion the list is read from the store itself, not from a
+    /// server's cache.
+    pub(crate) async fn list<K>(&self, namespace: &str, selector: &str) -> Result<Vec<K>, CallError>
+    where
+        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = self.api(namespace);
+        let mut params = ListParams::default().labels(selector).limit(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let page = in_time(api.list(&params)).await?;
+            all.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Creates a pod from raw JSON, so that nothing of it is lost; `dry_run` only asks whether it could be.
+    pub(crate) async fn create_pod(
+        &self,
+        namespace: &str,
+        pod: &Value,
+        dry_run: bool,
+    ) -> Result<PodView, CallError> {
+        let params = PostParams { dry_run, field_manager: None };
+        let body = serde_json::to_vec(pod).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(PodView::url_path(&(), Some(namespace))).create(&params, body);
+        in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
+    }
+
+    pub(crate) async fn create_set(
+        &self,
+        namespace: &str,
+        set: &OrderedReplicaSet,
+    ) -> Result<OrderedReplicaSet, CallError> {
+        in_time(self.api(namespace).create(&PostParams::default(), set)).await
+    }
+
+    pub(crate) async fn patch<K>(&self, namespace: &str, name: &str, patch: &Value) -> Result<K, CallError>
+    where
+        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        in_time(self.api(namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch))).await
+    }
+
+    pub(crate) async fn patch_status<K>(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<K, CallError>
+    where
+        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        in_time(self.api(namespace).patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await
+    }
+
+    /// Deletes a set, if it still is this one at this version.
+    pub(crate) async fn delete_set(&self, victim: &Victim<'_>) -> Result<(), CallError> {
+        let url = OrderedReplicaSet::url_path(&(), Some(victim.namespace));
+        let params =
+            DeleteParams { preconditions: Some(victim.preconditions()), ..DeleteParams::background() };
+        let request = Request::new(url).delete(victim.name, &params).map_err(kube::Error::BuildRequest)?;
+        in_time(self.client.request::<Value>(request)).await.map(drop)
+    }
+
+    /// Deletes a pod, if it still is this one at this version. Whether it is gone at once.
+    pub(crate) async fn delete_pod(&self, victim: &Victim<'_>, purpose: Purpose) -> Result<bool, CallError> {
+        let url = PodView::url_path(&(), Some(victim.namespace));
+        let params = DeleteParams { preconditions: Some(victim.preconditions()), ..DeleteParams::default() };
+        let request = Request::new(url).delete(victim.name, &params).map_err(kube::Error::BuildRequest)?;
+        let answer: Value = in_time(self.signed_for(purpose).request(request)).await?;
+        Ok(answer.get("kind").is_some_and(|kind| kind == "Status"))
+    }
+
+    /// Evicts a pod, if it still is this one at this version.
+    ///
+    /// Built by hand: the options belong under `deleteOptions`, which is where servers read preconditions.
+    pub(crate) async fn evict_pod(&self, victim: &Victim<'_>, purpose: Purpose) -> Result<(), CallError> {
+        if !self.beta_evictions.load(Ordering::Relaxed) {
+            match self.evict_by("policy/v1", victim, purpose).await {
+                Err(CallError::Answered(status)) if knows_no_eviction(&status, victim.name) => {
+                    self.beta_evictions.store(true, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        self.evict_by("policy/v1beta1", victim, purpose).await
+    }
+
+    async fn evict_by(
+        &self,
+        api_version: &str,
+        victim: &Victim<'_>,
+        purpose: Purpose,
+    ) -> Result<(), CallError> {
+        let eviction = json!({
+            "apiVersion": api_version,
+            "kind": "Eviction",
+            "metadata": {"name": victim.name, "namespace": victim.namespace},
+            "deleteOptions": {"preconditions": {"uid": victim.uid, "resourceVersion": victim.version}},
+        });
+        let url = PodView::url_path(&(), Some(victim.namespace));
+        let body = serde_json::to_vec(&eviction).map_err(kube::Error::SerdeError)?;
+        let request =
+            Request::new(url).create_subresource("eviction", victim.name, &PostParams::default(), body);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        in_time(self.signed_for(purpose).request::<Value>(request)).await.map(drop)
+    }
+
+    /// Creates or changes an event.
+    pub(crate) async fn create_event<K: Serialize>(&self, url: &str, event: &K) -> Result<Value, CallError> {
+        let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(url).create(&PostParams::default(), body);
+        in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
+    }
+
+    pub(crate) async fn patch_event(&self, url: &str, name: &str, patch: &Value) -> Result<Value, CallError> {
+        let request = Request::new(url).patch(name, &PatchParams::default(), &Patch::Merge(patch));
+        in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
+    }
+
+    fn signed_for(&self, purpose: Purpose) -> &Client {
+        match purpose {
+            Purpose::Rollout => &self.rollout,
+            Purpose::Scale => &self.scale,
+        }
+    }
+}
+
+impl Victim<'_> {
+    fn preconditions(&self) -> Preconditions {
+        Preconditions { uid: Some(self.uid.to_owned()), resource_version: Some(self.version.to_owned()) }
+    }
+}
+
+/// Whether the answer means that evictions of that version do not exist, rather than that the pod does not.
+fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
+    let names_the_pod = status.details.as_ref().is_some_and(|details| details.name == pod);
+    match status.code {
+        404 => !names_the_pod,
+        400 | 415 => status.message.contains("Eviction") && status.message.contains("policy/v1"),
+        _ => false,
+    }
+}
+
+async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+    match tokio::time::timeout(TIMEOUT, call).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(CallError::TimedOut(TIMEOUT)),
+    }
+}

@@ -1,0 +1,87 @@
+//! What all passes of one controller share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kube::ResourceExt;
+use ordereddeployment_api::OrderedDeployment;
+
+use crate::cache::Cache;
+use crate::calls::Calls;
+use crate::events::Events;
+use crate::memory::Memory;
+use crate::{Clock, Metrics, Names};
+
+/// What all passes of one controller share.
+pub(crate) struct Context {
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) clock: Clock,
+    pub(crate) names: Names,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: Events,
+    cache: Mutex<Cache>,
+    memories: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Memory>>>>,
+    /// The version of each object that this controller wrote last.
+    written: Mutex<BTreeMap<String, String>>,
+}
+
+impl Context {
+    pub(crate) fn new(
+        calls: Arc<Calls>,
+        clock: Clock,
+        names: Names,
+        metrics: Arc<Metrics>,
+        events: Events,
+    ) -> Self {
+        Self {
+            calls,
+            clock,
+            names,
+            metrics,
+            events,
+            cache: Mutex::default(),
+            memories: Mutex::default(),
+            written: Mutex::default(),
+        }
+    }
+
+    /// The cache. Never held over an await.
+    pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory of that object. One of the same name with another UID is another object.
+    pub(crate) fn memory(&self, deployment: &Arc<OrderedDeployment>) -> Arc<tokio::sync::Mutex<Memory>> {
+        let mut memories = self.memories();
+        let memory = memories
+            .entry(deployment.uid().unwrap_or_default())
+            .or_insert_with(|| Arc::new(tokio::sync::Mutex::new(Memory::new(Arc::clone(deployment)))));
+        Arc::clone(memory)
+    }
+
+    /// Forgets all objects but those whose UID is wanted.
+    pub(crate) fn forget(&self, keep: impl Fn(&str) -> bool) {
+        self.memories().retain(|uid, _| keep(uid));
+        self.written().retain(|uid, _| keep(uid));
+    }
+
+    /// Remembers an own write, which the watch will show.
+    pub(crate) fn wrote(&self, deployment: &OrderedDeployment) {
+        let version = deployment.resource_version().unwrap_or_default();
+        self.written().insert(deployment.uid().unwrap_or_default(), version);
+    }
+
+    /// Whether this version is an own write: then it is known already.
+    pub(crate) fn is_own_write(&self, deployment: &OrderedDeployment) -> bool {
+        let (uid, version) = (deployment.uid(), deployment.resource_version());
+        version.is_some() && self.written().get(&uid.unwrap_or_default()) == version.as_ref()
+    }
+
+    fn written(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn memories(&self) -> MutexGuard<'_, BTreeMap<String, Arc<tokio::sync::Mutex<Memory>>>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,115 @@
+//! Starts everything and ends it: watches, the queue, the passes, the events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::channel::mpsc;
+use futures::{FutureExt, StreamExt};
+use kube::Client;
+use kube_runtime::controller::{Action, Config, applier};
+use kube_runtime::reflector;
+use ordereddeployment_api::OrderedDeployment;
+
+use crate::calls::Calls;
+use crate::context::Context;
+use crate::events::events;
+use crate::reconcile::reconcile;
+use crate::watches::Watches;
+use crate::{Clock, Error, Metrics, Names, Readiness};
+
+/// How many deployments are looked at at the same time.
+const CONCURRENCY: u16 = 4;
+/// How long the events that wait at the end have to be told.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What a controller is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The source of time.
+    pub clock: Clock,
+    /// The source of names.
+    pub names: Names,
+    /// The only namespace to look at; `None`: all of them.
+    pub namespace: Option<String>,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// Told when every watch has synced.
+    pub readiness: Readiness,
+}
+
+impl Options {
+    /// The machine's clock, random names, all namespaces.
+    #[must_use]
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self {
+            clock: Clock::system(),
+            names: Names::random(),
+            namespace: None,
+            metrics,
+            readiness: Readiness::default(),
+        }
+    }
+}
+
+/// The controller of OrderedDeployments.
+#[derive(Clone, Copy, Debug)]
+pub struct Controller;
+
+impl Controller {
+    /// Runs until `shutdown` ends, and then until the passes under way are over. Dropping the future stops it at once,
+    /// as a crash would.
+    ///
+    /// Make the client's configuration with [`client_config`](crate::client_config).
+    pub async fn run(
+        client: Client,
+        options: Options,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let Options { clock, names, namespace, metrics, readiness } = options;
+        let calls = Arc::new(Calls::new(&client));
+        let (events, teller) = events(clock.clone(), names.clone());
+        let teller = teller.run(Arc::clone(&calls));
+        let mut teller = std::pin::pin!(teller);
+        let ctx = Arc::new(Context::new(calls, clock, names, metrics, events));
+        let shutdown = shutdown.boxed().shared();
+
+        let (queue, triggers) = mpsc::unbounded();
+        let (store, writer) = reflector::store::<OrderedDeployment>();
+        let watches = Watches { ctx: Arc::clone(&ctx), namespace, readiness: readiness.clone(), queue };
+        let triggers = triggers.map(Ok::<_, Infallible>).take_until(shutdown.clone());
+        let passes = async move {
+            // Before the first whole list of each kind nothing can be told from nothing.
+            tokio::select! {
+                () = readiness.wait() => {}
+                () = shutdown => return,
+            }
+            tracing::info!("every watch has synced");
+            let reconciler = |deployment, ctx| {
+                async move { Ok::<_, Infallible>(reconcile(deployment, ctx).await) }.boxed()
+            };
+            let on_error = |_, _: &Infallible, _| Action::await_change();
+            let config = Config::default().concurrency(CONCURRENCY);
+            applier(reconciler, on_error, ctx, store, triggers, config)
+                .for_each(|result| async move {
+                    if let Err(error) = result {
+                        tracing::debug!(%error, "not looked at");
+                    }
+                })
+                .await;
+        };
+        let work = async move {
+            tokio::select! {
+                () = watches.run(writer) => {}
+                () = passes => {}
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = &mut teller => {}
+        }
+        // By now nobody can hand in another event: what waits is told, and that is the end of it.
+        let _ = tokio::time::timeout(LAST_WORDS, teller).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,194 @@
+//! What can go wrong, and what it means for what is believed.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// Why the controller, or one pass over a deployment, could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The OrderedDeployment could not be read.
+    #[error("cannot read the OrderedDeployment: {0}")]
+    ReadDeployment(#[source] CallError),
+    /// Its sets could not be listed.
+    #[error("cannot list the sets: {0}")]
+    ListSets(#[source] CallError),
+    /// A set could not be read.
+    #[error("cannot read a set: {0}")]
+    ReadSet(#[source] CallError),
+    /// Its pods could not be listed.
+    #[error("cannot list the pods: {0}")]
+    ListPods(#[source] CallError),
+    /// A pod could not be read.
+    #[error("cannot read a pod: {0}")]
+    ReadPod(#[source] CallError),
+    /// A node could not be read.
+    #[error("cannot read a node: {0}")]
+    ReadNode(#[source] CallError),
+    /// The dry run that proves a template could not be made.
+    #[error("cannot try the template: {0}")]
+    TryTemplate(#[source] CallError),
+    /// The status could not be stored.
+    #[error("cannot store the status: {0}")]
+    StoreStatus(#[source] CallError),
+    /// The metrics could not be registered.
+    #[error("cannot register the metrics: {0}")]
+    RegisterMetrics(#[from] prometheus::Error),
+    /// Metrics and health could not be served.
+    #[error("cannot serve metrics and health: {0}")]
+    Serve(#[source] std::io::Error),
+}
+
+/// Why one request failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// No answer in time: it may or may not have been carried out.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// The API server refused it, or failed.
+    #[error("{}", words(.0))]
+    Answered(Box<Status>),
+    /// The request did not get through, or its answer did not.
+    #[error("{0}")]
+    Transport(#[source] kube::Error),
+}
+
+impl From<kube::Error> for CallError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Answered(status),
+            other => Self::Transport(other),
+        }
+    }
+}
+
+impl CallError {
+    /// The status code of the answer, if there was one.
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Answered(status) => Some(status.code),
+            Self::TimedOut(_) | Self::Transport(_) => None,
+        }
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    pub(crate) fn is_already_there(&self) -> bool {
+        matches!(self, Self::Answered(status) if status.code == 409 && status.reason == "AlreadyExists")
+    }
+
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code() == Some(409) && !self.is_already_there()
+    }
+
+    /// Whether the request may have been carried out all the same: only a live read tells.
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
+        self.code().is_none_or(|code| code >= 500)
+    }
+
+    /// What this answer to a dry-run create says of the template.
+    pub(crate) fn judgement(&self) -> Judgement {
+        let message = self.to_string();
+        let undecided = ["exceeded quota", "does not support dry run"];
+        match self.code() {
+            Some(400 | 403) if undecided.iter().any(|words| message.contains(words)) => {
+                Judgement::Undecided(message)
+            }
+            Some(400 | 403 | 422) => Judgement::Refused(message),
+            _ => Judgement::AskAgain,
+        }
+    }
+}
+
+/// What the answer to a dry-run create says of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// No pod of it can be created.
+    Refused(String),
+    /// The server could not tell, for a reason that is not the template's.
+    Undecided(String),
+    /// It says nothing yet.
+    AskAgain,
+}
+
+fn words(status: &Status) -> String {
+    match status.message.as_str() {
+        "" => format!("{} {}", status.code, status.reason),
+        message => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kube::core::Status;
+
+    use super::{CallError, Judgement};
+
+    fn answer(code: u16, reason: &str, message: &str) -> CallError {
+        let mut status = Status::failure(message, reason);
+        status.code = code;
+        CallError::Answered(Box::new(status))
+    }
+
+    #[test]
+    fn only_a_refusal_of_the_pod_itself_condemns_a_template() {
+        let refused = |words: &str| Judgement::Refused(words.to_owned());
+        let undecided = |words: &str| Judgement::Undecided(words.to_owned());
+        let table = [
+            (
+                422,
+                "spec.containers[0].image: Required value",
+                refused("spec.containers[0].image: Required value"),
+            ),
+            (400, "strict decoding error", refused("strict decoding error")),
+            (403, "violates PodSecurity", refused("violates PodSecurity")),
+            (
+                403,
+                "pods \"a\" is forbidden: exceeded quota: q",
+                undecided("pods \"a\" is forbidden: exceeded quota: q"),
+            ),
+            (
+                400,
+                "admission webhook \"w\" does not support dry run",
+                undecided("admission webhook \"w\" does not support dry run"),
+            ),
+            (429, "slow down", Judgement::AskAgain),
+            (500, "failed calling webhook", Judgement::AskAgain),
+            (503, "busy", Judgement::AskAgain),
+        ];
+        for (code, words, expected) in table {
+            assert_eq!(answer(code, "", words).judgement(), expected, "{code} {words}");
+        }
+        assert_eq!(CallError::TimedOut(Duration::from_secs(10)).judgement(), Judgement::AskAgain);
+    }
+
+    #[test]
+    fn an_outcome_is_unknown_without_an_answer_and_after_a_servers_failure() {
+        assert!(CallError::TimedOut(Duration::from_secs(10)).is_outcome_unknown());
+        for code in [500, 502, 503, 504] {
+            assert!(answer(code, "", "").is_outcome_unknown(), "{code}");
+        }
+        for code in [400, 403, 404, 409, 422, 429] {
+            assert!(!answer(code, "", "").is_outcome_unknown(), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_a_conflict() {
+        assert!(answer(409, "AlreadyExists", "").is_already_there());
+        assert!(!answer(409, "AlreadyExists", "").is_conflict());
+        assert!(answer(409, "Conflict", "").is_conflict());
+    }
+
+    #[test]
+    fn an_answer_without_words_shows_its_code() {
+        assert_eq!(answer(403, "Forbidden", "").to_string(), "403 Forbidden");
+    }
+}

@@ -1,0 +1,188 @@
+//! Events: told in the background, one after the other, and never waited for by a decision.
+//!
+//! Not kube's `Recorder`: that one reads the machine's clock and keeps the first note of a series, so that of two
+//! deletions with different reasons the second would be told in the words of the first. Here a series is of equal
+//! notes, and it is counted on one event. A failure to tell is logged, no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource;
+use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::names::CONTROLLER;
+use ordereddeployment_planner::{Event, EventType, Regarding};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::calls::Calls;
+use crate::{Clock, Names};
+
+/// How many events wait at most; more are dropped, since a flood of them helps nobody.
+const WAITING: usize = 1000;
+/// How long equal events are counted on one.
+const SERIES: SignedDuration = SignedDuration::from_mins(10);
+/// The longest message the API server takes.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// Something to tell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Told {
+    namespace: String,
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    type_: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+/// Where events are handed in.
+#[derive(Clone, Debug)]
+pub(crate) struct Events(mpsc::Sender<Told>);
+
+/// Sends what was handed in to the API server.
+pub(crate) struct Teller {
+    waiting: mpsc::Receiver<Told>,
+    series: BTreeMap<Told, Series>,
+    clock: Clock,
+    names: Names,
+}
+
+struct Series {
+    event: String,
+    count: i32,
+    last: Timestamp,
+}
+
+/// Events and who tells them.
+pub(crate) fn events(clock: Clock, names: Names) -> (Events, Teller) {
+    let (sender, waiting) = mpsc::channel(WAITING);
+    (Events(sender), Teller { waiting, series: BTreeMap::new(), clock, names })
+}
+
+impl Events {
+    /// Tells something of a deployment or of one of its pods.
+    pub(crate) fn tell(&self, deployment: &OrderedDeployment, event: &Event) {
+        let own = deployment.object_ref(&());
+        let (api_version, kind, name, uid) = match &event.regarding {
+            Regarding::Deployment => (own.api_version, own.kind, own.name, own.uid),
+            Regarding::Pod { name, uid } => {
+                (Some("v1".into()), Some("Pod".into()), Some(name.clone()), Some(uid.to_string()))
+            }
+        };
+        let told = Told {
+            namespace: own.namespace.unwrap_or_default(),
+            api_version: api_version.unwrap_or_default(),
+            kind: kind.unwrap_or_default(),
+            name: name.unwrap_or_default(),
+            uid: uid.unwrap_or_default(),
+            type_: match event.type_ {
+                EventType::Normal => "Normal",
+                EventType::Warning => "Warning",
+            },
+            reason: event.reason,
+            message: cut(&event.message, LONGEST_MESSAGE),
+        };
+        tracing::info!(object = %format!("{}/{}", told.namespace, told.name), reason = told.reason, "{}", told.message);
+        if self.0.try_send(told).is_err() {
+            tracing::warn!("an event was dropped: too many are waiting");
+        }
+    }
+
+    /// The same for what the executor did itself.
+    pub(crate) fn tell_of(
+        &self,
+        deployment: &OrderedDeployment,
+        type_: EventType,
+        reason: &'static str,
+        message: String,
+    ) {
+        self.tell(deployment, &Event { type_, reason, message, regarding: Regarding::Deployment });
+    }
+}
+
+impl Teller {
+    /// Tells until nobody can hand anything in any more.
+    pub(crate) async fn run(mut self, calls: Arc<Calls>) {
+        while let Some(told) = self.waiting.recv().await {
+            let now = self.clock.now();
+            self.series.retain(|_, series| now.duration_since(series.last) < SERIES);
+            if let Err(error) = self.send(&calls, &told, now).await {
+                // Without the series the next one is told anew.
+                self.series.remove(&told);
+                tracing::warn!(%error, reason = told.reason, "cannot publish an event");
+            }
+        }
+    }
+
+    async fn send(&mut self, calls: &Calls, told: &Told, now: Timestamp) -> Result<(), crate::CallError> {
+        let url = CoreEvent::url_path(&(), Some(&told.namespace));
+        if let Some(series) = self.series.get_mut(told) {
+            series.count += 1;
+            series.last = now;
+            let patch = json!({"count": series.count, "lastTimestamp": Time(now)});
+            let name = series.event.clone();
+            calls.patch_event(&url, &name, &patch).await?;
+            return Ok(());
+        }
+        let name = format!("{}.{}", cut(&told.name, 200), self.names.suffix());
+        calls.create_event(&url, &event(told, &name, now)).await?;
+        self.series.insert(told.clone(), Series { event: name, count: 1, last: now });
+        Ok(())
+    }
+}
+
+fn event(told: &Told, name: &str, now: Timestamp) -> CoreEvent {
+    CoreEvent {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(told.namespace.clone()),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some(told.api_version.clone()),
+            kind: Some(told.kind.clone()),
+            name: Some(told.name.clone()),
+            namespace: Some(told.namespace.clone()),
+            uid: Some(told.uid.clone()),
+            ..ObjectReference::default()
+        },
+        type_: Some(told.type_.to_owned()),
+        reason: Some(told.reason.to_owned()),
+        message: Some(told.message.clone()),
+        source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
+        reporting_component: Some(CONTROLLER.to_owned()),
+        reporting_instance: Some(CONTROLLER.to_owned()),
+        count: Some(1),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        ..CoreEvent::default()
+    }
+}
+
+fn cut(text: &str, longest: usize) -> String {
+    let mut end = text.len().min(longest);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// Values that a warning was told of already, so that each is told once.
+pub(crate) type Warned = BTreeSet<(Arc<str>, ordereddeployment_planner::MalformedAnnotation)>;
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn a_message_is_cut_between_characters() {
+        assert_eq!(cut("abc", 10), "abc");
+        assert_eq!(cut("aé", 2), "a");
+        assert_eq!(cut("", 0), "");
+    }
+}

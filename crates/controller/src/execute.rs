@@ -1,0 +1,65 @@
+//! Execute: what a decision asks for, in its order: sets, then creates, then deletes. The first failure ends it.
+//!
+//! Nothing is decided here. What was done is remembered until the watch shows it; what may or may not have been done is
+//! read live before the next decision.
+
+mod creates;
+mod deletes;
+mod sets;
+
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{Act, Failure, Hindrance};
+
+use crate::error::CallError;
+use crate::memory::Due;
+use crate::reconcile::Pass;
+
+/// Why an act was not carried out whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// The API server refused something, or failed: wait before trying again.
+    Failed(Failure),
+    /// Something is not as it was when the decision was made.
+    DecideAgain,
+}
+
+impl Pass<'_> {
+    pub(crate) async fn execute(&mut self, act: &Act) -> Result<(), Halt> {
+        for change in &act.sets {
+            self.change_set(change).await?;
+        }
+        for event in &act.events {
+            self.ctx.events.tell(&self.memory.deployment, event);
+        }
+        self.memory.known_points.clone_from(&act.points);
+        for create in &act.creates {
+            self.create_pods(&create.hash, create.count).await?;
+        }
+        for group in &act.deletes {
+            self.delete_group(group).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes note of a failed write, tells of it, and ends the act.
+    fn failed(
+        &mut self,
+        what: Hindrance,
+        verb: &str,
+        doing: &str,
+        error: &CallError,
+        message: String,
+    ) -> Halt {
+        self.ctx.metrics.write_failed(verb);
+        if error.is_outcome_unknown() {
+            self.memory.due = Some(Due::Unknown);
+        }
+        let reason = match what {
+            Hindrance::Create => reason::FAILED_CREATE,
+            Hindrance::Delete => reason::FAILED_DELETE,
+            Hindrance::Evict => reason::EVICTION_REFUSED,
+        };
+        self.warn(reason, format!("Error {doing}: {message}"));
+        Halt::Failed(Failure { what, message })
+    }
+}

@@ -1,0 +1,208 @@
+//! Deletes or evicts pods, each only as it was when the decision was made.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use ordereddeployment_api::PodDeletion;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{DeleteGroup, EventType, Hindrance, Pod, Purpose, Target};
+
+use super::Halt;
+use crate::calls::Victim;
+use crate::context::Context;
+use crate::entry::{Entry, PodEntry};
+use crate::error::CallError;
+use crate::reconcile::Pass;
+
+/// How often a delete is tried again with a fresh version, where the pod is the same in all that counts.
+const RETRIES: usize = 5;
+
+/// What became of one delete.
+#[derive(Debug)]
+enum Outcome {
+    /// Accepted: it terminates.
+    Terminating,
+    /// Accepted: it is gone at once.
+    Deleted,
+    /// It was gone before.
+    Gone,
+    /// It is another than the decision was made about.
+    Changed(Option<Box<PodEntry>>),
+    /// Refused, or failed.
+    Failed(Hindrance, CallError),
+}
+
+impl Pass<'_> {
+    pub(super) async fn delete_group(&mut self, group: &DeleteGroup) -> Result<(), Halt> {
+        let known = self.pods(&self.sets());
+        let entries: Vec<Option<&Arc<PodEntry>>> = group
+            .targets
+            .iter()
+            .map(|target| known.iter().find(|entry| *entry.uid() == target.uid))
+            .collect();
+        let evict = self.memory.deployment.spec.pod_deletion == PodDeletion::Evict;
+        let outcomes = join_all(group.targets.iter().zip(&entries).map(|(target, entry)| {
+            let pod = entry.map(|entry| &entry.pod);
+            let by_eviction = evict && target.available;
+            delete(self.ctx, &self.namespace, target, pod, group.purpose, by_eviction)
+        }))
+        .await;
+        let mut halt = None;
+        for ((target, entry), outcome) in group.targets.iter().zip(entries).zip(outcomes) {
+            if let Err(stop) = self.note(target, entry, group.purpose, outcome)
+                && !matches!(halt, Some(Halt::Failed(_)))
+            {
+                halt = Some(stop);
+            }
+        }
+        halt.map_or(Ok(()), Err)
+    }
+
+    fn note(
+        &mut self,
+        target: &Target,
+        entry: Option<&Arc<PodEntry>>,
+        purpose: Purpose,
+        outcome: Outcome,
+    ) -> Result<(), Halt> {
+        let now = self.ctx.clock.now();
+        match outcome {
+            Outcome::Terminating | Outcome::Deleted => {
+                match entry {
+                    Some(entry) if matches!(outcome, Outcome::Terminating) => {
+                        self.memory.pods.terminating(entry, now);
+                    }
+                    _ => self.memory.pods.gone(&target.uid, now),
+                }
+                self.ctx.metrics.pod_deletions.with_label_values(&[word(purpose)]).inc();
+                let why = target.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
+                let message = format!("Deleted pod {} for the {} ({why})", target.name, word(purpose));
+                let deployment = &self.memory.deployment;
+                self.ctx.events.tell_of(deployment, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
+                Ok(())
+            }
+            Outcome::Gone => {
+                self.memory.pods.gone(&target.uid, now);
+                Ok(())
+            }
+            Outcome::Changed(fresh) => {
+                match fresh {
+                    Some(fresh) => self.memory.pods.present(*fresh, now),
+                    // Nobody's now: the watch tells, or the next live read.
+                    None => self.memory.due = Some(crate::memory::Due::Conflict),
+                }
+                Err(Halt::DecideAgain)
+            }
+            Outcome::Failed(what, error) => {
+                let (verb, doing) = match what {
+                    Hindrance::Evict => ("evict", "evicting"),
+                    Hindrance::Create | Hindrance::Delete => ("delete", "deleting"),
+                };
+                let doing = format!("{doing} pod {}", target.name);
+                Err(self.failed(what, verb, &doing, &error, error.to_string()))
+            }
+        }
+    }
+}
+
+async fn delete(
+    ctx: &Context,
+    namespace: &str,
+    target: &Target,
+    decided: Option<&Pod>,
+    purpose: Purpose,
+    evict: bool,
+) -> Outcome {
+    let mut version = target.resource_version.clone();
+    for attempt in 0.. {
+        let victim = Victim { namespace, name: &target.name, uid: &target.uid, version: &version };
+        let answer = if evict {
+            ctx.calls.evict_pod(&victim, purpose).await.map(|()| false)
+        } else {
+            ctx.calls.delete_pod(&victim, purpose).await
+        };
+        let error = match answer {
+            Ok(true) => return Outcome::Deleted,
+            Ok(false) => return Outcome::Terminating,
+            Err(error) if error.is_not_found() => return Outcome::Gone,
+            Err(error) => error,
+        };
+        if !error.is_conflict() {
+            let what = if evict { Hindrance::Evict } else { Hindrance::Delete };
+            return Outcome::Failed(what, error);
+        }
+        let fresh = match ctx.calls.pod(namespace, &target.name).await {
+            Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&*target.uid)),
+            Err(error) => return Outcome::Failed(Hindrance::Delete, error),
+        };
+        let Some(fresh) = fresh else { return Outcome::Gone };
+        let entry = PodEntry::of(&fresh);
+        let is_same =
+            matches!((decided, &entry), (Some(decided), Some(entry)) if counts_as_same(decided, &entry.pod));
+        match entry {
+            Some(entry) if is_same && attempt < RETRIES => version = entry.pod.resource_version,
+            entry => return Outcome::Changed(entry.map(Box::new)),
+        }
+    }
+    Outcome::Changed(None)
+}
+
+/// Whether a delete that was decided for the one is right for the other: same UID, priority, pause keys, owner, node and
+/// availability.
+fn counts_as_same(decided: &Pod, fresh: &Pod) -> bool {
+    let (one, other) = (&decided.facts, &fresh.facts);
+    one.uid == other.uid
+        && one.priority == other.priority
+        && decided.point == fresh.point
+        && decided.set == fresh.set
+        && one.node == other.node
+        // Time alone makes a ready pod available, and never the other way round.
+        && (one.ready, one.ready_since) == (other.ready, other.ready_since)
+        && (decided.terminating, decided.finished) == (fresh.terminating, fresh.finished)
+}
+
+fn word(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Rollout => "rollout",
+        Purpose::Scale => "scale",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ordereddeployment_api::PausePoint;
+    use ordereddeployment_planner::{Pod, Point};
+
+    use super::counts_as_same;
+    use crate::testing::pod;
+
+    #[test]
+    fn a_delete_is_tried_again_only_where_nothing_that_counts_has_changed() {
+        let decided = pod("a", 1).pod;
+        let unchanged: [fn(&mut Pod); 3] = [
+            |pod| pod.resource_version = "2".into(),
+            |pod| pod.facts.restarts = 3,
+            |pod| pod.facts.cost = Some(1),
+        ];
+        for change in unchanged {
+            let mut fresh = decided.clone();
+            change(&mut fresh);
+            assert!(counts_as_same(&decided, &fresh), "{fresh:?}");
+        }
+        let changed: [fn(&mut Pod); 8] = [
+            |pod| pod.facts.uid = "b".into(),
+            |pod| pod.facts.priority = Some(1),
+            |pod| pod.point = Point::At { side: PausePoint::Before, duration: Ok(None) },
+            |pod| pod.point = Point::Malformed,
+            |pod| pod.set = "s2".into(),
+            |pod| pod.facts.node = Some("n1".into()),
+            |pod| pod.facts.ready = true,
+            |pod| pod.terminating = true,
+        ];
+        for change in changed {
+            let mut fresh = decided.clone();
+            change(&mut fresh);
+            assert!(!counts_as_same(&decided, &fresh), "{fresh:?}");
+        }
+    }
+}

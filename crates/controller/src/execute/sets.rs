@@ -1,0 +1,148 @@
+//! Creates, changes and deletes sets.
+
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_planner::{Hindrance, SetChange, new_set, without_hash};
+use serde_json::{Map, Value, json};
+
+use super::Halt;
+use crate::calls::Victim;
+use crate::entry::{Entry, SetEntry};
+use crate::error::CallError;
+use crate::memory::Due;
+use crate::reconcile::Pass;
+
+impl Pass<'_> {
+    pub(super) async fn change_set(&mut self, change: &SetChange) -> Result<(), Halt> {
+        match change {
+            SetChange::Create { name, hash, revision, replicas } => {
+                self.create_set(name, hash, *revision, *replicas).await
+            }
+            SetChange::Update { uid, replicas, revision, min_ready_seconds } => {
+                let entry = self.set_by_uid(uid)?;
+                let cause = revision.is_some().then(|| self.change_cause()).flatten();
+                let patch = set_patch(&entry, *replicas, *revision, *min_ready_seconds, cause);
+                self.update_set(&entry, &patch).await
+            }
+            SetChange::Delete { uid } => {
+                let entry = self.set_by_uid(uid)?;
+                self.delete_set(&entry).await
+            }
+        }
+    }
+
+    async fn create_set(&mut self, name: &str, hash: &str, revision: i64, replicas: i32) -> Result<(), Halt> {
+        let set = new_set(&self.memory.deployment, name, hash, revision, replicas);
+        match self.ctx.calls.create_set(&self.namespace, &set).await {
+            Ok(created) => {
+                self.saw_set(created);
+                Ok(())
+            }
+            Err(error) if error.is_already_there() => self.meet_set(name).await,
+            Err(error) => Err(self.set_failed(Hindrance::Create, "create", "creating", name, &error)),
+        }
+    }
+
+    /// A set of that name is there already: ours of the same template, which the watch has not shown yet, or not.
+    async fn meet_set(&mut self, name: &str) -> Result<(), Halt> {
+        let met = match self.ctx.calls.set(&self.namespace, name).await {
+            Ok(met) => met,
+            Err(error) => {
+                return Err(self.set_failed(Hindrance::Create, "create", "reading", name, &error));
+            }
+        };
+        let Some(met) = met else { return Err(Halt::DecideAgain) };
+        let is_same = without_hash(&met.spec.template).same_as(&self.memory.deployment.spec.template);
+        let is_ending = met.metadata.deletion_timestamp.is_some();
+        let is_ours = SetEntry::of(met.clone()).is_some_and(|entry| *entry.owner() == self.uid);
+        if is_ours && is_same && !is_ending {
+            self.saw_set(met);
+            return Ok(());
+        }
+        // The planner then counts a collision of hashes and names the set anew.
+        self.memory.taken_names.insert(name.to_owned());
+        Err(Halt::DecideAgain)
+    }
+
+    async fn update_set(&mut self, entry: &SetEntry, patch: &Value) -> Result<(), Halt> {
+        let name = &entry.set.name;
+        match self.ctx.calls.patch(&self.namespace, name, patch).await {
+            Ok(updated) => {
+                self.saw_set(updated);
+                Ok(())
+            }
+            Err(error) if error.is_conflict() || error.is_not_found() => {
+                self.memory.due = Some(Due::Conflict);
+                Err(Halt::DecideAgain)
+            }
+            Err(error) => Err(self.set_failed(Hindrance::Create, "update", "changing", name, &error)),
+        }
+    }
+
+    async fn delete_set(&mut self, entry: &SetEntry) -> Result<(), Halt> {
+        let version = entry.object.metadata.resource_version.clone().unwrap_or_default();
+        let name = &entry.set.name;
+        let victim = Victim { namespace: &self.namespace, name, uid: entry.uid(), version: &version };
+        match self.ctx.calls.delete_set(&victim).await {
+            Ok(()) => {
+                self.memory.sets.terminating(entry, self.ctx.clock.now());
+                Ok(())
+            }
+            Err(error) if error.is_not_found() => {
+                self.memory.sets.gone(entry.uid(), self.ctx.clock.now());
+                Ok(())
+            }
+            Err(error) if error.is_conflict() => {
+                self.memory.due = Some(Due::Conflict);
+                Err(Halt::DecideAgain)
+            }
+            Err(error) => Err(self.set_failed(Hindrance::Delete, "delete", "deleting", name, &error)),
+        }
+    }
+
+    fn set_failed(
+        &mut self,
+        what: Hindrance,
+        verb: &str,
+        doing: &str,
+        name: &str,
+        error: &CallError,
+    ) -> Halt {
+        self.failed(what, verb, &format!("{doing} set {name}"), error, error.to_string())
+    }
+
+    pub(crate) fn saw_set(&mut self, set: ordereddeployment_api::OrderedReplicaSet) {
+        if let Some(entry) = SetEntry::of(set) {
+            self.memory.sets.present(entry, self.ctx.clock.now());
+        }
+    }
+
+    fn set_by_uid(&self, uid: &str) -> Result<std::sync::Arc<SetEntry>, Halt> {
+        self.sets().into_iter().find(|entry| **entry.uid() == *uid).ok_or(Halt::DecideAgain)
+    }
+
+    fn change_cause(&self) -> Option<String> {
+        self.memory.deployment.metadata.annotations.as_ref()?.get(annotation::CHANGE_CAUSE).cloned()
+    }
+}
+
+fn set_patch(
+    entry: &SetEntry,
+    replicas: Option<i32>,
+    revision: Option<i64>,
+    min_ready_seconds: Option<i32>,
+    cause: Option<String>,
+) -> Value {
+    let mut annotations = Map::new();
+    annotations
+        .extend(revision.map(|revision| (annotation::REVISION.to_owned(), json!(revision.to_string()))));
+    annotations.extend(cause.map(|cause| (annotation::CHANGE_CAUSE.to_owned(), json!(cause))));
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".to_owned(), json!(entry.object.metadata.resource_version));
+    if !annotations.is_empty() {
+        metadata.insert("annotations".to_owned(), annotations.into());
+    }
+    let mut spec = Map::new();
+    spec.extend(replicas.map(|replicas| ("replicas".to_owned(), json!(replicas))));
+    spec.extend(min_ready_seconds.map(|seconds| ("minReadySeconds".to_owned(), json!(seconds))));
+    json!({"metadata": metadata, "spec": spec})
+}

@@ -1,0 +1,199 @@
+//! What is remembered of one OrderedDeployment between two passes. All of it can be lost: a restart reads live.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use ordereddeployment_api::{OrderedDeployment, Template};
+use ordereddeployment_planner::{Failure, Proof};
+use ordereddeployment_sorter::Nodes;
+
+use crate::entry::{PodEntry, SetEntry, number};
+use crate::events::Warned;
+use crate::overlay::Overlay;
+
+/// How long a refusal of a template is believed before the API server is asked again.
+const BELIEVE_REFUSAL: SignedDuration = SignedDuration::from_secs(10);
+
+/// Why a live read is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// This process has not read it yet.
+    First,
+    /// The spec changed.
+    Generation,
+    /// Somebody wants the rollout to go on.
+    Resume,
+    /// A watch listed anew: anything may have happened in between.
+    Relist,
+    /// The watch did not confirm in time what was known beyond it.
+    Expired,
+    /// A write may or may not have been carried out.
+    Unknown,
+    /// Somebody else wrote in between.
+    Conflict,
+    /// The planner asked for it.
+    Asked,
+}
+
+impl Due {
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Generation => "generation",
+            Self::Resume => "resume",
+            Self::Relist => "relist",
+            Self::Expired => "expired",
+            Self::Unknown => "unknown",
+            Self::Conflict => "conflict",
+            Self::Asked => "asked",
+        }
+    }
+}
+
+/// What the last live read was of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LiveRead {
+    pub(crate) generation: i64,
+    /// How many lists the watches had completed before it.
+    pub(crate) lists: u64,
+}
+
+/// A proof of the current template, and when it was given.
+#[derive(Debug)]
+pub(crate) struct Proven {
+    pub(crate) template: Template,
+    pub(crate) proof: Proof,
+    pub(crate) at: Timestamp,
+}
+
+/// The memory of one OrderedDeployment.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// The latest version known.
+    pub(crate) deployment: Arc<OrderedDeployment>,
+    pub(crate) pods: Overlay<PodEntry>,
+    pub(crate) sets: Overlay<SetEntry>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) known_points: BTreeMap<Arc<str>, String>,
+    pub(crate) taken_names: BTreeSet<String>,
+    /// Nodes read live in this pass.
+    pub(crate) nodes: Nodes,
+    /// A live read that something asked for.
+    pub(crate) due: Option<Due>,
+    pub(crate) last_live: Option<LiveRead>,
+    pub(crate) proven: Option<Proven>,
+    /// Failures in a row.
+    pub(crate) failures: u32,
+    pub(crate) warned: Warned,
+}
+
+impl Memory {
+    pub(crate) fn new(deployment: Arc<OrderedDeployment>) -> Self {
+        Self {
+            deployment,
+            pods: Overlay::default(),
+            sets: Overlay::default(),
+            failure: None,
+            known_points: BTreeMap::new(),
+            taken_names: BTreeSet::new(),
+            nodes: Nodes::new(),
+            due: None,
+            last_live: None,
+            proven: None,
+            failures: 0,
+            warned: Warned::new(),
+        }
+    }
+
+    /// Takes a version of the object in, unless a later one is known.
+    pub(crate) fn refresh(&mut self, deployment: Arc<OrderedDeployment>) {
+        let version = |object: &OrderedDeployment| number(&object.resource_version().unwrap_or_default());
+        if version(&deployment) >= version(&self.deployment) {
+            self.deployment = deployment;
+        }
+    }
+
+    pub(crate) fn generation(&self) -> i64 {
+        self.deployment.metadata.generation.unwrap_or(0)
+    }
+
+    /// Why a live read is due, if it is. `lists`: how many lists the watches have completed.
+    pub(crate) fn live_due(&self, lists: u64) -> Option<Due> {
+        let Some(last) = self.last_live else { return Some(Due::First) };
+        if let Some(due) = self.due {
+            return Some(due);
+        }
+        if last.generation != self.generation() {
+            return Some(Due::Generation);
+        }
+        (last.lists != lists).then_some(Due::Relist)
+    }
+
+    /// What is known of the current template. A refusal wears off: what refused may have been changed.
+    pub(crate) fn proof(&self, now: Timestamp) -> Proof {
+        let proven = self.proven.as_ref().filter(|proven| {
+            let believed = proven.proof == Proof::Accepted || now.duration_since(proven.at) < BELIEVE_REFUSAL;
+            believed && proven.template.same_as(&self.deployment.spec.template)
+        });
+        proven.map_or(Proof::Unknown, |proven| proven.proof.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ordereddeployment_api::OrderedDeployment;
+    use serde_json::json;
+
+    use super::{Arc, Due, LiveRead, Memory, Proof, Proven, SignedDuration, Timestamp};
+
+    fn deployment(version: u64, generation: i64, image: &str) -> Arc<OrderedDeployment> {
+        let object = json!({
+            "metadata": {"name": "web", "uid": "d", "resourceVersion": version.to_string(), "generation": generation},
+            "spec": {"selector": {}, "template": {"spec": {"image": image}}},
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn a_lagging_watch_does_not_bring_an_older_version_back() {
+        let mut memory = Memory::new(deployment(9, 1, "a"));
+        memory.refresh(deployment(7, 1, "a"));
+        assert_eq!(memory.deployment.metadata.resource_version.as_deref(), Some("9"));
+        memory.refresh(deployment(10, 2, "a"));
+        assert_eq!(memory.generation(), 2);
+    }
+
+    #[test]
+    fn a_live_read_is_due_at_first_for_a_new_generation_after_a_relist_and_when_asked() {
+        let mut memory = Memory::new(deployment(1, 1, "a"));
+        assert_eq!(memory.live_due(3), Some(Due::First));
+        memory.last_live = Some(LiveRead { generation: 1, lists: 3 });
+        assert_eq!(memory.live_due(3), None);
+        assert_eq!(memory.live_due(4), Some(Due::Relist));
+        memory.due = Some(Due::Unknown);
+        assert_eq!(memory.live_due(3), Some(Due::Unknown));
+        memory.due = None;
+        memory.refresh(deployment(2, 2, "a"));
+        assert_eq!(memory.live_due(3), Some(Due::Generation));
+    }
+
+    #[test]
+    fn an_accepted_template_stays_accepted_and_a_refused_one_is_asked_again() {
+        let mut memory = Memory::new(deployment(1, 1, "a"));
+        let now = Timestamp::UNIX_EPOCH;
+        let later = now + SignedDuration::from_secs(3600);
+        let proven =
+            |proof| Some(Proven { template: deployment(1, 1, "a").spec.template.clone(), proof, at: now });
+        assert_eq!(memory.proof(now), Proof::Unknown);
+        memory.proven = proven(Proof::Accepted);
+        assert_eq!(memory.proof(later), Proof::Accepted);
+        memory.proven = proven(Proof::Refused("no".into()));
+        assert_eq!(memory.proof(now), Proof::Refused("no".into()));
+        assert_eq!(memory.proof(now + SignedDuration::from_secs(10)), Proof::Unknown);
+        memory.proven = proven(Proof::Accepted);
+        memory.refresh(deployment(2, 2, "b"));
+        assert_eq!(memory.proof(now), Proof::Unknown);
+    }
+}

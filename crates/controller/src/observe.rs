@@ -1,0 +1,219 @@
+//! Observe: what a decision is made of, from the cache and from what is known beyond it, or read live.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{
+    self as planner, Event, EventType, Observed, PodView, Proof, Regarding, new_pod, new_set,
+};
+use ordereddeployment_sorter::Nodes;
+
+use crate::Error;
+use crate::entry::{Entry, PodEntry, SetEntry};
+use crate::error::Judgement;
+use crate::memory::{Due, LiveRead, Proven};
+use crate::overlay::merge;
+use crate::reconcile::Pass;
+
+impl Pass<'_> {
+    /// The sets as known now.
+    pub(crate) fn sets(&self) -> Vec<Arc<SetEntry>> {
+        merge([&self.uid], &self.ctx.cache().sets, &self.memory.sets)
+    }
+
+    /// The pods of these sets as known now.
+    pub(crate) fn pods(&self, sets: &[Arc<SetEntry>]) -> Vec<Arc<PodEntry>> {
+        merge(sets.iter().map(|set| set.uid()), &self.ctx.cache().pods, &self.memory.pods)
+    }
+
+    /// Drops what the watch has caught up with; why a live read is due, if it is.
+    pub(crate) fn settle(&mut self) -> Option<Due> {
+        let now = self.ctx.clock.now();
+        let cache = self.ctx.cache();
+        let expired = [self.memory.pods.settle(&cache.pods, now), self.memory.sets.settle(&cache.sets, now)];
+        if expired.contains(&true) {
+            self.memory.due = Some(Due::Expired);
+        }
+        let asked = !self.live && self.status().resume_requested.is_some();
+        self.memory.live_due(cache.lists()).or(asked.then_some(Due::Resume))
+    }
+
+    /// All that the planner reads.
+    pub(crate) fn observe(&self) -> Observed {
+        let sets = self.sets();
+        let pods = self.pods(&sets);
+        let now = self.ctx.clock.now();
+        Observed {
+            deployment: Arc::clone(&self.memory.deployment),
+            nodes: self.nodes(&pods),
+            sets: sets.iter().map(|entry| entry.set.clone()).collect(),
+            pods: pods.iter().map(|entry| entry.pod.clone()).collect(),
+            now,
+            live: self.live,
+            proof: self.memory.proof(now),
+            failure: self.memory.failure.clone(),
+            known_points: self.memory.known_points.clone(),
+            taken_names: self.memory.taken_names.clone(),
+        }
+    }
+
+    fn nodes(&self, pods: &[Arc<PodEntry>]) -> Nodes {
+        let cache = self.ctx.cache();
+        let names: BTreeSet<&Arc<str>> =
+            pods.iter().filter_map(|entry| entry.pod.facts.node.as_ref()).collect();
+        let mut nodes = self.memory.nodes.clone();
+        for name in names {
+            if let Some(facts) = cache.node(name) {
+                nodes.insert(Arc::clone(name), Some(facts.clone()));
+            }
+        }
+        nodes
+    }
+
+    /// Reads the object, its sets and its pods past the cache, the pods last: an annotation written before the change
+    /// of the object that we see is in them. Whether the object still exists.
+    pub(crate) async fn read_live(&mut self, due: Due) -> Result<bool, Error> {
+        tracing::debug!(reason = due.label(), "reading live");
+        self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
+        // Counted before: a list completed meanwhile makes the next read due.
+        let lists = self.ctx.cache().lists();
+        let deployment = self.ctx.calls.deployment(&self.namespace, &self.name).await;
+        let deployment = deployment.map_err(Error::ReadDeployment)?;
+        let Some(deployment) = deployment.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
+            return Ok(false);
+        };
+        let selector = deployment.spec.selector.to_selector_string();
+        self.memory.refresh(Arc::new(deployment));
+        self.read_sets(&selector).await?;
+        self.read_pods(&selector).await?;
+        self.memory.last_live = Some(LiveRead { generation: self.memory.generation(), lists });
+        self.memory.due = None;
+        self.live = true;
+        Ok(true)
+    }
+
+    async fn read_sets(&mut self, selector: &str) -> Result<(), Error> {
+        let listed = self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
+        let mut found: Vec<SetEntry> = listed.into_iter().filter_map(SetEntry::of).collect();
+        let unlisted = unlisted(self.sets(), &found);
+        for entry in &unlisted {
+            let set = self.ctx.calls.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
+            found.extend(set.and_then(SetEntry::of).filter(|set| set.uid() == entry.uid()));
+        }
+        let now = self.ctx.clock.now();
+        for entry in unlisted.iter().filter(|entry| found.iter().all(|set| set.uid() != entry.uid())) {
+            self.memory.sets.gone(entry.uid(), now);
+        }
+        // Sets of others that match the selector are none of ours.
+        for entry in found.into_iter().filter(|entry| *entry.owner() == self.uid) {
+            self.memory.sets.present(entry, now);
+        }
+        Ok(())
+    }
+
+    async fn read_pods(&mut self, selector: &str) -> Result<(), Error> {
+        let listed: Vec<PodView> =
+            self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
+        let mut found: Vec<PodEntry> = listed.iter().filter_map(PodEntry::of).collect();
+        let sets = self.sets();
+        // Pods of ours that do not match the selector any more, and pods that are gone.
+        let unlisted = unlisted(self.pods(&sets), &found);
+        for entry in &unlisted {
+            let pod = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
+            let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
+            match pod {
+                Some(pod) => found.extend(PodEntry::of(&pod)),
+                None => self.memory.pods.gone(entry.uid(), self.ctx.clock.now()),
+            }
+        }
+        let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
+        let now = self.ctx.clock.now();
+        for entry in found.into_iter().filter(|entry| owners.contains(entry.owner())) {
+            self.memory.pods.present(entry, now);
+        }
+        Ok(())
+    }
+
+    /// Reads these nodes live. One that is gone is known to be gone.
+    pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
+        for name in names {
+            let node = self.ctx.calls.node(name).await.map_err(Error::ReadNode)?;
+            self.memory.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
+        }
+        Ok(())
+    }
+
+    /// Asks the API server whether it would take a pod of the current template.
+    pub(crate) async fn try_template(&mut self, hash: &str) -> Result<(), Error> {
+        let deployment = Arc::clone(&self.memory.deployment);
+        let set_name = format!("{}-{hash}", self.name);
+        let set = new_set(&deployment, &set_name, hash, 0, 0);
+        // The set may not exist yet; the deployment's UID stands in, since an owner without one is refused.
+        let sets = self.sets();
+        let existing = sets.iter().find(|entry| entry.set.hash == hash);
+        let uid = existing.map_or(&self.uid, |entry| entry.uid());
+        let name = self.ctx.names.pod(&set_name, |_| false);
+        let pod = new_pod(&set_name, uid, &set.spec.template, &name, &self.namespace);
+        let proof = match self.ctx.calls.create_pod(&self.namespace, &pod, true).await {
+            Ok(_) => Proof::Accepted,
+            Err(error) => match error.judgement() {
+                Judgement::Refused(message) => Proof::Refused(message),
+                Judgement::Undecided(message) => {
+                    let message =
+                        format!("The dry run of a pod of the new template could not decide: {message}");
+                    self.warn(reason::TEMPLATE_UNPROVEN, message);
+                    Proof::Accepted
+                }
+                Judgement::AskAgain => return Err(Error::TryTemplate(error)),
+            },
+        };
+        let template = deployment.spec.template.clone();
+        self.memory.proven = Some(Proven { template, proof, at: self.ctx.clock.now() });
+        Ok(())
+    }
+
+    /// Warns of each malformed annotation once.
+    pub(crate) fn warn_of_malformed(&mut self) {
+        let sets = self.sets();
+        let mut current = BTreeSet::new();
+        for entry in self.pods(&sets) {
+            for malformed in &entry.malformed {
+                let id = (Arc::clone(entry.uid()), malformed.clone());
+                if !self.memory.warned.contains(&id) {
+                    self.ctx.metrics.malformed_annotations.inc();
+                    self.ctx.events.tell(&self.memory.deployment, &malformed_event(&entry.pod, malformed));
+                }
+                current.insert(id);
+            }
+        }
+        self.memory.warned = current;
+    }
+
+    pub(crate) fn warn(&self, reason: &'static str, message: String) {
+        self.ctx.events.tell_of(&self.memory.deployment, EventType::Warning, reason, message);
+    }
+
+    /// When the first thing known beyond the watch stops being believed.
+    pub(crate) fn overlay_expires(&self) -> Option<Timestamp> {
+        [self.memory.pods.expires(), self.memory.sets.expires()].into_iter().flatten().min()
+    }
+}
+
+fn malformed_event(pod: &planner::Pod, malformed: &planner::MalformedAnnotation) -> Event {
+    let planner::MalformedAnnotation { key, value } = malformed;
+    Event {
+        type_: EventType::Warning,
+        reason: reason::MALFORMED_ANNOTATION,
+        message: format!("Pod {}: the value {value:?} of {key} is malformed and counts as absent", pod.name),
+        regarding: Regarding::Deployment,
+    }
+}
+
+/// The known that were not found.
+fn unlisted<E: Entry>(known: Vec<Arc<E>>, found: &[E]) -> Vec<Arc<E>> {
+    let found: BTreeSet<&Arc<str>> = found.iter().map(Entry::uid).collect();
+    known.into_iter().filter(|entry| !found.contains(entry.uid())).collect()
+}

@@ -1,0 +1,135 @@
+//! What is known beyond the watch: own writes and live reads, until the watch shows them.
+//!
+//! Each entry is about one UID, and versions are compared within one object only. An entry goes as soon as the watch has
+//! caught up with it, and it is not believed for ever: past [`BOUND`] a live read must say what is true. Pure: it does no
+//! reading itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::cache::Index;
+use crate::entry::Entry;
+
+/// How long an entry is believed while the watch does not confirm it.
+pub(crate) const BOUND: SignedDuration = SignedDuration::from_secs(30);
+
+#[derive(Debug)]
+enum Known<E> {
+    /// It is there, at least at this version.
+    Present(Arc<E>),
+    /// Its deletion was accepted; that is never taken back.
+    Terminating(Arc<E>),
+    /// It is gone; a UID never comes back.
+    Gone,
+}
+
+/// Entries by UID.
+#[derive(Debug)]
+pub(crate) struct Overlay<E>(BTreeMap<Arc<str>, (Known<E>, Timestamp)>);
+
+impl<E> Default for Overlay<E> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<E: Entry> Overlay<E> {
+    /// The object was seen like this.
+    pub(crate) fn present(&mut self, entry: E, now: Timestamp) {
+        let known = match self.0.get(entry.uid()) {
+            Some((Known::Gone, _)) => return,
+            Some((Known::Terminating(_), _)) if !entry.is_terminating() => return,
+            Some((Known::Present(old), _)) if old.version() > entry.version() => return,
+            _ => Known::Present(Arc::new(entry)),
+        };
+        let uid = match &known {
+            Known::Present(entry) | Known::Terminating(entry) => Arc::clone(entry.uid()),
+            Known::Gone => return,
+        };
+        self.0.insert(uid, (known, now));
+    }
+
+    /// Its deletion was accepted.
+    pub(crate) fn terminating(&mut self, entry: &E, now: Timestamp) {
+        let known = Known::Terminating(Arc::new(entry.terminating()));
+        self.0.insert(Arc::clone(entry.uid()), (known, now));
+    }
+
+    /// It is gone.
+    pub(crate) fn gone(&mut self, uid: &Arc<str>, now: Timestamp) {
+        self.0.insert(Arc::clone(uid), (Known::Gone, now));
+    }
+
+    /// Drops what the watch has caught up with. Whether anything was dropped unconfirmed: then a live read is due.
+    pub(crate) fn settle(&mut self, index: &Index<E>, now: Timestamp) -> bool {
+        let mut expired = false;
+        self.0.retain(|uid, (known, since)| {
+            if known.is_shown(uid, index) {
+                return false;
+            }
+            let is_old = now.duration_since(*since) > BOUND;
+            expired |= is_old;
+            !is_old
+        });
+        expired
+    }
+
+    /// When the first entry stops being believed.
+    pub(crate) fn expires(&self) -> Option<Timestamp> {
+        let since = self.0.values().map(|(_, since)| *since).min()?;
+        since.checked_add(BOUND).ok()
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<E: Entry> Known<E> {
+    fn is_shown(&self, uid: &str, index: &Index<E>) -> bool {
+        match self {
+            Self::Present(entry) => {
+                index.get(uid).is_some_and(|shown| shown.version() >= entry.version())
+                    || index.gone_at(uid).is_some_and(|version| version >= entry.version())
+            }
+            Self::Terminating(_) => {
+                index.get(uid).is_some_and(|shown| shown.is_terminating()) || index.gone_at(uid).is_some()
+            }
+            Self::Gone => index.gone_at(uid).is_some(),
+        }
+    }
+}
+
+/// What these owners control: the watch's view, and over it what is known better.
+pub(crate) fn merge<'a, E: Entry>(
+    owners: impl IntoIterator<Item = &'a Arc<str>>,
+    index: &Index<E>,
+    overlay: &Overlay<E>,
+) -> Vec<Arc<E>> {
+    let owners: BTreeSet<&Arc<str>> = owners.into_iter().collect();
+    let shown = owners.iter().flat_map(|owner| index.of_owner(owner));
+    let mut merged: BTreeMap<Arc<str>, Arc<E>> =
+        shown.map(|entry| (Arc::clone(entry.uid()), Arc::clone(entry))).collect();
+    for (uid, (known, _)) in &overlay.0 {
+        if known.is_shown(uid, index) {
+            continue;
+        }
+        match known {
+            Known::Present(entry) | Known::Terminating(entry) => {
+                merged.insert(Arc::clone(uid), Arc::clone(entry));
+            }
+            Known::Gone => {
+                merged.remove(uid);
+            }
+        }
+    }
+    // By the later view one of them may have another owner.
+    merged.into_values().filter(|entry| owners.contains(entry.owner())).collect()
+}
+
+#[cfg(test)]
+#[path = "overlay/tests.rs"]
+mod tests;

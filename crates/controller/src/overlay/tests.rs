@@ -1,0 +1,280 @@
+//! A watch that lags, skips and relists, and what is known all the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::{Arc, BOUND, Entry, Index, Overlay, SignedDuration, Timestamp, merge};
+use crate::cache::Seen;
+use crate::entry::PodEntry;
+use crate::testing::{pod, pod_of, terminating};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn shows(entry: PodEntry) -> Seen<PodEntry> {
+    Seen::Applied { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+}
+
+/// The merged view of the set `s1`: UID, version, whether it terminates.
+fn view(index: &Index<PodEntry>, overlay: &Overlay<PodEntry>) -> Vec<(String, u64, bool)> {
+    let merged = merge([&Arc::from("s1")], index, overlay);
+    merged.iter().map(|entry| (entry.uid().to_string(), entry.version(), entry.is_terminating())).collect()
+}
+
+#[test]
+fn an_own_create_is_known_before_the_watch_shows_it() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    overlay.present(pod("a", 5), at(0));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 5, false)]);
+    index.see(shows(pod("a", 6)), at(1));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 6, false)]);
+    assert!(!overlay.settle(&index, at(1)));
+    assert!(overlay.is_empty());
+}
+
+#[test]
+fn an_older_event_does_not_hide_what_was_read_live() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    overlay.present(pod("a", 9), at(0));
+    index.see(shows(pod("a", 5)), at(1));
+    overlay.settle(&index, at(1));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 9, false)]);
+}
+
+#[test]
+fn a_create_deleted_before_the_watch_showed_it_stays_gone_when_the_watch_arrives() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    overlay.present(pod("a", 5), at(0));
+    overlay.gone(&"a".into(), at(1));
+    assert_eq!(view(&index, &overlay), []);
+    overlay.settle(&index, at(2));
+    index.see(shows(pod("a", 5)), at(2));
+    overlay.settle(&index, at(2));
+    assert_eq!(view(&index, &overlay), []);
+    index.see(Seen::Deleted("a".into()), at(3));
+    overlay.settle(&index, at(3));
+    assert!(overlay.is_empty());
+}
+
+#[test]
+fn an_accepted_deletion_holds_until_the_watch_shows_a_deletion_timestamp() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod("a", 5)), at(0));
+    overlay.terminating(&pod("a", 5), at(0));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 5, true)]);
+    // An eviction first writes a condition: a later version that terminates not yet.
+    index.see(shows(pod("a", 6)), at(1));
+    overlay.settle(&index, at(1));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 5, true)]);
+    index.see(shows(terminating(&pod("a", 7))), at(2));
+    overlay.settle(&index, at(2));
+    assert!(overlay.is_empty());
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 7, true)]);
+}
+
+#[test]
+fn a_relist_settles_what_it_shows_and_what_vanished() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    for uid in ["a", "b"] {
+        index.see(shows(pod(uid, 1)), at(0));
+        overlay.present(pod(uid, 3), at(0));
+    }
+    index.see(Seen::Begin, at(1));
+    index.see(Seen::Listed(Some(pod("a", 4))), at(1));
+    index.see(Seen::End, at(1));
+    assert!(!overlay.settle(&index, at(1)));
+    assert!(overlay.is_empty());
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 4, false)]);
+}
+
+#[test]
+fn a_recreated_name_is_another_pod() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    let named = |mut entry: PodEntry| {
+        entry.pod.name = "web-1".to_owned();
+        entry
+    };
+    index.see(shows(named(pod("a", 1))), at(0));
+    overlay.gone(&"a".into(), at(0));
+    overlay.present(named(pod("b", 7)), at(0));
+    assert_eq!(view(&index, &overlay), [("b".to_owned(), 7, false)]);
+}
+
+#[test]
+fn a_pod_read_live_with_another_owner_is_ours_no_more() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod("a", 1)), at(0));
+    overlay.present(pod_of("s2", "a", 2), at(0));
+    assert_eq!(view(&index, &overlay), []);
+}
+
+#[test]
+fn an_unconfirmed_entry_is_believed_for_a_while_only() {
+    let (index, mut overlay) = (Index::default(), Overlay::default());
+    overlay.present(pod("a", 5), at(0));
+    assert_eq!(overlay.expires(), Some(at(0) + BOUND));
+    assert!(!overlay.settle(&index, at(0) + BOUND));
+    assert!(overlay.settle(&index, at(0) + BOUND + SignedDuration::from_secs(1)));
+    assert!(overlay.is_empty());
+}
+
+/// One thing that happens: to a pod, or to the watch.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Create,
+    Touch(usize),
+    MarkDeleted(usize),
+    Delete(usize),
+    /// The controller reads or writes this pod, whatever it is now.
+    Know(usize),
+    /// The watch shows one more event.
+    Watch,
+    /// The watch breaks and lists anew, as of now.
+    Relist,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let pick = 0_usize..6;
+    let step = prop_oneof![
+        2 => Just(Step::Create),
+        2 => pick.clone().prop_map(Step::Touch),
+        1 => pick.clone().prop_map(Step::MarkDeleted),
+        2 => pick.clone().prop_map(Step::Delete),
+        4 => pick.prop_map(Step::Know),
+        4 => Just(Step::Watch),
+        1 => Just(Step::Relist),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+/// The truth, its history, and what the controller knows of it.
+#[derive(Default)]
+struct World {
+    version: u64,
+    pods: BTreeMap<String, (u64, bool)>,
+    created: Vec<String>,
+    history: Vec<(String, Option<(u64, bool)>)>,
+    shown: usize,
+    index: Index<PodEntry>,
+    overlay: Overlay<PodEntry>,
+    /// The latest that the controller was told of each pod: its version, `None` for gone.
+    told: BTreeMap<String, Option<(u64, bool)>>,
+}
+
+impl World {
+    fn entry(uid: &str, (version, is_terminating): (u64, bool)) -> PodEntry {
+        let entry = pod(uid, version);
+        if is_terminating { terminating(&entry) } else { entry }
+    }
+
+    fn write(&mut self, uid: String, state: Option<bool>) {
+        self.version += 1;
+        let state = state.map(|is_terminating| (self.version, is_terminating));
+        match state {
+            Some(state) => self.pods.insert(uid.clone(), state),
+            None => self.pods.remove(&uid),
+        };
+        self.history.push((uid, state));
+    }
+
+    fn step(&mut self, step: Step) {
+        let existing = |world: &Self, pick: usize| {
+            let uid = world.created.get(pick)?;
+            world.pods.get(uid).map(|(_, is_terminating)| (uid.clone(), *is_terminating))
+        };
+        match step {
+            Step::Create => {
+                let uid = format!("u{}", self.created.len());
+                self.created.push(uid.clone());
+                self.write(uid, Some(false));
+            }
+            Step::Touch(pick) => {
+                if let Some((uid, is_terminating)) = existing(self, pick) {
+                    self.write(uid, Some(is_terminating));
+                }
+            }
+            Step::MarkDeleted(pick) => {
+                if let Some((uid, _)) = existing(self, pick) {
+                    self.write(uid, Some(true));
+                }
+            }
+            Step::Delete(pick) => {
+                if let Some((uid, _)) = existing(self, pick) {
+                    self.write(uid, None);
+                }
+            }
+            Step::Know(pick) => self.know(pick),
+            Step::Watch => {
+                if let Some((uid, state)) = self.history.get(self.shown).cloned() {
+                    self.shown += 1;
+                    let seen = match state {
+                        Some(state) => shows(Self::entry(&uid, state)),
+                        None => Seen::Deleted(uid.as_str().into()),
+                    };
+                    self.index.see(seen, at(0));
+                }
+            }
+            Step::Relist => {
+                self.shown = self.history.len();
+                self.index.see(Seen::Begin, at(0));
+                for (uid, state) in &self.pods {
+                    self.index.see(Seen::Listed(Some(Self::entry(uid, *state))), at(0));
+                }
+                self.index.see(Seen::End, at(0));
+                // What came and went unseen is told by the live read that follows every relist.
+                for pick in 0..self.created.len() {
+                    self.know(pick);
+                }
+            }
+        }
+    }
+
+    fn know(&mut self, pick: usize) {
+        let Some(uid) = self.created.get(pick).cloned() else { return };
+        let state = self.pods.get(&uid).copied();
+        match state {
+            Some(state) => self.overlay.present(Self::entry(&uid, state), at(0)),
+            None => self.overlay.gone(&uid.as_str().into(), at(0)),
+        }
+        self.told.insert(uid, state);
+    }
+
+    fn merged(&self) -> BTreeMap<String, (u64, bool)> {
+        view(&self.index, &self.overlay)
+            .into_iter()
+            .map(|(uid, version, end)| (uid, (version, end)))
+            .collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_merged_view_never_falls_behind_what_was_known_and_ends_at_the_truth(steps in steps()) {
+        let mut world = World::default();
+        for step in steps {
+            world.step(step);
+            world.overlay.settle(&world.index, at(0));
+            let merged = world.merged();
+            for (uid, told) in &world.told {
+                match (told, merged.get(uid)) {
+                    (None, shown) => prop_assert_eq!(shown, None, "{} came back", uid),
+                    (Some((version, _)), Some((shown, _))) => prop_assert!(shown >= version, "{} went back", uid),
+                    // Unseen only if it really is gone by now.
+                    (Some(_), None) => prop_assert!(!world.pods.contains_key(uid), "{} was lost", uid),
+                }
+            }
+        }
+        while world.shown < world.history.len() {
+            world.step(Step::Watch);
+        }
+        prop_assert!(!world.overlay.settle(&world.index, at(1)));
+        prop_assert_eq!(world.merged(), world.pods.clone());
+        // Only what a relist skipped over can never be confirmed: it is waited for until the bound.
+        let unconfirmed: BTreeSet<_> = world.overlay.0.keys().map(ToString::to_string).collect();
+        for uid in unconfirmed {
+            prop_assert!(!world.pods.contains_key(&uid), "{} is still unconfirmed", uid);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Random parts of names. The controller names pods itself: with `generateName` a repeated POST would make two pods.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// Letters and digits that make up no words, as Kubernetes uses them.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Long enough that two pods of one OrderedDeployment never get the same name.
+const LENGTH: usize = 8;
+/// A pod's name is also its host name, which ends here.
+const LONGEST_POD_NAME: usize = 63;
+
+/// A source of random names. Clones share it.
+#[derive(Clone)]
+pub struct Names(Arc<Mutex<StdRng>>);
+
+impl Names {
+    /// Different names in every process.
+    #[must_use]
+    pub fn random() -> Self {
+        Self::seeded(rand::random())
+    }
+
+    /// The same names for the same seed.
+    #[must_use]
+    pub fn seeded(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
+    }
+
+    /// Eight random characters.
+    pub(crate) fn suffix(&self) -> String {
+        let mut rng = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..LENGTH).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
+    }
+
+    /// A name for a pod of that set which `taken` does not know.
+    pub(crate) fn pod(&self, set: &str, taken: impl Fn(&str) -> bool) -> String {
+        let mut end = set.len().min(LONGEST_POD_NAME - LENGTH - 1);
+        while !set.is_char_boundary(end) {
+            end -= 1;
+        }
+        let prefix = set[..end].trim_end_matches(['-', '.']);
+        loop {
+            let name = format!("{prefix}-{}", self.suffix());
+            if !taken(&name) {
+                return name;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Names")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::Names;
+
+    #[test]
+    fn one_seed_gives_one_sequence_of_names() {
+        let (first, second) = (Names::seeded(7), Names::seeded(7));
+        let names = |source: &Names| (0..5).map(|_| source.pod("web-h", |_| false)).collect::<Vec<_>>();
+        assert_eq!(names(&first), names(&second));
+        assert_ne!(names(&Names::seeded(8)), names(&Names::seeded(7)));
+    }
+
+    #[test]
+    fn a_taken_name_is_passed_over() {
+        let asked = RefCell::new(Vec::new());
+        let name = Names::seeded(1).pod("web", |name| {
+            asked.borrow_mut().push(name.to_owned());
+            asked.borrow().len() < 3
+        });
+        assert_eq!(asked.borrow().last(), Some(&name));
+        assert_eq!(asked.borrow().len(), 3);
+    }
+
+    #[test]
+    fn a_long_set_name_is_cut_so_that_the_host_name_keeps_the_random_part() {
+        let name = Names::seeded(1).pod(&format!("{}-{}", "a".repeat(53), "h".repeat(10)), |_| false);
+        assert!(name.len() <= 63, "{name}");
+        assert!(!name.contains("--"), "{name}");
+    }
+}

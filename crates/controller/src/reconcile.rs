@@ -1,0 +1,178 @@
+//! One pass over one OrderedDeployment: observe, plan, execute, report, until there is nothing more to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube_runtime::controller::Action;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
+use ordereddeployment_planner::{Act, Decision, Event, Read, Record, decide};
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::execute::Halt;
+use crate::memory::{Due, Memory};
+use crate::report::Stored;
+use crate::{Error, backoff};
+
+/// How many decisions one pass makes at most: others want their turn.
+const ROUNDS: usize = 100;
+/// How soon everything is looked at again, even if nothing is seen to happen.
+const RESYNC: Duration = Duration::from_secs(300);
+
+/// One pass. Its parts lie in `observe`, `execute` and `report`.
+pub(crate) struct Pass<'a> {
+    pub(crate) ctx: &'a Context,
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: Arc<str>,
+    /// Whether everything was read live since the last thing that was done.
+    pub(crate) live: bool,
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing more to do before that time is over.
+    Idle(Duration),
+    /// A write failed.
+    Failed,
+    /// There may be more to do.
+    Unfinished,
+    /// The object is gone, or going.
+    Nothing,
+}
+
+/// Looks at one OrderedDeployment. What goes wrong is logged and tried again later.
+pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Context>) -> Action {
+    let started = Instant::now();
+    let memory = ctx.memory(&deployment);
+    let mut memory = memory.lock().await;
+    memory.refresh(Arc::clone(&deployment));
+    memory.nodes.clear();
+    let mut pass = Pass {
+        ctx: &ctx,
+        memory: &mut memory,
+        namespace: deployment.namespace().unwrap_or_default(),
+        name: deployment.name_any(),
+        uid: deployment.uid().unwrap_or_default().into(),
+        live: false,
+    };
+    let end = pass.run().await;
+    let result = match &end {
+        Ok(End::Failed) => "failed",
+        Ok(_) => "ok",
+        Err(_) => "error",
+    };
+    ctx.metrics.reconciles.with_label_values(&[result]).inc();
+    ctx.metrics.reconcile_duration.observe(started.elapsed().as_secs_f64());
+    if let Ok(End::Idle(_) | End::Nothing) = end {
+        memory.failures = 0;
+    } else if !matches!(end, Ok(End::Unfinished)) {
+        memory.failures = memory.failures.saturating_add(1);
+    }
+    match end {
+        Ok(End::Idle(wait)) => Action::requeue(wait),
+        Ok(End::Unfinished) => Action::requeue(Duration::ZERO),
+        Ok(End::Nothing) => Action::await_change(),
+        Ok(End::Failed) => Action::requeue(backoff::after(memory.failures)),
+        Err(error) => {
+            let wait = backoff::after(memory.failures);
+            tracing::warn!(%error, ?wait, "will try again");
+            Action::requeue(wait)
+        }
+    }
+}
+
+impl Pass<'_> {
+    pub(crate) fn status(&self) -> OrderedDeploymentStatus {
+        self.memory.deployment.status.clone().unwrap_or_default()
+    }
+
+    async fn run(&mut self) -> Result<End, Error> {
+        let mut failed = false;
+        for _ in 0..ROUNDS {
+            if self.memory.deployment.metadata.deletion_timestamp.is_some() {
+                return Ok(End::Nothing);
+            }
+            if let Some(due) = self.settle() {
+                if !self.read_live(due).await? {
+                    return Ok(End::Nothing);
+                }
+                continue;
+            }
+            match decide(&self.observe()) {
+                Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
+                Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,
+                Decision::Read(Read::DryRun { hash }) => self.try_template(&hash).await?,
+                Decision::Record(record) => self.record(&record).await?,
+                Decision::Act(act) if failed => return self.end(&act, true).await,
+                Decision::Act(act) if act.is_idle() && self.memory.failure.is_some() => {
+                    // What failed before is not wanted any more.
+                    self.memory.failure = None;
+                    self.memory.known_points.clone_from(&act.points);
+                }
+                Decision::Act(act) if act.is_idle() => match self.end(&act, false).await? {
+                    End::Unfinished => {}
+                    end => return Ok(end),
+                },
+                Decision::Act(act) => {
+                    self.live = false;
+                    match self.execute(&act).await {
+                        Ok(()) => self.memory.failure = None,
+                        Err(Halt::DecideAgain) => {}
+                        Err(Halt::Failed(failure)) => {
+                            self.memory.failure = Some(failure);
+                            failed = true;
+                        }
+                    }
+                }
+            }
+        }
+        tracing::debug!("much to do: letting others go first");
+        Ok(End::Unfinished)
+    }
+
+    /// Stores what must be stored before anything is done.
+    async fn record(&mut self, record: &Record) -> Result<(), Error> {
+        if self.store_status(&record.status).await? == Stored::Yes {
+            self.tell(&record.events);
+        }
+        Ok(())
+    }
+
+    /// Reports and says when to come back.
+    async fn end(&mut self, act: &Act, failed: bool) -> Result<End, Error> {
+        if self.store_status(&act.status).await? == Stored::Conflict {
+            return Ok(End::Unfinished);
+        }
+        if !failed {
+            self.tell(&act.events);
+            self.memory.known_points.clone_from(&act.points);
+        }
+        self.report_sets().await;
+        self.warn_of_malformed();
+        if failed {
+            return Ok(End::Failed);
+        }
+        let now = self.ctx.clock.now();
+        let expires = self.overlay_expires();
+        let expires = expires.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
+        // A moment later, so that the time really is over.
+        let expires = expires.map(|wait| wait + Duration::from_secs(1));
+        let wait = [act.requeue, expires].into_iter().flatten().fold(RESYNC, Duration::min);
+        let wait = wait.max(Duration::from_millis(1));
+        Ok(End::Idle(wait))
+    }
+
+    fn tell(&self, events: &[Event]) {
+        for event in events {
+            if event.reason == reason::PAUSE_POINT_RESUMED {
+                self.ctx.metrics.resumes.inc();
+            }
+            self.ctx.events.tell(&self.memory.deployment, event);
+        }
+    }
+}

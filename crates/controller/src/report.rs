@@ -1,0 +1,103 @@
+//! Report: stores what a decision says of the object and of its sets, where it differs.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use ordereddeployment_api::{
+    OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, OrderedReplicaSetStatus,
+};
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::entry::{Entry, PodEntry, SetEntry};
+use crate::memory::Due;
+use crate::merge_patch::diff;
+use crate::reconcile::Pass;
+
+/// What became of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// It is stored, or it was before.
+    Yes,
+    /// Somebody wrote in between: read live and decide again.
+    Conflict,
+}
+
+impl Pass<'_> {
+    /// Stores a status, in one write that fails if anybody wrote since it was read.
+    pub(crate) async fn store_status(&mut self, status: &OrderedDeploymentStatus) -> Result<Stored, Error> {
+        let Some(change) = diff(&json_of(&self.status()), &json_of(status)) else { return Ok(Stored::Yes) };
+        let version = self.memory.deployment.resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": change});
+        match self.ctx.calls.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await {
+            Ok(stored) => {
+                self.ctx.wrote(&stored);
+                self.memory.refresh(Arc::new(stored));
+                Ok(Stored::Yes)
+            }
+            Err(error) if error.is_conflict() || error.is_not_found() => {
+                self.memory.due = Some(Due::Conflict);
+                Ok(Stored::Conflict)
+            }
+            Err(error) => {
+                self.ctx.metrics.write_failed("status");
+                self.memory.due = Some(Due::Unknown);
+                Err(Error::StoreStatus(error))
+            }
+        }
+    }
+
+    /// Stores what is seen of each set. A failure is none of the deployment's: it is logged, and tried next time.
+    pub(crate) async fn report_sets(&mut self) {
+        let sets = self.sets();
+        let pods = self.pods(&sets);
+        let now = self.ctx.clock.now();
+        for entry in sets.iter().filter(|entry| !entry.is_terminating()) {
+            let status = set_status(entry, &pods, now);
+            let old = entry.object.status.clone().unwrap_or_default();
+            let Some(change) = diff(&json_of(&old), &json_of(&status)) else { continue };
+            let patch =
+                json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
+            let name = &entry.set.name;
+            match self.ctx.calls.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
+                Ok(stored) => self.saw_set(stored),
+                Err(error) if error.is_conflict() || error.is_not_found() => {}
+                Err(error) => {
+                    self.ctx.metrics.write_failed("status");
+                    tracing::warn!(%error, set = name, "cannot store the status of a set");
+                }
+            }
+        }
+    }
+}
+
+/// What is seen of a set's pods.
+fn set_status(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> OrderedReplicaSetStatus {
+    let own = || pods.iter().map(|pod| &pod.pod).filter(|pod| pod.set == entry.set.uid && !pod.finished);
+    let active = || own().filter(|pod| !pod.terminating);
+    let ready = || active().filter(|pod| pod.facts.ready);
+    let seconds = i64::from(entry.set.min_ready_seconds.max(0));
+    let available = ready().filter(|pod| {
+        let since = pod.facts.ready_since;
+        let since = since.and_then(|since| since.checked_add(SignedDuration::from_secs(seconds)).ok());
+        seconds == 0 || since.is_some_and(|available| available <= now)
+    });
+    OrderedReplicaSetStatus {
+        observed_generation: entry.object.metadata.generation,
+        replicas: Some(number(active().count())),
+        ready_replicas: Some(number(ready().count())),
+        available_replicas: Some(number(available.count())),
+        terminating_replicas: Some(number(own().filter(|pod| pod.terminating).count())),
+        selector: Some(entry.object.spec.selector.to_selector_string()),
+    }
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// As it is sent. A status is plain data; nothing of it fails to serialise.
+fn json_of(status: &impl serde::Serialize) -> Value {
+    serde_json::to_value(status).unwrap_or_default()
+}

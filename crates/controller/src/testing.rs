@@ -1,0 +1,30 @@
+//! Small objects for unit tests.
+
+use ordereddeployment_planner::PodView;
+use serde_json::json;
+
+use crate::entry::PodEntry;
+
+/// A pod of the set `s1`.
+pub(crate) fn pod(uid: &str, version: u64) -> PodEntry {
+    pod_of("s1", uid, version)
+}
+
+/// A pod of that set.
+pub(crate) fn pod_of(set: &str, uid: &str, version: u64) -> PodEntry {
+    let view: PodView = serde_json::from_value(json!({
+        "metadata": {
+            "name": format!("web-{uid}"), "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+            "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
+                                 "name": set, "uid": set, "controller": true}],
+        },
+    }))
+    .unwrap();
+    PodEntry::of(&view).unwrap()
+}
+
+/// The same with a deletionTimestamp.
+pub(crate) fn terminating(entry: &PodEntry) -> PodEntry {
+    use crate::entry::Entry;
+    entry.terminating()
+}

@@ -1,0 +1,171 @@
+//! The watches: they feed the cache, and name the deployments to look at. They never decide and never write.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::channel::mpsc::UnboundedSender;
+use futures::{Stream, StreamExt};
+use kube::api::Api;
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource, ResourceExt};
+use kube_runtime::WatchStreamExt;
+use kube_runtime::reflector::store::Writer;
+use kube_runtime::reflector::{ObjectRef, Store};
+use kube_runtime::watcher::{self, watcher};
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_planner::{NodeView, PodView};
+use serde::de::DeserializeOwned;
+
+use crate::backoff::WatchBackoff;
+use crate::cache::{DeploymentName, Seen};
+use crate::context::Context;
+use crate::entry::{PodEntry, SetEntry};
+use crate::readiness::{Readiness, Watched};
+
+/// Where deployments to look at are handed in.
+pub(crate) type Queue = UnboundedSender<ObjectRef<OrderedDeployment>>;
+
+/// What every watch needs.
+#[derive(Clone)]
+pub(crate) struct Watches {
+    pub(crate) ctx: Arc<Context>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) readiness: Readiness,
+    pub(crate) queue: Queue,
+}
+
+impl Watches {
+    /// Runs all of them, for ever.
+    pub(crate) async fn run(&self, writer: Writer<OrderedDeployment>) {
+        futures::join!(self.deployments(writer), self.sets(), self.pods(), self.nodes());
+    }
+
+    async fn deployments(&self, mut writer: Writer<OrderedDeployment>) {
+        let store = writer.as_reader();
+        let mut held = BTreeSet::new();
+        self.follow(self.watched(), Watched::Deployments, |event| {
+            let event = event.modify(|object: &mut OrderedDeployment| object.metadata.managed_fields = None);
+            writer.apply_watcher_event(&event);
+            self.see_deployment(&event, &store, &mut held);
+        })
+        .await;
+    }
+
+    fn see_deployment(
+        &self,
+        event: &watcher::Event<OrderedDeployment>,
+        store: &Store<OrderedDeployment>,
+        held: &mut BTreeSet<String>,
+    ) {
+        let uid = |object: &OrderedDeployment| object.uid().unwrap_or_default();
+        let is_held =
+            |object: &OrderedDeployment| object.status.as_ref().is_some_and(|status| status.hold.is_some());
+        match event {
+            watcher::Event::Init | watcher::Event::InitApply(_) => {}
+            watcher::Event::Apply(object) => {
+                if is_held(object) {
+                    held.insert(uid(object));
+                } else {
+                    held.remove(&uid(object));
+                }
+                // Whoever wrote it knows it.
+                if !self.ctx.is_own_write(object) {
+                    self.look_at([ObjectRef::from_obj(object)]);
+                }
+            }
+            watcher::Event::Delete(object) => {
+                let gone = uid(object);
+                held.remove(&gone);
+                self.ctx.forget(|uid| uid != gone);
+            }
+            watcher::Event::InitDone => {
+                let mut objects = store.state();
+                objects.sort_by_key(|object| (object.namespace(), object.name_any()));
+                *held = objects.iter().filter(|object| is_held(object)).map(|object| uid(object)).collect();
+                let uids: BTreeSet<String> = objects.iter().map(|object| uid(object)).collect();
+                self.ctx.forget(|uid| uids.contains(uid));
+                self.ctx.cache().count_list();
+                self.look_at(objects.iter().map(|object| ObjectRef::from_obj(&**object)));
+            }
+        }
+        self.ctx.metrics.holds.set(i64::try_from(held.len()).unwrap_or(i64::MAX));
+    }
+
+    async fn sets(&self) {
+        self.follow(self.watched::<OrderedReplicaSet>(), Watched::Sets, |event| {
+            let seen = Seen::of(event, SetEntry::of);
+            let now = self.ctx.clock.now();
+            let names = self.ctx.cache().see_set(seen, now);
+            self.look_at(names.iter().map(reference));
+        })
+        .await;
+    }
+
+    async fn pods(&self) {
+        self.follow(self.watched::<PodView>(), Watched::Pods, |event| {
+            let seen = Seen::of(event, |pod: PodView| PodEntry::of(&pod));
+            let now = self.ctx.clock.now();
+            let names = self.ctx.cache().see_pod(seen, now);
+            self.look_at(names.iter().map(reference));
+        })
+        .await;
+    }
+
+    async fn nodes(&self) {
+        let api: Api<NodeView> = Api::all(self.client());
+        let stream = watcher(api, watcher::Config::default()).backoff(WatchBackoff::default());
+        self.follow(stream, Watched::Nodes, |event| self.ctx.cache().see_node(event)).await;
+    }
+
+    fn watched<K>(&self) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned
+            + Send
+            + 'static,
+    {
+        let api: Api<K> = match &self.namespace {
+            Some(namespace) => Api::namespaced(self.client(), namespace),
+            None => Api::all(self.client()),
+        };
+        watcher(api, watcher::Config::default()).backoff(WatchBackoff::default())
+    }
+
+    async fn follow<K>(
+        &self,
+        stream: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+        what: Watched,
+        mut see: impl FnMut(watcher::Event<K>),
+    ) {
+        let mut stream = std::pin::pin!(stream);
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(event) => {
+                    let is_whole = matches!(event, watcher::Event::InitDone);
+                    see(event);
+                    if is_whole {
+                        self.readiness.synced(what);
+                    }
+                }
+                Err(error) => tracing::warn!(%error, ?what, "a watch failed and is tried again"),
+            }
+        }
+    }
+
+    fn look_at(&self, deployments: impl IntoIterator<Item = ObjectRef<OrderedDeployment>>) {
+        for deployment in deployments {
+            // Refused only at the end, when nobody looks at anything any more.
+            let _ = self.queue.unbounded_send(deployment);
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.ctx.calls.client().clone()
+    }
+}
+
+fn reference(name: &DeploymentName) -> ObjectRef<OrderedDeployment> {
+    ObjectRef::new(&name.name).within(&name.namespace)
+}
