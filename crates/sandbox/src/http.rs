@@ -22,6 +22,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
+use crate::protobuf;
 use crate::request::Call;
 use crate::server::{Reply, Server};
 use crate::status::Failure;
@@ -160,6 +161,7 @@ fn respond(reply: Reply) -> Response<Body> {
     let (kind, body, warnings) = match reply {
         Reply::Json { body, warnings, .. } => ("application/json", whole(encode(&body)), warnings),
         Reply::Discovery(body) => (DISCOVERY, whole(encode(&body)), Vec::new()),
+        Reply::Document(body) => (protobuf::DOCUMENT, whole(Bytes::from(body)), Vec::new()),
         Reply::Text { body, .. } => ("text/plain; charset=utf-8", whole(Bytes::from(body)), Vec::new()),
         Reply::Watch(watch) => {
             let lines = stream::unfold(watch, |mut watch| async move {

@@ -16,6 +16,7 @@ mod object;
 pub mod openapi;
 pub mod patch;
 mod pipe;
+mod protobuf;
 mod render;
 mod request;
 pub mod resource;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::protobuf;
 use crate::status::Failure;
 use crate::table::IncludeObject;
 
@@ -26,8 +27,12 @@ impl Call {
         (&self.user_agent, self.method.as_str(), &self.path, &self.query, &self.body)
     }
 
-    /// The body as JSON.
+    /// The body as JSON, also where it came as protobuf.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
+        if self.content_type.starts_with(protobuf::OBJECTS) {
+            return protobuf::decode(&self.body)
+                .map_err(|message| Failure::new(415, "UnsupportedMediaType", message));
+        }
         serde_json::from_slice(&self.body).map_err(|error| {
             Failure::bad_request(format!(
                 "the object provided is unrecognized (must be of type JSON): {error}"

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{Answer, Ask, Reply, State, metadata, storage};
 use crate::builtin;
 use crate::object;
+use crate::protobuf;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
 use crate::status::Failure;
@@ -114,10 +115,10 @@ pub(super) fn is_crd(info: &ResourceInfo) -> bool {
     info.is_builtin("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
-/// Refuses bodies that are not JSON.
+/// Refuses bodies that are neither JSON nor protobuf.
 pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
     let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
-    if matches!(media, "" | "application/json") {
+    if matches!(media, "" | "application/json" | protobuf::OBJECTS) {
         Ok(())
     } else {
         Err(Failure::unsupported_media_type("application/json"))

@@ -7,7 +7,7 @@ use super::{Answer, Reply, State};
 use crate::request::{Call, wants_aggregated};
 use crate::resource::ResourceInfo;
 use crate::status::Failure;
-use crate::{discovery, openapi};
+use crate::{discovery, openapi, protobuf};
 
 impl State {
     pub(super) fn misc(&self, call: &Call) -> Answer {
@@ -31,11 +31,12 @@ impl State {
             ["apis", group] => discovery::api_group(&all, group),
             ["apis", group, version] => discovery::api_resources(&all, group, version),
             ["openapi", "v2"] => {
-                // Clients that speak only protobuf here fall back to the third version.
-                if !call.accept.is_empty() && !call.accept.contains("json") && !call.accept.contains("*/*") {
-                    return Err(Failure::new(406, "NotAcceptable", "only application/json is served"));
+                let document = openapi::v2(&all);
+                // Older kubectl takes nothing but protobuf here, and applies nothing without it.
+                if call.accept.contains("protobuf") {
+                    return Ok(Reply::Document(protobuf::document(&document)));
                 }
-                Some(openapi::v2(&all))
+                Some(document)
             }
             ["openapi", "v3"] => Some(openapi::v3_index(&all)),
             ["openapi", "v3", "api", version] => openapi::v3(&all, "", version),

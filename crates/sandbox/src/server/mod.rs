@@ -49,6 +49,8 @@ pub(crate) enum Reply {
     },
     /// Discovery in one document; clients tell it by its content type.
     Discovery(Value),
+    /// The second `OpenAPI` document in protobuf.
+    Document(Vec<u8>),
     Text {
         code: u16,
         body: &'static str,
@@ -64,7 +66,7 @@ impl Reply {
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Json { code, .. } | Self::Text { code, .. } => *code,
-            Self::Watch(_) | Self::Discovery(_) => 200,
+            Self::Watch(_) | Self::Discovery(_) | Self::Document(_) => 200,
         }
     }
 }

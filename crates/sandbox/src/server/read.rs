@@ -24,12 +24,8 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn parse(ask: &Ask<'_>) -> Result<Self, Failure> {
-        let labels = ask
-            .query
-            .get("labelSelector")
-            .map(Labels::parse)
-            .transpose()
-            .map_err(|error| Failure::bad_request(format!("unable to parse requirement: {error}")))?;
+        let labels =
+            ask.query.get("labelSelector").map(Labels::parse).transpose().map_err(Failure::bad_request)?;
         let fields = ask
             .query
             .get("fieldSelector")
