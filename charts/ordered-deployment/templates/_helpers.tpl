@@ -1,0 +1,111 @@
+{{- define "ordered-deployment.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The name of everything in the release's namespace. Short enough for what is appended to it. */}}
+{{- define "ordered-deployment.fullname" -}}
+{{- $name := include "ordered-deployment.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 46 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 46 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 46 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The name of what has no namespace. Namespaced releases may share a name, so that theirs tells the namespace. */}}
+{{- define "ordered-deployment.clusterName" -}}
+{{- if .Values.watchNamespace -}}
+{{- printf "%s-%s" (include "ordered-deployment.fullname" .) .Release.Namespace -}}
+{{- else -}}
+{{- include "ordered-deployment.fullname" . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ordered-deployment.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "ordered-deployment.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "ordered-deployment.labels" -}}
+{{ include "ordered-deployment.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "ordered-deployment.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "ordered-deployment.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ordered-deployment.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "ordered-deployment.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{- define "ordered-deployment.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The newest version of admission policies that the server has; empty where it has none. */}}
+{{- define "ordered-deployment.admissionPolicyVersion" -}}
+{{- range list "v1" "v1beta1" -}}
+{{- if $.Capabilities.APIVersions.Has (printf "admissionregistration.k8s.io/%s/ValidatingAdmissionPolicy" .) -}}
+{{- printf "admissionregistration.k8s.io/%s " . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Exactly what the controller does in the namespaces that it watches. Each rule says why.
+*/}}
+{{- define "ordered-deployment.controllerRules" -}}
+- apiGroups: [ordereddeployment.io]
+  resources: [ordereddeployments]
+  verbs: [get, list, watch]
+- apiGroups: [ordereddeployment.io]
+  resources: [ordereddeployments/status]
+  verbs: [patch]
+# One set a revision, sized by patches and deleted by the history limit.
+- apiGroups: [ordereddeployment.io]
+  resources: [orderedreplicasets]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [ordereddeployment.io]
+  resources: [orderedreplicasets/status]
+  verbs: [patch]
+# Never asked for directly: where the admission plugin OwnerReferencesPermissionEnforcement is on, only who may set an
+# owner's finalizers may let a dependent block its deletion. Sets block their deployment, pods their set.
+- apiGroups: [ordereddeployment.io]
+  resources: [ordereddeployments/finalizers, orderedreplicasets/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+# spec.podDeletion: Evict
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+{{- end -}}
+
+{{/* Pods run on nodes, and rules by node need their labels, taints and whether they are cordoned. */}}
+{{- define "ordered-deployment.nodeRules" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [get, list, watch]
+{{- end -}}
