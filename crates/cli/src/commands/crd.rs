@@ -1,0 +1,30 @@
+//! `crd`: the CustomResourceDefinitions as YAML. It writes files only where it is told to.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use ordereddeployment_api::{crds, to_yaml};
+
+/// Print the CustomResourceDefinitions, for `kubectl apply -f -`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Write one file for each into this directory instead
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let Some(folder) = &args.out else {
+        let documents: Vec<String> = crds().iter().map(to_yaml).collect();
+        return Ok(write!(std::io::stdout(), "{}", documents.join("---\n"))?);
+    };
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    for crd in crds() {
+        let path = folder.join(format!("{}.yaml", crd.metadata.name.as_deref().unwrap_or_default()));
+        std::fs::write(&path, to_yaml(&crd)).with_context(|| format!("cannot write {}", path.display()))?;
+        writeln!(std::io::stdout(), "{}", path.display())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! `resume`: asks the controller to go on. It writes one field, `status.resumeRequested`, and waits for the answer.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use kube_runtime::wait::await_condition;
+use ordereddeployment_api::names::{ALL_POINTS, condition};
+use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus};
+use ordereddeployment_planner::PodView;
+use serde_json::json;
+
+use crate::client::{ConnectArgs, Timeout, object_name, timeout};
+use crate::explain::explain;
+
+/// Continue a rollout that is held at a pause point
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered resume web                              pass the pause point at which web is held
+  kubectl ordered resume web --hold web-5d9c-x7k2p@4      pass that one, and no other
+  kubectl ordered resume web --all                        pass this and all later points of this rollout
+
+A resume names the hold it is for: if that one has ended meanwhile, nothing is resumed.")]
+pub(crate) struct Args {
+    /// The name of an OrderedDeployment
+    #[arg(value_parser = object_name)]
+    name: String,
+    /// Pass this and all later pause points of this rollout
+    #[arg(long)]
+    all: bool,
+    /// The hold to end, as `status.hold.id` gives it, instead of whichever there is
+    #[arg(long, value_name = "ID", conflicts_with = "all")]
+    hold: Option<String>,
+    /// How long to wait for the controller; 0 does not wait
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
+    timeout: Timeout,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What to resume.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Which<'a> {
+    /// The present hold.
+    Present,
+    /// The hold of that id.
+    Hold(&'a str),
+    /// All points of this rollout.
+    All,
+}
+
+pub(crate) async fn run(args: Args) -> Result<()> {
+    let connection = args.connect.connect().await?;
+    let which = match (&args.hold, args.all) {
+        (_, true) => Which::All,
+        (Some(id), false) => Which::Hold(id),
+        (None, false) => Which::Present,
+    };
+    let told = resume(&connection.client, &connection.namespace, &args.name, which, args.timeout.0).await?;
+    let next = format!("watch it with `kubectl ordered get {}{}`", args.name, connection.flags);
+    Ok(writeln!(std::io::stdout(), "{told}\n{next}")?)
+}
+
+/// Asks for the resume and waits until the controller has taken it. What happened, in one line.
+pub(crate) async fn resume(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    which: Which<'_>,
+    limit: Option<Duration>,
+) -> Result<String> {
+    let api: Api<OrderedDeployment> = Api::namespaced(client.clone(), namespace);
+    let doing = format!("cannot resume {name} in {namespace}");
+    let status =
+        api.get_status(name).await.map_err(|error| explain(error, &doing))?.status.unwrap_or_default();
+    let pods: Api<PodView> = Api::namespaced(client.clone(), namespace);
+    let pod = match which {
+        Which::Hold(id) => {
+            let pod = id.rsplit_once('@').map_or(id, |(pod, _)| pod);
+            let pod = object_name(pod).map_err(|error| anyhow!("{id:?} is no id of a hold: {error}"))?;
+            pods.get_opt(&pod).await.map_err(|error| explain(error, &doing))?
+        }
+        Which::Present | Which::All => None,
+    };
+    let id = match request(name, &status, which, pod.as_ref())? {
+        Request::Passed(id) => return Ok(format!("{name}: {id} is passed already")),
+        Request::For(id) => id,
+    };
+    let patch = json!({"status": {"resumeRequested": id}});
+    let patched = api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    patched.map_err(|error| explain(error, &doing))?;
+    let Some(limit) = limit else {
+        return Ok(format!("{name}: asked for the resume of {id}"));
+    };
+    let before = status.hold.as_ref();
+    let taken = await_condition(api, name, |found: Option<&OrderedDeployment>| {
+        found.is_none_or(|found| {
+            found.status.as_ref().and_then(|status| status.resume_requested.as_ref()).is_none()
+        })
+    });
+    let after = tokio::time::timeout(limit, taken).await.map_err(|_| {
+        anyhow!(
+            "{name}: the controller has not taken the resume of {id} within {} s\nhint: is ordered-controller-manager running? The request stands and will be taken once it is.",
+            limit.as_secs()
+        )
+    })?;
+    let after = after.map_err(|error| anyhow!("{doing}: lost sight of it: {error}"))?;
+    let after = after.ok_or_else(|| anyhow!("{name} was deleted meanwhile"))?.status.unwrap_or_default();
+    answer(name, &id, before, &after)
+}
+
+/// What to write.
+#[derive(Debug, PartialEq, Eq)]
+enum Request {
+    /// This id.
+    For(String),
+    /// Nothing: it is passed.
+    Passed(String),
+}
+
+/// `pod` is the one that the hold asked for names, if it is there.
+fn request(
+    name: &str,
+    status: &OrderedDeploymentStatus,
+    which: Which<'_>,
+    pod: Option<&PodView>,
+) -> Result<Request> {
+    let hold = status.hold.as_ref();
+    let not_held = || {
+        anyhow!(
+            "{name} is not held: there is nothing to resume\nhint: `kubectl ordered get {name}` shows where it halts next"
+        )
+    };
+    match which {
+        Which::Present => Ok(Request::For(hold.ok_or_else(not_held)?.id.clone())),
+        Which::All => {
+            let rollout = status.rollout.as_ref().ok_or_else(not_held)?;
+            let complete = status.condition(condition::COMPLETE);
+            if hold.is_none() && complete.is_none_or(|found| found.status == ConditionStatus::True) {
+                return Err(not_held());
+            }
+            Ok(Request::For(format!("{ALL_POINTS}@{}", rollout.revision)))
+        }
+        Which::Hold(id) => match hold {
+            Some(hold) if hold.id == id => Ok(Request::For(id.to_owned())),
+            _ if is_passed(name, id, status, pod) => Ok(Request::Passed(id.to_owned())),
+            Some(hold) => bail!(
+                "{name} is not held at {id} but at {}\nhint: `kubectl ordered resume {name}` resumes that",
+                hold.id
+            ),
+            None => Err(not_held()),
+        },
+    }
+}
+
+/// Whether that point of the present rollout is behind it: stored as passed, or of a pod that the rollout has replaced.
+fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, pod: Option<&PodView>) -> bool {
+    let Some((pod_name, revision)) = id.rsplit_once('@') else { return false };
+    if status.rollout.as_ref().is_none_or(|rollout| rollout.revision.to_string() != revision) {
+        return false;
+    }
+    match pod.and_then(|pod| pod.metadata.uid.as_deref()) {
+        Some(uid) => status.has_passed(uid),
+        // Names of pods are never used again.
+        None => pod_name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')),
+    }
+}
+
+fn answer(name: &str, id: &str, before: Option<&Hold>, after: &OrderedDeploymentStatus) -> Result<String> {
+    match &after.hold {
+        Some(hold) if Some(&hold.id) == before.map(|before| &before.id) => bail!(
+            "{name}: the controller dropped the request for {id}\nhint: `kubectl describe od {name}` shows its event ResumeIgnored"
+        ),
+        Some(hold) => Ok(format!("{name}: passed {id}; it is now held at {}", hold.id)),
+        None => Ok(format!("{name}: passed {id}; the rollout goes on")),
+    }
+}
+
+#[cfg(test)]
+#[path = "resume/tests.rs"]
+mod tests;

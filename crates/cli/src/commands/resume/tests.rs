@@ -1,0 +1,69 @@
+use ordereddeployment_api::OrderedDeploymentStatus;
+use serde_json::json;
+
+use super::{Request, Which, answer, request};
+use crate::testing::{held_before, pod, seen};
+
+fn held() -> OrderedDeploymentStatus {
+    serde_json::from_value(held_before(&pod("web:1", "cccccccc", "n2"))).unwrap()
+}
+
+const ID: &str = "web-5d9c7b8c4d-cccccccc@2";
+
+#[test]
+fn the_present_hold_is_named_by_its_id() {
+    assert_eq!(request("web", &held(), Which::Present, None).unwrap(), Request::For(ID.to_owned()));
+    assert_eq!(request("web", &held(), Which::Hold(ID), None).unwrap(), Request::For(ID.to_owned()));
+}
+
+#[test]
+fn all_points_are_those_of_the_present_rollout() {
+    assert_eq!(request("web", &held(), Which::All, None).unwrap(), Request::For("*@2".to_owned()));
+}
+
+#[test]
+fn without_a_hold_there_is_nothing_to_resume() {
+    let status = OrderedDeploymentStatus { hold: None, ..held() };
+    for which in [Which::Present, Which::All] {
+        let error = request("web", &status, which, None).unwrap_err().to_string();
+        assert!(error.contains("web is not held"), "{error}");
+    }
+}
+
+#[test]
+fn a_hold_that_is_passed_needs_no_second_resume() {
+    let mut status = held();
+    let hold = status.hold.take().unwrap();
+    // Its pod was replaced.
+    assert_eq!(request("web", &status, Which::Hold(ID), None).unwrap(), Request::Passed(ID.to_owned()));
+    // Its pod is still there, and stored as passed.
+    let view = seen(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
+    assert!(request("web", &status, Which::Hold(ID), Some(&view)).is_err());
+    status.passed =
+        serde_json::from_value(json!([{"podUID": hold.pod_uid, "resumedAt": "2030-01-01T12:00:00Z"}]))
+            .unwrap();
+    assert_eq!(
+        request("web", &status, Which::Hold(ID), Some(&view)).unwrap(),
+        Request::Passed(ID.to_owned())
+    );
+}
+
+#[test]
+fn another_hold_and_another_revision_are_refused() {
+    for wrong in ["web-5d9c7b8c4d-cccccccc@1", "other-5d9c7b8c4d-dddddddd@2", "web"] {
+        let error = request("web", &held(), Which::Hold(wrong), None).unwrap_err().to_string();
+        assert!(error.contains(ID), "{error}");
+    }
+}
+
+#[test]
+fn the_answer_tells_a_dropped_request_from_the_next_hold() {
+    let before = held().hold.unwrap();
+    assert!(answer("web", ID, Some(&before), &held()).is_err());
+    let mut next = held();
+    next.hold.as_mut().unwrap().id = "web-5d9c7b8c4d-dddddddd@2".to_owned();
+    let told = answer("web", ID, Some(&before), &next).unwrap();
+    assert!(told.contains("now held at web-5d9c7b8c4d-dddddddd@2"), "{told}");
+    next.hold = None;
+    assert!(answer("web", ID, Some(&before), &next).unwrap().contains("the rollout goes on"));
+}

@@ -1,0 +1,190 @@
+//! `sandbox`: a cluster in this process for the user's own kubectl, until Ctrl-C. It writes one file, the kubeconfig.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use ordereddeployment_controller::{Clock, Names};
+use ordereddeployment_sandbox::Config;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::embedded::Embedded;
+
+/// What the kubeconfigs of this command begin with: only such files are overwritten.
+const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
+
+/// Run a cluster in memory, with nodes, the CRDs and the controller, for your own kubectl
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered sandbox --kubeconfig sandbox.yaml
+  kubectl ordered sandbox --kubeconfig sandbox.yaml --watch-delay pods=2s    let the pod watch lag
+  kubectl ordered sandbox --kubeconfig sandbox.yaml --no-controller          bring your own controller
+
+The file is written once everything is up. The server listens on 127.0.0.1 only. It runs until Ctrl-C and keeps
+nothing. Images whose name contains `broken` never become ready; those with `crash` restart again and again.")]
+pub(crate) struct Args {
+    /// Where to write the kubeconfig
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: PathBuf,
+    /// The port to listen on; 0 takes any free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    port: u16,
+    /// Show watches of a resource every event this much late, such as pods=2s
+    #[arg(long, value_name = "RESOURCE=DURATION", value_parser = watch_delay)]
+    watch_delay: Vec<(String, Duration)>,
+    /// From a pod's assignment to a node until it is ready
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = delay)]
+    ready_delay: Duration,
+    /// From a pod's deletion until it is gone
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = delay)]
+    termination_delay: Duration,
+    /// Do not run the controller
+    #[arg(long)]
+    no_controller: bool,
+}
+
+pub(crate) async fn run(args: Args) -> Result<()> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    // Whoever has set one up already keeps it.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    may_overwrite(&args.kubeconfig)?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let config = Config {
+        ready_delay: args.ready_delay,
+        termination_delay: args.termination_delay,
+        ..Config::default()
+    };
+    let nodes = config.nodes.len();
+    let mut cluster = Embedded::start(config).await?;
+    for (plural, delay) in &args.watch_delay {
+        cluster.sandbox.delay_watch(plural, *delay);
+    }
+    if !args.no_controller {
+        cluster.control(Clock::system(), Names::random())?;
+    }
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let endpoint = cluster.sandbox.listen(address).await?;
+    write_secret(&args.kubeconfig, &endpoint.kubeconfig)?;
+    let controller = if args.no_controller { "no controller" } else { "the controller" };
+    print(&format!(
+        "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. In another terminal:\n\n  \
+         export KUBECONFIG={}\n  \
+         kubectl apply -f docs/examples/web.yaml\n  \
+         kubectl get od,ors,pods\n\n\
+         Ctrl-C ends it, and all that is in it.\n",
+        endpoint.url,
+        shown(&args.kubeconfig)
+    ))?;
+    tokio::select! {
+        error = cluster.failed() => return Err(error),
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    cluster.stop().await
+}
+
+fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// The whole path, since the other terminal may be elsewhere.
+fn shown(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// A kubeconfig of the user's own is never overwritten.
+fn may_overwrite(path: &Path) -> Result<()> {
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.is_empty() || text.starts_with(OURS) => Ok(()),
+        Ok(_) => bail!(
+            "{} is there already and not of a sandbox\nhint: name a new file; this command never changes your own kubeconfig",
+            path.display()
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot use {}", path.display())),
+    }
+}
+
+/// Writes it whole or not at all, readable for this user alone: it holds a token.
+fn write_secret(path: &Path, text: &str) -> Result<()> {
+    let writing = || format!("cannot write {}", path.display());
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}", std::process::id()));
+    let beside = PathBuf::from(beside);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&beside)
+        .with_context(writing)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        // Nothing more can be done about it.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.with_context(writing)
+}
+
+fn delay(text: &str) -> Result<Duration, String> {
+    if matches!(text, "0" | "0s") {
+        return Ok(Duration::ZERO);
+    }
+    ordereddeployment_api::parse_pause_duration(text)
+        .ok_or_else(|| "give a duration such as 2s or 500ms".to_owned())
+}
+
+fn watch_delay(text: &str) -> Result<(String, Duration), String> {
+    let (plural, time) = text.split_once('=').ok_or("give a resource and a duration, such as pods=2s")?;
+    if plural.is_empty() || !plural.chars().all(|c| c.is_ascii_lowercase()) {
+        return Err("name the resource in the plural, such as pods".to_owned());
+    }
+    Ok((plural.to_owned(), delay(time)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
+    use super::{OURS, may_overwrite, watch_delay, write_secret};
+
+    #[test]
+    fn a_kubeconfig_of_the_users_own_is_never_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        assert!(may_overwrite(&path).is_ok());
+        std::fs::write(&path, format!("{OURS}  cluster: {{}}\n")).unwrap();
+        assert!(may_overwrite(&path).is_ok());
+        std::fs::write(&path, "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n").unwrap();
+        assert!(may_overwrite(&path).is_err());
+    }
+
+    #[test]
+    fn the_kubeconfig_is_readable_for_its_owner_alone_even_over_an_open_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        write_secret(&path, OURS).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), OURS);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_watch_delay_names_a_resource_and_a_duration() {
+        assert_eq!(watch_delay("pods=2s").unwrap(), ("pods".to_owned(), Duration::from_secs(2)));
+        for wrong in ["pods", "=2s", "pods=", "Pods=2s", "pods=2", "pods=-1s"] {
+            assert!(watch_delay(wrong).is_err(), "{wrong}");
+        }
+    }
+}

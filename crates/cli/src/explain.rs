@@ -1,0 +1,52 @@
+//! Errors of the API server in words that say what to do. It never hides the server's own message.
+
+use anyhow::anyhow;
+
+/// What failed, and what to do about it.
+pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => match status.code {
+            401 => anyhow!(
+                "{doing}: the cluster does not accept these credentials\nhint: log in again, or choose another --context"
+            ),
+            403 => anyhow!("{doing}: {}\nhint: {}", status.message, role_for(doing)),
+            404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => anyhow!(
+                "{doing}: this cluster does not know OrderedDeployments\nhint: install the CRDs with `kubectl ordered crd | kubectl apply -f -`"
+            ),
+            404 => anyhow!(
+                "{doing}: {}\nhint: `kubectl ordered get` lists what is there, -n chooses the namespace",
+                status.message
+            ),
+            409 => anyhow!(
+                "{doing}: {}\nhint: somebody else changed it at the same time; try again",
+                status.message
+            ),
+            _ => anyhow!("{doing}: {}", status.message),
+        },
+        other => {
+            let cause = innermost(&other);
+            anyhow!(
+                "{doing}: cannot reach the API server: {cause}\nhint: is the cluster running, and is --context the right one?"
+            )
+        }
+    }
+}
+
+/// The rights that the command needs, for whoever hands them out.
+fn role_for(doing: &str) -> &'static str {
+    if doing.contains("resume") {
+        "ask for a role that may patch ordereddeployments/status: the chart has one for this alone, apart from `edit`"
+    } else if doing.contains("nodes") {
+        "ask for a role that may list nodes: the order reads their labels and taints"
+    } else {
+        "ask for a role that may get and list ordereddeployments, orderedreplicasets and pods, such as `view`"
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,145 @@
+//! Reads what an overview needs: the object, its sets, their pods, and the nodes. It never writes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use ordereddeployment_api::names::GROUP;
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_planner::{self as planner, NodeView, Observed, PodView, Proof, Set};
+use ordereddeployment_sorter::Nodes;
+
+use crate::explain::explain;
+
+/// Labels that tell the pool of a node, for clusters without the one asked for.
+const POOL_LABELS: [&str; 4] = [
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "node.kubernetes.io/instance-type",
+];
+
+/// An OrderedDeployment and all that belongs to it, as it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) deployment: Arc<OrderedDeployment>,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) pods: Vec<PodView>,
+    pub(crate) nodes: BTreeMap<String, NodeView>,
+    /// Why the nodes could not be read. Node rules then match nothing.
+    pub(crate) nodes_unread: Option<String>,
+    pub(crate) now: Timestamp,
+}
+
+/// Reads OrderedDeployments of one namespace.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    deployments: Api<OrderedDeployment>,
+    sets: Api<OrderedReplicaSet>,
+    pods: Api<PodView>,
+    nodes: Api<NodeView>,
+    namespace: String,
+}
+
+impl Reader {
+    pub(crate) fn new(client: &Client, namespace: &str) -> Self {
+        Self {
+            deployments: Api::namespaced(client.clone(), namespace),
+            sets: Api::namespaced(client.clone(), namespace),
+            pods: Api::namespaced(client.clone(), namespace),
+            nodes: Api::all(client.clone()),
+            namespace: namespace.to_owned(),
+        }
+    }
+
+    /// The one of that name.
+    pub(crate) async fn one(&self, name: &str, now: Timestamp) -> Result<Seen> {
+        let found = self.deployments.get(name).await;
+        let found =
+            found.map_err(|error| explain(error, &format!("cannot read {name} in {}", self.namespace)))?;
+        self.around(found, &self.nodes().await?, now).await
+    }
+
+    /// All of the namespace, by name.
+    pub(crate) async fn all(&self, now: Timestamp) -> Result<Vec<Seen>> {
+        let found = self.deployments.list(&ListParams::default()).await;
+        let found = found.map_err(|error| {
+            explain(error, &format!("cannot list the OrderedDeployments of {}", self.namespace))
+        })?;
+        let nodes = self.nodes().await?;
+        let mut all = Vec::new();
+        for deployment in found {
+            all.push(self.around(deployment, &nodes, now).await?);
+        }
+        all.sort_by_key(|seen| seen.deployment.name_any());
+        Ok(all)
+    }
+
+    async fn nodes(&self) -> Result<Result<BTreeMap<String, NodeView>, String>> {
+        match self.nodes.list(&ListParams::default()).await {
+            Ok(nodes) => Ok(Ok(nodes.into_iter().map(|node| (node.name_any(), node)).collect())),
+            // Who may see pods often may not see nodes. Most of the order can be told without.
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(Err(status.message)),
+            Err(error) => Err(explain(error, "cannot list the nodes")),
+        }
+    }
+
+    async fn around(
+        &self,
+        deployment: OrderedDeployment,
+        nodes: &Result<BTreeMap<String, NodeView>, String>,
+        now: Timestamp,
+    ) -> Result<Seen> {
+        let params = ListParams::default().labels(&deployment.spec.selector.to_selector_string());
+        let uid = deployment.uid().unwrap_or_default();
+        let sets = self.sets.list(&ListParams::default()).await;
+        let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?;
+        let sets: Vec<Set> = sets.items.iter().filter(|set| is_owned(set, &uid)).map(planner::set).collect();
+        let pods = self.pods.list(&params).await.map_err(|error| explain(error, "cannot list the pods"))?;
+        let ours = |pod: &PodView| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
+        let pods: Vec<PodView> = pods.items.into_iter().filter(ours).collect();
+        let (nodes, nodes_unread) = match nodes {
+            Ok(nodes) => (nodes.clone(), None),
+            Err(message) => (BTreeMap::new(), Some(message.clone())),
+        };
+        Ok(Seen { deployment: Arc::new(deployment), sets, pods, nodes, nodes_unread, now })
+    }
+}
+
+fn is_owned(set: &OrderedReplicaSet, uid: &str) -> bool {
+    let owner = set.owner_references().iter().find(|owner| owner.controller == Some(true));
+    owner.is_some_and(|owner| owner.uid == uid && owner.api_version.starts_with(GROUP))
+}
+
+impl Seen {
+    /// The same as the controller would observe it, read live.
+    pub(crate) fn observed(&self) -> Observed {
+        let pods: Vec<planner::Pod> = self.pods.iter().map(PodView::pod).collect();
+        let mut nodes: Nodes =
+            pods.iter().filter_map(|pod| pod.facts.node.clone()).map(|node| (node, None)).collect();
+        for (name, node) in &mut nodes {
+            *node = self.nodes.get(&**name).map(NodeView::facts);
+        }
+        Observed {
+            deployment: Arc::clone(&self.deployment),
+            sets: self.sets.clone(),
+            pods,
+            nodes,
+            now: self.now,
+            live: true,
+            proof: Proof::Accepted,
+            failure: None,
+            known_points: BTreeMap::new(),
+            taken_names: std::collections::BTreeSet::new(),
+        }
+    }
+
+    /// The label that tells the pools of this cluster: the one asked for, else one that cloud providers set.
+    pub(crate) fn pool_label<'a>(&self, asked: &'a str) -> Option<&'a str> {
+        let known = |label: &str| self.nodes.values().any(|node| node.labels().contains_key(label));
+        std::iter::once(asked).chain(POOL_LABELS).find(|label| known(label))
+    }
+}

@@ -1,0 +1,311 @@
+//! What can be said of an OrderedDeployment: its sets, its pods in their order, and where its rollout halts.
+//!
+//! The order is the sorter's and the counts are the planner's: the code that the controller runs. Pure: it reads no
+//! server and no clock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use ordereddeployment_api::names::condition;
+use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint};
+use ordereddeployment_planner::{Observed, Pod, PodView, Point, Set, node_rules};
+use ordereddeployment_sorter::{self as sorter, Context, Facts, Ranks};
+
+use crate::observe::Seen;
+use crate::scale_down::settle;
+
+/// Everything that is shown of one OrderedDeployment.
+#[derive(Clone, Debug)]
+pub(crate) struct Overview {
+    pub(crate) name: String,
+    pub(crate) desired: i32,
+    pub(crate) updated: i32,
+    pub(crate) available: i32,
+    /// The revision that the rollout leads to; 0 before the controller has seen the object.
+    pub(crate) revision: i64,
+    pub(crate) phase: Phase,
+    /// The pause point that the rollout halts at, now or later.
+    pub(crate) barrier: Option<Barrier>,
+    /// Newest first.
+    pub(crate) sets: Vec<SetRow>,
+    /// Sets without pods, kept for an undo.
+    pub(crate) empty_sets: usize,
+    /// What else the user should know, one line each.
+    pub(crate) notes: Vec<String>,
+    /// Whether the cluster tells its pools apart.
+    pub(crate) has_pools: bool,
+}
+
+/// How far the rollout is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing is to be done.
+    Complete,
+    /// Pods of older revisions are replaced, or pods are missing.
+    Rolling,
+    /// Halted at a pause point.
+    Held(Box<Hold>),
+    /// `spec.paused`.
+    Paused,
+    /// Somebody must change something: what.
+    Stalled(String),
+}
+
+/// The pause point at which the rollout halts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Barrier {
+    pub(crate) uid: Arc<str>,
+    pub(crate) pod: String,
+    pub(crate) side: PausePoint,
+    /// Whether the rollout halts there already.
+    pub(crate) held: bool,
+    /// Whether a rollout is under way; else the next one halts there.
+    pub(crate) rolling: bool,
+}
+
+/// A set and its pods.
+#[derive(Clone, Debug)]
+pub(crate) struct SetRow {
+    pub(crate) name: String,
+    pub(crate) revision: i64,
+    pub(crate) size: i32,
+    pub(crate) current: bool,
+    pub(crate) pods: Vec<PodRow>,
+}
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub(crate) struct PodRow {
+    pub(crate) uid: Arc<str>,
+    pub(crate) name: String,
+    pub(crate) status: String,
+    pub(crate) ready: bool,
+    pub(crate) node: Option<String>,
+    pub(crate) pool: Option<String>,
+    pub(crate) priority: i32,
+    /// 1 goes first; none where it is not its turn in this rollout.
+    pub(crate) place: Option<usize>,
+    /// Why it goes before the next one.
+    pub(crate) why: Option<String>,
+    /// Its pause point, if it has one that this rollout has not passed.
+    pub(crate) point: Option<PausePoint>,
+}
+
+impl Overview {
+    pub(crate) fn of(seen: &Seen, pool_label: &str) -> Self {
+        let observed = seen.observed();
+        let stored = observed.deployment.status.clone().unwrap_or_default();
+        let counts = settle(&observed).map_or_else(|| stored.clone(), |act| act.status);
+        let current = current_set(&observed).map(|set| Arc::clone(&set.uid));
+        let lined_up = line_up(&observed, current.as_ref());
+        let label = seen.pool_label(pool_label);
+        let views: BTreeMap<&str, &PodView> =
+            seen.pods.iter().filter_map(|view| Some((view.metadata.uid.as_deref()?, view))).collect();
+        let rows = observed.pods.iter().map(|pod| {
+            let place = lined_up.places.get(&pod.facts.uid);
+            let node = pod.facts.node.as_deref();
+            let labels = node.and_then(|node| seen.nodes.get(node)).map(ResourceExt::labels);
+            let phase = views.get(&*pod.facts.uid).map_or("Unknown", |view| view.phase());
+            let row = PodRow {
+                uid: Arc::clone(&pod.facts.uid),
+                name: pod.name.clone(),
+                status: if pod.terminating { "Terminating" } else { phase }.to_owned(),
+                ready: pod.facts.ready,
+                node: node.map(str::to_owned),
+                pool: label.and_then(|label| labels?.get(label).cloned()),
+                priority: lined_up.priorities.get(&pod.facts.uid).copied().unwrap_or_default(),
+                place: place.map(|place| place.number),
+                why: place.and_then(|place| place.why.clone()),
+                point: point(pod, &stored),
+            };
+            (Arc::clone(&pod.set), row)
+        });
+        let mut by_set: BTreeMap<Arc<str>, Vec<PodRow>> = BTreeMap::new();
+        for (set, row) in rows {
+            by_set.entry(set).or_default().push(row);
+        }
+        let mut sets: Vec<SetRow> = observed
+            .sets
+            .iter()
+            .map(|set| {
+                let mut pods = by_set.remove(&set.uid).unwrap_or_default();
+                pods.sort_by(|first, second| sort_key(first).cmp(&sort_key(second)));
+                SetRow {
+                    name: set.name.clone(),
+                    revision: set.revision,
+                    size: set.replicas,
+                    current: current.as_ref() == Some(&set.uid),
+                    pods,
+                }
+            })
+            .collect();
+        sets.sort_by(|first, second| (second.revision, &second.name).cmp(&(first.revision, &first.name)));
+        let all = sets.len();
+        sets.retain(|set| set.current || set.size > 0 || !set.pods.is_empty());
+        let deployment = &observed.deployment;
+        Self {
+            name: deployment.name_any(),
+            desired: deployment.spec.replicas,
+            updated: counts.updated_replicas.unwrap_or(0),
+            available: counts.available_replicas.unwrap_or(0),
+            revision: stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
+            phase: phase(&observed, &stored, &counts),
+            barrier: barrier(&stored, &lined_up),
+            empty_sets: all - sets.len(),
+            sets,
+            notes: notes(seen, &stored),
+            has_pools: label.is_some(),
+        }
+    }
+
+    /// The pods that have a place, the first to go first.
+    pub(crate) fn in_order(&self) -> Vec<&PodRow> {
+        let mut rows: Vec<&PodRow> = self.pods().filter(|row| row.place.is_some()).collect();
+        rows.sort_by_key(|row| row.place);
+        rows
+    }
+
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &PodRow> {
+        self.sets.iter().flat_map(|set| &set.pods)
+    }
+
+    /// Whether pods of older revisions are being replaced: the order then is theirs alone.
+    pub(crate) fn is_rolling(&self) -> bool {
+        self.sets.iter().any(|set| !set.current && set.pods.iter().any(|row| row.place.is_some()))
+    }
+}
+
+fn sort_key(row: &PodRow) -> (bool, Option<usize>, &str) {
+    (row.place.is_none(), row.place, &row.name)
+}
+
+/// The set of the current template, by the planner's rule: of several the oldest.
+fn current_set(observed: &Observed) -> Option<&Set> {
+    let template = &observed.deployment.spec.template;
+    let same = observed.sets.iter().filter(|set| !set.terminating && set.template.same_as(template));
+    same.min_by(|first, second| (first.created, &first.name).cmp(&(second.created, &second.name)))
+}
+
+/// The pods whose turn comes, in order.
+struct LineUp<'a> {
+    in_order: Vec<&'a Pod>,
+    places: BTreeMap<Arc<str>, Place>,
+    priorities: BTreeMap<Arc<str>, i32>,
+    rolling: bool,
+}
+
+struct Place {
+    number: usize,
+    why: Option<String>,
+}
+
+/// In a rollout the old pods are lined up, else all active ones.
+fn line_up<'a>(observed: &'a Observed, current: Option<&Arc<str>>) -> LineUp<'a> {
+    let active: Vec<&Pod> = observed.pods.iter().filter(|pod| !pod.terminating && !pod.finished).collect();
+    let rules = observed.deployment.spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
+    let ranks = Ranks::of(active.iter().map(|pod| &pod.facts));
+    let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
+    let priorities = observed
+        .pods
+        .iter()
+        .map(|pod| (Arc::clone(&pod.facts.uid), sorter::effective_priority(&pod.facts, &ctx)))
+        .collect();
+    let old: Vec<&Pod> = active.iter().copied().filter(|pod| Some(&pod.set) != current).collect();
+    let rolling = !old.is_empty();
+    let candidates = if rolling { old } else { active };
+    let facts: Vec<Facts> = candidates.iter().map(|pod| pod.facts.clone()).collect();
+    let order = sorter::order(&facts, &ctx);
+    let places = order
+        .iter()
+        .enumerate()
+        .map(|(index, one)| {
+            let why = order.get(index + 1).and_then(|next| sorter::why(&one.key, &next.key));
+            let place = Place { number: index + 1, why: why.map(|why| why.to_string()) };
+            (Arc::clone(one.key.uid()), place)
+        })
+        .collect();
+    let in_order = order.iter().map(|one| candidates[one.index]).collect();
+    LineUp { in_order, places, priorities, rolling }
+}
+
+/// A pause point that the rollout has not passed.
+fn point(pod: &Pod, status: &OrderedDeploymentStatus) -> Option<PausePoint> {
+    let Point::At { side, .. } = &pod.point else { return None };
+    (!pod.terminating && !pod.finished && !status.has_passed(&pod.facts.uid)).then_some(*side)
+}
+
+fn barrier(status: &OrderedDeploymentStatus, lined_up: &LineUp<'_>) -> Option<Barrier> {
+    if let Some(hold) = &status.hold {
+        return Some(Barrier {
+            uid: hold.pod_uid.as_str().into(),
+            pod: hold.pod.clone(),
+            side: hold.point,
+            held: hold.deleted != Some(false),
+            rolling: true,
+        });
+    }
+    let last = lined_up.in_order.len().saturating_sub(1);
+    lined_up.in_order.iter().enumerate().find_map(|(index, pod)| {
+        let side = point(pod, status)?;
+        // With nothing behind it, a point `after` holds nothing.
+        (side == PausePoint::Before || index < last).then(|| Barrier {
+            uid: Arc::clone(&pod.facts.uid),
+            pod: pod.name.clone(),
+            side,
+            held: false,
+            rolling: lined_up.rolling,
+        })
+    })
+}
+
+fn phase(observed: &Observed, stored: &OrderedDeploymentStatus, counts: &OrderedDeploymentStatus) -> Phase {
+    let holds = |status: &OrderedDeploymentStatus, type_: &str| {
+        status.condition(type_).filter(|found| found.status == ConditionStatus::True).cloned()
+    };
+    if let Some(hold) = stored.hold.as_ref().filter(|hold| hold.deleted != Some(false)) {
+        return Phase::Held(Box::new(hold.clone()));
+    }
+    if let Some(stalled) = holds(stored, condition::STALLED) {
+        return Phase::Stalled(stalled.message);
+    }
+    if observed.deployment.spec.paused {
+        return Phase::Paused;
+    }
+    if holds(counts, condition::COMPLETE).is_some() { Phase::Complete } else { Phase::Rolling }
+}
+
+fn notes(seen: &Seen, stored: &OrderedDeploymentStatus) -> Vec<String> {
+    let mut notes = Vec::new();
+    let generation = seen.deployment.metadata.generation.unwrap_or(0);
+    if stored.observed_generation.unwrap_or(0) < generation {
+        notes.push(
+            "the controller has not seen this spec yet; is ordered-controller-manager running?".to_owned(),
+        );
+    }
+    if let Some(message) = &seen.nodes_unread {
+        let by_node = seen
+            .deployment
+            .spec
+            .deletion_order
+            .as_ref()
+            .is_some_and(|order| order.node_priorities.iter().flatten().next().is_some());
+        if by_node {
+            notes.push(format!("the order lacks the rules by node, which cannot be read: {message}"));
+        }
+    }
+    for view in &seen.pods {
+        for malformed in view.malformed() {
+            notes.push(format!(
+                "pod {}: {}={:?} is malformed and counts as absent",
+                view.name_any(),
+                malformed.key,
+                malformed.value
+            ));
+        }
+    }
+    if let Some(failure) = stored.condition(condition::REPLICA_FAILURE) {
+        notes.push(format!("{}: {}", failure.reason, failure.message));
+    }
+    notes
+}

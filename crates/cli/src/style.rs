@@ -1,0 +1,58 @@
+//! What the output may be made of: colours, and lines beyond ASCII. It never changes what is said.
+
+use std::io::IsTerminal;
+
+/// How to draw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Colours, as escape sequences.
+    pub(crate) color: bool,
+    /// Tree lines beyond ASCII.
+    pub(crate) unicode: bool,
+}
+
+/// What a piece of text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paint {
+    /// The name of what is shown.
+    Title,
+    /// Lines and headings.
+    Dim,
+    /// As it should be.
+    Good,
+    /// Somebody should look.
+    Warn,
+}
+
+impl Style {
+    /// Colours only on a terminal and without `NO_COLOR`; lines beyond ASCII where the locale has them.
+    pub(crate) fn of_stdout() -> Self {
+        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+        let locale = locale.to_string_lossy().to_ascii_lowercase();
+        Self {
+            color: std::io::stdout().is_terminal()
+                && set("NO_COLOR").is_none()
+                && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+            unicode: locale.contains("utf-8") || locale.contains("utf8"),
+        }
+    }
+
+    pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
+        if !self.color || text.is_empty() {
+            return text.to_owned();
+        }
+        let code = match paint {
+            Paint::Title => "1",
+            Paint::Dim => "2",
+            Paint::Good => "32",
+            Paint::Warn => "1;33",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// The one or the other, by what the locale can show.
+    pub(crate) fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
+        if self.unicode { unicode } else { ascii }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the tests share: OrderedDeployments as a server would hand them out.
+#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_planner as planner;
+use serde_json::{Value, json};
+
+use crate::observe::Seen;
+use crate::style::Style;
+use crate::tree::Drawing;
+
+/// As on a pipe: no colours; lines beyond ASCII.
+pub(crate) const PLAIN: Drawing<'static> =
+    Drawing { style: Style { color: false, unicode: true }, flags: "" };
+
+/// A pod of a [`Cluster`].
+#[derive(Clone, Debug)]
+pub(crate) struct Pod {
+    pub(crate) name: String,
+    pub(crate) image: &'static str,
+    pub(crate) node: Option<&'static str>,
+    pub(crate) ready: bool,
+    pub(crate) terminating: bool,
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
+impl Pod {
+    pub(crate) fn annotate(mut self, key: &str, value: &str) -> Self {
+        self.annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    pub(crate) fn priority(self, priority: i32) -> Self {
+        self.annotate("ordereddeployment.io/delete-priority", &priority.to_string())
+    }
+
+    pub(crate) fn pause(self, side: &str) -> Self {
+        self.annotate("ordereddeployment.io/pause-point", side)
+    }
+}
+
+/// A ready pod of that image's set.
+pub(crate) fn pod(image: &'static str, suffix: &str, node: &'static str) -> Pod {
+    let name = format!("web-{}-{suffix}", hash(image));
+    Pod { name, image, node: Some(node), ready: true, terminating: false, annotations: BTreeMap::new() }
+}
+
+fn hash(image: &str) -> &'static str {
+    if image == "web:1" { "5d9c7b8c4d" } else { "7f6d9b8c4d" }
+}
+
+fn template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": image}]}})
+}
+
+/// The deployment `web` with `image` as its template and that status.
+pub(crate) fn seen(replicas: i32, image: &str, status: &Value, pods: &[Pod]) -> Seen {
+    let deployment: OrderedDeployment = serde_json::from_value(json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "od", "generation": 2},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template(image),
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+            "deletionOrder": {"nodePriorities": [
+                {"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "deletionCost": -100},
+            ]},
+        },
+        "status": status,
+    }))
+    .unwrap();
+    let images: Vec<&str> = ["web:1", "web:2"]
+        .into_iter()
+        .filter(|image| *image == "web:1" || pods.iter().any(|pod| pod.image == *image))
+        .collect();
+    let sets = images.iter().map(|image| planner::set(&set(image, pods))).collect();
+    let nodes = [("n1", "inference"), ("n2", "inference"), ("n3", "hybrid"), ("n4", "hybrid")];
+    let nodes = nodes
+        .into_iter()
+        .map(|(name, pool)| {
+            let node = json!({"metadata": {"name": name, "labels": {"node.usage": pool}}});
+            (name.to_owned(), serde_json::from_value(node).unwrap())
+        })
+        .collect();
+    Seen {
+        deployment: Arc::new(deployment),
+        sets,
+        pods: pods.iter().map(view).collect(),
+        nodes,
+        nodes_unread: None,
+        now: "2030-01-01T12:00:00Z".parse().unwrap(),
+    }
+}
+
+fn set(image: &str, pods: &[Pod]) -> OrderedReplicaSet {
+    let mut template = template(image);
+    template["metadata"]["labels"]["pod-template-hash"] = hash(image).into();
+    let active = pods.iter().filter(|pod| pod.image == image && !pod.terminating).count();
+    serde_json::from_value(json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
+        "metadata": {
+            "name": format!("web-{}", hash(image)), "namespace": "shop", "uid": hash(image),
+            "labels": {"app": "web", "pod-template-hash": hash(image)},
+            "annotations": {"ordereddeployment.io/revision": image.trim_start_matches("web:")},
+            "creationTimestamp": "2030-01-01T10:00:00Z",
+        },
+        "spec": {
+            "replicas": active, "template": template,
+            "selector": {"matchLabels": {"app": "web", "pod-template-hash": hash(image)}},
+        },
+    }))
+    .unwrap()
+}
+
+fn view(pod: &Pod) -> planner::PodView {
+    let mut value = json!({
+        "metadata": {
+            "name": pod.name, "namespace": "shop", "uid": pod.name, "resourceVersion": "1",
+            "labels": {"app": "web"}, "annotations": pod.annotations,
+            "creationTimestamp": "2030-01-01T10:00:00Z",
+            "ownerReferences": [{
+                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet", "controller": true,
+                "name": format!("web-{}", hash(pod.image)), "uid": hash(pod.image),
+            }],
+        },
+        "spec": {"nodeName": pod.node},
+        "status": {
+            "phase": if pod.node.is_some() { "Running" } else { "Pending" },
+            "conditions": [{
+                "type": "Ready", "status": if pod.ready { "True" } else { "False" },
+                "lastTransitionTime": "2030-01-01T10:00:05Z",
+            }],
+        },
+    });
+    if pod.terminating {
+        value["metadata"]["deletionTimestamp"] = "2030-01-01T11:59:59Z".into();
+    }
+    serde_json::from_value(value).unwrap()
+}
+
+/// The status of a rollout to revision 2, held before that pod.
+pub(crate) fn held_before(pod: &Pod) -> Value {
+    json!({
+        "observedGeneration": 2, "replicas": 4, "updatedReplicas": 2, "availableReplicas": 4,
+        "rollout": {"revision": 2, "templateHash": hash("web:2"), "replicas": 4},
+        "hold": {
+            "id": format!("{}@2", pod.name), "pod": pod.name, "podUID": pod.name, "node": pod.node,
+            "point": "Before", "revision": 2, "reason": "PausePoint", "since": "2030-01-01T11:58:00Z",
+            "replicas": 4, "sizes": {hash("web:1"): 2, hash("web:2"): 2},
+        },
+    })
+}
+
+/// The status of a rollout to that revision, under way or complete.
+pub(crate) fn at_revision(revision: i64) -> Value {
+    let image = format!("web:{revision}");
+    json!({
+        "observedGeneration": 2,
+        "rollout": {"revision": revision, "templateHash": hash(&image), "replicas": 4},
+    })
+}
