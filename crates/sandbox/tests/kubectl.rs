@@ -222,10 +222,7 @@ async fn describe_shows_pods_nodes_and_custom_resources() {
         assert!(pod.contains(part), "{part} is missing in {pod}");
     }
     let node = squeezed(&cluster.ok(&["describe", "node", "n1"]).await);
-    assert!(
-        node.contains("node.usage=inference") && node.contains("default a 0 (0%)"),
-        "{node}"
-    );
+    assert!(node.contains("node.usage=inference") && node.contains("default a 0 (0%)"), "{node}");
     cluster.apply(&gadget(json!({"colour": "red"}))).await;
     let gadget = squeezed(&cluster.ok(&["describe", "gd", "g"]).await);
     assert!(gadget.contains("Colour: red"), "{gadget}");

@@ -1,0 +1,57 @@
+//! Real kubectl, as a user runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+/// kubectl with its kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+impl Kubectl {
+    /// The kubectl that `KUBECTL` names, else the one in the PATH.
+    #[must_use]
+    pub fn new(kubeconfig: &Path) -> Self {
+        let program = std::env::var_os("KUBECTL").map_or_else(|| PathBuf::from("kubectl"), PathBuf::from);
+        Self { program, kubeconfig: kubeconfig.to_owned() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).kill_on_drop(true);
+        command
+    }
+
+    /// What it prints; an error with its stderr where it fails.
+    pub async fn run(&self, arguments: &[&str]) -> Result<String> {
+        self.run_with(arguments, "").await
+    }
+
+    /// The same, with something on its standard input.
+    pub async fn run_with(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| {
+                format!("{} does not start: set KUBECTL to a kubectl ≥ 1.24", self.program.display())
+            })?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(input.as_bytes()).await.context("cannot write to kubectl")?;
+        }
+        let output = child.wait_with_output().await.context("cannot wait for kubectl")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if !output.status.success() {
+            bail!("kubectl {}: {}{}", arguments.join(" "), text(&output.stdout), text(&output.stderr));
+        }
+        Ok(text(&output.stdout))
+    }
+}

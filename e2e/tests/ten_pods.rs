@@ -1,0 +1,139 @@
+//! The ten-pod scenario, as a user lives it: real kubectl, the controller as a process.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
+
+use std::time::Duration;
+
+use e2e::World;
+use kube::ResourceExt;
+use ordereddeployment_api::names::reason;
+
+const MANIFEST: &str = "\
+apiVersion: ordereddeployment.io/v1alpha1
+kind: OrderedDeployment
+metadata: {name: web}
+spec:
+  replicas: 10
+  selector: {matchLabels: {app: web}}
+  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 1}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: 'web:1'}]
+";
+
+const NEW_IMAGE: &str = r#"{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}"#;
+
+/// The DELETEs of pods that the server accepted, in order, by name.
+fn deletions(world: &World) -> Vec<String> {
+    let deletes =
+        world.sandbox.requests().into_iter().filter(|record| record.verb == "delete" && record.code < 300);
+    let ours = deletes.filter(|record| record.user_agent.starts_with("ordered-controller-manager"));
+    ours.filter(|record| record.plural == "pods").filter_map(|record| record.name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed() {
+    let world = World::new().await.unwrap();
+    let manager = world.start_manager().unwrap();
+    let kubectl = &world.kubectl;
+    kubectl.run_with(&["apply", "-f", "-"], MANIFEST).await.unwrap();
+    world.complete("web", 10).await.unwrap();
+    let names: Vec<_> = world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names.len(), 10);
+
+    // Priorities 5, 5, 3 and 0s, a pause point on the 3.
+    let (fives, three) = ([&names[7], &names[1]], &names[4]);
+    for name in fives {
+        kubectl.run(&["annotate", "pod", name, "ordereddeployment.io/delete-priority=5"]).await.unwrap();
+    }
+    let three_is = [
+        "annotate",
+        "pod",
+        three,
+        "ordereddeployment.io/delete-priority=3",
+        "ordereddeployment.io/pause-point=before",
+    ];
+    kubectl.run(&three_is).await.unwrap();
+    kubectl.run(&["patch", "od", "web", "--type=merge", "-p", NEW_IMAGE]).await.unwrap();
+
+    let held = |object: &ordereddeployment_api::OrderedDeployment| {
+        let status = object.status.clone().unwrap_or_default();
+        status.hold.is_some() && status.available_replicas == Some(10) && status.updated_replicas == Some(2)
+    };
+    world.until("web", "held with ten available pods, two of them updated", held).await.unwrap();
+    let mut gone = deletions(&world);
+    gone.sort();
+    let mut expected = fives.map(Clone::clone);
+    expected.sort();
+    assert_eq!(gone, expected, "the two fives, and nobody else");
+    assert_eq!(world.pods().await.unwrap().len(), 10);
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 2);
+    let table = kubectl.run(&["get", "od", "web"]).await.unwrap();
+    assert!(table.contains("HELD-AT") && table.contains(three), "{table}");
+
+    // Killed and started again, it changes nothing.
+    let before = world.deployments().get("web").await.unwrap().status.unwrap().hold;
+    manager.kill().await.unwrap();
+    let manager = world.start_manager().unwrap();
+
+    // A resume that names another pod or an earlier revision does nothing.
+    for wrong in [format!("{}@2", names[0]), format!("{three}@1")] {
+        let patch = format!(r#"{{"status":{{"resumeRequested":"{wrong}"}}}}"#);
+        kubectl
+            .run(&["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch])
+            .await
+            .unwrap();
+        let dropped = |object: &ordereddeployment_api::OrderedDeployment| {
+            object.status.as_ref().is_some_and(|status| status.resume_requested.is_none())
+        };
+        world.until("web", "rid of the wrong request", dropped).await.unwrap();
+    }
+    let after = world.deployments().get("web").await.unwrap().status.unwrap().hold;
+    assert_eq!(before, after);
+    assert_eq!(deletions(&world).len(), 2);
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 2);
+    assert!(world.event_reasons().await.unwrap().iter().any(|found| found == reason::RESUME_IGNORED));
+
+    // The right one continues.
+    let id = after.unwrap().id;
+    assert_eq!(id, format!("{three}@2"));
+    let patch = format!(r#"{{"status":{{"resumeRequested":"{id}"}}}}"#);
+    kubectl.run(&["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch]).await.unwrap();
+    world.complete("web", 10).await.unwrap();
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 10);
+    assert_eq!(&deletions(&world)[2], three);
+    manager.kill().await.unwrap();
+}
+
+/// `kubectl annotate` followed at once by `kubectl scale` deletes the annotated pod, 50 times out of 50.
+async fn the_annotated_pod_goes_fifty_times(watch_delay: Duration) {
+    let world = World::new().await.unwrap();
+    world.sandbox.delay_watch("pods", watch_delay);
+    let manager = world.start_manager().unwrap();
+    let kubectl = &world.kubectl;
+    kubectl.run_with(&["apply", "-f", "-"], MANIFEST).await.unwrap();
+    for round in 0..50 {
+        world.complete("web", 10).await.unwrap();
+        let pods = world.pods().await.unwrap();
+        let name = pods[(round * 7) % pods.len()].name_any();
+        let priority = "ordereddeployment.io/delete-priority=9";
+        kubectl.run(&["annotate", "pod", &name, priority]).await.unwrap();
+        kubectl.run(&["scale", "od", "web", "--replicas=9"]).await.unwrap();
+        world.complete("web", 9).await.unwrap();
+        assert_eq!(deletions(&world).last(), Some(&name), "round {round}");
+        assert_eq!(deletions(&world).len(), round + 1);
+        kubectl.run(&["scale", "od", "web", "--replicas=10"]).await.unwrap();
+    }
+    manager.kill().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn annotate_and_scale_at_once_deletes_the_annotated_pod() {
+    the_annotated_pod_goes_fifty_times(Duration::ZERO).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn annotate_and_scale_at_once_deletes_the_annotated_pod_although_the_pod_watch_lags_two_seconds() {
+    the_annotated_pod_goes_fifty_times(Duration::from_secs(2)).await;
+}
