@@ -143,13 +143,15 @@ fn subresources(info: &ResourceInfo) -> Vec<Sub> {
     if info.is_builtin("", "Namespace") {
         subs.push(Sub { name: "finalize", kind: info.kind.clone(), foreign: None, verbs: &["update"] });
     }
-    if info.scale.is_some() {
+    let status =
+        info.status.then(|| Sub { name: "status", kind: info.kind.clone(), foreign: None, verbs: CHANGE });
+    let scale = info.scale.is_some().then(|| {
         let foreign = Some(("autoscaling", "v1"));
-        subs.push(Sub { name: "scale", kind: "Scale".to_owned(), foreign, verbs: CHANGE });
-    }
-    if info.status {
-        subs.push(Sub { name: "status", kind: info.kind.clone(), foreign: None, verbs: CHANGE });
-    }
+        Sub { name: "scale", kind: "Scale".to_owned(), foreign, verbs: CHANGE }
+    });
+    // A server sorts those of built-ins, and not those of custom resources.
+    let both = if info.origin == Origin::Builtin { [scale, status] } else { [status, scale] };
+    subs.extend(both.into_iter().flatten());
     subs
 }
 

@@ -47,9 +47,9 @@ pub fn apply(
 ) -> Result<Value, PatchError> {
     match kind {
         PatchKind::Json => json(original, patch),
-        PatchKind::Merge | PatchKind::Strategic if !patch.is_object() => {
-            Err(PatchError::bad_request("error decoding patch: the patch is not a JSON object"))
-        }
+        PatchKind::Merge | PatchKind::Strategic if !patch.is_object() => Err(PatchError::bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        )),
         PatchKind::Merge => {
             let mut result = original.clone();
             json_patch::merge(&mut result, patch);
@@ -66,6 +66,16 @@ pub fn apply(
 }
 
 fn json(original: &Value, patch: &Value) -> Result<Value, PatchError> {
+    let Some(list) = patch.as_array() else {
+        let what = if patch.is_object() { "object" } else { "value" };
+        return Err(PatchError::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
+        )));
+    };
+    let known = ["add", "remove", "replace", "move", "copy", "test"];
+    if let Some(odd) = list.iter().find(|operation| !known.iter().any(|op| operation["op"] == *op)) {
+        return Err(PatchError::bad_request(format!("invalid operation {odd}: unsupported operation")));
+    }
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|err| PatchError::bad_request(format!("error decoding patch: {err}")))?;
     let mut result = original.clone();

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Column, Origin, ResourceInfo, ScalePaths, VERBS};
+use super::{Column, Origin, ResourceInfo, ScalePaths};
 use crate::schema::{Cause, CrdSchema};
 
-const COLUMN_TYPES: [&str; 5] = ["integer", "number", "string", "boolean", "date"];
+/// In the order in which a server lists them.
+const CRD_VERBS: [&str; 8] =
+    ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 
 /// The resources a CRD serves, one a served version; or why a server would refuse the CRD.
 pub fn from_crd(crd: &Value) -> Result<Vec<ResourceInfo>, Vec<Cause>> {
@@ -38,8 +41,13 @@ pub fn from_crd(crd: &Value) -> Result<Vec<ResourceInfo>, Vec<Cause>> {
     check_versions(versions, &mut causes);
     let mut found = Vec::new();
     for (i, version) in versions.iter().enumerate() {
-        let path = format!("spec.versions[{i}]");
-        let schema = read_schema(version, &path, &mut causes);
+        // What all versions share is shown at the top, as in older forms of these objects.
+        let (path, schema_path) = if alike(versions) {
+            ("spec".to_owned(), "spec.validation.openAPIV3Schema".to_owned())
+        } else {
+            (format!("spec.versions[{i}]"), format!("spec.versions[{i}].schema.openAPIV3Schema"))
+        };
+        let schema = read_schema(version, i, &schema_path, &mut causes);
         let columns = read_columns(version, &path, &mut causes);
         let scale = read_scale(version, &path, &mut causes);
         if version["served"] != Value::Bool(true) {
@@ -55,7 +63,7 @@ pub fn from_crd(crd: &Value) -> Result<Vec<ResourceInfo>, Vec<Cause>> {
             short_names: strings(&spec["names"]["shortNames"]),
             categories: strings(&spec["names"]["categories"]),
             namespaced,
-            verbs: VERBS.iter().map(|&v| v.to_owned()).collect(),
+            verbs: CRD_VERBS.iter().map(|&v| v.to_owned()).collect(),
             status: version["subresources"]["status"].is_object(),
             scale,
             columns,
@@ -132,10 +140,6 @@ impl Names {
 }
 
 fn check_versions(versions: &[Value], causes: &mut Vec<Cause>) {
-    if versions.is_empty() {
-        causes.push(Cause::required("spec.versions", "must have at least one version"));
-        return;
-    }
     let mut seen: Vec<&str> = Vec::new();
     for (i, version) in versions.iter().enumerate() {
         let field = format!("spec.versions[{i}].name");
@@ -153,26 +157,37 @@ fn check_versions(versions: &[Value], causes: &mut Vec<Cause>) {
         }
     }
     if versions.iter().filter(|v| v["storage"] == Value::Bool(true)).count() != 1 {
-        causes.push(Cause::invalid(
-            "spec.versions",
-            &Value::Array(versions.iter().map(|v| v["name"].clone()).collect()),
-            "must have exactly one version marked as storage version",
-        ));
+        let names = Value::Array(versions.iter().map(|v| v["name"].clone()).collect());
+        let detail = "must have exactly one version marked as storage version";
+        causes.push(Cause::invalid("spec.versions", &names, detail));
     }
 }
 
-fn read_schema(version: &Value, path: &str, causes: &mut Vec<Cause>) -> Option<CrdSchema> {
+/// Whether all versions have the same schema, subresources and columns.
+fn alike(versions: &[Value]) -> bool {
+    let shared = ["schema", "subresources", "additionalPrinterColumns"];
+    versions.iter().all(|version| shared.iter().all(|key| version[*key] == versions[0][*key]))
+}
+
+fn read_schema(version: &Value, i: usize, path: &str, causes: &mut Vec<Cause>) -> Option<CrdSchema> {
     let schema = &version["schema"]["openAPIV3Schema"];
     if !schema.is_object() {
-        causes.push(Cause::required(&format!("{path}.schema.openAPIV3Schema"), "schemas are required"));
+        causes.push(Cause::required(&format!("spec.versions[{i}].schema.openAPIV3Schema"), ""));
         return None;
+    }
+    let kind = &schema["type"];
+    if version["subresources"]["status"].is_object() && kind.as_str().is_some_and(|k| k != "object") {
+        causes.push(Cause::invalid(
+            &format!("{path}.type"),
+            kind,
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled",
+        ));
     }
     match CrdSchema::compile(schema) {
         Ok(schema) => Some(schema),
         Err(found) => {
             causes.extend(found.into_iter().map(|mut cause| {
-                let dot = if cause.field.is_empty() || cause.field.starts_with('[') { "" } else { "." };
-                cause.field = format!("{path}.schema.openAPIV3Schema{dot}{}", cause.field);
+                cause.field = format!("{path}.{}", cause.field);
                 cause
             }));
             None
@@ -241,11 +256,12 @@ fn read_scale(version: &Value, path: &str, causes: &mut Vec<Cause>) -> Option<Sc
 }
 
 fn check_path(field: &str, value: &str, roots: &[&str], causes: &mut Vec<Cause>) {
-    let words: Vec<&str> = roots.iter().map(|r| r.trim_end_matches('.')).collect();
     if value.is_empty() {
-        causes.push(Cause::required(field, &format!("should be a json path under {}", words.join(" or "))));
+        causes.push(Cause::required(field, ""));
     } else if value.contains('[') || !roots.iter().any(|root| value.starts_with(root)) {
-        let detail = format!("should be a json path under {}", words.join(" or "));
+        let words: Vec<&str> = roots.iter().map(|r| r.trim_end_matches('.')).collect();
+        let either = if words.len() > 1 { "either " } else { "" };
+        let detail = format!("should be a json path under {either}{}", words.join(" or "));
         causes.push(Cause::invalid(field, &value.into(), &detail));
     }
 }
@@ -316,7 +332,8 @@ mod tests {
                 .contains("must have exactly one version marked as storage version")
         );
         assert!(
-            refusal(|c| c["spec"]["versions"][0]["schema"] = Value::Null).contains("schemas are required")
+            refusal(|c| c["spec"]["versions"][0]["schema"] = Value::Null)
+                .contains("spec.versions[0].schema.openAPIV3Schema: Required value")
         );
         assert!(
             refusal(|c| {

@@ -90,8 +90,7 @@ fn with_detail(mut text: String, detail: &str) -> String {
 
 /// Values as a server prints them: strings quoted, the rest as JSON.
 fn shown(value: &Value) -> String {
-    // A server prints an absent value as a quoted word.
-    if value.is_null() { "\"null\"".to_owned() } else { value.to_string() }
+    value.to_string()
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //!
 //! Never does: type-check or price rules.
 
+use std::error::Error;
+
 use kube::core::cel::{self, CompiledSchema, ErrorKind, compile_schema};
 use serde_json::{Value, json};
 
@@ -21,7 +23,6 @@ const RULES: &str = "x-kubernetes-validations";
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     own: Vec<Compiled>,
-    kind: String,
     properties: Vec<(String, Rules)>,
     additional: Option<Box<Rules>>,
     items: Option<Box<Rules>>,
@@ -39,8 +40,7 @@ struct Compiled {
 impl Rules {
     /// Compiles all rules of a schema.
     pub(super) fn compile(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Self {
-        let mut rules =
-            Self { kind: schema["type"].as_str().unwrap_or_default().to_owned(), ..Self::default() };
+        let mut rules = Self::default();
         let own = schema[RULES].as_array().map_or(&[][..], Vec::as_slice);
         if !own.is_empty() {
             let bare = without_rules(schema);
@@ -89,7 +89,7 @@ impl Rules {
         for compiled in &self.own {
             // What did not change is not held against the object, unless the rule is about the change.
             if old != Some(value) || compiled.is_transition {
-                compiled.evaluate(value, old, &self.kind, path, out);
+                compiled.evaluate(value, old, path, out);
             }
         }
         match value {
@@ -122,14 +122,13 @@ impl Rules {
 }
 
 impl Compiled {
-    fn evaluate(&self, value: &Value, old: Option<&Value>, kind: &str, path: &str, out: &mut Vec<Cause>) {
+    fn evaluate(&self, value: &Value, old: Option<&Value>, path: &str, out: &mut Vec<Cause>) {
         let Err(errors) = cel::validate_compiled(&self.schema, value, old) else { return };
         let field = format!("{path}{}", self.below);
         let field = match field.trim_start_matches('.') {
             "" => NO_PATH,
             field => field,
         };
-        let kind: Value = kind.into();
         for error in errors.into_vec() {
             let message = match error.kind {
                 ErrorKind::ValidationFailure => error.message.trim().to_owned(),
@@ -138,8 +137,13 @@ impl Compiled {
             out.push(match self.reason.as_deref() {
                 Some("FieldValueRequired") => Cause::required(field, &message),
                 Some("FieldValueForbidden") => Cause::forbidden(field, &message),
-                Some("FieldValueDuplicate") => Cause::duplicate(field, &kind),
-                _ => Cause::invalid(field, &kind, &message),
+                Some("FieldValueDuplicate") => Cause::duplicate(field, value),
+                // A whole object would say more than anybody wants to read.
+                _ if value.is_object() || value.is_array() => {
+                    let message = format!("Invalid value: {message}");
+                    Cause { reason: "FieldValueInvalid", message, field: field.to_owned() }
+                }
+                _ => Cause::invalid(field, value, &message),
             });
         }
     }
@@ -159,7 +163,9 @@ fn compile_one(rule: &Value, bare: &Value, path: &str, causes: &mut Vec<Cause>) 
     let is_transition = match schema.validations.first()? {
         Ok(done) => done.is_transition_rule,
         Err(err) => {
-            let detail = format!("compilation failed: {err}");
+            // What is wrong with the expression, without its text once more.
+            let why = err.source().map_or_else(|| err.to_string(), ToString::to_string);
+            let detail = format!("compilation failed: {why}");
             causes.push(Cause::invalid(&child(path, "rule"), &rule["rule"], &detail));
             return None;
         }

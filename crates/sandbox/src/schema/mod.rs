@@ -68,7 +68,8 @@ impl CrdSchema {
         if self.rules.is_empty() {
             return causes;
         }
-        if causes.iter().any(|cause| cause.reason != "FieldValueInvalid") {
+        // Values that only break a limit have the right shape, and rules can read them.
+        if causes.iter().any(|cause| !matches!(cause.reason, "FieldValueInvalid" | "FieldValueDuplicate")) {
             causes.push(Cause::invalid(
                 validation::NO_PATH,
                 &Value::Null,

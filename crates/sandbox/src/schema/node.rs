@@ -128,8 +128,7 @@ impl Node {
                 properties: (schema["minProperties"].as_u64(), schema["maxProperties"].as_u64()),
             },
             all_of: branches("allOf", causes),
-            // The one junctor that may name types: a server folds it into the type itself.
-            any_of: if int_or_string { Vec::new() } else { branches("anyOf", causes) },
+            any_of: branches("anyOf", causes),
             one_of: branches("oneOf", causes),
             not: sub(schema, "not", path, causes),
         }

@@ -52,13 +52,9 @@ fn check(schema: &Value, path: &str, what: &str, causes: &mut Vec<Cause>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         check(property, &child(path, &format!("properties[{name}]")), "object fields", causes);
     }
-    match &schema["additionalProperties"] {
-        node @ Value::Object(_) => check(node, &child(path, "additionalProperties"), "object fields", causes),
-        Value::Bool(false) => causes.push(Cause::forbidden(
-            &child(path, "additionalProperties"),
-            "additionalProperties cannot be set to false",
-        )),
-        _ => {}
+    let additional = &schema["additionalProperties"];
+    if additional.is_object() {
+        check(additional, &child(path, "additionalProperties"), "object fields", causes);
     }
     if let Some(items) = schema.get("items") {
         check(items, &child(path, "items"), "array items", causes);
@@ -71,13 +67,8 @@ fn check_type(schema: &Value, path: &str, what: &str, causes: &mut Vec<Cause>) {
         flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
     match schema["type"].as_str().unwrap_or_default() {
         // The root has a message of its own.
-        "" if free || path.is_empty() => {}
+        "" if free || path.is_empty() || schema.get("$ref").is_some() => {}
         "" => causes.push(Cause::required(&field, &format!("must not be empty for specified {what}"))),
-        _ if flag(schema, "x-kubernetes-int-or-string") => causes.push(Cause::invalid(
-            &field,
-            &schema["type"],
-            "must be empty if x-kubernetes-int-or-string is true",
-        )),
         known if TYPES.contains(&known) => {}
         _ => causes.push(Cause::not_supported(&field, &schema["type"], &TYPES)),
     }
@@ -86,6 +77,17 @@ fn check_type(schema: &Value, path: &str, what: &str, causes: &mut Vec<Cause>) {
             &field,
             &schema["type"],
             "must be object if x-kubernetes-embedded-resource is true",
+        ));
+    }
+    let has_properties = schema["properties"].as_object().is_some_and(|p| !p.is_empty());
+    if flag(schema, "x-kubernetes-embedded-resource")
+        && !flag(schema, "x-kubernetes-preserve-unknown-fields")
+        && !has_properties
+    {
+        causes.push(Cause::required(
+            &child(path, "properties"),
+            "must not be empty if x-kubernetes-embedded-resource is true without \
+             x-kubernetes-preserve-unknown-fields",
         ));
     }
 }
@@ -141,12 +143,12 @@ fn check_list_type(map: &Map<String, Value>, list_type: &Value, path: &str, caus
         causes.push(Cause::required(&keys_field, "must not be empty if x-kubernetes-list-type is map"));
     }
     let items = map.get("items").unwrap_or(&Value::Null);
-    for (i, key) in keys.iter().enumerate() {
-        let property = &items["properties"][*key];
+    for key in keys {
+        let property = &items["properties"][key];
         if !property.is_object() {
             causes.push(Cause::invalid(
-                &format!("{keys_field}[{i}]"),
-                &(*key).into(),
+                &keys_field,
+                &map["x-kubernetes-list-map-keys"],
                 "entries must all be names of item properties",
             ));
             continue;
@@ -179,19 +181,13 @@ fn check_branch(branch: &Value, base: &Value, path: &str, types_allowed: bool, c
     for key in structure {
         let set = branch.get(key).is_some_and(|v| v != &Value::Bool(false));
         if set && !(types_allowed && key == "type") {
-            causes.push(Cause::forbidden(&child(path, key), "must be empty to be structural"));
+            let state = if key == "default" { "undefined" } else { "empty" };
+            causes.push(Cause::forbidden(&child(path, key), &format!("must be {state} to be structural")));
         }
     }
     for (name, property) in branch["properties"].as_object().into_iter().flatten() {
         let inner = child(path, &format!("properties[{name}]"));
-        match base["properties"].get(name) {
-            Some(outside) => check_branch(property, outside, &inner, false, causes),
-            None if flag(base, "x-kubernetes-preserve-unknown-fields") => {}
-            None => causes.push(Cause::required(
-                &format!("properties[{name}]"),
-                &format!("because it is defined in {inner}"),
-            )),
-        }
+        check_branch(property, &base["properties"][name], &inner, false, causes);
     }
     if branch["items"].is_object() {
         check_branch(&branch["items"], &base["items"], &child(path, "items"), false, causes);

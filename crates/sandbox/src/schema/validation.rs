@@ -26,9 +26,7 @@ fn check(value: &Value, old: Option<&Value>, node: &Node, path: &str, causes: &m
     if value.is_null() && node.nullable {
         return;
     }
-    if !check_type(value, node, path, causes) {
-        return;
-    }
+    check_type(value, node, path, causes);
     check_junctors(value, node, path, causes);
     match value {
         Value::String(text) => check_string(text, value, node, path, causes),
@@ -46,37 +44,42 @@ fn check(value: &Value, old: Option<&Value>, node: &Node, path: &str, causes: &m
     }
 }
 
-/// False where the value is of another type, so that nothing else is worth saying.
-fn check_type(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) -> bool {
+fn check_type(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
     let wanted: &[&str] = if node.int_or_string { &["integer", "string"] } else { &[node.kind.as_str()] };
     if wanted == [""] {
-        return true;
+        return;
     }
-    let given = type_of(value);
-    let fits = wanted.iter().any(|&w| {
-        w == given
-            || (w == "number" && given == "integer")
-            || (w == "integer" && value.as_f64().is_some_and(|f| f.fract() == 0.0))
-    });
-    if !fits {
-        causes.push(Cause::type_invalid(
-            shown(path),
-            &given.into(),
-            &format!("{path} in body must be of type {}: \"{given}\"", wanted.join(",")),
-        ));
+    let (given, width) = type_of(value);
+    // Floats hold integers exactly up to here.
+    let is_whole = |f: f64| f.fract() == 0.0 && f.abs() < 9_007_199_254_740_992.0;
+    let fits = wanted.contains(&given)
+        || (given == "integer" && wanted.contains(&"number"))
+        || (wanted.contains(&"integer") && value.as_f64().is_some_and(is_whole));
+    let mut bad = |wanted: &str, given: &str| {
+        let detail = format!("{path} in body must be of type {wanted}: \"{given}\"");
+        causes.push(Cause::type_invalid(shown(path), &given.into(), &detail));
+    };
+    let is_text_or_list = value.is_string() || value.is_array();
+    let is_formatted = !node.format.is_empty();
+    if is_formatted && !is_text_or_list && !fits && width != node.format {
+        bad(&node.format, width);
+    } else if is_formatted && is_text_or_list && !wanted.iter().any(|w| matches!(*w, "integer" | "number")) {
+        // The format is checked with the other rules on strings.
+    } else if !fits {
+        bad(&wanted.join(","), given);
     }
-    fits
 }
 
-fn type_of(value: &Value) -> &'static str {
+/// The type in the schema language, and the format a server sees in numbers.
+fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(n) if n.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        Value::Null => ("null", ""),
+        Value::Bool(_) => ("boolean", ""),
+        Value::Number(n) if n.as_i64().is_none() => ("number", "float64"),
+        Value::Number(_) => ("integer", "int64"),
+        Value::String(_) => ("string", ""),
+        Value::Array(_) => ("array", ""),
+        Value::Object(_) => ("object", ""),
     }
 }
 
@@ -93,8 +96,8 @@ fn check_junctors(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause
         causes.push(Cause::invalid(NO_PATH, &"".into(), &format!("\"{path}\" must {text}")));
         causes.extend(best);
     };
-    // The branch that came closest is the one whose complaints help.
-    let best = |all: Vec<Vec<Cause>>| all.into_iter().min_by_key(Vec::len).unwrap_or_default();
+    // Of one branch only: the complaints of all contradict each other.
+    let best = |all: Vec<Vec<Cause>>| all.into_iter().next().unwrap_or_default();
     let any = try_all(&node.any_of);
     if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
         failed("validate at least one schema (anyOf)", best(any));
@@ -123,41 +126,42 @@ fn check_junctors(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause
     }
 }
 
+/// As on a server, the first broken limit is the only one told.
 fn check_string(text: &str, value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
     let (min, max) = node.sizes.length;
     let length = text.chars().count() as u64;
+    let bad = |detail: String| Cause::invalid(shown(path), value, &detail);
     if let Some(max) = max.filter(|&max| length > max) {
         causes.push(Cause {
             reason: "FieldValueTooLong",
             message: format!("Too long: may not be more than {max} bytes"),
             field: shown(path).to_owned(),
         });
-    }
-    let mut bad = |detail: String| causes.push(Cause::invalid(shown(path), value, &detail));
-    if let Some(min) = min.filter(|&min| length < min) {
-        bad(format!("{path} in body should be at least {min} chars long"));
-    }
-    if let Some(pattern) = node.pattern.as_ref().filter(|p| !p.is_match(text)) {
-        bad(format!("{path} in body should match '{pattern}'"));
+    } else if let Some(min) = min.filter(|&min| length < min) {
+        causes.push(bad(format!("{path} in body should be at least {min} chars long")));
+    } else if let Some(pattern) = node.pattern.as_ref().filter(|p| !p.is_match(text)) {
+        causes.push(bad(format!("{path} in body should match '{pattern}'")));
     }
     if !node.int_or_string && !formats::matches(&node.format, text) {
-        bad(format!("{path} in body must be of type {}: {value}", node.format));
+        let detail = format!("{path} in body must be of type {}: {value}", node.format);
+        causes.push(Cause::type_invalid(shown(path), value, &detail));
     }
 }
 
 fn check_number(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
     let range = &node.range;
-    let out_of_format = match node.format.as_str() {
-        "int32" => value.as_i64().is_none_or(|n| i32::try_from(n).is_err()),
-        "int64" => value.as_i64().is_none() && value.is_u64(),
-        _ => false,
+    let in_range = match node.format.as_str() {
+        "int32" => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+        _ => value.as_i64().is_some(),
     };
-    if out_of_format && !value.is_f64() {
-        causes.push(Cause::invalid(
-            NO_PATH,
-            &"".into(),
-            &format!("Checked value must be of type integer with format {} in {path}", node.format),
-        ));
+    let whole = value.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() < f64::from(i32::MAX));
+    if node.kind == "integer" && !in_range && !whole {
+        let format = match node.format.as_str() {
+            "" => "(default format)".to_owned(),
+            format => format!("with format {format}"),
+        };
+        let detail = format!("Checked value must be of type integer {format} in {path}");
+        causes.push(Cause::invalid(NO_PATH, &"".into(), &detail));
     }
     let mut bad = |detail: String| causes.push(Cause::invalid(shown(path), value, &detail));
     if let Some(of) = &range.multiple_of
@@ -244,6 +248,13 @@ fn check_object(value: &Value, old: Option<&Value>, node: &Node, path: &str, cau
         && size > max
     {
         causes.push(too_many(path, size, max));
+    }
+    if node.embedded {
+        for name in ["apiVersion", "kind"] {
+            if map.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+                causes.push(Cause::required(&child(path, name), ""));
+            }
+        }
     }
     for name in &node.required {
         if !map.contains_key(name) {

@@ -27,6 +27,9 @@ impl Labels {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
         let mut all = Vec::new();
+        if let Some(odd) = rest.chars().next().filter(|c| ",=<>()".contains(*c)) {
+            return Err(format!("found '{odd}', expected: !, identifier, or 'end of string'"));
+        }
         while !rest.is_empty() {
             let (requirement, after) =
                 requirement(rest).map_err(|err| format!("unable to parse requirement: {err}"))?;
@@ -89,7 +92,7 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     for (sign, equal) in [("!=", false), ("==", true), ("=", true)] {
         if let Some(rest) = rest.strip_prefix(sign) {
             let (value, rest) = word(rest.trim_start());
-            let values = vec![checked_value(value)?];
+            let values = vec![checked_value(&key, value)?];
             return done(if equal { Operator::In(values) } else { Operator::NotIn(values) }, rest);
         }
     }
@@ -110,16 +113,17 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
             return Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt"));
         }
     };
-    let (values, rest) = set(rest.trim_start())?;
+    let (values, rest) = set(&key, rest.trim_start())?;
     done(if is_in { Operator::In(values) } else { Operator::NotIn(values) }, rest)
 }
 
 /// `(a, b)` from the front of the text.
-fn set(text: &str) -> Result<(Vec<String>, &str), String> {
+fn set<'a>(key: &str, text: &'a str) -> Result<(Vec<String>, &'a str), String> {
     let inner = text.strip_prefix('(').ok_or_else(|| format!("found '{text}', expected: '('"))?;
     let (inside, rest) =
         inner.split_once(')').ok_or_else(|| format!("found '{inner}', expected: ',' or ')'"))?;
-    let values: Result<Vec<String>, String> = inside.split(',').map(|v| checked_value(v.trim())).collect();
+    let values: Result<Vec<String>, String> =
+        inside.split(',').map(|v| checked_value(key, v.trim())).collect();
     Ok((values?, rest))
 }
 
@@ -135,10 +139,10 @@ fn checked_key(key: &str) -> Result<String, String> {
     }
 }
 
-fn checked_value(value: &str) -> Result<String, String> {
+fn checked_value(key: &str, value: &str) -> Result<String, String> {
     match crate::builtin::names::label_value(value) {
         None => Ok(value.to_owned()),
-        Some(detail) => Err(format!("values[0][key]: Invalid value: \"{value}\": {detail}")),
+        Some(detail) => Err(format!("values[0][{key}]: Invalid value: \"{value}\": {detail}")),
     }
 }
 

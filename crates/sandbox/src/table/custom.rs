@@ -15,7 +15,11 @@ pub(super) fn heads(info: &ResourceInfo) -> Vec<Head> {
         name: column.name.clone(),
         column_type: column.column_type.clone(),
         format: column.format.clone(),
-        description: column.description.clone(),
+        description: if column.description.is_empty() {
+            format!("Custom resource definition column (in JSONPath format): {}", column.json_path)
+        } else {
+            column.description.clone()
+        },
         priority: column.priority,
     }));
     heads
