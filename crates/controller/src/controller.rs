@@ -69,8 +69,7 @@ impl Controller {
         let Options { clock, names, namespace, metrics, readiness } = options;
         let calls = Arc::new(Calls::new(&client));
         let (events, teller) = events(clock.clone(), names.clone());
-        let teller = teller.run(Arc::clone(&calls));
-        let mut teller = std::pin::pin!(teller);
+        let mut teller = Box::pin(teller.run(Arc::clone(&calls)));
         let ctx = Arc::new(Context::new(calls, clock, names, metrics, events));
         let shutdown = shutdown.boxed().shared();
 
@@ -80,7 +79,9 @@ impl Controller {
         let triggers = triggers.map(Ok::<_, Infallible>).take_until(shutdown.clone());
         let passes = async move {
             // Before the first whole list of each kind nothing can be told from nothing.
+            // Biased, here and below: equal runs poll in equal order.
             tokio::select! {
+                biased;
                 () = readiness.wait() => {}
                 () = shutdown => return,
             }
@@ -98,13 +99,15 @@ impl Controller {
                 })
                 .await;
         };
-        let work = async move {
+        let work = Box::pin(async move {
             tokio::select! {
+                biased;
                 () = watches.run(writer) => {}
                 () = passes => {}
             }
-        };
+        });
         tokio::select! {
+            biased;
             () = work => {}
             () = &mut teller => {}
         }

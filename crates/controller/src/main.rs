@@ -80,7 +80,7 @@ async fn main() -> Result<()> {
     });
     tokio::spawn(serve(listener, metrics, options.readiness.clone(), ended()));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?arguments.controllers, "starting");
-    Box::pin(Controller::run(client, options, ended())).await?;
+    Controller::run(client, options, ended()).await?;
     Ok(())
 }
 

@@ -54,9 +54,10 @@ impl Pass<'_> {
         let is_same = without_hash(&met.spec.template).same_as(&self.memory.deployment.spec.template);
         let is_ending = met.metadata.deletion_timestamp.is_some();
         let is_ours = SetEntry::of(met.clone()).is_some_and(|entry| *entry.owner() == self.uid);
-        if is_ours && is_same && !is_ending {
+        if is_ours && is_same {
             self.saw_set(met);
-            return Ok(());
+            // One that is being deleted must be gone first.
+            return if is_ending { Err(Halt::DecideAgain) } else { Ok(()) };
         }
         // The planner then counts a collision of hashes and names the set anew.
         self.memory.taken_names.insert(name.to_owned());

@@ -1,0 +1,278 @@
+//! A sandbox with a controller on it, and what the scenarios do and look at. Time is tokio's, and paused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use ordereddeployment_api::names::{annotation, condition, label};
+use ordereddeployment_api::{
+    ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, crds,
+};
+use ordereddeployment_controller::{Clock, Controller, Metrics, Names, Options};
+use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// How often a condition is looked at, in simulated time.
+const STEP: Duration = Duration::from_millis(250);
+/// How long a scenario waits for anything, in simulated time.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+pub struct Cluster {
+    pub sandbox: Sandbox,
+    pub client: Client,
+    pub metrics: Arc<Metrics>,
+    clock: SandboxClock,
+    controllers: u64,
+    controller: Option<JoinHandle<()>>,
+}
+
+/// What a scenario looks at.
+#[derive(Debug)]
+pub struct View {
+    pub deployment: OrderedDeployment,
+    pub pods: Vec<Pod>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Cluster {
+    /// Server, CRDs and a running controller.
+    pub async fn start() -> Self {
+        let mut cluster = Self::without_controller().await;
+        cluster.start_controller();
+        cluster
+    }
+
+    pub async fn without_controller() -> Self {
+        let clock = SandboxClock::simulated("2030-01-01T00:00:00Z".parse().unwrap());
+        let config = Config { clock: clock.clone(), ..Config::default() };
+        let sandbox = Sandbox::start(config).await.unwrap();
+        let client = sandbox.connect("test").unwrap();
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for crd in crds() {
+            api.create(&PostParams::default(), &crd).await.unwrap();
+        }
+        let metrics = Arc::new(Metrics::new().unwrap());
+        Self { sandbox, client, metrics, clock, controllers: 0, controller: None }
+    }
+
+    pub fn start_controller(&mut self) {
+        self.controllers += 1;
+        let clock = self.clock.clone();
+        let mut options = Options::new(Arc::clone(&self.metrics));
+        options.clock = Clock::from_fn(move || clock.now());
+        options.names = Names::seeded(self.controllers);
+        let client = self.sandbox.client().unwrap();
+        let run = Controller::run(client, options, std::future::pending());
+        self.controller = Some(tokio::spawn(async move { run.await.unwrap() }));
+    }
+
+    /// Stops the controller as a crash would.
+    pub fn kill(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.abort();
+        }
+    }
+
+    pub fn deployments(&self) -> Api<OrderedDeployment> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub fn pods(&self) -> Api<Pod> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub fn sets(&self) -> Api<OrderedReplicaSet> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    /// Creates `web`, with these fields of the spec besides selector and template.
+    pub async fn deploy(&self, spec: Value) {
+        let mut whole = json!({
+            "replicas": 10,
+            "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+            },
+        });
+        for (key, value) in spec.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        let object = json!({
+            "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+            "metadata": {"name": "web"}, "spec": whole,
+        });
+        let object: OrderedDeployment = serde_json::from_value(object).unwrap();
+        self.deployments().create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    /// The same, and waits until it is complete.
+    pub async fn deployed(&self, spec: Value) -> Vec<Pod> {
+        self.deploy(spec).await;
+        self.until_complete().await.active()
+    }
+
+    pub async fn patch(&self, patch: Value) {
+        let patch = Patch::Merge(patch);
+        self.deployments().patch("web", &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub async fn set_image(&self, image: &str) {
+        let containers = json!([{"name": "main", "image": image}]);
+        self.patch(json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
+    }
+
+    pub async fn scale(&self, replicas: i32) {
+        self.patch(json!({"spec": {"replicas": replicas}})).await;
+    }
+
+    pub async fn annotate(&self, pod: &str, key: &str, value: impl Into<Value>) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {key: value.into()}}}));
+        self.pods().patch(pod, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub async fn prioritise(&self, pod: &str, priority: i32) {
+        self.annotate(pod, annotation::DELETE_PRIORITY, priority.to_string()).await;
+    }
+
+    pub async fn resume(&self, id: &str) {
+        let patch = Patch::Merge(json!({"status": {"resumeRequested": id}}));
+        self.deployments().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub async fn view(&self) -> View {
+        let deployment = self.deployments().get("web").await.unwrap();
+        let mut pods = self.pods().list(&ListParams::default().labels("app=web")).await.unwrap().items;
+        pods.sort_by_key(ResourceExt::name_any);
+        View { deployment, pods }
+    }
+
+    /// Waits for this, in simulated time.
+    pub async fn until(&self, what: &str, reached: impl Fn(&View) -> bool) -> View {
+        self.until_each(STEP, what, reached).await
+    }
+
+    /// The same, looking that often.
+    pub async fn until_each(&self, step: Duration, what: &str, reached: impl Fn(&View) -> bool) -> View {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let view = self.view().await;
+            if reached(&view) {
+                return view;
+            }
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "waited in vain until {what}: {:#?}, {} active, {} updated and available; requests: {:#?}",
+                view.status(),
+                view.active().len(),
+                view.updated().len(),
+                self.sandbox.requests().iter().rev().take(20).map(line).collect::<Vec<_>>(),
+            );
+            tokio::time::sleep(step).await;
+        }
+    }
+
+    pub async fn until_complete(&self) -> View {
+        self.until("it is complete", View::is_complete).await
+    }
+
+    pub async fn until_held(&self) -> View {
+        self.until("it is held", |view| view.status().hold.is_some()).await
+    }
+
+    /// Lets that much time pass.
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Requests of controllers that match, from the one at `from` on.
+    pub fn asked(&self, from: usize, verb: &str, plural: &str) -> Vec<Record> {
+        let requests = self.sandbox.requests().into_iter().skip(from);
+        let own = requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager"));
+        own.filter(|record| record.verb == verb && record.plural == plural).collect()
+    }
+
+    /// The names of the pods deleted since, in order.
+    pub fn deleted(&self, from: usize) -> Vec<String> {
+        self.asked(from, "delete", "pods")
+            .into_iter()
+            .filter(|record| record.code < 300)
+            .filter_map(|record| record.name)
+            .collect()
+    }
+
+    pub fn mark(&self) -> usize {
+        self.sandbox.requests().len()
+    }
+
+    /// Reason and message of every event, and how often it was told.
+    pub async fn events(&self) -> Vec<(String, String, i32)> {
+        let api: Api<Event> = Api::default_namespaced(self.client.clone());
+        let events = api.list(&ListParams::default()).await.unwrap().items;
+        let told = events.into_iter().map(|event| {
+            (event.reason.unwrap_or_default(), event.message.unwrap_or_default(), event.count.unwrap_or(1))
+        });
+        told.collect()
+    }
+
+    pub async fn events_of(&self, reason: &str) -> Vec<String> {
+        self.events()
+            .await
+            .into_iter()
+            .filter(|(told, ..)| told == reason)
+            .map(|(_, message, _)| message)
+            .collect()
+    }
+}
+
+pub fn line(record: &Record) -> String {
+    format!("{} {} {} {} {}", record.at, record.user_agent, record.verb, record.path, record.code)
+}
+
+impl View {
+    pub fn status(&self) -> OrderedDeploymentStatus {
+        self.deployment.status.clone().unwrap_or_default()
+    }
+
+    /// Whether the status speaks of the current spec and says that it is complete.
+    pub fn is_complete(&self) -> bool {
+        let status = self.status();
+        let complete = status.condition(condition::COMPLETE);
+        status.observed_generation == self.deployment.metadata.generation
+            && complete.is_some_and(|complete| complete.status == ConditionStatus::True)
+    }
+
+    pub fn active(&self) -> Vec<Pod> {
+        self.pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).cloned().collect()
+    }
+
+    /// Active pods of the current template.
+    pub fn updated(&self) -> Vec<Pod> {
+        let hash = self.status().rollout.map(|rollout| rollout.template_hash).unwrap_or_default();
+        let is_updated = |pod: &Pod| pod.labels().get(label::POD_TEMPLATE_HASH) == Some(&hash);
+        self.active().into_iter().filter(is_updated).collect()
+    }
+
+    pub fn available(&self) -> usize {
+        self.active().iter().filter(|pod| is_ready(pod)).count()
+    }
+}
+
+pub fn names(pods: &[Pod]) -> Vec<String> {
+    pods.iter().map(ResourceExt::name_any).collect()
+}
+
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}

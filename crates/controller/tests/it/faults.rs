@@ -1,0 +1,123 @@
+//! Servers that fail, watches that break, writers that race.
+
+use std::time::Duration;
+
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use ordereddeployment_api::ConditionStatus;
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_sandbox::Fault;
+use serde_json::json;
+
+use crate::cluster::{Cluster, names};
+
+fn fault(verb: &'static str, plural: &str, code: u16, times: usize) -> Fault {
+    let user_agent = Some("ordered-controller-manager".to_owned());
+    Fault { verb: Some(verb), plural: Some(plural.to_owned()), user_agent, code, times }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_for_a_while_only_delays() {
+    for code in [429, 500, 503, 504, 409] {
+        let cluster = Cluster::start().await;
+        cluster.deployed(json!({"replicas": 4})).await;
+        for (verb, plural) in [
+            ("create", "pods"),
+            ("delete", "pods"),
+            ("patch", "ordereddeployments"),
+            ("create", "orderedreplicasets"),
+            ("patch", "orderedreplicasets"),
+            ("list", "pods"),
+            ("get", "ordereddeployments"),
+        ] {
+            cluster.sandbox.inject(fault(verb, plural, code, 3));
+        }
+        cluster.set_image("web:2").await;
+        let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 4).await;
+        assert_eq!(view.active().len(), 4, "{code}");
+        cluster
+            .until("the failure is forgotten", |view| {
+                let failure = view.status();
+                failure
+                    .condition(condition::REPLICA_FAILURE)
+                    .is_none_or(|told| told.status != ConditionStatus::True)
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_vanished_while_the_watches_were_broken_is_replaced() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    cluster.sandbox.delay_watch("pods", Duration::from_secs(3600));
+    cluster
+        .pods()
+        .delete(&pods[0], &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() })
+        .await
+        .unwrap();
+    cluster.pass(Duration::from_secs(5)).await;
+    // The lagging watches expire: lists follow, and no event ever tells of the deletion.
+    cluster.sandbox.compact();
+    cluster.sandbox.delay_watch("pods", Duration::ZERO);
+    cluster.until("there are four again", |view| view.is_complete() && view.available() == 4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_killed_at_any_moment_leaves_a_rollout_that_another_one_ends() {
+    for moment in [1, 20, 150, 900, 1300, 2500] {
+        let mut cluster = Cluster::start().await;
+        cluster.deployed(json!({})).await;
+        cluster.set_image("web:2").await;
+        cluster.pass(Duration::from_millis(moment)).await;
+        cluster.kill();
+        cluster.start_controller();
+        let view = cluster
+            .until("it is out", |view| {
+                assert!(view.active().len() <= 11 && view.available() >= 9);
+                view.is_complete() && view.updated().len() == 10
+            })
+            .await;
+        assert_eq!(view.active().len(), 10, "{moment}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_refused_by_a_budget_waits_and_says_so() {
+    let cluster = Cluster::start().await;
+    let bounds = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    let pods =
+        names(&cluster.deployed(json!({"replicas": 3, "podDeletion": "Evict", "strategy": bounds})).await);
+    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(cluster.client.clone());
+    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 9, "selector": {"matchLabels": {"app": "web"}}}});
+    budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    let allow = |count: i32| {
+        let status = json!({"status": {"disruptionsAllowed": count, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 3}});
+        let budgets = budgets.clone();
+        async move { budgets.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap() }
+    };
+    allow(0).await;
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_secs(120)).await;
+    let view = cluster.view().await;
+    assert!(pods.iter().all(|pod| names(&view.active()).contains(pod)));
+    let told = view.status().conditions.unwrap_or_default();
+    let told = told.iter().find(|told| told.reason == reason::EVICTION_REFUSED);
+    assert!(told.is_some_and(|told| told.status == ConditionStatus::True), "{told:#?}");
+    allow(100).await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    assert!(cluster.asked(0, "delete", "pods").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_is_being_deleted_is_left_alone() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 3})).await;
+    let mark = cluster.mark();
+    cluster.deployments().delete("web", &DeleteParams::foreground()).await.unwrap();
+    cluster.pass(Duration::from_secs(60)).await;
+    assert!(cluster.pods().list(&ListParams::default()).await.unwrap().items.is_empty());
+    assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
+    assert!(cluster.sets().list(&ListParams::default()).await.unwrap().items.is_empty());
+}

@@ -1,0 +1,156 @@
+//! Pause points: where a rollout halts, what lifts it, and what does not.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use ordereddeployment_api::names::{annotation, reason};
+use ordereddeployment_api::{HoldReason, PausePoint};
+use serde_json::json;
+
+use crate::cluster::{Cluster, View, names};
+
+/// Ten pods, priorities 5, 5, 3 and 0s, a pause point on the 3; the rollout under way. The pod with the pause point.
+async fn paused_at_the_third(cluster: &Cluster, side: &str) -> (String, Vec<String>) {
+    let pods = names(&cluster.deployed(json!({})).await);
+    for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
+        cluster.prioritise(pod, priority).await;
+    }
+    cluster.annotate(&pods[5], annotation::PAUSE_POINT, side).await;
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.until("it is held and settled", settled_hold).await;
+    let mut gone = cluster.deleted(mark);
+    gone.sort();
+    (pods[5].clone(), gone)
+}
+
+fn settled_hold(view: &View) -> bool {
+    view.status().hold.is_some() && view.available() == 10 && view.pods.len() == 10
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_holds_before_the_annotated_pod_with_ten_pods_two_of_them_updated() {
+    let cluster = Cluster::start().await;
+    let (pod, gone) = paused_at_the_third(&cluster, "before").await;
+    let view = cluster.view().await;
+    let hold = view.status().hold.unwrap();
+    assert_eq!(
+        (hold.pod.as_str(), hold.point, hold.reason),
+        (pod.as_str(), PausePoint::Before, HoldReason::PausePoint)
+    );
+    assert_eq!((view.active().len(), view.updated().len()), (10, 2));
+    assert_eq!(gone.len(), 2, "{gone:?}");
+    assert!(names(&view.active()).contains(&pod));
+    let told = cluster.events_of(reason::PAUSE_POINT_REACHED).await;
+    assert!(told.iter().any(|message| message.contains(&pod)), "{told:#?}");
+    assert!(cluster.metrics.render().unwrap().contains("ordereddeployment_holds 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn restarting_the_controller_in_a_hold_changes_nothing() {
+    let mut cluster = Cluster::start().await;
+    paused_at_the_third(&cluster, "before").await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let before = cluster.view().await;
+    cluster.kill();
+    let mark = cluster.mark();
+    cluster.start_controller();
+    cluster.pass(Duration::from_secs(120)).await;
+    let after = cluster.view().await;
+    assert_eq!(after.status(), before.status());
+    assert_eq!(names(&after.pods), names(&before.pods));
+    for verb in ["create", "delete", "patch"] {
+        for plural in ["pods", "orderedreplicasets", "ordereddeployments"] {
+            assert_eq!(cluster.asked(mark, verb, plural).len(), 0, "{verb} {plural}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resume_that_names_anything_else_is_dropped_and_the_right_one_goes_on() {
+    let cluster = Cluster::start().await;
+    let (pod, _) = paused_at_the_third(&cluster, "before").await;
+    let hold = cluster.view().await.status().hold.unwrap();
+    let mark = cluster.mark();
+    for wrong in ["web-other-pod@2", &format!("{pod}@1"), "*@1", "nonsense", ""] {
+        cluster.resume(wrong).await;
+        let view = cluster.until("it is dropped", |view| view.status().resume_requested.is_none()).await;
+        assert_eq!(view.status().hold, Some(hold.clone()), "{wrong}");
+    }
+    cluster.pass(Duration::from_secs(30)).await;
+    assert_eq!(cluster.deleted(mark), Vec::<String>::new());
+    let ignored = cluster.events_of(reason::RESUME_IGNORED).await;
+    assert!(ignored.iter().any(|message| message.contains("web-other-pod@2")), "{ignored:#?}");
+
+    cluster.resume(&hold.id).await;
+    let view = cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 10).await;
+    assert_eq!(view.status().hold, None);
+    assert_eq!(cluster.deleted(mark)[0], pod);
+    assert!(cluster.metrics.render().unwrap().contains("ordereddeployment_resumes_total 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_point_after_deletes_its_pod_and_nothing_behind_it() {
+    let cluster = Cluster::start().await;
+    let (pod, gone) = paused_at_the_third(&cluster, "after").await;
+    let view = cluster.view().await;
+    let hold = view.status().hold.unwrap();
+    assert_eq!((hold.pod.as_str(), hold.point, hold.deleted), (pod.as_str(), PausePoint::After, Some(true)));
+    assert!(gone.contains(&pod));
+    assert_eq!((gone.len(), view.updated().len()), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timed_pause_ends_by_itself() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    cluster.prioritise(&pods[1], 7).await;
+    cluster.annotate(&pods[1], annotation::PAUSE_POINT, "true").await;
+    cluster.annotate(&pods[1], annotation::PAUSE_DURATION, "10m").await;
+    cluster.set_image("web:2").await;
+    cluster.until_held().await;
+    cluster.pass(Duration::from_secs(590)).await;
+    assert!(cluster.view().await.status().hold.is_some());
+    cluster.pass(Duration::from_secs(30)).await;
+    cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_the_annotation_away_lifts_the_hold() {
+    let cluster = Cluster::start().await;
+    let (pod, _) = paused_at_the_third(&cluster, "before").await;
+    cluster.annotate(&pod, annotation::PAUSE_POINT, serde_json::Value::Null).await;
+    cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_lost_in_a_hold_comes_back_in_its_own_revision() {
+    let cluster = Cluster::start().await;
+    let (pod, _) = paused_at_the_third(&cluster, "before").await;
+    let view = cluster.view().await;
+    let updated = names(&view.updated());
+    let old =
+        view.active().iter().map(ResourceExt::name_any).find(|name| !updated.contains(name) && *name != pod);
+    cluster.pods().delete(&old.unwrap(), &kube::api::DeleteParams::default()).await.unwrap();
+    cluster.pass(Duration::from_secs(30)).await;
+    let view = cluster.view().await;
+    assert!(settled_hold(&view), "{view:#?}");
+    assert_eq!(view.updated().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_value_is_told_once_and_pauses_nothing() {
+    let mut cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
+    cluster.annotate(&pods[0], annotation::PAUSE_POINT, "Before").await;
+    cluster.set_image("web:2").await;
+    cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 2).await;
+    let told = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(
+        told[0].contains(&pods[0])
+            && told[0].contains("\"Before\"")
+            && told[0].contains(annotation::PAUSE_POINT)
+    );
+    cluster.kill();
+}

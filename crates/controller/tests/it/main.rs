@@ -1,0 +1,14 @@
+//! The controller on the sandbox, under the simulated clock: what users see and what the API server is asked.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends where its ground is missing"
+)]
+
+mod cluster;
+mod faults;
+mod holds;
+mod rollouts;
+mod scaling;
+mod templates;

@@ -1,0 +1,165 @@
+//! Rollouts without pause points: what comes, what goes, in which order.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
+use ordereddeployment_api::names::reason;
+use serde_json::json;
+
+use crate::cluster::{Cluster, View, line, names};
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_deployment_reaches_its_replicas_and_says_so() {
+    let cluster = Cluster::start().await;
+    let pods = cluster.deployed(json!({"replicas": 3})).await;
+    assert_eq!(pods.len(), 3);
+    let view = cluster.view().await;
+    let status = view.status();
+    assert_eq!(
+        (status.replicas, status.ready_replicas, status.available_replicas),
+        (Some(3), Some(3), Some(3))
+    );
+    assert_eq!(status.selector.as_deref(), Some("app=web"));
+    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(sets.len(), 1);
+    let set = sets[0].status.clone().unwrap();
+    assert_eq!((sets[0].spec.replicas, set.replicas, set.available_replicas), (3, Some(3), Some(3)));
+    assert_eq!(cluster.events_of(reason::SUCCESSFUL_CREATE).await.len(), 3);
+    assert_eq!(
+        cluster.metrics.render().unwrap().lines().find(|line| line.contains("pod_creations_total 3")),
+        Some("ordereddeployment_pod_creations_total 3")
+    );
+}
+
+/// Checks at every look what a rollout of ten with a surge and an unavailability of 1 each promises.
+fn within_bounds(view: &View) -> bool {
+    assert!(view.active().len() <= 11, "ceiling: {}", view.active().len());
+    assert!(view.available() >= 9, "floor: {}", view.available());
+    view.is_complete()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_deletes_by_priority_within_its_bounds() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({})).await);
+    let priorities =
+        BTreeMap::from([(&pods[7], 5), (&pods[2], 5), (&pods[4], 3), (&pods[0], -2), (&pods[9], 1)]);
+    for (pod, priority) in &priorities {
+        cluster.prioritise(pod, *priority).await;
+    }
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    let view = cluster.until_each(Duration::from_millis(20), "the rollout is complete", within_bounds).await;
+    assert_eq!(view.updated().len(), 10);
+    let order: Vec<i32> =
+        cluster.deleted(mark).iter().map(|name| priorities.get(name).copied().unwrap_or(0)).collect();
+    assert_eq!(order, [5, 5, 3, 1, 0, 0, 0, 0, 0, -2]);
+    for request in cluster.asked(mark, "delete", "pods") {
+        assert!(request.user_agent.ends_with("/rollout"), "{}", request.user_agent);
+        let preconditions = &request.body.unwrap()["preconditions"];
+        assert!(preconditions["uid"].is_string() && preconditions["resourceVersion"].is_string());
+    }
+    let told = cluster.events_of(reason::SUCCESSFUL_DELETE).await;
+    assert!(told.iter().any(|message| message.contains("delete priority 5 > 3")), "{told:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_lost_comes_back() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    cluster.pods().delete(&pods[1], &DeleteParams::default()).await.unwrap();
+    let view =
+        cluster.until("there are four again", |view| view.active().len() == 4 && view.is_complete()).await;
+    assert!(!names(&view.active()).contains(&pods[1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_takes_the_old_set_again() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 3})).await;
+    let first = cluster.view().await.status().rollout.unwrap();
+    cluster.set_image("web:2").await;
+    cluster
+        .until("the second is out", |view| view.is_complete() && view.status().rollout.unwrap().revision == 2)
+        .await;
+    cluster.set_image("web:1").await;
+    let view = cluster
+        .until("the first is back", |view| view.is_complete() && view.status().rollout.unwrap().revision == 3)
+        .await;
+    assert_eq!(view.status().rollout.unwrap().template_hash, first.template_hash);
+    assert_eq!(cluster.sets().list(&ListParams::default()).await.unwrap().items.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn recreate_deletes_all_before_it_creates_any() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 4, "strategy": {"type": "Recreate"}})).await;
+    cluster.set_image("web:2").await;
+    let view = cluster
+        .until("the rollout is complete", |view| {
+            let old = view.pods.len() - view.updated().len();
+            assert!(old == 0 || view.updated().is_empty(), "old and new at the same time");
+            view.is_complete() && view.updated().len() == 4
+        })
+        .await;
+    assert_eq!(view.active().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_keeps_as_many_old_sets_as_the_limit_says() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 1, "revisionHistoryLimit": 1})).await;
+    for version in 2..=4 {
+        cluster.set_image(&format!("web:{version}")).await;
+        let revision = |view: &View| view.status().rollout.map(|rollout| rollout.revision);
+        cluster.until("it is out", |view| view.is_complete() && revision(view) == Some(version)).await;
+    }
+    cluster.pass(Duration::from_secs(5)).await;
+    let mut revisions: Vec<String> = cluster
+        .sets()
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items
+        .iter()
+        .map(|set| set.annotations()["ordereddeployment.io/revision"].clone())
+        .collect();
+    revisions.sort();
+    assert_eq!(revisions, ["3", "4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_complete_deployment_costs_no_writes() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 5})).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(3600)).await;
+    let requests = cluster.sandbox.requests().into_iter().skip(mark);
+    let own: Vec<_> =
+        requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager")).collect();
+    let writes: Vec<_> =
+        own.iter().filter(|record| !matches!(record.verb, "watch" | "list" | "get")).map(line).collect();
+    assert_eq!(writes, Vec::<String>::new());
+}
+
+/// The trace of a whole rollout: every request the server answered.
+async fn trace() -> Vec<String> {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({})).await;
+    cluster.set_image("web:2").await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
+    cluster.sandbox.requests().iter().map(line).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_equal_runs_make_the_same_requests() {
+    let (first, second) = (trace().await, trace().await);
+    for (index, (one, other)) in first.iter().zip(&second).enumerate() {
+        let before = &first[index.saturating_sub(10)..index];
+        assert_eq!(one, other, "after {before:#?}");
+    }
+    assert_eq!(first.len(), second.len());
+}

@@ -1,0 +1,96 @@
+//! Templates that the API server refuses never cost a running pod; hashes that collide are told apart.
+
+use std::time::Duration;
+
+use kube::api::PostParams;
+use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, template_hash};
+use serde_json::json;
+
+use crate::cluster::{Cluster, names};
+
+async fn a_refused_template_costs_no_pod(max_surge: i32, max_unavailable: i32) {
+    let cluster = Cluster::start().await;
+    let bounds = json!({"rollingUpdate": {"maxSurge": max_surge, "maxUnavailable": max_unavailable}});
+    let pods = names(&cluster.deployed(json!({"replicas": 4, "strategy": bounds})).await);
+    let mark = cluster.mark();
+    // Duplicate names of containers: the CRD does not know, the API server does.
+    let containers = json!([{"name": "main", "image": "a"}, {"name": "main", "image": "b"}]);
+    cluster.patch(json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
+    cluster.pass(Duration::from_secs(300)).await;
+    let view = cluster.view().await;
+    assert_eq!(names(&view.pods), pods);
+    assert_eq!(cluster.deleted(mark), Vec::<String>::new());
+    let status = view.status();
+    let told = [condition::STALLED, condition::REPLICA_FAILURE]
+        .into_iter()
+        .filter_map(|type_| status.condition(type_));
+    let told: Vec<_> = told.filter(|told| told.status == ConditionStatus::True).collect();
+    assert!(told.iter().any(|told| told.message.contains("Duplicate")), "{status:#?}");
+    // It backs off instead of asking again and again.
+    assert!(
+        cluster.asked(mark, "create", "pods").len() < 80,
+        "{}",
+        cluster.asked(mark, "create", "pods").len()
+    );
+
+    cluster.set_image("web:3").await;
+    cluster.until("the right one is out", |view| view.is_complete() && view.updated().len() == 4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_template_costs_no_pod_where_a_new_one_comes_first() {
+    a_refused_template_costs_no_pod(1, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first() {
+    a_refused_template_costs_no_pod(0, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_image_stops_the_rollout_at_its_floor() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 5})).await;
+    cluster.set_image("web:broken").await;
+    cluster.pass(Duration::from_secs(900)).await;
+    let view = cluster.view().await;
+    assert_eq!((view.available(), view.active().len()), (4, 6));
+    let progressing = view.status().condition(condition::PROGRESSING).cloned().unwrap();
+    assert_eq!(progressing.reason, reason::PROGRESS_DEADLINE_EXCEEDED);
+    cluster.set_image("web:1").await;
+    cluster.until("it is back", |view| view.is_complete() && view.available() == 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_of_somebody_else_under_our_name_is_a_collision() {
+    let cluster = Cluster::start().await;
+    let template = ordereddeployment_api::Template(json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+    }));
+    let taken = format!("web-{}", template_hash(&template, 0));
+    let foreign: OrderedReplicaSet = serde_json::from_value(json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet", "metadata": {"name": taken},
+        "spec": {"selector": {"matchLabels": {"other": "x"}}, "template": {"metadata": {"labels": {"other": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}},
+    }))
+    .unwrap();
+    cluster.sets().create(&PostParams::default(), &foreign).await.unwrap();
+    cluster.deployed(json!({"replicas": 2})).await;
+    let status = cluster.view().await.status();
+    assert_eq!(status.collision_count, Some(1));
+    assert_eq!(status.rollout.unwrap().template_hash, template_hash(&template, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_nobody_knows_reaches_the_pod() {
+    let cluster = Cluster::start().await;
+    let template = json!({
+        "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}},
+        "spec": {"containers": [{"name": "main", "image": "web:1"}], "priorityClassName": "high", "hostname": "h"},
+    });
+    let pods = cluster.deployed(json!({"replicas": 1, "template": template})).await;
+    assert_eq!(pods[0].spec.as_ref().unwrap().hostname.as_deref(), Some("h"));
+    assert_eq!(pods[0].metadata.annotations.as_ref().unwrap()["team"], "shop");
+}
