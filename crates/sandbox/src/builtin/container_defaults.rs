@@ -20,8 +20,15 @@ pub(super) fn fill_pod_spec(spec: &mut Value) {
         spec["serviceAccountName"] = json!(account);
         spec["serviceAccount"] = json!(account);
     }
+    let on_host = spec["hostNetwork"] == true;
     for key in ["containers", "initContainers", "ephemeralContainers"] {
-        items(spec, key).for_each(fill_container);
+        for container in items(spec, key) {
+            fill_container(container);
+            for port in items(container, "ports").filter(|_| on_host) {
+                let number = port["containerPort"].clone();
+                fill(port, "hostPort", number);
+            }
+        }
     }
     items(spec, "volumes").for_each(fill_volume);
 }
@@ -72,6 +79,9 @@ fn fill_volume(volume: &mut Value) {
         if volume.get(source).is_some_and(Value::is_object) {
             fill(entry(volume, source), "defaultMode", 0o644);
         }
+    }
+    if volume.get("hostPath").is_some_and(Value::is_object) {
+        fill(entry(volume, "hostPath"), "type", "");
     }
 }
 

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{list, names, not_negative, one_of, quantity::Quantity, text};
+use super::{list, names, one_of, quantity::Quantity, text};
 use crate::schema::Cause;
 
 /// Everything wrong with a pod spec; `path` leads to it.
@@ -28,7 +28,7 @@ pub(super) fn check_pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) 
     );
     let dns = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     one_of(&spec["dnsPolicy"], &format!("{path}.dnsPolicy"), &dns, causes);
-    not_negative(spec, "terminationGracePeriodSeconds", path, causes);
+
     if let Some(seconds) = spec["activeDeadlineSeconds"].as_i64()
         && !(1..=i64::from(i32::MAX)).contains(&seconds)
     {
@@ -63,17 +63,28 @@ pub(super) fn check_labels(labels: &Value, field: &str, causes: &mut Vec<Cause>)
     }
 }
 
+/// The commoner sources of volumes, in the order in which a server looks at them.
+const SOURCES: [&str; 9] = [
+    "emptyDir",
+    "hostPath",
+    "secret",
+    "nfs",
+    "persistentVolumeClaim",
+    "downwardAPI",
+    "configMap",
+    "projected",
+    "csi",
+];
+
 fn check_volumes<'a>(spec: &'a Value, path: &str, causes: &mut Vec<Cause>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for (i, volume) in list(spec, "volumes").iter().enumerate() {
         let field = format!("{path}.volumes[{i}].name");
         check_name(text(volume, "name"), &field, &mut seen, causes);
-        let sources = volume.as_object().map_or(0, |map| map.keys().filter(|key| *key != "name").count());
-        if sources > 1 {
-            causes.push(Cause::forbidden(
-                &format!("{path}.volumes[{i}]"),
-                "may not specify more than 1 volume type",
-            ));
+        let given = |source: &&&str| volume.get(**source).is_some_and(|v| !v.is_null());
+        for source in SOURCES.iter().filter(given).skip(1) {
+            let field = format!("{path}.volumes[{i}].{source}");
+            causes.push(Cause::forbidden(&field, "may not specify more than 1 volume type"));
         }
     }
     seen
@@ -112,13 +123,18 @@ fn check_container<'a>(
     }
     let pull = ["Always", "IfNotPresent", "Never"];
     one_of(&container["imagePullPolicy"], &format!("{path}.imagePullPolicy"), &pull, causes);
-    let message = ["FallbackToLogsOnError", "File"];
-    one_of(
-        &container["terminationMessagePolicy"],
-        &format!("{path}.terminationMessagePolicy"),
-        &message,
-        causes,
-    );
+    let message = &container["terminationMessagePolicy"];
+    if message.as_str().is_some_and(|policy| !matches!(policy, "File" | "FallbackToLogsOnError")) {
+        let detail = "must be 'File' or 'FallbackToLogsOnError'";
+        causes.push(Cause::invalid(&format!("{path}.terminationMessagePolicy"), message, detail));
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let handlers = ["exec", "httpGet", "tcpSocket", "grpc"];
+        if container[probe].is_object() && handlers.iter().all(|handler| container[probe][*handler].is_null())
+        {
+            causes.push(Cause::required(&format!("{path}.{probe}"), "must specify a handler type"));
+        }
+    }
     for (i, port) in list(container, "ports").iter().enumerate() {
         check_port(port, &format!("{path}.ports[{i}]"), causes);
     }
@@ -158,6 +174,10 @@ fn check_port(port: &Value, path: &str, causes: &mut Vec<Cause>) {
     };
     check("containerPort", true);
     check("hostPort", false);
+    let name = text(port, "name");
+    for detail in if name.is_empty() { Vec::new() } else { names::port(name) } {
+        causes.push(Cause::invalid(&format!("{path}.name"), &name.into(), detail));
+    }
     one_of(&port["protocol"], &format!("{path}.protocol"), &["SCTP", "TCP", "UDP"], causes);
 }
 
@@ -184,6 +204,23 @@ fn check_resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
             if negative || amount.as_f64().is_some_and(|n| n < 0.0) {
                 let detail = "must be greater than or equal to 0";
                 causes.push(Cause::invalid(&format!("{path}.{key}[{name}]"), amount, detail));
+            }
+        }
+    }
+    for key in ["limits", "requests"] {
+        for (name, _) in amounts(key) {
+            let standard = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage");
+            if !standard && !name.starts_with("hugepages-") && !name.contains('/') {
+                for detail in [
+                    "must be a standard resource type or fully qualified",
+                    "must be a standard resource for containers",
+                ] {
+                    causes.push(Cause::invalid(
+                        &format!("{path}.{key}[{name}]"),
+                        &name.as_str().into(),
+                        detail,
+                    ));
+                }
             }
         }
     }

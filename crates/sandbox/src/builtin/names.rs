@@ -16,6 +16,36 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
                      and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
                      '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
+/// What a name that begins a host name must look like.
+pub(crate) const DNS1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
+                                  an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  \
+                                  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
+/// Whether it is a DNS-1035 label.
+pub(crate) fn is_dns1035(word: &str) -> bool {
+    is_label(word) && word.len() <= 63 && word.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// What is wrong with the name of a port.
+pub(crate) fn port(name: &str) -> Vec<&'static str> {
+    let mut complaints = Vec::new();
+    if name.len() > 15 {
+        complaints.push("must be no more than 15 characters");
+    }
+    if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+        complaints.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+    } else if !name.bytes().any(|b| b.is_ascii_lowercase()) {
+        complaints.push("must contain at least one letter (a-z)");
+    }
+    if name.contains("--") {
+        complaints.push("must not contain consecutive hyphens");
+    }
+    if name.starts_with('-') || name.ends_with('-') {
+        complaints.push("must not begin or end with a hyphen");
+    }
+    complaints
+}
+
 /// DNS-1123 subdomain, the name of most objects.
 pub(crate) fn subdomain(name: &str) -> Vec<String> {
     let mut complaints = too_long(name, 253);

@@ -22,6 +22,9 @@ pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cau
     for key in ["containers", "initContainers"] {
         items(spec, key).for_each(request_the_limits);
     }
+    if old.is_none() {
+        tolerate_short_outages(entry(pod, "spec"));
+    }
     check_pod_spec(&pod["spec"], "spec", causes);
     match old {
         None => {
@@ -30,6 +33,24 @@ pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cau
         }
         Some(old) => check_update(&pod["spec"], &old["spec"], causes),
     }
+}
+
+/// A node may be gone for five minutes before its pods are.
+fn tolerate_short_outages(spec: &mut Value) {
+    let mut tolerations = list(spec, "tolerations").to_vec();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let covers = |t: &Value| match text(t, "key") {
+            "" => text(t, "operator") == "Exists",
+            known => known == key,
+        };
+        let fits = |t: &Value| covers(t) && matches!(text(t, "effect"), "" | "NoExecute");
+        if !tolerations.iter().any(fits) {
+            tolerations.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
+            );
+        }
+    }
+    spec["tolerations"] = json!(tolerations);
 }
 
 /// A limit without a request requests the limit.

@@ -20,7 +20,8 @@ pub(super) fn check_label_name(object: &Value, causes: &mut Vec<Cause>) {
 pub(super) fn check_node(node: &Value, causes: &mut Vec<Cause>) {
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for (i, taint) in list(&node["spec"], "taints").iter().enumerate() {
-        let path = format!("spec.taints[{i}]");
+        // The path a server reports, though it is not where taints are.
+        let path = format!("metadata.taints[{i}]");
         let (key, effect) = (text(taint, "key"), text(taint, "effect"));
         for detail in names::label_key(key) {
             causes.push(Cause::invalid(&format!("{path}.key"), &key.into(), &detail));
@@ -44,6 +45,10 @@ pub(super) fn check_node(node: &Value, causes: &mut Vec<Cause>) {
 }
 
 pub(super) fn prepare_service(service: &mut Value, causes: &mut Vec<Cause>) {
+    let name = service["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if !name.is_empty() && !names::is_dns1035(&name) {
+        causes.push(Cause::invalid("metadata.name", &name.as_str().into(), names::DNS1035));
+    }
     let spec = entry(service, "spec");
     fill(spec, "type", "ClusterIP");
     fill(spec, "sessionAffinity", "None");
@@ -81,40 +86,40 @@ pub(super) fn prepare_secret(secret: &mut Value, causes: &mut Vec<Cause>) {
     check_keys(secret, &["data"], causes);
 }
 
+/// Keys are file names in the pods that mount them.
 pub(super) fn check_keys(object: &Value, maps: &[&str], causes: &mut Vec<Cause>) {
     for map in maps {
         for key in object[*map].as_object().into_iter().flat_map(serde_json::Map::keys) {
-            let word = key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
-            if !word || key.is_empty() || key == "." || key.starts_with("..") || key.len() > 253 {
-                causes.push(Cause::invalid(
-                    &format!("{map}[{key}]"),
-                    &key.as_str().into(),
+            let is_word =
+                !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
+            let detail = match key.as_str() {
+                "." => "must not be '.'",
+                ".." => "must not be '..'",
+                key if key.starts_with("..") => "must not start with '..'",
+                key if key.len() > 253 => "must be no more than 253 bytes",
+                _ if !is_word => {
                     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  \
-                     or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')",
-                ));
-            }
+                     or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+                }
+                _ => continue,
+            };
+            causes.push(Cause::invalid(&format!("{map}[{key}]"), &key.as_str().into(), detail));
+        }
+    }
+    for key in object["data"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+        if object["binaryData"].get(key).is_some() {
+            let detail = "duplicate of key present in binaryData";
+            causes.push(Cause::invalid(&format!("data[{key}]"), &key.as_str().into(), detail));
         }
     }
 }
 
-/// The namespace of what a core event is about; nothing about one without namespace stands outside of `default`.
+/// What both event APIs ask: the namespace of what the event is about, and, of events with an exact time, who
+/// reports them and why.
 pub(super) fn check_event(event: &Value, causes: &mut Vec<Cause>) {
-    let about = &event["involvedObject"];
+    let about = if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
     let (own, other) = (text(&event["metadata"], "namespace"), text(about, "namespace"));
-    let fits = if other.is_empty() { own == "default" } else { own == other };
-    if !fits {
-        causes.push(Cause::invalid(
-            "involvedObject.namespace",
-            &other.into(),
-            "does not match event.namespace",
-        ));
-    }
-}
-
-/// The newer event API demands more of those who write.
-pub(super) fn check_new_event(event: &Value, causes: &mut Vec<Cause>) {
-    let about = &event["regarding"];
-    let (own, other) = (text(&event["metadata"], "namespace"), text(about, "namespace"));
+    // What has no namespace is told of in `default`.
     let fits = if other.is_empty() { own == "default" } else { own == other };
     if !fits {
         causes.push(Cause::invalid(
@@ -124,31 +129,40 @@ pub(super) fn check_new_event(event: &Value, causes: &mut Vec<Cause>) {
         ));
     }
     if text(event, "eventTime").is_empty() {
-        causes.push(Cause::required("eventTime", ""));
+        return;
     }
-    for (field, limit) in
-        [("reportingController", usize::MAX), ("reportingInstance", 128), ("action", 128), ("reason", 128)]
-    {
-        let value = text(event, field);
-        if value.is_empty() {
-            causes.push(Cause::required(field, ""));
-        } else if value.len() > limit {
-            let detail = format!("can have at most {limit} characters");
-            causes.push(Cause::invalid(field, &"".into(), &detail));
-        }
-    }
-    let controller = text(event, "reportingController");
-    if !controller.is_empty() {
+    let controller = match text(event, "reportingController") {
+        "" => text(event, "reportingComponent"),
+        name => name,
+    };
+    if controller.is_empty() {
+        causes.push(Cause::required("reportingController", ""));
+    } else {
         for detail in names::label_key(controller) {
             causes.push(Cause::invalid("reportingController", &controller.into(), &detail));
         }
     }
+    for field in ["reportingInstance", "action", "reason"] {
+        match text(event, field).len() {
+            0 => causes.push(Cause::required(field, "")),
+            1..=128 => {}
+            _ => causes.push(Cause::invalid(field, &"".into(), "can have at most 128 characters")),
+        }
+    }
+    if text(event, "note").len().max(text(event, "message").len()) > 1024 {
+        causes.push(Cause::invalid("message", &"".into(), "can have at most 1024 characters"));
+    }
+}
+
+/// The newer event API demands more of those who write.
+pub(super) fn check_new_event(event: &Value, causes: &mut Vec<Cause>) {
+    check_event(event, causes);
+    if text(event, "eventTime").is_empty() {
+        causes.push(Cause::required("eventTime", ""));
+    }
     if !matches!(text(event, "type"), "Normal" | "Warning") {
         let detail = format!("has invalid value: {}", text(event, "type"));
         causes.push(Cause::invalid("type", &"".into(), &detail));
-    }
-    if text(event, "note").len() > 1024 {
-        causes.push(Cause::invalid("note", &"".into(), "can have at most 1024 bytes"));
     }
 }
 
@@ -161,9 +175,6 @@ pub(super) fn check_lease(lease: &Value, causes: &mut Vec<Cause>) {
         if spec[key].as_i64().is_some_and(|n| n < least) {
             causes.push(Cause::invalid(&format!("spec.{key}"), &spec[key], detail));
         }
-    }
-    if spec["holderIdentity"] == "" {
-        causes.push(Cause::invalid("spec.holderIdentity", &"".into(), "must not be empty"));
     }
 }
 

@@ -35,6 +35,13 @@ fn a_pod_gets_the_defaults_of_a_server() {
         ("securityContext", json!({})),
         ("serviceAccountName", json!("default")),
         ("volumes", json!([{"name": "v", "emptyDir": {}}])),
+        (
+            "tolerations",
+            json!([
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+            ]),
+        ),
     ] {
         assert_eq!(spec[key], wanted, "{key}");
     }
@@ -95,8 +102,20 @@ fn pods_are_refused_with_the_words_of_a_server() {
             "spec.containers[0].env[0].name: Invalid value: \"a=b\": a valid environment variable name",
         ),
         (
-            json!({"spec": {"terminationGracePeriodSeconds": -1}}),
-            "spec.terminationGracePeriodSeconds: Invalid value: -1: must be greater than or equal to 0",
+            json!({"spec": {"activeDeadlineSeconds": 0}}),
+            "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+        ),
+        (
+            container(json!({"livenessProbe": {}})),
+            "spec.containers[0].livenessProbe: Required value: must specify a handler type",
+        ),
+        (
+            container(json!({"ports": [{"containerPort": 1, "name": "a--b"}]})),
+            "spec.containers[0].ports[0].name: Invalid value: \"a--b\": must not contain consecutive hyphens",
+        ),
+        (
+            json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}, "secret": {}}]}}),
+            "spec.volumes[0].secret: Forbidden: may not specify more than 1 volume type",
         ),
     ] {
         let found = complaints("", "Pod", &pod(&change), None);
@@ -118,10 +137,11 @@ fn a_pod_changes_only_in_images_deadlines_and_more_tolerations() {
     assert_eq!(changed(json!({"spec": {"containers": containers}})), [""; 0]);
     assert_eq!(changed(json!({"spec": {"activeDeadlineSeconds": 5}})), [""; 0]);
     assert_eq!(changed(json!({"metadata": {"labels": {"a": "b"}}})), [""; 0]);
-    let more = json!([{"key": "a", "operator": "Exists"}, {"key": "b", "operator": "Exists"}]);
+    let mut more = old["spec"]["tolerations"].clone();
+    more.as_array_mut().unwrap().push(json!({"key": "b", "operator": "Exists"}));
     assert_eq!(changed(json!({"spec": {"tolerations": more}})), [""; 0]);
     assert_eq!(
-        changed(json!({"spec": {"tolerations": []}})),
+        changed(json!({"spec": {"tolerations": [{"key": "b", "operator": "Exists"}]}})),
         ["spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"]
     );
     let refused = changed(json!({"spec": {"nodeName": "n1"}}));
@@ -144,7 +164,14 @@ fn deployments_are_refused_with_the_words_of_a_server() {
     let good = deployment(json!({}));
     assert_eq!(complaints("apps", "Deployment", &good, None), [""; 0]);
     for (change, wanted) in [
-        (json!({"spec": {"selector": null}}), "spec.selector: Required value"),
+        (
+            json!({"spec": {"strategy": {"type": "Foo"}}}),
+            "spec.strategy: Unsupported value: {\"type\":\"Foo\"}: supported values: \"Recreate\", \"RollingUpdate\"",
+        ),
+        (
+            json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": "101%"}}}}),
+            "spec.strategy.rollingUpdate.maxUnavailable: Invalid value: \"101%\": must not be greater than 100%",
+        ),
         (
             json!({"spec": {"template": {"metadata": {"labels": {"app": "y"}}}}}),
             "spec.template.metadata.labels: Invalid value: {\"app\":\"y\"}: `selector` does not match template `labels`",
@@ -205,7 +232,12 @@ fn small_kinds_have_their_rules() {
     };
     assert_eq!(complaints("events.k8s.io", "Event", &event("hi"), None), [""; 0]);
     for (group, kind, object, wanted) in [
-        ("events.k8s.io", "Event", event(&long), "note: Invalid value: \"\": can have at most 1024 bytes"),
+        (
+            "events.k8s.io",
+            "Event",
+            event(&long),
+            "message: Invalid value: \"\": can have at most 1024 characters",
+        ),
         (
             "",
             "Event",

@@ -48,8 +48,13 @@ fn check_common(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let template = &spec["template"];
     let empty = selector["matchLabels"].as_object().is_none_or(serde_json::Map::is_empty)
         && list(selector, "matchExpressions").is_empty();
+    let mismatch = || {
+        let labels = &template["metadata"]["labels"];
+        Cause::invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    };
     if selector.is_null() {
-        causes.push(Cause::required("spec.selector", ""));
+        // What is not there selects nothing.
+        causes.extend([Cause::required("spec.selector", ""), mismatch()]);
     } else if empty {
         let detail = "empty selector is invalid for deployment";
         causes.push(Cause::invalid("spec.selector", selector, detail));
@@ -59,11 +64,7 @@ fn check_common(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
             check_expression(expression, &format!("spec.selector.matchExpressions[{i}]"), causes);
         }
         if !selects(selector, &template["metadata"]["labels"]) {
-            causes.push(Cause::invalid(
-                "spec.template.metadata.labels",
-                &template["metadata"]["labels"],
-                "`selector` does not match template `labels`",
-            ));
+            causes.push(mismatch());
         }
     }
     check_labels(&template["metadata"]["labels"], "spec.template.labels", causes);
@@ -74,7 +75,7 @@ fn check_common(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     }
     check_pod_spec(&template["spec"], "spec.template.spec", causes);
     let policy = &template["spec"]["restartPolicy"];
-    if matches!(policy.as_str(), Some("OnFailure" | "Never")) {
+    if policy.as_str().is_some_and(|policy| policy != "Always") {
         causes.push(Cause::not_supported("spec.template.spec.restartPolicy", policy, &["Always"]));
     }
     if !template["spec"]["activeDeadlineSeconds"].is_null() {
@@ -140,6 +141,12 @@ fn check_strategy(strategy: &Value, causes: &mut Vec<Cause>) {
             for key in ["maxUnavailable", "maxSurge"] {
                 check_amount(&rolling[key], &format!("spec.strategy.rollingUpdate.{key}"), causes);
             }
+            let unavailable = &rolling["maxUnavailable"];
+            let percent = unavailable.as_str().and_then(|text| text.strip_suffix('%')?.parse::<u64>().ok());
+            if percent.is_some_and(|percent| percent > 100) {
+                let field = "spec.strategy.rollingUpdate.maxUnavailable";
+                causes.push(Cause::invalid(field, unavailable, "must not be greater than 100%"));
+            }
             let is_zero = |value: &Value| *value == json!(0) || *value == json!("0%");
             if is_zero(&rolling["maxUnavailable"]) && is_zero(&rolling["maxSurge"]) {
                 causes.push(Cause::invalid(
@@ -149,11 +156,7 @@ fn check_strategy(strategy: &Value, causes: &mut Vec<Cause>) {
                 ));
             }
         }
-        _ => causes.push(Cause::not_supported(
-            "spec.strategy.type",
-            &strategy["type"],
-            &["Recreate", "RollingUpdate"],
-        )),
+        _ => causes.push(Cause::not_supported("spec.strategy", strategy, &["Recreate", "RollingUpdate"])),
     }
 }
 

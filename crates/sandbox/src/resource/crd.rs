@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Column, Origin, ResourceInfo, ScalePaths};
+use crate::builtin::names::{DNS1035, is_dns1035};
 use crate::schema::{Cause, CrdSchema};
 
 /// In the order in which a server lists them.
@@ -264,17 +265,6 @@ fn check_path(field: &str, value: &str, roots: &[&str], causes: &mut Vec<Cause>)
         let detail = format!("should be a json path under {either}{}", words.join(" or "));
         causes.push(Cause::invalid(field, &value.into(), &detail));
     }
-}
-
-const DNS1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
-                       an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or \
-                       'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
-
-fn is_dns1035(word: &str) -> bool {
-    word.len() <= 63
-        && word.starts_with(|c: char| c.is_ascii_lowercase())
-        && !word.ends_with('-')
-        && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
 fn or(given: String, otherwise: impl FnOnce() -> String) -> String {

@@ -119,7 +119,7 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
 
 /// `(a, b)` from the front of the text.
 fn set<'a>(key: &str, text: &'a str) -> Result<(Vec<String>, &'a str), String> {
-    let inner = text.strip_prefix('(').ok_or_else(|| format!("found '{text}', expected: '('"))?;
+    let inner = text.strip_prefix('(').ok_or_else(|| format!("found '{text}' expected: '('"))?;
     let (inside, rest) =
         inner.split_once(')').ok_or_else(|| format!("found '{inner}', expected: ',' or ')'"))?;
     let values: Result<Vec<String>, String> =

@@ -58,7 +58,7 @@ pub(super) fn heads(kind: &str) -> Vec<Head> {
             wide("Selector"),
         ],
         "ConfigMap" => vec![name, text("Data"), age()],
-        "Secret" => vec![name, text("Type"), integer("Data"), age()],
+        "Secret" => vec![name, text("Type"), text("Data"), age()],
         "ServiceAccount" => vec![name, text("Secrets"), age()],
         _ => vec![name, head("Created At", "date", 0)],
     }
