@@ -1,9 +1,10 @@
 //! What a request asks for, read from its line, headers and query. It never looks at stored objects.
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::protobuf;
+use crate::schema::Cause;
 use crate::status::Failure;
 use crate::table::IncludeObject;
 
@@ -107,17 +108,20 @@ impl Query {
     }
 
     /// Whether `dryRun=All` was given; any other value is refused.
-    pub(crate) fn dry_run(&self) -> Result<bool, Failure> {
+    pub(crate) fn dry_run(&self, method: &http::Method) -> Result<bool, Failure> {
         match self.get("dryRun") {
             None => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => Err(Failure::new(
-                422,
-                "Invalid",
-                format!(
-                    " \"\" is invalid: dryRun: Unsupported value: \"{other}\": supported values: \"All\""
-                ),
-            )),
+            Some(other) => {
+                let options = match *method {
+                    http::Method::POST => "CreateOptions",
+                    http::Method::PUT => "UpdateOptions",
+                    http::Method::PATCH => "PatchOptions",
+                    _ => "DeleteOptions",
+                };
+                let cause = Cause::not_supported("dryRun", &json!([other]), &["All"]);
+                Err(Failure::invalid_options(options, &[cause]))
+            }
         }
     }
 }

@@ -51,18 +51,20 @@ impl Failure {
     }
 
     pub(crate) fn conflict(info: &ResourceInfo, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", info.qualified());
-        Self::new(409, "Conflict", message).about(info, name)
+        Self::conflict_at(&info.group, &info.plural, name, why)
+    }
+
+    pub(crate) fn conflict_at(group: &str, what: &str, name: &str, why: &str) -> Self {
+        let subject = if group.is_empty() { what.to_owned() } else { format!("{what}.{group}") };
+        let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
+        let mut failure = Self::new(409, "Conflict", message);
+        failure.details = Some(details(group, what, name));
+        failure
     }
 
     /// A precondition of a DELETE that does not hold: the server names the kind there, not the resource.
     pub(crate) fn precondition(info: &ResourceInfo, name: &str, why: &str) -> Self {
-        let kind =
-            if info.group.is_empty() { info.kind.clone() } else { format!("{}.{}", info.kind, info.group) };
-        let mut failure =
-            Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {kind} \"{name}\": {why}"));
-        failure.details = Some(details(&info.group, &info.kind, name));
-        failure
+        Self::conflict_at(&info.group, &info.kind, name, why)
     }
 
     pub(crate) fn forbidden(info: &ResourceInfo, name: &str, why: &str) -> Self {
@@ -76,7 +78,13 @@ impl Failure {
 
     pub(crate) fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let subject = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let texts: Vec<String> = causes.iter().map(cause_text).collect();
+        let mut texts: Vec<String> = Vec::new();
+        for text in causes.iter().map(cause_text) {
+            // Equal errors are told once.
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let all = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
@@ -89,6 +97,22 @@ impl Failure {
             .collect();
         failure.details = Some(details);
         failure
+    }
+
+    /// Request options that are refused.
+    pub(crate) fn invalid_options(kind: &str, causes: &[Cause]) -> Self {
+        Self::invalid_kind("meta.k8s.io", kind, "", causes)
+    }
+
+    /// A failure nobody has given a reason: a plain error on the way.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(500, "", message)
+    }
+
+    pub(crate) fn with_cause(mut self, cause: &Cause) -> Self {
+        let cause = json!({"reason": cause.reason, "message": cause.message, "field": cause.field});
+        self.details.get_or_insert_with(|| json!({}))["causes"] = json!([cause]);
+        self
     }
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
@@ -109,6 +133,17 @@ impl Failure {
         failure
     }
 
+    /// A verb that a resource or subresource does not have.
+    pub(crate) fn not_supported(info: &ResourceInfo, verb: &str) -> Self {
+        let qualified = info.qualified();
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            format!("{verb} is not supported on resources of kind \"{qualified}\""),
+        )
+        .about(info, "")
+    }
+
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
         Self::new(
             415,
@@ -123,8 +158,11 @@ impl Failure {
     pub(crate) fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }

@@ -17,11 +17,7 @@ pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl State {
     /// Refuses definitions that a server refuses, and fills in the names it fills in.
-    pub(super) fn check_crd(
-        info: &ResourceInfo,
-        crd: &mut Value,
-        old: Option<&Value>,
-    ) -> Result<(), Failure> {
+    pub(super) fn check_crd(info: &ResourceInfo, crd: &mut Value) -> Result<(), Failure> {
         let text = |crd: &Value, path: &str| {
             object::at(crd, path).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
@@ -35,11 +31,6 @@ impl State {
         }
         if object::at(crd, ".spec.conversion.strategy").is_none() {
             object::put_at(crd, ".spec.conversion", json!({"strategy": "None"}));
-        }
-        if old.is_none() {
-            let mut finalizers = object::finalizers(crd);
-            finalizers.push(CLEANUP.to_owned());
-            object::set_finalizers(crd, finalizers);
         }
         match resource::from_crd(crd) {
             Ok(_) => Ok(()),
@@ -66,14 +57,6 @@ impl State {
             return;
         }
         let at = seconds(self.clock.now());
-        let storage: Vec<&Value> = stored
-            .pointer("/spec/versions")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter(|version| version.get("storage") == Some(&true.into()))
-            .filter_map(|version| version.get("name"))
-            .collect();
         let mut crd = Value::clone(stored);
         crd["status"] = json!({
             "acceptedNames": names,
@@ -81,7 +64,7 @@ impl State {
                 {"type": "NamesAccepted", "status": "True", "reason": "NoConflicts", "message": "no conflicts found", "lastTransitionTime": at},
                 {"type": "Established", "status": "True", "reason": "InitialNamesAccepted", "message": "the initial names have been accepted", "lastTransitionTime": at},
             ],
-            "storedVersions": storage,
+            "storedVersions": [storage_version(stored)],
         });
         let key = (String::new(), object::name(stored).to_owned());
         self.store.put(&super::storage(info), &key, crd);
@@ -100,6 +83,18 @@ impl State {
             self.forget_crd(last);
         }
     }
+}
+
+/// The name of the version in which objects are stored.
+pub(super) fn storage_version(crd: &Value) -> String {
+    crd.pointer("/spec/versions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .find(|version| version.get("storage") == Some(&true.into()))
+        .and_then(|version| version.get("name").and_then(Value::as_str))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Group and plural of what a definition defines.

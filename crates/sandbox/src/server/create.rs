@@ -4,23 +4,29 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Reply, State, metadata, storage};
+use super::{Answer, Ask, Reply, State, crd, metadata, scale, storage};
 use crate::builtin;
 use crate::object;
 use crate::protobuf;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
+use crate::schema::Cause;
 use crate::status::Failure;
 use crate::store::Key;
 
 impl State {
     pub(super) fn create(&mut self, ask: &Ask<'_>) -> Answer {
-        let info = Arc::clone(&ask.info);
         require_json(ask)?;
         let mut body = ask.call.json()?;
         metadata::decode(ask, &mut body)?;
+        self.create_from(ask, body)
+    }
+
+    /// Creates what was decoded.
+    pub(super) fn create_from(&mut self, ask: &Ask<'_>, mut body: Value) -> Answer {
+        let info = Arc::clone(&ask.info);
         if !object::resource_version(&body).is_empty() {
-            return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+            return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
         }
         self.check_namespace(ask, &body)?;
         self.stamp_new(&info, &mut body);
@@ -28,10 +34,6 @@ impl State {
             object::set(&mut body, "status", None);
         }
         let warnings = admit(ask, &mut body, None)?;
-        let causes = metadata::validate(&body);
-        if !causes.is_empty() {
-            return Err(Failure::invalid(&info, object::name(&body), &causes));
-        }
         to_storage(&info, &mut body);
         let key: Key = (ask.namespace().to_owned(), object::name(&body).to_owned());
         if self.store.get(&ask.resource(), &key).is_some() {
@@ -68,7 +70,12 @@ impl State {
                     "unable to create new content in namespace {} because it is being terminated",
                     ask.namespace()
                 ),
-            )),
+            )
+            .with_cause(&Cause {
+                reason: "NamespaceTerminating",
+                message: format!("namespace {} is being terminated", ask.namespace()),
+                field: "metadata.namespace".into(),
+            })),
             Some(_) => Ok(()),
         }
     }
@@ -86,7 +93,15 @@ impl State {
             object::put_at(body, ".status.phase", "Pending".into());
         }
         if is_crd(info) {
-            Self::check_crd(info, body, None)?;
+            Self::check_crd(info, body)?;
+            let storage = crd::storage_version(body);
+            object::put_at(
+                body,
+                ".status",
+                json!({
+                    "conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": [storage],
+                }),
+            );
         }
         Ok(())
     }
@@ -136,28 +151,43 @@ pub(super) fn to_storage(info: &ResourceInfo, object: &mut Value) {
 /// Defaults, prunes and validates; returns warnings for fields that were dropped.
 pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> Result<Vec<String>, Failure> {
     let info = &ask.info;
-    let mut warnings = Vec::new();
-    let causes = match (&info.origin, &info.schema) {
-        (Origin::Crd, Some(schema)) => {
-            let unknown = schema.prune(object);
-            warnings = unknown_fields(ask, &unknown)?;
-            schema.default(object);
-            schema.validate(object, old)
+    let mut warnings = metadata::warnings(info, object);
+    let mut causes = metadata::validate(info, object, old);
+    match (&info.origin, &info.schema) {
+        (Origin::Crd, schema) => {
+            if let Some(schema) = schema {
+                let unknown = schema.prune(object);
+                warnings.extend(unknown_fields(ask, &unknown, object)?);
+                schema.default(object);
+                causes.extend(schema.validate(object, old));
+            }
+            causes.extend(scale::check(info, object));
         }
-        (Origin::Crd, None) => Vec::new(),
         (Origin::Builtin, _) => {
             let unknown = builtin::decode(info, object).map_err(Failure::bad_request)?;
-            warnings = unknown_fields(ask, &unknown)?;
-            builtin::prepare(info, object, old)
+            warnings.extend(unknown_fields(ask, &unknown, object)?);
+            causes.extend(builtin::prepare(info, object, old));
         }
-    };
+    }
     if causes.is_empty() { Ok(warnings) } else { Err(Failure::invalid(info, object::name(object), &causes)) }
 }
 
-fn unknown_fields(ask: &Ask<'_>, unknown: &[String]) -> Result<Vec<String>, Failure> {
+fn unknown_fields(ask: &Ask<'_>, unknown: &[String], object: &Value) -> Result<Vec<String>, Failure> {
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
     match ask.query.get("fieldValidation") {
         Some("Ignore") => Ok(Vec::new()),
+        Some("Strict") if !texts.is_empty() && ask.call.method == http::Method::PATCH => {
+            let cause = Cause {
+                reason: "FieldValueInvalid",
+                message: format!(
+                    "Invalid value: \"{}\": strict decoding error: {}",
+                    object.to_string().replace('"', "\\\""),
+                    texts.join(", ")
+                ),
+                field: "patch".into(),
+            };
+            Err(Failure::invalid_kind("", "", "", &[cause]))
+        }
         Some("Strict") if !texts.is_empty() => Err(Failure::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
             ask.info.kind,

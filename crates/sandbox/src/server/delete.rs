@@ -77,6 +77,12 @@ impl Options {
         let text = |path: &str| body.pointer(path).and_then(Value::as_str).map(str::to_owned);
         let mut policy = text("/propagationPolicy").map(|name| propagation(&name)).transpose()?;
         if let Some(orphan) = body.get("orphanDependents").and_then(Value::as_bool) {
+            if policy.is_some() {
+                let given = body.get("propagationPolicy").cloned().unwrap_or_default();
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                let cause = Cause::invalid("propagationPolicy", &given, why);
+                return Err(Failure::invalid_options("DeleteOptions", &[cause]));
+            }
             policy = Some(if orphan { Propagation::Orphan } else { Propagation::Background });
         }
         let grace = body.get("gracePeriodSeconds").and_then(Value::as_i64);
@@ -97,9 +103,9 @@ fn propagation(name: &str) -> Result<Propagation, Failure> {
         "Foreground" => Ok(Propagation::Foreground),
         "Orphan" => Ok(Propagation::Orphan),
         other => {
-            let supported = ["Foreground", "Background", "Orphan"];
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
             let cause = Cause::not_supported("propagationPolicy", &other.into(), &supported);
-            Err(Failure::invalid_kind("", "DeleteOptions", "", &[cause]))
+            Err(Failure::invalid_options("DeleteOptions", &[cause]))
         }
     }
 }
@@ -133,7 +139,9 @@ impl State {
             .collect();
         let mut deleted = Vec::new();
         for key in keys {
-            deleted.push(self.delete_one(&ask.info, &key, &options)?.0);
+            // The answer shows them as they were.
+            deleted.extend(self.store.get(&ask.resource(), &key).map(Arc::clone));
+            self.delete_one(&ask.info, &key, &options)?;
         }
         let meta = json!({"resourceVersion": self.store.version.to_string()});
         Ok(Reply::ok(render::list(&ask.info, &deleted, meta, ask.form, self.now())))
@@ -154,6 +162,12 @@ impl State {
         let grace = grace(info, &object, options);
         let held_by = finalizers(&object, options.propagation);
         object::set_finalizers(&mut object, held_by);
+        if super::create::is_crd(info) && !object::terminating(&object) {
+            // The definition stays until its objects are gone.
+            let mut finalizers = object::finalizers(&object);
+            finalizers.push(super::crd::CLEANUP.to_owned());
+            object::set_finalizers(&mut object, finalizers);
+        }
         let marked_grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
         if !object::terminating(&object) || marked_grace.is_some_and(|marked| grace < marked) {
             if !object::terminating(&object) {
@@ -161,7 +175,9 @@ impl State {
             }
             let end = self.now().checked_add(SignedDuration::from_secs(grace)).unwrap_or(self.now());
             object::set_meta(&mut object, "deletionTimestamp", seconds(end).into());
-            object::set_meta(&mut object, "deletionGracePeriodSeconds", grace.into());
+            if !info.is_builtin("", "Namespace") {
+                object::set_meta(&mut object, "deletionGracePeriodSeconds", grace.into());
+            }
         }
         if info.is_builtin("", "Namespace") {
             object::put_at(&mut object, ".status.phase", "Terminating".into());

@@ -43,14 +43,21 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     let wanted = info.api_version();
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
-    if info.origin == Origin::Crd && (version.is_empty() || kind.is_empty()) {
-        let missing = if kind.is_empty() { "Kind" } else { "apiVersion" };
-        return Err(Failure::bad_request(format!("Object '{missing}' is missing in '{body}'")));
+    let custom = info.origin == Origin::Crd;
+    if custom && kind.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{body}'",
+            info.kind
+        )));
     }
-    if !version.is_empty() && version != wanted {
+    if version != wanted && (custom || !version.is_empty()) {
         return Err(Failure::bad_request(format!(
             "the API version in the data ({version}) does not match the expected API version ({wanted})"
         )));
+    }
+    if custom && kind != info.kind {
+        let cause = Cause::invalid("kind", &kind.into(), &format!("must be {}", info.kind));
+        return Err(Failure::invalid_kind(&info.group, kind, object::name(body), &[cause]));
     }
     if !kind.is_empty() && kind != info.kind {
         return Err(Failure::bad_request(format!(
@@ -61,16 +68,15 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     if info.origin == Origin::Builtin {
         object::drop_nulls(body);
     }
-    tidy(body)?;
+    tidy(info, body)?;
     if info.namespaced {
         let named = object::namespace(body).to_owned();
         if named.is_empty() {
             object::set_meta(body, "namespace", ask.namespace().into());
         } else if named != ask.namespace() {
-            return Err(Failure::bad_request(format!(
-                "the namespace of the provided object does not match the namespace sent on the request ({named}, {})",
-                ask.namespace()
-            )));
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
     } else {
         object::set_meta(body, "namespace", Value::Null);
@@ -79,7 +85,7 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
 }
 
 /// Brings `metadata` into the form in which it is stored.
-fn tidy(body: &mut Value) -> Result<(), Failure> {
+fn tidy(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure> {
     let meta = object::meta_mut(body);
     meta.retain(|key, value| {
         (KNOWN.contains(&key.as_str()) || key == "finalizers")
@@ -92,34 +98,34 @@ fn tidy(body: &mut Value) -> Result<(), Failure> {
         match key.as_str() {
             "labels" | "annotations" => {
                 let Some(map) = value.as_object_mut() else {
-                    return Err(undecodable(key, value, "map[string]string"));
+                    return Err(undecodable(info, key, value, "map[string]string"));
                 };
                 // A null value decodes as the empty string.
                 map.values_mut().filter(|item| item.is_null()).for_each(|item| *item = "".into());
                 if let Some(wrong) = map.values().find(|item| !item.is_string()) {
-                    return Err(undecodable(key, wrong, "string"));
+                    return Err(undecodable(info, key, wrong, "string"));
                 }
             }
             "ownerReferences" => {
                 let items = value.as_array().map(Vec::as_slice);
                 if items.is_none_or(|items| items.iter().any(|item| !item.is_object())) {
-                    return Err(undecodable(key, value, "[]v1.OwnerReference"));
+                    return Err(undecodable(info, key, value, "[]v1.OwnerReference"));
                 }
             }
             "finalizers" => {
                 let items = value.as_array().map(Vec::as_slice);
                 if items.is_none_or(|items| items.iter().any(|item| !item.is_string())) {
-                    return Err(undecodable(key, value, "[]string"));
+                    return Err(undecodable(info, key, value, "[]string"));
                 }
             }
             "generation" | "deletionGracePeriodSeconds" => {
                 if !value.is_i64() {
-                    return Err(undecodable(key, value, "int64"));
+                    return Err(undecodable(info, key, value, "int64"));
                 }
             }
             _ => {
                 if !value.is_string() {
-                    return Err(undecodable(key, value, "string"));
+                    return Err(undecodable(info, key, value, "string"));
                 }
             }
         }
@@ -127,7 +133,7 @@ fn tidy(body: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn undecodable(field: &str, value: &Value, wanted: &str) -> Failure {
+fn undecodable(info: &ResourceInfo, field: &str, value: &Value, wanted: &str) -> Failure {
     let found = match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -136,14 +142,18 @@ fn undecodable(field: &str, value: &Value, wanted: &str) -> Failure {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
+    let (kind, version) = (&info.kind, &info.version);
+    let place = if info.origin == Origin::Crd { "ObjectMeta" } else { "ObjectMeta.metadata" };
     Failure::bad_request(format!(
-        "json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type {wanted}"
+        "{kind} in version \"{version}\" cannot be handled as a {kind}: json: cannot unmarshal {found} into Go \
+         struct field {place}.{field} of type {wanted}"
     ))
 }
 
 /// The rules on metadata that answer 422.
-pub(super) fn validate(object: &Value) -> Vec<Cause> {
+pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
+    causes.extend(old.and_then(|old| new_finalizers(object, old)));
     let mut refuse = |reason, field: &str, message: String| {
         causes.push(Cause { reason, message, field: field.to_owned() });
     };
@@ -155,14 +165,16 @@ pub(super) fn validate(object: &Value) -> Vec<Cause> {
             "Required value: name or generateName is required".into(),
         );
     } else if !is_subdomain(name) {
+        refuse("FieldValueInvalid", "metadata.name", format!("Invalid value: \"{name}\": {SUBDOMAIN}"));
+    }
+    let prefix = object::meta(object, "generateName");
+    // What follows the prefix may end it.
+    let prefix_name = prefix.trim_end_matches(['-', '.']);
+    if !prefix.is_empty() && !is_subdomain(prefix_name) {
         refuse(
             "FieldValueInvalid",
-            "metadata.name",
-            format!(
-                "Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
-                 characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', \
-                 regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-            ),
+            "metadata.generateName",
+            format!("Invalid value: \"{prefix}\": {SUBDOMAIN}"),
         );
     }
     let maps = |key: &str| object.pointer(&format!("/metadata/{key}")).and_then(Value::as_object);
@@ -201,43 +213,95 @@ pub(super) fn validate(object: &Value) -> Vec<Cause> {
             format!("Too long: may not be more than {ANNOTATIONS_LIMIT} bytes"),
         );
     }
-    for (index, owner) in object::owners(object).iter().enumerate() {
-        for key in ["apiVersion", "kind", "name", "uid"] {
-            if owner.get(key).and_then(Value::as_str).is_none_or(str::is_empty) {
-                refuse(
-                    "FieldValueInvalid",
-                    &format!("metadata.ownerReferences[{index}].{key}"),
-                    "Invalid value: \"\": must not be empty".into(),
-                );
-            }
-        }
-    }
-    let controllers = object::owners(object)
-        .iter()
-        .filter(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true))
-        .count();
-    if controllers > 1 {
-        refuse(
-            "FieldValueInvalid",
-            "metadata.ownerReferences",
-            "Invalid value: Only one reference can have Controller set to true".into(),
-        );
-    }
+    causes.extend(check_owners(object));
     for finalizer in object::finalizers(object) {
-        let standard = matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes");
-        if !is_qualified(&finalizer) || !standard && !finalizer.contains('/') && !finalizer.contains('.') {
-            refuse(
-                "FieldValueInvalid",
-                "metadata.finalizers",
-                format!(
-                    "Invalid value: \"{finalizer}\": name is neither a standard finalizer name nor is it fully qualified"
-                ),
-            );
+        if !is_qualified(&finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), QUALIFIED_NAME));
+        } else if info.origin == Origin::Builtin && !is_named_well(&finalizer) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), why));
         }
     }
     causes
 }
 
+/// What is accepted, but not liked.
+pub(super) fn warnings(info: &ResourceInfo, object: &Value) -> Vec<String> {
+    if info.origin == Origin::Builtin {
+        return Vec::new();
+    }
+    let finalizers = object::finalizers(object);
+    let doubtful = finalizers.iter().filter(|one| !is_named_well(one));
+    let advice =
+        "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers";
+    doubtful.map(|one| format!("metadata.finalizers: \"{one}\": {advice}")).collect()
+}
+
+fn is_named_well(finalizer: &str) -> bool {
+    matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes") || finalizer.contains('/')
+}
+
+fn check_owners(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let text =
+        |owner: &Value, key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut controllers = Vec::new();
+    for owner in object::owners(object) {
+        for key in ["apiVersion", "kind", "name", "uid"] {
+            if text(owner, key).is_empty() {
+                let field = format!("metadata.ownerReferences.{key}");
+                causes.push(Cause::invalid(&field, &"".into(), "must not be empty"));
+            }
+        }
+        if owner.get("controller").and_then(Value::as_bool) == Some(true) {
+            controllers.push(format!("{}/{}", text(owner, "kind"), text(owner, "name")));
+        }
+    }
+    if let [first, second, ..] = controllers.as_slice() {
+        let why = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
+        let all = Value::from(object::owners(object).to_vec());
+        causes.push(Cause::invalid("metadata.ownerReferences", &all, &why));
+    }
+    causes
+}
+
+fn new_finalizers(object: &Value, old: &Value) -> Option<Cause> {
+    if !object::terminating(old) {
+        return None;
+    }
+    let had = object::finalizers(old);
+    let new: Vec<String> = object::finalizers(object).into_iter().filter(|one| !had.contains(one)).collect();
+    (!new.is_empty()).then(|| Cause {
+        reason: "FieldValueForbidden",
+        message: format!(
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            new.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ")
+        ),
+        field: "metadata.finalizers".into(),
+    })
+}
+
+/// What only the server writes may be left out, but not set to something else.
+pub(super) fn changed_owned(object: &Value, old: &Value) -> Vec<Cause> {
+    let differs = |key: &&str| {
+        let new = object::meta(object, key);
+        !new.is_empty() && new != object::meta(old, key)
+    };
+    ["uid", "creationTimestamp", "deletionTimestamp"]
+        .into_iter()
+        .filter(differs)
+        .map(|key| {
+            let value = object::meta(object, key).into();
+            Cause::invalid(&format!("metadata.{key}"), &value, "field is immutable")
+        })
+        .collect()
+}
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const QUALIFIED_NAME: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and \
      end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
      '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";

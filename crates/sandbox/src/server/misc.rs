@@ -46,7 +46,8 @@ impl State {
             ),
             _ => None,
         };
-        found.map(Reply::ok).ok_or_else(Failure::no_such_resource)
+        // In front of all resources stands a plain router, with a plain answer.
+        Ok(found.map_or(Reply::Text { code: 404, body: "404 page not found\n" }, Reply::ok))
     }
 }
 

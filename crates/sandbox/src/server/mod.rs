@@ -30,7 +30,7 @@ use crate::audit::Record;
 use crate::clock::Clock;
 use crate::fault::Fault;
 use crate::request::{Call, Form, Query, Target};
-use crate::resource::{self, ResourceInfo};
+use crate::resource::{self, Origin, ResourceInfo};
 use crate::status::Failure;
 use crate::store::{Key, Resource, Store};
 
@@ -187,7 +187,7 @@ impl Server {
             return Err(Failure::no_such_resource());
         }
         let form = Form::parse(&call.accept, &query)?;
-        let dry_run = call.method != Method::GET && query.dry_run()?;
+        let dry_run = call.method != Method::GET && query.dry_run(&call.method)?;
         let ask = Ask { call, query, info, target, form, dry_run };
         if let Some(sub) = ask.sub() {
             return state.subresource(&ask, sub);
@@ -264,10 +264,20 @@ impl State {
                 self.update(ask, Some("finalize"))
             }
             ("log", &Method::GET) if info.is_builtin("", "Pod") => self.logs(ask),
-            ("status" | "scale", _) if info.status || info.scale.is_some() => {
-                Err(Failure::method_not_allowed())
-            }
+            ("status", method) if info.status => Err(Failure::not_supported(&info, verb(method))),
+            // The object of such a path is looked up before its subresource.
+            _ if info.origin == Origin::Crd => Err(Failure::not_found(&info, ask.name())),
             _ => Err(Failure::no_such_resource()),
         }
+    }
+}
+
+fn verb(method: &Method) -> &'static str {
+    match *method {
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "get",
     }
 }

@@ -7,7 +7,6 @@ use crate::object;
 use crate::patch::{self, PatchKind};
 use crate::render;
 use crate::resource::Origin;
-use crate::schema::Cause;
 use crate::status::Failure;
 
 /// Reads the kind of patch from `Content-Type`.
@@ -17,11 +16,12 @@ pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
         ("application/merge-patch+json", _) => Ok(PatchKind::Merge),
         ("application/strategic-merge-patch+json", Origin::Builtin) => Ok(PatchKind::Strategic),
         (_, Origin::Builtin) => Err(Failure::unsupported_media_type(
-            "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
+            "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, \
+             application/apply-patch+yaml",
         )),
-        (_, Origin::Crd) => {
-            Err(Failure::unsupported_media_type("application/json-patch+json, application/merge-patch+json"))
-        }
+        (_, Origin::Crd) => Err(Failure::unsupported_media_type(
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        )),
     }
 }
 
@@ -30,7 +30,9 @@ pub(super) fn apply(ask: &Ask<'_>, original: &Value) -> Result<Value, Failure> {
     let patch = ask.call.json()?;
     patch::apply(kind(ask)?, &ask.info, original, &patch).map_err(|error| {
         let reason = if error.code == 422 { "Invalid" } else { "BadRequest" };
-        Failure::new(error.code, reason, error.message)
+        let mut failure = Failure::new(error.code, reason, error.message);
+        failure.details = (error.code == 422).then(|| serde_json::json!({}));
+        failure
     })
 }
 
@@ -41,12 +43,11 @@ impl State {
         let mut patched = apply(ask, &render::versioned(&ask.info, &old))?;
         metadata::decode(ask, &mut patched)?;
         if object::name(&patched) != ask.name() {
-            let cause = Cause {
-                reason: "FieldValueInvalid",
-                message: format!("Invalid value: \"{}\": field is immutable", object::name(&patched)),
-                field: "metadata.name".into(),
-            };
-            return Err(Failure::invalid(&ask.info, ask.name(), &[cause]));
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({}) does not match the name on the URL ({})",
+                object::name(&patched),
+                ask.name()
+            )));
         }
         let (stored, warnings) = self.commit(ask, patched, &old, sub)?;
         Ok(Reply::Json { code: 200, body: self.shown(ask, &stored), warnings })

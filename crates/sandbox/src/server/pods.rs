@@ -8,7 +8,6 @@ use super::delete::Options;
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::clock::seconds;
 use crate::object;
-use crate::schema::Cause;
 use crate::selector::Labels;
 use crate::status::Failure;
 
@@ -22,29 +21,24 @@ impl State {
         let Some(node) =
             binding.pointer("/target/name").and_then(Value::as_str).filter(|node| !node.is_empty())
         else {
-            let cause = Cause::required("target.name", "");
-            return Err(Failure::invalid_kind("", "Binding", ask.name(), &[cause]));
+            return Err(Failure::internal("target.name: Required value"));
         };
         let old = self.existing(ask)?;
-        let uid = object::uid(&binding);
-        if !uid.is_empty() && uid != object::uid(&old) {
-            return Err(Failure::conflict(
-                &ask.info,
-                ask.name(),
-                &format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    object::uid(&old)
-                ),
-            ));
-        }
-        if object::terminating(&old) {
-            let why = format!("pod {} is being deleted, cannot be assigned to a host", ask.name());
-            return Err(Failure::conflict(&ask.info, ask.name(), &why));
-        }
         let assigned = old.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
-        if !assigned.is_empty() {
-            let why = format!("pod {} is already assigned to node \"{assigned}\"", ask.name());
-            return Err(Failure::conflict(&ask.info, ask.name(), &why));
+        let uid = object::uid(&binding);
+        let name = ask.name();
+        let why = if !uid.is_empty() && uid != object::uid(&old) {
+            let real = object::uid(&old);
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {real}")
+        } else if object::terminating(&old) {
+            format!("pod {name} is being deleted, cannot be assigned to a host")
+        } else if assigned.is_empty() {
+            String::new()
+        } else {
+            format!("pod {name} is already assigned to node \"{assigned}\"")
+        };
+        if !why.is_empty() {
+            return Err(Failure::conflict_at("", "pods/binding", name, &why));
         }
         let mut pod = Value::clone(&old);
         object::put_at(&mut pod, ".spec.nodeName", node.into());

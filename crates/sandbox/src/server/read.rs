@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::{Answer, Ask, Reply, State};
 use crate::render;
-use crate::request::Query;
+use crate::request::{Form, Query};
+use crate::resource::Origin;
+use crate::schema::Cause;
 use crate::selector::{Fields, Labels};
 use crate::status::Failure;
 use crate::store::Key;
@@ -59,8 +61,8 @@ pub(super) fn wanted_version(query: &Query) -> Result<Option<u64>, Failure> {
         .get("resourceVersion")
         .map(|text| {
             text.parse().map_err(|_| {
-                Failure::bad_request(format!(
-                    "Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+                Failure::internal(format!(
+                    "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
                 ))
             })
         })
@@ -69,8 +71,11 @@ pub(super) fn wanted_version(query: &Query) -> Result<Option<u64>, Failure> {
 
 /// The cause that tells clients a version was from the future.
 fn from_the_future(wanted: u64, current: u64) -> Failure {
-    let mut failure =
-        Failure::new(504, "Timeout", format!("Too large resource version: {wanted}, current: {current}"));
+    let mut failure = Failure::new(
+        504,
+        "Timeout",
+        format!("Timeout: Too large resource version: {wanted}, current: {current}"),
+    );
     failure.details = Some(json!({
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
@@ -96,10 +101,10 @@ impl State {
         let filter = Filter::parse(ask)?;
         let limit = match ask.query.get("limit") {
             None => usize::MAX,
-            Some(text) => match text.parse::<usize>() {
-                Ok(0) => usize::MAX,
-                Ok(limit) => limit,
-                Err(_) => return Err(Failure::bad_request(format!("invalid limit {text:?}"))),
+            Some(text) => match parse_integer(text)? {
+                // None, as if it had not been given.
+                ..=0 => usize::MAX,
+                limit => usize::try_from(limit).unwrap_or(usize::MAX),
             },
         };
         let (version, after, objects) = self.snapshot(ask)?;
@@ -109,6 +114,10 @@ impl State {
         let page: Vec<(Key, Arc<Value>)> = rest.by_ref().take(limit).collect();
         let remaining = rest.count();
         let mut meta = json!({"resourceVersion": version.to_string()});
+        if ask.info.origin == Origin::Crd && ask.form == Form::Object {
+            // Lists of custom objects always say it.
+            meta["continue"] = "".into();
+        }
         if let (true, Some((last, _))) = (remaining > 0, page.last()) {
             meta["continue"] = encode(version, last).into();
             // With selectors a real server does not know how many are left.
@@ -125,7 +134,8 @@ impl State {
     fn snapshot(&mut self, ask: &Ask<'_>) -> Result<(u64, Option<Key>, BTreeMap<Key, Arc<Value>>), Failure> {
         let resource = ask.resource();
         let current = self.store.version;
-        let wanted = wanted_version(&ask.query)?;
+        let wanted = wanted_version(&ask.query)
+            .map_err(|error| Failure::bad_request(format!("invalid resource version: {}", error.message)))?;
         let matching = ask.query.get("resourceVersionMatch");
         if let Some(token) = ask.query.get("continue") {
             if wanted.is_some_and(|wanted| wanted != 0) {
@@ -134,7 +144,9 @@ impl State {
                 ));
             }
             let (version, after) = decode(token).ok_or_else(|| {
-                Failure::bad_request("continue key is not valid: the token cannot be decoded")
+                Failure::bad_request(
+                    "invalid continue token: continue key is not valid: the token cannot be decoded",
+                )
             })?;
             let objects = self.store.at_version(&resource, version).ok_or_else(|| {
                 Failure::expired(
@@ -151,8 +163,8 @@ impl State {
             (None | Some("NotOlderThan" | "Exact"), Some(wanted)) if wanted > current => {
                 Err(from_the_future(wanted, current))
             }
-            (Some("Exact"), Some(0)) => Err(Failure::bad_request(
-                "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            (Some("Exact"), Some(0)) => Err(bad_match(
+                "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
             )),
             (Some("Exact"), Some(wanted)) => {
                 let objects = self.store.at_version(&resource, wanted).ok_or_else(|| {
@@ -165,14 +177,34 @@ impl State {
             (Some("NotOlderThan") | None, Some(_)) | (None, None) => {
                 Ok((current, None, self.store.collection(&resource).objects.clone()))
             }
-            (Some(_), None) => Err(Failure::bad_request(
-                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            (Some(_), None) => Err(bad_match(
+                "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
             )),
-            (Some(other), Some(_)) => Err(Failure::bad_request(format!(
-                "resourceVersionMatch: Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
-            ))),
+            (Some(other), Some(_)) => {
+                let cause = Cause::not_supported(
+                    "resourceVersionMatch",
+                    &other.into(),
+                    &["Exact", "NotOlderThan", ""],
+                );
+                Err(Failure::invalid_options("ListOptions", &[cause]))
+            }
         }
     }
+}
+
+fn bad_match(message: &str) -> Failure {
+    let cause = Cause {
+        reason: "FieldValueForbidden",
+        message: message.to_owned(),
+        field: "resourceVersionMatch".into(),
+    };
+    Failure::invalid_options("ListOptions", &[cause])
+}
+
+/// A number in a query.
+pub(super) fn parse_integer(text: &str) -> Result<i64, Failure> {
+    text.parse()
+        .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))
 }
 
 fn encode(version: u64, last: &Key) -> String {

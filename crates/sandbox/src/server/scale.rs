@@ -7,7 +7,7 @@ use super::create::require_json;
 use super::patch;
 use super::{Answer, Ask, Reply, State};
 use crate::object;
-use crate::resource::{ResourceInfo, ScalePaths};
+use crate::resource::{Origin, ResourceInfo, ScalePaths};
 use crate::schema::Cause;
 use crate::status::Failure;
 
@@ -40,7 +40,7 @@ impl State {
                 ))
             })?,
         };
-        if replicas < 0 {
+        if replicas < 0 && ask.info.origin == Origin::Builtin {
             let cause =
                 Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
             return Err(Failure::invalid_kind("autoscaling", "Scale", ask.name(), &[cause]));
@@ -53,6 +53,19 @@ impl State {
         let (stored, _) = self.commit(ask, changed, &old, None)?;
         Ok(Reply::ok(view(&ask.info, &paths, &stored)))
     }
+}
+
+/// What a server asks of the fields that the scale of a custom resource shows.
+pub(super) fn check(info: &ResourceInfo, object: &Value) -> Vec<Cause> {
+    let Some(paths) = &info.scale else { return Vec::new() };
+    [&paths.spec_replicas, &paths.status_replicas]
+        .into_iter()
+        .filter_map(|path| {
+            let value = object::at(object, path)?;
+            let number = value.as_i64()?;
+            (number < 0).then(|| Cause::invalid(path, value, "should be a non-negative integer"))
+        })
+        .collect()
 }
 
 fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {

@@ -23,14 +23,32 @@ impl State {
                 ask.name()
             )));
         }
+        let lease = ask.info.is_builtin("coordination.k8s.io", "Lease");
+        if lease && sub.is_none() && self.store.get(&ask.resource(), &ask.key()).is_none() {
+            // Of the kinds served here only leases are made by a PUT.
+            return self.create_from(ask, body);
+        }
         let old = self.existing(ask)?;
-        if object::resource_version(&body).is_empty() && ask.info.origin == Origin::Crd {
+        if object::resource_version(&body).is_empty() && needs_version(&ask.info) {
             let cause = Cause {
                 reason: "FieldValueInvalid",
-                message: "Invalid value: 0x0: must be specified for an update".into(),
+                message: "Invalid value: 0: must be specified for an update".into(),
                 field: "metadata.resourceVersion".into(),
             };
-            return Err(Failure::invalid(&ask.info, ask.name(), &[cause]));
+            return Err(Failure::invalid_kind(&ask.info.group, &ask.info.plural, ask.name(), &[cause]));
+        }
+        let uid = object::uid(&body);
+        if !uid.is_empty() && uid != object::uid(&old) {
+            return Err(Failure::conflict(
+                &ask.info,
+                ask.name(),
+                &format!(
+                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                     Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                    registry_key(ask),
+                    object::uid(&old)
+                ),
+            ));
         }
         let (stored, warnings) = self.commit(ask, body, &old, sub)?;
         Ok(Reply::Json { code: 200, body: self.shown(ask, &stored), warnings })
@@ -53,30 +71,23 @@ impl State {
     ) -> Result<(Arc<Value>, Vec<String>), Failure> {
         let info = &ask.info;
         let version = object::resource_version(&object);
+        if !version.is_empty() && version.parse::<u64>().is_err() {
+            return Err(Failure::internal(format!(
+                "strconv.ParseUint: parsing \"{version}\": invalid syntax"
+            )));
+        }
         if !version.is_empty() && version != object::resource_version(old) {
             return Err(Failure::modified(info, ask.name()));
         }
-        let uid = object::uid(&object);
-        if !uid.is_empty() && uid != object::uid(old) {
-            return Err(Failure::conflict(
-                info,
-                ask.name(),
-                &format!(
-                    "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    object::uid(old)
-                ),
-            ));
+        let changed = metadata::changed_owned(&object, old);
+        if !changed.is_empty() {
+            return Err(Failure::invalid(info, ask.name(), &changed));
         }
         metadata::keep_owned(&mut object, old);
         compose(info, &mut object, old, sub);
         let warnings = admit(ask, &mut object, Some(old))?;
-        let mut causes = metadata::validate(&object);
-        causes.extend(new_finalizers(&object, old));
-        if !causes.is_empty() {
-            return Err(Failure::invalid(info, ask.name(), &causes));
-        }
         if is_crd(info) {
-            Self::check_crd(info, &mut object, Some(old))?;
+            Self::check_crd(info, &mut object)?;
         }
         metadata::advance_generation(info, &mut object, old);
         to_storage(info, &mut object);
@@ -110,6 +121,18 @@ pub(super) fn finished(object: &Value) -> bool {
     object::terminating(object) && grace.unwrap_or(0) == 0 && object::finalizers(object).is_empty() && !held
 }
 
+/// Where a real server would keep the object; its messages say so.
+fn registry_key(ask: &Ask<'_>) -> String {
+    let group = if ask.info.origin == Origin::Crd { format!("{}/", ask.info.group) } else { String::new() };
+    format!("/registry/{group}{}/{}/{}", ask.info.plural, ask.namespace(), ask.name())
+}
+
+/// Kinds that are never replaced blindly.
+fn needs_version(info: &ResourceInfo) -> bool {
+    info.origin == Origin::Crd
+        || matches!(info.kind.as_str(), "Lease" | "PodDisruptionBudget" | "CustomResourceDefinition")
+}
+
 /// Takes from the new object what its endpoint may write, and the rest from the old one.
 fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&str>) {
     match sub {
@@ -118,9 +141,12 @@ fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&st
             let (labels, annotations) = (map_of(object, "labels"), map_of(object, "annotations"));
             *object = old.clone();
             object::set(object, "status", status.as_ref());
-            if info.is_builtin("", "Pod") || info.is_builtin("", "Node") {
-                object::set_meta(object, "labels", labels);
+            // Typed kinds take these with the status; a Deployment keeps its labels.
+            if info.origin == Origin::Builtin {
                 object::set_meta(object, "annotations", annotations);
+                if info.kind != "Deployment" {
+                    object::set_meta(object, "labels", labels);
+                }
             }
         }
         Some("finalize") => {
@@ -141,20 +167,4 @@ fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&st
 
 fn map_of(object: &Value, key: &str) -> Value {
     object.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default()
-}
-
-fn new_finalizers(object: &Value, old: &Value) -> Option<Cause> {
-    if !object::terminating(old) {
-        return None;
-    }
-    let had = object::finalizers(old);
-    let new: Vec<String> = object::finalizers(object).into_iter().filter(|one| !had.contains(one)).collect();
-    (!new.is_empty()).then(|| Cause {
-        reason: "FieldValueForbidden",
-        message: format!(
-            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-            new.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ")
-        ),
-        field: "metadata.finalizers".into(),
-    })
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::read::{Filter, wanted_version};
+use super::read::{Filter, parse_integer, wanted_version};
 use super::{Answer, Ask, Reply, Server, State};
 use crate::object;
 use crate::render;
@@ -54,13 +54,12 @@ impl Server {
         let filter = Filter::parse(ask)?;
         let version = wanted_version(&ask.query)?;
         let bookmarks = ask.query.flag("allowWatchBookmarks");
-        let streaming = streaming_list(ask, bookmarks)?;
+        let streaming = streaming_list(ask)?;
         let lifetime = match ask.query.get("timeoutSeconds") {
             None => LIFETIME,
-            Some(text) => match text.parse::<u64>() {
-                Ok(0) => LIFETIME,
-                Ok(seconds) => Duration::from_secs(seconds),
-                Err(_) => return Err(Failure::bad_request(format!("invalid timeoutSeconds {text:?}"))),
+            Some(text) => match parse_integer(text)? {
+                ..=0 => LIFETIME,
+                seconds => Duration::from_secs(seconds.unsigned_abs()),
             },
         };
         let resource = ask.resource();
@@ -89,7 +88,7 @@ impl Server {
             for stored in objects {
                 watch.push("ADDED", &stored);
             }
-            if streaming == Some(true) {
+            if streaming == Some(true) && bookmarks {
                 watch.bookmark(true);
             }
         } else if watch.cursor == 0 {
@@ -100,7 +99,7 @@ impl Server {
 }
 
 /// Checks `sendInitialEvents` as the server does; none when it was not given.
-fn streaming_list(ask: &Ask<'_>, bookmarks: bool) -> Result<Option<bool>, Failure> {
+fn streaming_list(ask: &Ask<'_>) -> Result<Option<bool>, Failure> {
     let given = ask.query.get("sendInitialEvents");
     let matching = ask.query.get("resourceVersionMatch");
     let refuse = |field: &str, message: &str| {
@@ -109,7 +108,7 @@ fn streaming_list(ask: &Ask<'_>, bookmarks: bool) -> Result<Option<bool>, Failur
             message: format!("Forbidden: {message}"),
             field: field.to_owned(),
         };
-        Err(Failure::invalid_kind("meta.k8s.io", "ListOptions", "", &[cause]))
+        Err(Failure::invalid_options("ListOptions", &[cause]))
     };
     match (given, matching) {
         (None, Some(_)) => refuse(
@@ -117,14 +116,7 @@ fn streaming_list(ask: &Ask<'_>, bookmarks: bool) -> Result<Option<bool>, Failur
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         ),
         (None, None) => Ok(None),
-        (Some(_), Some("NotOlderThan")) => {
-            let wanted = ask.query.flag("sendInitialEvents");
-            if wanted && !bookmarks {
-                // A server that cannot say where the list ends is of no use to the client.
-                return refuse("sendInitialEvents", "sendInitialEvents requires allowWatchBookmarks");
-            }
-            Ok(Some(wanted))
-        }
+        (Some(_), Some("NotOlderThan")) => Ok(Some(ask.query.flag("sendInitialEvents"))),
         (Some(_), _) => refuse(
             "resourceVersionMatch",
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
