@@ -18,8 +18,7 @@ impl Kubectl {
     /// The kubectl that `KUBECTL` names, else the one in the PATH.
     #[must_use]
     pub fn new(kubeconfig: &Path) -> Self {
-        let program = std::env::var_os("KUBECTL").map_or_else(|| PathBuf::from("kubectl"), PathBuf::from);
-        Self { program, kubeconfig: kubeconfig.to_owned() }
+        Self { program: program(), kubeconfig: kubeconfig.to_owned() }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -54,4 +53,9 @@ impl Kubectl {
         }
         Ok(text(&output.stdout))
     }
+}
+
+/// The kubectl that `KUBECTL` names, else the one in the PATH.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("KUBECTL").map_or_else(|| PathBuf::from("kubectl"), PathBuf::from)
 }

@@ -2,10 +2,18 @@
 //!
 //! It never looks inside the controller: what a scenario knows, it reads from the API server.
 
+mod kubeconfig;
 mod kubectl;
 mod manager;
+pub mod proxy;
+pub mod real;
+mod request;
+mod scenario;
 mod world;
 
 pub use kubectl::Kubectl;
 pub use manager::Manager;
-pub use world::World;
+pub use proxy::Proxy;
+pub use request::{Deletion, Request};
+pub use scenario::hold_the_machine;
+pub use world::{Server, Setting, World};

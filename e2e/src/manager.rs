@@ -21,7 +21,6 @@ impl Manager {
             .arg(kubeconfig)
             .arg("--metrics-bind-address=127.0.0.1:0")
             .args(arguments)
-            .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".to_owned()))
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .spawn()

@@ -11,59 +11,166 @@ use kube::api::{Api, ListParams, PostParams};
 use kube::{Client, ResourceExt};
 use kube_runtime::watcher;
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, crds, names::condition};
-use ordereddeployment_sandbox::{Config, Sandbox};
+use ordereddeployment_sandbox::{Config, NodeSpec, Sandbox};
 
-use crate::{Kubectl, Manager};
+use crate::real::ControlPlane;
+use crate::{Deletion, Kubectl, Manager, Proxy, Request, kubeconfig};
 
 /// How long anything may take that a scenario waits for. Far more than it needs: past it something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Which server a scenario runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// The embedded one.
+    Sandbox,
+    /// A control plane of real Kubernetes programs.
+    Real,
+}
+
+/// What a scenario wants to find.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Nodes with kubelets that only report.
+    pub nodes: Vec<NodeSpec>,
+    /// From a pod's assignment to Ready.
+    pub ready_delay: Duration,
+    /// From a pod's mark of deletion to its end.
+    pub termination_delay: Duration,
+    /// What a real kube-controller-manager runs, in the form of its `--controllers`.
+    pub built_in_controllers: String,
+}
+
+impl Default for Setting {
+    /// Three nodes of the pool `inference`, three of the pool `hybrid`; quick kubelets; all controllers.
+    fn default() -> Self {
+        Self {
+            nodes: Config::default().nodes,
+            ready_delay: Duration::from_millis(100),
+            termination_delay: Duration::from_millis(50),
+            built_in_controllers: "*".to_owned(),
+        }
+    }
+}
+
+/// What stands behind the proxy.
+enum Backend {
+    // Both are large, and there is one a scenario.
+    Sandbox(Box<Sandbox>),
+    Real(Box<ControlPlane>),
+}
+
 /// A server, and what a scenario needs on it.
 pub struct World {
-    /// The server itself, for delays and its log of requests.
-    pub sandbox: Sandbox,
-    /// Real kubectl.
+    /// Real kubectl, straight to the server.
     pub kubectl: Kubectl,
-    /// A client of the scenario's own, for waiting.
+    /// A client of the scenario's own, for waiting, straight to the server.
     pub client: Client,
+    /// What the controller talks through; it delays and breaks.
+    pub proxy: Proxy,
+    /// The namespace of the scenario.
+    pub namespace: String,
     kubeconfig: PathBuf,
+    backend: Backend,
     _folder: tempfile::TempDir,
 }
 
 impl World {
-    /// A fresh sandbox with the CRDs, listening for kubectl; no controller runs yet.
-    pub async fn new() -> Result<Self> {
+    /// A fresh server with the CRDs; no controller of ours runs yet.
+    pub async fn start(server: Server) -> Result<Self> {
+        Self::with(server, Setting::default()).await
+    }
+
+    /// The same with nodes and delays of one's own.
+    pub async fn with(server: Server, setting: Setting) -> Result<Self> {
+        match server {
+            Server::Sandbox => Self::sandbox(setting).await,
+            Server::Real => Self::real(setting).await,
+        }
+    }
+
+    async fn sandbox(setting: Setting) -> Result<Self> {
         let config = Config {
-            ready_delay: Duration::from_millis(100),
-            termination_delay: Duration::from_millis(50),
+            nodes: setting.nodes,
+            ready_delay: setting.ready_delay,
+            termination_delay: setting.termination_delay,
             ..Config::default()
         };
         let sandbox = Sandbox::start(config).await?;
         let endpoint = sandbox.listen(([127, 0, 0, 1], 0).into()).await?;
-        let folder = tempfile::tempdir().context("cannot make a folder for the kubeconfig")?;
-        let kubeconfig = folder.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, &endpoint.kubeconfig).context("cannot write the kubeconfig")?;
         let client = sandbox.connect("scenario")?;
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         for crd in crds() {
             definitions.create(&PostParams::default(), &crd).await.context("cannot install a CRD")?;
         }
-        Ok(Self { kubectl: Kubectl::new(&kubeconfig), sandbox, client, kubeconfig, _folder: folder })
+        let (ours, theirs) = (endpoint.kubeconfig.clone(), endpoint.kubeconfig);
+        Self::assemble(Backend::Sandbox(Box::new(sandbox)), client, &ours, &theirs, "default").await
     }
 
-    /// Starts the controller's binary.
+    async fn real(setting: Setting) -> Result<Self> {
+        let plane = Box::new(ControlPlane::start(&setting, &crds()).await?);
+        let client = plane.client("scenario").await?;
+        let (ours, theirs) = (plane.kubeconfig(), plane.controller_kubeconfig());
+        let namespace = plane.namespace().to_owned();
+        Self::assemble(Backend::Real(plane), client, &ours, &theirs, &namespace).await
+    }
+
+    async fn assemble(
+        backend: Backend,
+        client: Client,
+        ours: &str,
+        controllers: &str,
+        namespace: &str,
+    ) -> Result<Self> {
+        let proxy = Proxy::start(controllers).await?;
+        let folder = tempfile::tempdir().context("cannot make a folder for the kubeconfig")?;
+        let straight = folder.path().join("kubeconfig");
+        kubeconfig::write_private(&straight, ours)?;
+        let kubeconfig = folder.path().join("controller.kubeconfig");
+        kubeconfig::write_private(&kubeconfig, &proxy.kubeconfig(namespace))?;
+        let kubectl = Kubectl::new(&straight);
+        let namespace = namespace.to_owned();
+        Ok(Self { kubectl, client, proxy, namespace, kubeconfig, backend, _folder: folder })
+    }
+
+    /// The control plane, for scenarios that make sense only there.
+    #[must_use]
+    pub fn control_plane(&self) -> Option<&ControlPlane> {
+        match &self.backend {
+            Backend::Sandbox(_) => None,
+            Backend::Real(plane) => Some(plane),
+        }
+    }
+
+    /// Starts the controller's binary behind the proxy.
     pub fn start_manager(&self) -> Result<Manager> {
         Manager::start(&self.kubeconfig, &[])
     }
 
-    /// The objects of the default namespace.
+    /// Every request that the server has answered, as far as it records them.
+    pub async fn requests(&self) -> Result<Vec<Request>> {
+        match &self.backend {
+            Backend::Sandbox(sandbox) => Ok(sandbox.requests().into_iter().map(Request::from).collect()),
+            Backend::Real(plane) => plane.requests().await,
+        }
+    }
+
+    /// Every accepted deletion of a pod of this namespace, in order, whoever asked for it.
+    pub async fn deletions(&self) -> Result<Vec<Deletion>> {
+        let mut requests = self.requests().await?;
+        requests.retain(|request| request.namespace.as_deref() == Some(&self.namespace));
+        Ok(requests.iter().filter_map(Deletion::of).collect())
+    }
+
+    /// The objects of the scenario's namespace.
+    #[must_use]
     pub fn deployments(&self) -> Api<OrderedDeployment> {
-        Api::namespaced(self.client.clone(), "default")
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     /// Its pods that are not being deleted, by name.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), "default");
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut pods = pods.list(&ListParams::default()).await?.items;
         pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
         pods.sort_by_key(ResourceExt::name_any);
@@ -82,7 +189,7 @@ impl World {
 
     /// The reasons of the events so far, one entry an event.
     pub async fn event_reasons(&self) -> Result<Vec<String>> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let events = events.list(&ListParams::default()).await?;
         Ok(events.items.into_iter().filter_map(|event| event.reason).collect())
     }

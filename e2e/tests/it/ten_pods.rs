@@ -1,10 +1,8 @@
 //! The ten-pod scenario, as a user lives it: real kubectl, the controller as a process.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
-
 use std::time::Duration;
 
-use e2e::World;
+use e2e::{Server, World, on_both};
 use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
 
@@ -24,17 +22,16 @@ spec:
 
 const NEW_IMAGE: &str = r#"{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}"#;
 
-/// The DELETEs of pods that the server accepted, in order, by name.
-fn deletions(world: &World) -> Vec<String> {
-    let deletes =
-        world.sandbox.requests().into_iter().filter(|record| record.verb == "delete" && record.code < 300);
-    let ours = deletes.filter(|record| record.user_agent.starts_with("ordered-controller-manager"));
-    ours.filter(|record| record.plural == "pods").filter_map(|record| record.name).collect()
+/// The pods whose deletion the server accepted, in order, by name; nobody but our controller may have asked for one.
+async fn deletions(world: &World) -> Vec<String> {
+    let deletions = world.deletions().await.unwrap();
+    let others: Vec<_> = deletions.iter().filter(|one| !one.by_the_controller()).collect();
+    assert!(others.is_empty(), "somebody else deleted our pods: {others:?}");
+    deletions.into_iter().map(|one| one.pod).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed() {
-    let world = World::new().await.unwrap();
+async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(server: Server) {
+    let world = World::start(server).await.unwrap();
     let manager = world.start_manager().unwrap();
     let kubectl = &world.kubectl;
     kubectl.run_with(&["apply", "-f", "-"], MANIFEST).await.unwrap();
@@ -62,7 +59,7 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
         status.hold.is_some() && status.available_replicas == Some(10) && status.updated_replicas == Some(2)
     };
     world.until("web", "held with ten available pods, two of them updated", held).await.unwrap();
-    let mut gone = deletions(&world);
+    let mut gone = deletions(&world).await;
     gone.sort();
     let mut expected = fives.map(Clone::clone);
     expected.sort();
@@ -91,7 +88,7 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
     }
     let after = world.deployments().get("web").await.unwrap().status.unwrap().hold;
     assert_eq!(before, after);
-    assert_eq!(deletions(&world).len(), 2);
+    assert_eq!(deletions(&world).await.len(), 2);
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 2);
     assert!(world.event_reasons().await.unwrap().iter().any(|found| found == reason::RESUME_IGNORED));
 
@@ -102,14 +99,14 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
     kubectl.run(&["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch]).await.unwrap();
     world.complete("web", 10).await.unwrap();
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 10);
-    assert_eq!(&deletions(&world)[2], three);
+    assert_eq!(&deletions(&world).await[2], three);
     manager.kill().await.unwrap();
 }
 
 /// `kubectl annotate` followed at once by `kubectl scale` deletes the annotated pod, 50 times out of 50.
-async fn the_annotated_pod_goes_fifty_times(watch_delay: Duration) {
-    let world = World::new().await.unwrap();
-    world.sandbox.delay_watch("pods", watch_delay);
+async fn the_annotated_pod_goes_fifty_times(server: Server, watch_delay: Duration) {
+    let world = World::start(server).await.unwrap();
+    world.proxy.rules().delay_watch("pods", watch_delay);
     let manager = world.start_manager().unwrap();
     let kubectl = &world.kubectl;
     kubectl.run_with(&["apply", "-f", "-"], MANIFEST).await.unwrap();
@@ -121,19 +118,25 @@ async fn the_annotated_pod_goes_fifty_times(watch_delay: Duration) {
         kubectl.run(&["annotate", "pod", &name, priority]).await.unwrap();
         kubectl.run(&["scale", "od", "web", "--replicas=9"]).await.unwrap();
         world.complete("web", 9).await.unwrap();
-        assert_eq!(deletions(&world).last(), Some(&name), "round {round}");
-        assert_eq!(deletions(&world).len(), round + 1);
+        assert_eq!(deletions(&world).await.last(), Some(&name), "round {round}");
+        assert_eq!(deletions(&world).await.len(), round + 1);
         kubectl.run(&["scale", "od", "web", "--replicas=10"]).await.unwrap();
     }
     manager.kill().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn annotate_and_scale_at_once_deletes_the_annotated_pod() {
-    the_annotated_pod_goes_fifty_times(Duration::ZERO).await;
+async fn annotate_and_scale_at_once_deletes_the_annotated_pod(server: Server) {
+    the_annotated_pod_goes_fifty_times(server, Duration::ZERO).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn annotate_and_scale_at_once_deletes_the_annotated_pod_although_the_pod_watch_lags_two_seconds() {
-    the_annotated_pod_goes_fifty_times(Duration::from_secs(2)).await;
+async fn annotate_and_scale_at_once_deletes_the_annotated_pod_although_the_pod_watch_lags_two_seconds(
+    server: Server,
+) {
+    the_annotated_pod_goes_fifty_times(server, Duration::from_secs(2)).await;
 }
+
+on_both!(
+    ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed,
+    annotate_and_scale_at_once_deletes_the_annotated_pod,
+    annotate_and_scale_at_once_deletes_the_annotated_pod_although_the_pod_watch_lags_two_seconds,
+);

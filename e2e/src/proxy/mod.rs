@@ -1,0 +1,174 @@
+//! A proxy before an API server: it delays watches, holds requests back, refuses them, loses answers and cuts
+//! connections, alike for the sandbox and a real server.
+//!
+//! It listens on loopback for plain HTTP and asks for a token of its own; upstream it is the user of the kubeconfig it was
+//! given. It never changes what it passes on.
+
+mod rules;
+mod stream;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
+use http::{Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube::Client;
+use kube::client::Body;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+pub use rules::{Matching, Rules};
+use rules::{Seen, Verdict};
+
+use crate::kubeconfig::{self, Access};
+
+type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
+
+/// Ends a connection without an answer, or in the middle of one.
+#[derive(Debug)]
+struct Broken;
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("cut by the proxy")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// A running proxy. Dropping it ends it with all its connections.
+pub struct Proxy {
+    access: Access,
+    rules: Arc<Rules>,
+    _task: JoinSet<()>,
+}
+
+impl Proxy {
+    /// Starts it before the server of that kubeconfig.
+    pub async fn start(kubeconfig: &str) -> Result<Self> {
+        let config = kubeconfig::config(kubeconfig).await?;
+        let upstream = Client::try_from(config).context("cannot make a client")?;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen on loopback")?;
+        let address = listener.local_addr().context("cannot listen on loopback")?;
+        let token = format!("{:032x}", rand::random::<u128>());
+        let access = Access { url: format!("http://{address}"), authority: None, token };
+        let rules = Arc::new(Rules::default());
+        let front = Front { upstream, rules: Arc::clone(&rules), token: format!("Bearer {}", access.token) };
+        let mut task = JoinSet::new();
+        task.spawn(accept(listener, front));
+        Ok(Self { access, rules, _task: task })
+    }
+
+    /// A kubeconfig that leads through the proxy. kubectl sends no token over plain HTTP: give it to the controller.
+    #[must_use]
+    pub fn kubeconfig(&self, namespace: &str) -> String {
+        self.access.kubeconfig(namespace)
+    }
+
+    /// What to do to whom.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+}
+
+async fn accept(listener: TcpListener, front: Front) {
+    // Dropping the set with this future ends every connection.
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        while connections.try_join_next().is_some() {}
+        connections.spawn(front.clone().serve(stream));
+    }
+}
+
+#[derive(Clone)]
+struct Front {
+    upstream: Client,
+    rules: Arc<Rules>,
+    token: String,
+}
+
+impl Front {
+    async fn serve(self, stream: TcpStream) {
+        let mut cut = self.rules.cuts();
+        // Small answers must not wait for more bytes.
+        drop(stream.set_nodelay(true));
+        let service = service_fn(|request| self.clone().answer(request));
+        let connection =
+            hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        tokio::select! {
+            // An error here is a client that went away, or a connection that was to break.
+            _ = connection => {}
+            _ = cut.changed() => {}
+        }
+    }
+
+    async fn answer(self, request: Request<Incoming>) -> Result<Answer, Broken> {
+        let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        if shown != Some(self.token.as_str()) {
+            return Ok(refusal(401));
+        }
+        let seen = Seen::of(&request);
+        let loses = match self.rules.judge(&seen).await {
+            Verdict::Refuse(code) => return Ok(refusal(code)),
+            Verdict::LoseAnswer => true,
+            Verdict::Pass => false,
+        };
+        let Ok(response) = self.forward(request).await else { return Err(Broken) };
+        if loses {
+            // The server has done it and has said so; nobody hears.
+            let _ = response.into_body().collect().await;
+            return Err(Broken);
+        }
+        let (mut parts, body) = response.into_parts();
+        parts.headers.remove(CONNECTION);
+        parts.headers.remove(TRANSFER_ENCODING);
+        let body = if seen.is_watch() && parts.status.is_success() {
+            stream::lines(body, self.rules, seen)
+        } else {
+            body.map_err(|_| Broken).boxed_unsync()
+        };
+        Ok(Response::from_parts(parts, body))
+    }
+
+    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>> {
+        let (mut parts, body) = request.into_parts();
+        let body = body.collect().await.context("the client went away")?.to_bytes();
+        for header in [AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING] {
+            parts.headers.remove(header);
+        }
+        let request = Request::from_parts(parts, Body::from(body.to_vec()));
+        Ok(self.upstream.send(request).await?)
+    }
+}
+
+fn refusal(code: u16) -> Answer {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "InternalError",
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "refused by the proxy", "reason": reason, "code": code,
+    });
+    let body = Full::new(Bytes::from(status.to_string())).map_err(|never: Infallible| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

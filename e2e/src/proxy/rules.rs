@@ -1,0 +1,198 @@
+//! What the proxy does to which requests.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{Method, Request};
+use tokio::sync::watch;
+
+/// A request as the rules see it.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    verb: &'static str,
+    plural: String,
+    user_agent: String,
+}
+
+impl Seen {
+    pub(super) fn of<B>(request: &Request<B>) -> Self {
+        let (plural, named) = resource(request.uri().path());
+        let query = request.uri().query().unwrap_or_default();
+        let watches = query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"));
+        let verb = match *request.method() {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if named => "delete",
+            Method::DELETE => "deletecollection",
+            _ if watches => "watch",
+            _ if named => "get",
+            _ => "list",
+        };
+        let agent = request.headers().get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        Self { verb, plural, user_agent: agent.unwrap_or_default().to_owned() }
+    }
+
+    pub(super) fn is_watch(&self) -> bool {
+        self.verb == "watch"
+    }
+}
+
+/// The resource in a path, and whether the path names one object: `/apis/apps/v1/namespaces/x/replicasets/web`.
+fn resource(path: &str) -> (String, bool) {
+    let mut parts = path.trim_matches('/').split('/').peekable();
+    let skip = match parts.next() {
+        Some("api") => 1,
+        Some("apis") => 2,
+        _ => return (String::new(), false),
+    };
+    let rest: Vec<&str> = parts.skip(skip).collect();
+    let rest = match rest.as_slice() {
+        ["namespaces", _, inner @ ..] if !inner.is_empty() => inner,
+        whole => whole,
+    };
+    (rest.first().copied().unwrap_or_default().to_owned(), rest.len() > 1)
+}
+
+/// Which requests are meant.
+#[derive(Clone, Debug, Default)]
+pub struct Matching {
+    /// The verb, as the audit log writes it; none for all.
+    pub verb: Option<&'static str>,
+    /// The resource; none for all.
+    pub plural: Option<&'static str>,
+    /// Part of the user agent; none for all.
+    pub user_agent: Option<&'static str>,
+}
+
+impl Matching {
+    /// All requests of one verb on one resource.
+    #[must_use]
+    pub fn new(verb: &'static str, plural: &'static str) -> Self {
+        Self { verb: Some(verb), plural: Some(plural), user_agent: None }
+    }
+
+    fn is(&self, seen: &Seen) -> bool {
+        self.verb.is_none_or(|verb| verb == seen.verb)
+            && self.plural.is_none_or(|plural| plural == seen.plural)
+            && self.user_agent.is_none_or(|part| seen.user_agent.contains(part))
+    }
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Pass,
+    Refuse(u16),
+    LoseAnswer,
+}
+
+#[derive(Debug)]
+struct Fault {
+    matching: Matching,
+    verdict: Verdict,
+    times: usize,
+}
+
+/// The rules of one proxy; all may change at any time.
+#[derive(Debug)]
+pub struct Rules {
+    delays: Mutex<BTreeMap<String, Duration>>,
+    faults: Mutex<Vec<Fault>>,
+    frozen: watch::Sender<Option<Matching>>,
+    cut: watch::Sender<()>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let (frozen, cut) = (watch::Sender::new(None), watch::Sender::new(()));
+        Self { delays: Mutex::default(), faults: Mutex::default(), frozen, cut }
+    }
+}
+
+impl Rules {
+    /// From now on watches of that resource, also those under way, show every event this much late. Lists do not lag.
+    pub fn delay_watch(&self, plural: &str, delay: Duration) {
+        lock(&self.delays).insert(plural.to_owned(), delay);
+    }
+
+    /// Holds matching requests and events of watches back until [`Self::thaw`].
+    pub fn freeze(&self, matching: Matching) {
+        self.frozen.send_replace(Some(matching));
+    }
+
+    /// Lets go what [`Self::freeze`] held.
+    pub fn thaw(&self) {
+        self.frozen.send_replace(None);
+    }
+
+    /// Answers the next `times` matching requests with that code; the server does not see them.
+    pub fn refuse(&self, matching: Matching, code: u16, times: usize) {
+        lock(&self.faults).push(Fault { matching, verdict: Verdict::Refuse(code), times });
+    }
+
+    /// Has the server do the next `times` matching requests, and ends their connections in place of the answer.
+    pub fn lose_answers(&self, matching: Matching, times: usize) {
+        lock(&self.faults).push(Fault { matching, verdict: Verdict::LoseAnswer, times });
+    }
+
+    /// Ends every connection there is.
+    pub fn cut(&self) {
+        self.cut.send_replace(());
+    }
+
+    /// How many of the faults asked for have not struck yet.
+    pub fn faults_left(&self) -> usize {
+        lock(&self.faults).iter().map(|fault| fault.times).sum()
+    }
+
+    pub(super) fn cuts(&self) -> watch::Receiver<()> {
+        self.cut.subscribe()
+    }
+
+    pub(super) fn delay(&self, seen: &Seen) -> Duration {
+        lock(&self.delays).get(&seen.plural).copied().unwrap_or_default()
+    }
+
+    /// Waits while that request is frozen, then says what becomes of it.
+    pub(super) async fn judge(&self, seen: &Seen) -> Verdict {
+        self.wait_for_thaw(seen).await;
+        let mut faults = lock(&self.faults);
+        let Some(fault) = faults.iter_mut().find(|fault| fault.times > 0 && fault.matching.is(seen)) else {
+            return Verdict::Pass;
+        };
+        fault.times -= 1;
+        fault.verdict
+    }
+
+    pub(super) async fn wait_for_thaw(&self, seen: &Seen) {
+        let mut frozen = self.frozen.subscribe();
+        // The sender lives as long as these rules.
+        let _ = frozen.wait_for(|rule| !rule.as_ref().is_some_and(|rule| rule.is(seen))).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resource;
+
+    #[test]
+    fn resources_are_read_from_paths() {
+        for (path, plural, named) in [
+            ("/api/v1/pods", "pods", false),
+            ("/api/v1/namespaces/default/pods/a/eviction", "pods", true),
+            ("/apis/apps/v1/namespaces/default/replicasets", "replicasets", false),
+            ("/api/v1/namespaces", "namespaces", false),
+            ("/api/v1/namespaces/default", "namespaces", true),
+            ("/api/v1/nodes/n1", "nodes", true),
+            ("/readyz", "", false),
+        ] {
+            assert_eq!(resource(path), (plural.to_owned(), named), "{path}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A watch, line by line: each event goes on when its delay is over and nothing holds it back.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use kube::client::Body;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Broken;
+use super::rules::{Rules, Seen};
+
+/// The same lines, later.
+pub(super) fn lines(body: Body, rules: Arc<Rules>, seen: Seen) -> UnsyncBoxBody<Bytes, Broken> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    tokio::spawn(read(body, Arc::clone(&rules), seen.clone(), sender));
+    let frames = stream::unfold((receiver, rules, seen), |(mut receiver, rules, seen)| async move {
+        let (due, line) = receiver.recv().await?;
+        tokio::time::sleep_until(due).await;
+        rules.wait_for_thaw(&seen).await;
+        Some((Ok(Frame::data(line)), (receiver, rules, seen)))
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+/// Reads until the server ends the watch or the client is gone.
+async fn read(
+    mut body: Body,
+    rules: Arc<Rules>,
+    seen: Seen,
+    sender: mpsc::UnboundedSender<(Instant, Bytes)>,
+) {
+    let mut buffer = BytesMut::new();
+    loop {
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            () = sender.closed() => return,
+        };
+        let Some(Ok(frame)) = frame else { return };
+        let Ok(data) = frame.into_data() else { continue };
+        buffer.extend_from_slice(&data);
+        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+            let line = buffer.split_to(end + 1).freeze();
+            if sender.send((Instant::now() + rules.delay(&seen), line)).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Where the servers come from: `E2E_KUBECONFIG`, `KUBEBUILDER_ASSETS`, the cache. It builds nothing; `cargo xtask`
+//! does.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+/// What there is to run on.
+#[derive(Debug)]
+pub enum Source {
+    /// A cluster that runs already: its kubeconfig.
+    Cluster(PathBuf),
+    /// The servers' binaries.
+    Programs(Assets),
+}
+
+/// The servers' binaries.
+#[derive(Clone, Debug)]
+pub struct Assets {
+    /// Where they lie.
+    pub folder: PathBuf,
+    /// `v1.20.2`
+    pub version: String,
+}
+
+/// The first source there is; an error that says what to do where there is none.
+pub(super) fn find() -> Result<Source> {
+    if let Some(file) = std::env::var_os("E2E_KUBECONFIG") {
+        return Ok(Source::Cluster(file.into()));
+    }
+    let folder = match std::env::var_os("KUBEBUILDER_ASSETS") {
+        Some(folder) => PathBuf::from(folder),
+        None => cached().context(
+            "no Kubernetes servers to test with: run `cargo xtask kubernetes` once, which builds them, or set \
+             KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kube-scheduler, \
+             or E2E_KUBECONFIG to the kubeconfig of a test cluster",
+        )?,
+    };
+    for program in PROGRAMS {
+        if !folder.join(program).is_file() {
+            bail!(
+                "{} has no {program}: put it there, or unset KUBEBUILDER_ASSETS and run `cargo xtask kubernetes`",
+                folder.display()
+            );
+        }
+    }
+    Ok(Source::Programs(Assets { version: version(&folder)?, folder }))
+}
+
+/// What `cargo xtask kubernetes` built, the youngest.
+fn cached() -> Option<PathBuf> {
+    let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    let entries = std::fs::read_dir(base.join("ordereddeployment")).ok()?;
+    let named = entries.flatten().filter(|one| one.file_name().to_string_lossy().starts_with("kubernetes-"));
+    named.max_by_key(|one| one.metadata().and_then(|data| data.modified()).ok()).map(|one| one.path())
+}
+
+fn version(folder: &Path) -> Result<String> {
+    let program = folder.join("kube-apiserver");
+    let output = Command::new(&program).arg("--version").output();
+    let output = output.with_context(|| format!("{} does not run", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = said.split_whitespace().last().filter(|word| word.starts_with('v'));
+    version.map(str::to_owned).with_context(|| format!("{} prints no version: {said}", program.display()))
+}

@@ -1,0 +1,113 @@
+//! Who is who on a control plane of our own: an authority, the server's certificate, the key of service accounts, and
+//! a token for each user.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+
+use crate::kubeconfig::{Access, write_private};
+
+pub(super) const AUTHORITY: &str = "ca.crt";
+pub(super) const SERVER_CERTIFICATE: &str = "server.crt";
+pub(super) const SERVER_KEY: &str = "server.key";
+pub(super) const ACCOUNT_KEY: &str = "service-accounts.key";
+pub(super) const ACCOUNT_PUBLIC_KEY: &str = "service-accounts.pub";
+pub(super) const TOKENS: &str = "tokens.csv";
+
+/// Users with a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum User {
+    Admin,
+    Controller,
+    ControllerManager,
+    Scheduler,
+    Kubelet,
+}
+
+impl User {
+    const ALL: [Self; 5] =
+        [Self::Admin, Self::Controller, Self::ControllerManager, Self::Scheduler, Self::Kubelet];
+
+    /// Its name; the roles of Kubernetes' own components are bound to theirs.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "admin",
+            Self::Controller => "ordered-controller-manager",
+            Self::ControllerManager => "system:kube-controller-manager",
+            Self::Scheduler => "system:kube-scheduler",
+            Self::Kubelet => "kubelet-stand-in",
+        }
+    }
+
+    fn groups(self) -> &'static str {
+        match self {
+            Self::Admin | Self::Controller | Self::Kubelet => "system:masters",
+            Self::ControllerManager | Self::Scheduler => "",
+        }
+    }
+}
+
+/// The tokens and the authority of one control plane.
+pub(super) struct Identity {
+    url: String,
+    authority: String,
+    tokens: Vec<(User, String)>,
+}
+
+impl Identity {
+    /// Makes everything and writes what the servers read.
+    pub(super) fn make(folder: &Path, port: u16) -> Result<Self> {
+        let authority = certificates(folder).context("cannot make certificates")?;
+        let tokens: Vec<(User, String)> =
+            User::ALL.map(|user| (user, format!("{:032x}", rand::random::<u128>()))).into();
+        let lines = tokens.iter().map(|(user, token)| {
+            let name = user.name();
+            format!("{token},{name},{name},\"{}\"", user.groups())
+        });
+        write_private(&folder.join(TOKENS), &lines.collect::<Vec<_>>().join("\n"))?;
+        Ok(Self { url: format!("https://127.0.0.1:{port}"), authority, tokens })
+    }
+
+    pub(super) fn access(&self, user: User) -> Access {
+        let token = self.tokens.iter().find(|(owner, _)| *owner == user).map(|(_, token)| token.clone());
+        Access {
+            url: self.url.clone(),
+            authority: Some(self.authority.clone()),
+            token: token.unwrap_or_default(),
+        }
+    }
+}
+
+/// Writes the files and returns the authority in base64.
+fn certificates(folder: &Path) -> Result<String> {
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    authority.distinguished_name.push(DnType::CommonName, "e2e authority");
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+    let names = ["127.0.0.1", "10.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
+    let mut server = CertificateParams::new(names.to_vec())?;
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    server.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
+    let key = KeyPair::generate()?;
+    let certificate = server.signed_by(&key, &authority)?;
+    fs::write(folder.join(AUTHORITY), authority.pem())?;
+    fs::write(folder.join(SERVER_CERTIFICATE), certificate.pem() + &authority.pem())?;
+    write_private(&folder.join(SERVER_KEY), &key.serialize_pem())?;
+    let accounts = KeyPair::generate()?;
+    write_private(&folder.join(ACCOUNT_KEY), &accounts.serialize_pem())?;
+    fs::write(folder.join(ACCOUNT_PUBLIC_KEY), accounts.public_key_pem())?;
+    Ok(encode(authority.pem().as_bytes()))
+}
+
+/// Base64, as kubeconfigs carry certificates.
+fn encode(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}

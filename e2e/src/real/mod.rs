@@ -1,0 +1,367 @@
+//! A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and stand-ins for
+//! the kubelets.
+//!
+//! Every one has a folder and ports of its own, and ends by process id when dropped. It never touches a cluster that it
+//! did not start, except the one that `E2E_KUBECONFIG` names: there it starts nothing but the stand-ins.
+
+mod assets;
+mod audit;
+mod children;
+mod guest;
+mod identity;
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use ordereddeployment_sandbox::agents::{kubelet::Kubelets, nodes};
+use ordereddeployment_sandbox::{Clock, NodeSpec};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use assets::Assets;
+pub use assets::Source;
+use children::Children;
+use guest::Guest;
+use identity::{Identity, User};
+
+use crate::kubeconfig::{self, Access};
+use crate::request::KUBELET;
+use crate::{Request, Setting};
+
+/// How long the servers may take to become ready. Far more than they need.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+/// How often readiness is asked for.
+const POLL: Duration = Duration::from_millis(50);
+/// How often nodes say that they live; the controllers give them up after 40 seconds.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+const POLICY: &str = include_str!("audit-policy.yaml");
+
+/// A running control plane. Dropping it ends it.
+pub struct ControlPlane {
+    // Fields are dropped in order: clients, servers, their folder.
+    stand_ins: JoinSet<()>,
+    children: Option<Children>,
+    access: Way,
+    audit: Option<PathBuf>,
+    namespace: String,
+    /// What it is, for people.
+    pub version: String,
+    folder: tempfile::TempDir,
+}
+
+/// How to reach it.
+enum Way {
+    Ours(Identity),
+    Theirs(Guest),
+}
+
+impl ControlPlane {
+    /// Starts it, with these definitions served before its controllers look.
+    pub async fn start(setting: &Setting, definitions: &[CustomResourceDefinition]) -> Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("ordereddeployment-e2e-")
+            .tempdir()
+            .context("cannot make a folder for the servers")?;
+        let mut plane = match assets::find()? {
+            Source::Cluster(file) => theirs(&file, folder).await?,
+            Source::Programs(assets) => ours(&assets, folder).await?,
+        };
+        let client = plane.client("scenario").await?;
+        install(&client, definitions).await?;
+        if let (Some(children), Way::Ours(identity)) = (&mut plane.children, &plane.access) {
+            start_controllers(children, identity, plane.folder.path(), setting)?;
+        }
+        plane.start_stand_ins(setting).await?;
+        plane.wait_for_pods(&client).await?;
+        Ok(plane)
+    }
+
+    /// The namespace to work in.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// A kubeconfig of an administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> String {
+        self.kubeconfig_of(User::Admin)
+    }
+
+    /// A kubeconfig of our controller: the user `ordered-controller-manager`, who may do everything.
+    #[must_use]
+    pub fn controller_kubeconfig(&self) -> String {
+        self.kubeconfig_of(User::Controller)
+    }
+
+    /// A kubeconfig with a token of somebody else, such as a service account.
+    pub fn kubeconfig_with_token(&self, token: &str) -> Result<String> {
+        match &self.access {
+            Way::Ours(identity) => {
+                let access = Access { token: token.to_owned(), ..identity.access(User::Admin) };
+                Ok(access.kubeconfig(&self.namespace))
+            }
+            Way::Theirs(_) => bail!("a user of its own needs a control plane that this test started"),
+        }
+    }
+
+    fn kubeconfig_of(&self, user: User) -> String {
+        match &self.access {
+            Way::Ours(identity) => identity.access(user).kubeconfig(&self.namespace),
+            Way::Theirs(guest) => guest.kubeconfig.clone(),
+        }
+    }
+
+    /// An administrator's client with that user agent.
+    pub async fn client(&self, user_agent: &str) -> Result<Client> {
+        kubeconfig::client(&self.kubeconfig(), user_agent).await
+    }
+
+    /// Every request so far that the audit policy records. It waits for deletes that are still under way.
+    pub async fn requests(&self) -> Result<Vec<Request>> {
+        let file = self.audit.as_deref().context(
+            "this cluster's audit log is not known: set E2E_AUDIT_LOG to its file, or unset E2E_KUBECONFIG",
+        )?;
+        audit::requests(file).await
+    }
+
+    async fn start_stand_ins(&mut self, setting: &Setting) -> Result<()> {
+        if setting.nodes.is_empty() {
+            return Ok(());
+        }
+        let client = kubeconfig::client(&self.kubeconfig_of(User::Kubelet), KUBELET).await?;
+        nodes::register(&client, &Clock::system(), &setting.nodes)
+            .await
+            .context("cannot register the nodes")?;
+        let kubelets = Kubelets {
+            nodes: setting.nodes.iter().map(|node| node.name.clone()).collect(),
+            ready_delay: setting.ready_delay,
+            termination_delay: setting.termination_delay,
+            clock: Clock::system(),
+        };
+        self.stand_ins.spawn(kubelets.run(client.clone()));
+        self.stand_ins.spawn(beat(client, setting.nodes.clone()));
+        Ok(())
+    }
+
+    /// Pods are taken only once the controllers have made their service account.
+    async fn wait_for_pods(&self, client: &Client) -> Result<()> {
+        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client.clone(), &self.namespace);
+        let pod = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "readiness"}, "spec": {"containers": [{"name": "c", "image": "c"}]},
+        }))?;
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        self.poll("take pods", async || match pods.create(&dry, &pod).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        })
+        .await
+    }
+
+    async fn poll(&self, what: &str, mut attempt: impl AsyncFnMut() -> Result<(), String>) -> Result<()> {
+        poll(what, async || {
+            if let Some(children) = &self.children {
+                children.check()?;
+            }
+            Ok(attempt().await)
+        })
+        .await
+    }
+}
+
+/// Asks until it works; servers have no way to call back.
+async fn poll(what: &str, mut attempt: impl AsyncFnMut() -> Result<Result<(), String>>) -> Result<()> {
+    let limit = Instant::now() + READY_LIMIT;
+    loop {
+        match attempt().await? {
+            Ok(()) => return Ok(()),
+            Err(why) if Instant::now() > limit => {
+                bail!("the control plane does not {what} within {} s: {why}", READY_LIMIT.as_secs())
+            }
+            Err(_) => tokio::time::sleep(POLL).await,
+        }
+    }
+}
+
+/// etcd and the API server, ready.
+async fn ours(assets: &Assets, folder: tempfile::TempDir) -> Result<ControlPlane> {
+    let mut children = Children::new(assets, folder.path())?;
+    let port = free_port()?;
+    let identity = Identity::make(folder.path(), port)?;
+    let etcd = start_etcd(&mut children, folder.path())?;
+    let audit = start_api_server(&mut children, folder.path(), port, &etcd)?;
+    let plane = ControlPlane {
+        stand_ins: JoinSet::new(),
+        children: Some(children),
+        access: Way::Ours(identity),
+        audit: Some(audit),
+        namespace: "default".to_owned(),
+        version: assets.version.clone(),
+        folder,
+    };
+    let client = plane.client("scenario").await?;
+    plane
+        .poll("become ready", async || {
+            let request =
+                http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
+            client.request_text(request).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+    let namespaces: Api<Namespace> = Api::all(client);
+    plane
+        .poll("make its first namespace", async || {
+            namespaces.get("default").await.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+    Ok(plane)
+}
+
+/// A namespace of its own in the cluster of that kubeconfig.
+async fn theirs(file: &Path, folder: tempfile::TempDir) -> Result<ControlPlane> {
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("cannot read E2E_KUBECONFIG, {}", file.display()))?;
+    let namespace = format!("e2e-{:08x}", rand::random::<u32>());
+    let guest = Guest::new(&text, &namespace, folder.path()).await?;
+    Ok(ControlPlane {
+        stand_ins: JoinSet::new(),
+        access: Way::Theirs(guest),
+        children: None,
+        audit: std::env::var_os("E2E_AUDIT_LOG").map(PathBuf::from),
+        namespace,
+        version: format!("the cluster of {}", file.display()),
+        folder,
+    })
+}
+
+/// Posts the definitions and waits until they are served.
+async fn install(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in definitions {
+        match api.create(&PostParams::default(), definition).await {
+            Ok(_) => {}
+            // Somebody else's cluster may have them already.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(error).context("cannot install a CRD"),
+        }
+    }
+    for definition in definitions {
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        poll(&format!("serve {name}"), async || {
+            let stored = api.get(&name).await?;
+            let conditions = stored.status.and_then(|status| status.conditions).unwrap_or_default();
+            let served = conditions.iter().any(|one| one.type_ == "Established" && one.status == "True");
+            Ok(if served { Ok(()) } else { Err(format!("{conditions:?}")) })
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+fn start_etcd(children: &mut Children, folder: &Path) -> Result<String> {
+    let client = format!("http://127.0.0.1:{}", free_port()?);
+    let peer = format!("http://127.0.0.1:{}", free_port()?);
+    let mut etcd = children.command("etcd");
+    etcd.arg(format!("--data-dir={}", folder.join("etcd").display()))
+        .arg(format!("--listen-client-urls={client}"))
+        .arg(format!("--advertise-client-urls={client}"))
+        .arg(format!("--listen-peer-urls={peer}"))
+        .arg(format!("--initial-advertise-peer-urls={peer}"))
+        .arg(format!("--initial-cluster=default={peer}"))
+        // The data dies with the test.
+        .arg("--unsafe-no-fsync");
+    children.start("etcd", etcd)?;
+    Ok(client)
+}
+
+fn start_api_server(children: &mut Children, folder: &Path, port: u16, etcd: &str) -> Result<PathBuf> {
+    let policy = folder.join("audit-policy.yaml");
+    fs::write(&policy, POLICY).context("cannot write the audit policy")?;
+    let audit = folder.join("audit.log");
+    let file = |name: &str| folder.join(name).display().to_string();
+    let mut server = children.command("kube-apiserver");
+    server
+        .arg(format!("--etcd-servers={etcd}"))
+        .args([
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+        ])
+        .arg(format!("--secure-port={port}"))
+        .arg(format!("--tls-cert-file={}", file(identity::SERVER_CERTIFICATE)))
+        .arg(format!("--tls-private-key-file={}", file(identity::SERVER_KEY)))
+        .arg(format!("--token-auth-file={}", file(identity::TOKENS)))
+        .arg("--authorization-mode=RBAC")
+        // What a careful cluster has: who blocks an owner's deletion must be allowed to.
+        .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+        .arg("--service-cluster-ip-range=10.0.0.0/24")
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .arg(format!("--service-account-key-file={}", file(identity::ACCOUNT_PUBLIC_KEY)))
+        .arg(format!("--service-account-signing-key-file={}", file(identity::ACCOUNT_KEY)))
+        .arg(format!("--audit-policy-file={}", policy.display()))
+        .arg(format!("--audit-log-path={}", audit.display()))
+        .arg("--audit-log-mode=blocking");
+    children.start("kube-apiserver", server)?;
+    Ok(audit)
+}
+
+fn start_controllers(
+    children: &mut Children,
+    identity: &Identity,
+    folder: &Path,
+    setting: &Setting,
+) -> Result<()> {
+    let kubeconfig = |name: &str, user| -> Result<String> {
+        let file = folder.join(format!("{name}.kubeconfig"));
+        kubeconfig::write_private(&file, &identity.access(user).kubeconfig("default"))?;
+        Ok(format!("--kubeconfig={}", file.display()))
+    };
+    let quiet = |command: &mut Command, old: bool| {
+        command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false"]);
+        if old {
+            // Newer ones have no insecure port to close.
+            command.arg("--port=0");
+        }
+    };
+    let old = children.minor() < 24;
+    let mut manager = children.command("kube-controller-manager");
+    quiet(&mut manager, old);
+    manager
+        .arg(kubeconfig("kube-controller-manager", User::ControllerManager)?)
+        .arg(format!("--controllers={}", setting.built_in_controllers))
+        .arg("--use-service-account-credentials")
+        .arg(format!("--service-account-private-key-file={}", folder.join(identity::ACCOUNT_KEY).display()))
+        .arg(format!("--root-ca-file={}", folder.join(identity::AUTHORITY).display()))
+        .args(["--kube-api-qps=200", "--kube-api-burst=400"])
+        .arg("--horizontal-pod-autoscaler-sync-period=2s");
+    children.start("kube-controller-manager", manager)?;
+    let mut scheduler = children.command("kube-scheduler");
+    quiet(&mut scheduler, old);
+    scheduler.arg(kubeconfig("kube-scheduler", User::Scheduler)?);
+    if old {
+        scheduler.args(["--kube-api-qps=500", "--kube-api-burst=1000"]);
+    }
+    children.start("kube-scheduler", scheduler)
+}
+
+/// Says again and again that the nodes live.
+async fn beat(client: Client, specs: Vec<NodeSpec>) {
+    loop {
+        tokio::time::sleep(HEARTBEAT).await;
+        // A missed one does no harm; the next comes soon.
+        drop(nodes::register(&client, &Clock::system(), &specs).await);
+    }
+}
+
+/// Free now; the servers take their ports as numbers, so that a race with others on this machine remains.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0)).context("cannot listen on loopback")?.local_addr()?.port())
+}

@@ -1,0 +1,6 @@
+//! Scenarios on both servers, and the two servers against each other.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
+
+mod servers;
+mod ten_pods;
