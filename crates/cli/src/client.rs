@@ -125,7 +125,11 @@ fn unreadable(error: KubeconfigError) -> anyhow::Error {
         KubeconfigError::FindPath => anyhow!(
             "no cluster: no kubeconfig is known\nhint: name one with --kubeconfig, or try `kubectl ordered demo`, which needs none"
         ),
-        other => anyhow!("cannot use the kubeconfig: {other}"),
+        other => {
+            // A parser draws a picture of the place below its message.
+            let message = other.to_string();
+            anyhow!("cannot use the kubeconfig: {}", message.lines().next().unwrap_or_default())
+        }
     }
 }
 

@@ -40,8 +40,9 @@ const BURST: Duration = Duration::from_millis(20);
 const FIRST: i32 = 5;
 /// The rollout is to halt before this one.
 const HALT: i32 = 3;
-/// The image of the second revision.
-const IMAGE: &str = "nginx:1.29";
+/// The images of the two revisions.
+const OLD_IMAGE: &str = "nginx:1.28";
+const NEW_IMAGE: &str = "nginx:1.29";
 
 /// How fast the demo goes, and on which clocks.
 pub(crate) struct Pace {
@@ -130,7 +131,7 @@ impl Stage<'_> {
         let Phase::Held(hold) = &stopped.phase else { bail!("the rollout is not held") };
         let before_hold = self.deleted.len();
         self.screen.say(&format!(
-            "Held before {}: {} of {} pods are updated, {} are available. Nothing more goes until it is resumed.",
+            "Held before {}: {} of {} pods are updated, {} are available.",
             hold.pod, stopped.updated, stopped.desired, stopped.available
         ))?;
         self.told.push(format!("    held before {}", hold.pod));
@@ -248,9 +249,11 @@ impl Stage<'_> {
     }
 
     async fn change_image(&mut self) -> Result<()> {
-        let patch =
-            json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": IMAGE}]}}}});
-        self.screen.say(&format!("$ kubectl patch od {} --type=merge -p '{patch}'", self.name))?;
+        self.screen
+            .say(&format!("$ sed s/{OLD_IMAGE}/{NEW_IMAGE}/ docs/examples/web.yaml | kubectl apply -f -"))?;
+        let manifest: Value = serde_saphyr::from_str(&MANIFEST.replace(OLD_IMAGE, NEW_IMAGE))
+            .context("the example is no YAML")?;
+        let patch = json!({"spec": manifest["spec"]});
         let api: Api<OrderedDeployment> = Api::namespaced(self.client.clone(), NAMESPACE);
         let patched = api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await;
         patched.context("cannot change the image")?;

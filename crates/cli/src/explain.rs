@@ -35,11 +35,11 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
 /// The rights that the command needs, for whoever hands them out.
 fn role_for(doing: &str) -> &'static str {
     if doing.contains("resume") {
-        "ask for a role that may patch ordereddeployments/status: the chart has one for this alone, apart from `edit`"
+        "ask for the chart's role `ordered-deployment-resumer`: `edit` and `admin` may not patch ordereddeployments/status"
     } else if doing.contains("nodes") {
         "ask for a role that may list nodes: the order reads their labels and taints"
     } else {
-        "ask for a role that may get and list ordereddeployments, orderedreplicasets and pods, such as `view`"
+        "ask for a role that may get and list ordereddeployments, orderedreplicasets and pods: `view`, where the chart is installed"
     }
 }
 

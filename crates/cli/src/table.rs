@@ -44,9 +44,11 @@ impl<'a> Widths<'a> {
         for (index, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
             let align = self.columns[index].align;
             let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
-            if index > 0 {
-                // A number is parted well enough by its own blanks.
-                line.push_str(if align == Align::Right { " " } else { "  " });
+            // A number is parted well enough by its own blanks, and a leading number from what it counts.
+            match index {
+                0 => {}
+                1 => line.push(' '),
+                _ => line.push_str(if align == Align::Right { " " } else { "  " }),
             }
             match align {
                 Align::Left => {

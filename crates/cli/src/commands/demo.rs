@@ -11,9 +11,9 @@ use crate::demo::{Pace, Screen, play};
 /// Watch an ordered rollout with a pause point, on a cluster in memory; needs no cluster
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Ten pods on two pools get priorities 5, 5, 3 and 0, the 3 a pause point. Then the image changes: the two 5s go first, the
-rollout halts, is resumed (by Enter on a terminal, by itself elsewhere) and completes. The demo fails if any pod
-goes out of order.")]
+Ten pods on two pools get priorities 5, 5, 3 and 0, the 3 a pause point. Then the image changes: the two 5s go \
+first, the rollout halts, is resumed (by Enter on a terminal, by itself elsewhere) and completes. The demo fails if \
+any pod goes out of order.")]
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_: &Args) -> Result<()> {

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(value_parser = object_name)]
     name: String,
     /// Show who would go in a scale-down to this many replicas
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
     /// The node label that tells the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]

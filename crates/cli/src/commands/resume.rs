@@ -19,9 +19,9 @@ use crate::explain::explain;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered resume web                              pass the pause point at which web is held
-  kubectl ordered resume web --hold web-5d9c-x7k2p@4      pass that one, and no other
-  kubectl ordered resume web --all                        pass this and all later points of this rollout
+  kubectl ordered resume web                            pass the point at which web is held
+  kubectl ordered resume web --hold web-5d9c-x7k2p@4    pass that one, and no other
+  kubectl ordered resume web --all                      pass this and all later ones of this rollout
 
 A resume names the hold it is for: if that one has ended meanwhile, nothing is resumed.")]
 pub(crate) struct Args {
@@ -76,14 +76,15 @@ pub(crate) async fn resume(
     let doing = format!("cannot resume {name} in {namespace}");
     let status =
         api.get_status(name).await.map_err(|error| explain(error, &doing))?.status.unwrap_or_default();
-    let pods: Api<PodView> = Api::namespaced(client.clone(), namespace);
     let pod = match which {
-        Which::Hold(id) => {
+        Which::Hold(id) if status.hold.as_ref().is_none_or(|hold| hold.id != id) => {
             let pod = id.rsplit_once('@').map_or(id, |(pod, _)| pod);
             let pod = object_name(pod).map_err(|error| anyhow!("{id:?} is no id of a hold: {error}"))?;
-            pods.get_opt(&pod).await.map_err(|error| explain(error, &doing))?
+            let pods: Api<PodView> = Api::namespaced(client.clone(), namespace);
+            let found = pods.get_opt(&pod).await;
+            found.map_err(|error| explain(error, &format!("cannot tell whether {id} is passed")))?
         }
-        Which::Present | Which::All => None,
+        Which::Hold(_) | Which::Present | Which::All => None,
     };
     let id = match request(name, &status, which, pod.as_ref())? {
         Request::Passed(id) => return Ok(format!("{name}: {id} is passed already")),

@@ -23,10 +23,10 @@ const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
 #[command(after_help = "\
 Examples:
   kubectl ordered sandbox --kubeconfig sandbox.yaml
-  kubectl ordered sandbox --kubeconfig sandbox.yaml --watch-delay pods=2s    let the pod watch lag
-  kubectl ordered sandbox --kubeconfig sandbox.yaml --no-controller          bring your own controller
+  kubectl ordered sandbox --kubeconfig sandbox.yaml --watch-delay pods=2s
+  kubectl ordered sandbox --kubeconfig sandbox.yaml --no-controller
 
-The file is written once everything is up. The server listens on 127.0.0.1 only. It runs until Ctrl-C and keeps
+The file is written once everything is up. The server listens on 127.0.0.1 only. It runs until Ctrl-C and keeps \
 nothing. Images whose name contains `broken` never become ready; those with `crash` restart again and again.")]
 pub(crate) struct Args {
     /// Where to write the kubeconfig

@@ -1,0 +1,182 @@
+//! The binary as people run it: its help, its errors, and its commands against a server over TLS.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::PostParams;
+use ordereddeployment_sandbox::{Config, Fault, Sandbox};
+use tempfile::TempDir;
+
+/// The binary with a home of its own and no cluster.
+struct Bench {
+    home: TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { home: tempfile::tempdir().unwrap() }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-ordered"))
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.home.path())
+            .env("LANG", "C.UTF-8")
+            .current_dir(self.home.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// Standard output of a command that must succeed without a word on standard error.
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+        text(&output.stdout)
+    }
+
+    /// Standard error of a command that must fail without a word on standard output.
+    fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(!output.status.success(), "{arguments:?}: {}", text(&output.stdout));
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+        let error = text(&output.stderr);
+        assert!(!error.contains("panicked") && !error.contains("backtrace"), "{error}");
+        error.replace(self.home.path().to_str().unwrap(), "$HOME")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::File::create(self.path(name)).unwrap().write_all(text.as_bytes()).unwrap();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A sandbox whose kubeconfig lies in the bench as `config`.
+async fn serve(bench: &Bench) -> Sandbox {
+    let sandbox = Sandbox::start(Config::default()).await.unwrap();
+    let endpoint = sandbox.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    bench.write("config", &endpoint.kubeconfig);
+    sandbox
+}
+
+async fn install(sandbox: &Sandbox) {
+    let api: Api<CustomResourceDefinition> = Api::all(sandbox.client().unwrap());
+    for crd in ordereddeployment_api::crds() {
+        api.create(&PostParams::default(), &crd).await.unwrap();
+    }
+}
+
+#[test]
+fn the_help_of_every_command_says_what_it_is_for_with_examples() {
+    let bench = Bench::new();
+    insta::assert_snapshot!("help", bench.ok(&["--help"]));
+    for command in ["get", "order", "resume", "crd", "sandbox", "demo"] {
+        insta::assert_snapshot!(format!("help_{command}"), bench.ok(&[command, "--help"]));
+    }
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let version = Bench::new().ok(&["--version"]);
+    assert_eq!(version, format!("kubectl-ordered {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_definitions_are_printed_as_they_are_committed() {
+    let bench = Bench::new();
+    let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/ordered-deployment/crds");
+    let committed: Vec<String> = ["ordereddeployments", "orderedreplicasets"]
+        .map(|plural| {
+            std::fs::read_to_string(charts.join(format!("{plural}.ordereddeployment.io.yaml"))).unwrap()
+        })
+        .into();
+    assert_eq!(bench.ok(&["crd"]), committed.join("---\n"));
+    let told = bench.ok(&["crd", "--out", "folder"]);
+    let written: Vec<String> =
+        told.lines().map(|path| std::fs::read_to_string(bench.path(path)).unwrap()).collect();
+    assert_eq!(written, committed);
+}
+
+#[test]
+fn errors_before_any_cluster_say_what_to_do() {
+    let bench = Bench::new();
+    bench.write("empty", "");
+    bench.write("broken", "clusters: [");
+    bench.write("mine", "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n");
+    let cases: [&[&str]; 9] = [
+        &["get"],
+        &["get", "--kubeconfig", "nowhere"],
+        &["get", "--kubeconfig", "empty"],
+        &["get", "--kubeconfig", "broken"],
+        &["get", "Web"],
+        &["order", "web", "--replicas", "-1"],
+        &["resume", "web", "--all", "--hold", "web-1@2"],
+        &["sandbox", "--kubeconfig", "mine"],
+        &["get", "--request-timeout", "soon"],
+    ];
+    let said: Vec<String> = cases
+        .iter()
+        .map(|case| format!("$ kubectl ordered {}\n{}", case.join(" "), bench.fails(case)))
+        .collect();
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_a_cluster_say_what_to_do() {
+    let bench = Bench::new();
+    let sandbox = serve(&bench).await;
+    let run = |case: &[&str]| {
+        let mut arguments = case.to_vec();
+        arguments.extend(["--kubeconfig", "config"]);
+        tokio::task::block_in_place(|| {
+            format!("$ kubectl ordered {}\n{}", case.join(" "), bench.fails(&arguments))
+        })
+    };
+    let forbid = |verb: &'static str, plural: &str| {
+        let plural = Some(plural.to_owned());
+        sandbox.inject(Fault { verb: Some(verb), plural, user_agent: None, code: 403, times: 1 });
+    };
+    let mut said = vec![run(&["get"]), run(&["get", "web"]), run(&["resume", "web"])];
+    install(&sandbox).await;
+    said.push(run(&["get", "web"]));
+    said.push(run(&["resume", "web", "-n", "shop"]));
+    said.push(run(&["get", "--context", "production"]));
+    forbid("get", "ordereddeployments");
+    said.push(run(&["get", "web"]));
+    forbid("get", "ordereddeployments");
+    said.push(run(&["resume", "web"]));
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_without_any_says_so_and_is_no_error() {
+    let bench = Bench::new();
+    let sandbox = serve(&bench).await;
+    install(&sandbox).await;
+    let output = tokio::task::block_in_place(|| bench.run(&["get", "--kubeconfig", "config", "-n", "shop"]));
+    assert!(output.status.success());
+    assert_eq!(text(&output.stderr), "No OrderedDeployments in namespace shop.\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_gone_is_told_apart_from_other_errors() {
+    let bench = Bench::new();
+    drop(serve(&bench).await);
+    let error = tokio::task::block_in_place(|| bench.fails(&["get", "--kubeconfig", "config"]));
+    assert!(error.contains("cannot reach the API server"), "{error}");
+    assert!(error.lines().count() <= 2, "{error}");
+}
