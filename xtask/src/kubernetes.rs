@@ -24,6 +24,19 @@ fn entry_name() -> String {
     format!("kubernetes-{VERSION}")
 }
 
+/// What `find` will do, for the announcement; `None` where it need not build anything.
+pub(crate) fn announcement() -> Result<Option<String>> {
+    if std::env::var_os("KUBEBUILDER_ASSETS").is_some() || cache::existing(&entry_name())?.is_some() {
+        return Ok(None);
+    }
+    let place = cache::root()?.join(entry_name());
+    Ok(Some(format!(
+        "Kubernetes {VERSION}, built out of Debian {SUITE}'s source package (130 MB to fetch, 4 GB of disk while \
+         building, some minutes on two cores), to {}",
+        place.display()
+    )))
+}
+
 /// The folder with `kube-apiserver`, `etcd` and the rest.
 pub(crate) fn find() -> Result<PathBuf> {
     if let Some(set) = std::env::var_os("KUBEBUILDER_ASSETS") {

@@ -23,7 +23,9 @@ Tasks of this repository.
 
 Usage: cargo xtask <task>
 
-  test       run every check: format, lints, dependencies, tests, the demo
+  test [--fast]
+             run every check: format, lints, dependencies, tests, scenarios on the sandbox, the demo, and the CRDs
+             and scenarios on real Kubernetes servers; --fast leaves the last two out
   crds       write the CRDs, as the code has them, to charts/ordered-deployment/crds
   crd-check [MANIFEST...]
              ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs, and what
@@ -34,20 +36,24 @@ Usage: cargo xtask <task>
 What a task fetches goes to ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed system-wide.
 
   KUBECTL=FILE               the kubectl to use, 1.24 or newer
-  KUBEBUILDER_ASSETS=FOLDER  the kube-apiserver and etcd to use instead of building Kubernetes 1.20";
+  KUBEBUILDER_ASSETS=FOLDER  etcd, kube-apiserver, kube-controller-manager and kube-scheduler to use instead of
+                             building Kubernetes 1.20
+  E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; nothing is started there but stand-ins for
+                             kubelets, and no other node may take pods
+  E2E_AUDIT_LOG=FILE         its audit log, without which scenarios that ask it fail";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match *arguments.as_slice() {
-        ["test"] => match suites::run_all() {
+        ["test"] | ["test", "--fast"] => match suites::run_all(arguments.len() > 1) {
             // It has said what failed.
             Ok(false) => return ExitCode::FAILURE,
             other => other.map(drop),
         },
         ["crds"] => crds(),
         ["crd-check", ref manifests @ ..] => {
-            crdcheck::run(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
+            crdcheck::run(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>()).map(drop)
         }
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),

@@ -2,6 +2,7 @@
 //! that it has not announced.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{run, top};
-use crate::{cache, kubectl, tools};
+use crate::{cache, crdcheck, crdserver, kubectl, kubernetes, tools};
 
 /// How long the demo may take once built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -23,15 +24,29 @@ struct Count {
 
 type Suite = fn() -> Result<Count>;
 
-const SUITES: [(&str, Suite); 5] =
-    [("format", format), ("lints", lints), ("dependencies", dependencies), ("tests", tests), ("demo", demo)];
+const SUITES: [(&str, Suite); 6] = [
+    ("format", format),
+    ("lints", lints),
+    ("dependencies", dependencies),
+    ("tests", tests),
+    ("sandbox", scenarios_on_the_sandbox),
+    ("demo", demo),
+];
+
+/// What needs real Kubernetes programs.
+const REAL_SUITES: [(&str, Suite); 2] = [("crds", crds), ("real", scenarios_on_real_servers)];
+
+/// How tests that start a real control plane end their names; those of the other kind end in `on_the_sandbox`.
+const ON_REAL: &str = "on_a_real_server";
+const ON_SANDBOX: &str = "on_the_sandbox";
 
 /// Runs the suites up to the first that fails; true if none did. The total is the last line, whatever happens.
-pub(crate) fn run_all() -> Result<bool> {
-    announce()?;
+pub(crate) fn run_all(fast: bool) -> Result<bool> {
+    announce(fast)?;
     let mut total = Count::default();
     let mut passed = true;
-    for (name, suite) in SUITES {
+    let real = REAL_SUITES.iter().filter(|_| !fast);
+    for &(name, suite) in SUITES.iter().chain(real) {
         let start = Instant::now();
         let outcome = suite();
         let count = match &outcome {
@@ -51,14 +66,21 @@ pub(crate) fn run_all() -> Result<bool> {
             break;
         }
     }
+    if fast {
+        let left_out = REAL_SUITES.map(|(name, _)| name).join(", ");
+        println!("Left out by --fast, since they need real Kubernetes servers: {left_out}");
+    }
     println!("{} passed, {} failed", total.passed, total.failed);
     Ok(passed)
 }
 
 /// Says what will be fetched or built, and where, before anything is.
-fn announce() -> Result<()> {
-    let fetched: Vec<String> =
-        [tools::announcement()?, kubectl::announcement()?].into_iter().flatten().collect();
+fn announce(fast: bool) -> Result<()> {
+    let mut wanted = vec![tools::announcement()?, kubectl::announcement()?];
+    if !fast {
+        wanted.extend([kubernetes::announcement()?, crdserver::announcement()?]);
+    }
+    let fetched: Vec<String> = wanted.into_iter().flatten().collect();
     println!(
         "cargo xtask test installs nothing system-wide. It builds the workspace in ./target, with crates that"
     );
@@ -66,7 +88,7 @@ fn announce() -> Result<()> {
     if fetched.is_empty() {
         println!("All the tools that it needs are there.");
     } else {
-        println!("About to fetch:");
+        println!("About to fetch and build:");
         for line in fetched {
             println!("  {line}");
         }
@@ -113,9 +135,37 @@ fn dependencies() -> Result<Count> {
     Ok(Count { passed: 3, failed: 0 })
 }
 
+/// Everything that needs no scenario; those of the sandbox and of real servers are suites of their own.
 fn tests() -> Result<Count> {
+    cargo_test(&[], &["--skip", ON_SANDBOX, "--skip", ON_REAL], &[])
+}
+
+fn scenarios_on_the_sandbox() -> Result<Count> {
+    cargo_test(&["--tests"], &[ON_SANDBOX], &[])
+}
+
+/// One control plane at a time: each has a dozen busy threads of its own.
+fn scenarios_on_real_servers() -> Result<Count> {
+    let mut assets = Vec::new();
+    if std::env::var_os("E2E_KUBECONFIG").is_none() {
+        assets.push(("KUBEBUILDER_ASSETS", kubernetes::find()?));
+    }
+    cargo_test(&["--tests"], &[ON_REAL, "--test-threads=1"], &assets)
+}
+
+/// What Kubernetes' own servers, an old one and the current one, say to the CRDs.
+fn crds() -> Result<Count> {
+    let accepted = crdcheck::run(&[])?;
+    Ok(Count { passed: accepted, failed: 0 })
+}
+
+/// Always the whole workspace with all features, so that nothing is compiled twice.
+fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)]) -> Result<Count> {
+    // Scenarios start the controller's binary from beside their own; a test of one package would not build it.
+    run(cargo().args(["build", "--workspace", "--all-features", "--bins", "--quiet"]))?;
     let mut command = cargo();
-    command.args(["test", "--workspace", "--all-features"]).env("KUBECTL", kubectl::find()?);
+    command.args(["test", "--workspace", "--all-features"]).args(targets).arg("--").args(filters);
+    command.env("KUBECTL", kubectl::find()?).envs(variables.iter().map(|(key, value)| (key, value)));
     // `cargo xtask crds` sets it to write what the test would compare.
     command.env_remove("UPDATE_CRDS");
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
