@@ -165,7 +165,9 @@ async fn the_schema_and_its_rules_are_enforced() {
     let refused = refusal(api.create(&params(), &gadget("g", json!({"replicas": -1}))).await);
     assert_eq!((refused.code, refused.reason.as_str()), (422, "Invalid"));
     assert!(
-        refused.message.starts_with("Gadget.test.example \"g\" is invalid: [spec.replicas: Invalid value: -1"),
+        refused
+            .message
+            .starts_with("Gadget.test.example \"g\" is invalid: [spec.replicas: Invalid value: -1"),
         "{}",
         refused.message
     );
