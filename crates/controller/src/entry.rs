@@ -1,5 +1,6 @@
 //! What the cache keeps of one pod or one set.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::ResourceExt;
@@ -25,6 +26,8 @@ pub(crate) trait Entry {
 pub(crate) struct PodEntry {
     pub(crate) pod: Pod,
     pub(crate) malformed: Vec<MalformedAnnotation>,
+    /// For whether its set's selector still matches it.
+    pub(crate) labels: BTreeMap<String, String>,
     version: u64,
 }
 
@@ -33,7 +36,8 @@ impl PodEntry {
     pub(crate) fn of(view: &PodView) -> Option<Self> {
         view.set_uid()?;
         let pod = view.pod();
-        Some(Self { version: number(&pod.resource_version), pod, malformed: view.malformed() })
+        let labels = view.labels().clone();
+        Some(Self { version: number(&pod.resource_version), pod, malformed: view.malformed(), labels })
     }
 }
 

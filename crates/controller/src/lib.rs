@@ -9,6 +9,7 @@
 mod backoff;
 mod cache;
 mod calls;
+mod claim;
 mod client;
 mod clock;
 mod context;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{
     self as planner, Event, EventType, Observed, PodView, Proof, Regarding, new_pod, new_set,
@@ -96,8 +97,12 @@ impl Pass<'_> {
     }
 
     async fn read_sets(&mut self, selector: &str) -> Result<(), Error> {
-        let listed = self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
-        let mut found: Vec<SetEntry> = listed.into_iter().filter_map(SetEntry::of).collect();
+        let listed: Vec<OrderedReplicaSet> =
+            self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
+        let mut found = Vec::new();
+        for set in listed {
+            found.extend(self.adopt_set(&set).await.or_else(|| SetEntry::of(set)));
+        }
         let unlisted = unlisted(self.sets(), &found);
         for entry in &unlisted {
             let set = self.ctx.calls.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
@@ -117,8 +122,14 @@ impl Pass<'_> {
     async fn read_pods(&mut self, selector: &str) -> Result<(), Error> {
         let listed: Vec<PodView> =
             self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
-        let mut found: Vec<PodEntry> = listed.iter().filter_map(PodEntry::of).collect();
         let sets = self.sets();
+        let mut found = Vec::new();
+        for pod in &listed {
+            match PodEntry::of(pod) {
+                Some(entry) => found.push(entry),
+                None => found.extend(self.adopt_pod(pod, &sets).await),
+            }
+        }
         // Pods of ours that do not match the selector any more, and pods that are gone.
         let unlisted = unlisted(self.pods(&sets), &found);
         for entry in &unlisted {

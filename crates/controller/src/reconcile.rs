@@ -103,6 +103,7 @@ impl Pass<'_> {
                 }
                 continue;
             }
+            self.release_pods().await?;
             match decide(&self.observe()) {
                 Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
                 Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,

@@ -6,6 +6,7 @@
     reason = "a test ends where its ground is missing"
 )]
 
+mod claims;
 mod cluster;
 mod faults;
 mod holds;

@@ -1,0 +1,125 @@
+//! Whose pods and sets are whose: adopts orphans that match, releases pods that match no more, as a Deployment does.
+//!
+//! Adoption happens in a live read only, since a cache may still show an orphan that somebody else took. Each write
+//! carries UID and version; one that fails is left to the next read. It never takes anything from another controller.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{Resource, ResourceExt};
+use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_planner::PodView;
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::entry::{Entry, PodEntry, SetEntry};
+use crate::error::CallError;
+use crate::memory::Due;
+use crate::reconcile::Pass;
+
+impl Pass<'_> {
+    /// Takes a set that nobody controls. It was listed by the deployment's selector.
+    pub(crate) async fn adopt_set(&self, set: &OrderedReplicaSet) -> Option<SetEntry> {
+        if !is_orphan(&set.metadata) {
+            return None;
+        }
+        let owner = self.memory.deployment.controller_owner_ref(&())?;
+        let patch = owners_patch(&set.metadata, &with(&set.metadata, owner));
+        let name = set.name_any();
+        let adopted = self.ctx.calls.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
+        SetEntry::of(told("adopt", "set", &name, adopted)?)
+    }
+
+    /// Takes a pod that nobody controls for the set whose selector, with the hash, it matches.
+    pub(crate) async fn adopt_pod(
+        &self,
+        pod: &PodView,
+        sets: &[std::sync::Arc<SetEntry>],
+    ) -> Option<PodEntry> {
+        if !is_orphan(&pod.metadata) || matches!(pod.phase(), "Succeeded" | "Failed") {
+            return None;
+        }
+        let set = sets
+            .iter()
+            .find(|set| !set.is_terminating() && set.object.spec.selector.matches(pod.labels()))?;
+        let patch = owners_patch(&pod.metadata, &with(&pod.metadata, set.object.controller_owner_ref(&())?));
+        let name = pod.name_any();
+        let adopted = self.ctx.calls.patch::<PodView>(&self.namespace, &name, &patch).await;
+        PodEntry::of(&told("adopt", "pod", &name, adopted)?)
+    }
+
+    /// Lets go of pods whose labels match their set no more: somebody took them out, to look at them for instance.
+    pub(crate) async fn release_pods(&mut self) -> Result<(), Error> {
+        let sets = self.sets();
+        for entry in self.pods(&sets) {
+            let set = sets.iter().find(|set| set.uid() == entry.owner());
+            let Some(set) =
+                set.filter(|set| !entry.is_terminating() && !set.object.spec.selector.matches(&entry.labels))
+            else {
+                continue;
+            };
+            let found = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
+            let Some(found) = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid())) else {
+                self.memory.pods.gone(entry.uid(), self.ctx.clock.now());
+                continue;
+            };
+            if set.object.spec.selector.matches(found.labels()) {
+                // It matches again by now.
+                self.saw_pod(&found);
+                continue;
+            }
+            let others: Vec<OwnerReference> =
+                found.owner_references().iter().filter(|owner| *owner.uid != **set.uid()).cloned().collect();
+            let patch = owners_patch(&found.metadata, &others);
+            let name = &entry.pod.name;
+            match told(
+                "release",
+                "pod",
+                name,
+                self.ctx.calls.patch::<PodView>(&self.namespace, name, &patch).await,
+            ) {
+                Some(_) => self.memory.pods.gone(entry.uid(), self.ctx.clock.now()),
+                None => self.memory.due = Some(Due::Conflict),
+            }
+        }
+        Ok(())
+    }
+
+    fn saw_pod(&mut self, pod: &PodView) {
+        if let Some(entry) = PodEntry::of(pod) {
+            self.memory.pods.present(entry, self.ctx.clock.now());
+        }
+    }
+}
+
+fn is_orphan(metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    metadata.deletion_timestamp.is_none() && !owners.any(|owner| owner.controller == Some(true))
+}
+
+/// The owners it has, and a controller.
+fn with(metadata: &ObjectMeta, owner: OwnerReference) -> Vec<OwnerReference> {
+    let others = metadata.owner_references.iter().flatten().filter(|other| other.uid != owner.uid);
+    let mut owners: Vec<_> = others.cloned().collect();
+    owners.push(OwnerReference { block_owner_deletion: Some(true), ..owner });
+    owners
+}
+
+fn owners_patch(metadata: &ObjectMeta, owners: &[OwnerReference]) -> Value {
+    json!({"metadata": {
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+        "ownerReferences": owners,
+    }})
+}
+
+fn told<T>(what: &str, kind: &str, name: &str, outcome: Result<T, CallError>) -> Option<T> {
+    match outcome {
+        Ok(object) => {
+            tracing::info!("{what} {kind} {name}: done");
+            Some(object)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot {what} {kind} {name}");
+            None
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Whose pods are whose: release, adoption, and an object deleted without what it owns.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::cluster::{Cluster, names};
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_relabelled_by_hand_is_released_and_replaced() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
+    cluster.pods().patch(&pods[1], &PatchParams::default(), &relabel).await.unwrap();
+    let view =
+        cluster.until("there are three again", |view| view.available() == 3 && view.is_complete()).await;
+    assert!(!names(&view.pods).contains(&pods[1]));
+    let released = cluster.pods().get(&pods[1]).await.unwrap();
+    assert_eq!(released.owner_references(), []);
+    assert!(released.metadata.deletion_timestamp.is_none());
+
+    // Labelled back it is nobody's, until a live read takes it in: then there is one too many.
+    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "web"}}}));
+    cluster.pods().patch(&pods[1], &PatchParams::default(), &relabel).await.unwrap();
+    cluster.scale(4).await;
+    let view = cluster.until("there are four", |view| view.available() == 4 && view.is_complete()).await;
+    assert!(names(&view.pods).contains(&pods[1]));
+    assert!(view.pods.iter().all(|pod| pod.owner_references().len() == 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_another_hash_or_another_controller_is_not_taken() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 1})).await;
+    let view = cluster.view().await;
+    let hash = view.status().rollout.unwrap().template_hash;
+    let orphan = pod(&cluster, "a", "otherhash", json!([])).await;
+    let owner =
+        json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": orphan.uid(), "controller": true});
+    pod(&cluster, "b", &hash, json!([owner])).await;
+    cluster.scale(2).await;
+    cluster.until("four are there", |view| view.available() == 4 && view.is_complete()).await;
+    assert_eq!(cluster.pods().get("a").await.unwrap().owner_references(), []);
+    assert_eq!(cluster.pods().get("b").await.unwrap().owner_references()[0].kind, "Pod");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_deleted_without_its_sets_takes_them_again_when_it_comes_back() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    cluster.deployments().delete("web", &DeleteParams::orphan()).await.unwrap();
+    cluster.pass(Duration::from_secs(30)).await;
+    assert_eq!(names(&cluster.pods().list(&ListParams::default()).await.unwrap().items).len(), 3);
+    let again = cluster.deployed(json!({"replicas": 3})).await;
+    assert_eq!(names(&again), pods);
+    assert_eq!(cluster.sets().list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
+
+async fn pod(cluster: &Cluster, name: &str, hash: &str, owners: serde_json::Value) -> Pod {
+    let pod = json!({
+        "metadata": {"name": name, "labels": {"app": "web", "pod-template-hash": hash}, "ownerReferences": owners},
+        "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+    });
+    cluster.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
+}
