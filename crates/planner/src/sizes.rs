@@ -72,8 +72,9 @@ impl Stored<'_> {
     }
 }
 
-/// Splits `total` in proportion to `base`, by largest remainder; ties go to the larger, then to the smaller hash. Where `base`
-/// has nothing, all goes to `fallback`.
+/// Splits `total` in proportion to `base`; what rounding leaves over goes where it is missed most (the method of
+/// Webster: with the largest remainders a smaller `total` could make a set larger). Ties go to the larger set, then to
+/// the smaller hash. Where `base` has nothing, all goes to `fallback`.
 pub(crate) fn apportion(base: &Sizes, total: i64, fallback: &str) -> Sizes {
     let sum: i64 = base.values().sum();
     let mut sizes: Sizes = base.keys().map(|hash| (hash.clone(), 0)).collect();
@@ -82,20 +83,25 @@ pub(crate) fn apportion(base: &Sizes, total: i64, fallback: &str) -> Sizes {
         return sizes;
     }
     let mut rest = total;
-    let mut remainders = Vec::with_capacity(base.len());
     for (hash, size) in base {
         // Both factors are at most 2^32: the product fits.
         let scaled = i128::from(*size) * i128::from(total);
         let share = i64::try_from(scaled / i128::from(sum)).unwrap_or(i64::MAX);
         rest -= share;
         sizes.insert(hash.clone(), share);
-        remainders.push((scaled % i128::from(sum), *size, hash));
     }
-    remainders.sort_by(|first, second| {
-        second.0.cmp(&first.0).then(second.1.cmp(&first.1)).then(first.2.cmp(second.2))
-    });
-    for (_, _, hash) in remainders.into_iter().take(usize::try_from(rest).unwrap_or(0)) {
+    while rest > 0 {
+        // The set with the most pods of `base` for each one it has here, where half a pod counts as one.
+        let neediest = base.iter().filter(|(_, size)| **size > 0).max_by(|first, second| {
+            let weight = |size: i64, other: &str| {
+                i128::from(size) * (2 * i128::from(sizes.get(other).copied().unwrap_or(0)) + 1)
+            };
+            let (a, b) = (weight(*first.1, second.0), weight(*second.1, first.0));
+            a.cmp(&b).then(first.1.cmp(second.1)).then(second.0.cmp(first.0))
+        });
+        let Some((hash, _)) = neediest else { break };
         *sizes.entry(hash.clone()).or_default() += 1;
+        rest -= 1;
     }
     sizes
 }
@@ -107,15 +113,36 @@ pub(crate) fn published(sizes: &Sizes, desired: i64, current: &str) -> Sizes {
     let mut published = sizes.clone();
     let old: i64 = published.iter().filter(|(hash, _)| *hash != current).map(|(_, size)| *size).sum();
     published.insert(current.to_owned(), (desired - old).max(0));
-    let mut excess = old - desired;
-    while excess > 0 {
-        let largest =
-            published.iter_mut().filter(|(hash, _)| *hash != current).max_by_key(|(_, size)| **size);
-        let Some((_, size)) = largest else { break };
-        *size -= 1;
-        excess -= 1;
+    let excess = old - desired;
+    if excess > 0 {
+        let mut others: Vec<&mut i64> =
+            published.iter_mut().filter(|(hash, _)| *hash != current).map(|(_, size)| size).collect();
+        take_from_largest(&mut others, excess);
     }
     published
+}
+
+/// Takes `excess` in all, one after the other from whichever is the largest then.
+fn take_from_largest(sizes: &mut [&mut i64], excess: i64) {
+    let beyond = |cap: i64| sizes.iter().map(|size| (**size - cap).max(0)).sum::<i64>();
+    // The smallest cap that takes no more than the excess.
+    let (mut low, mut high) = (0, sizes.iter().map(|size| **size).max().unwrap_or(0));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if beyond(middle) <= excess {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    let mut left = excess - beyond(low);
+    for size in sizes.iter_mut().rev() {
+        **size = (**size).min(low);
+        if **size == low && low > 0 && left > 0 {
+            **size -= 1;
+            left -= 1;
+        }
+    }
 }
 
 /// The sizes after a change of D in a running rollout, in proportion over the sets, as a Deployment scales them
@@ -225,5 +252,46 @@ mod tests {
         // 10 → 5 with a surge of 2: 12 pods become 7.
         assert_eq!(proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 7), sizes(&[("new", 2), ("old", 5)]));
         assert_eq!(proportional(&sizes(&[("new", 4), ("old", 8)]), 12, 0), sizes(&[("new", 0), ("old", 0)]));
+    }
+
+    #[test]
+    fn a_smaller_number_of_replicas_makes_no_set_larger() {
+        let base = [("a", 6), ("b", 6), ("new", 2)];
+        for entries in [&base[..], &[("a", 7), ("b", 5), ("c", 3), ("new", 1)], &[("a", 1), ("new", 9)]] {
+            let total = entries.iter().map(|(_, size)| size).sum();
+            let mut larger = for_replicas(entries, total, i64::from(total));
+            for desired in (0..i64::from(total)).rev() {
+                let smaller = for_replicas(entries, total, desired);
+                assert_eq!(smaller.values().sum::<i64>(), desired);
+                // The last pod that stays old takes its place from the current set.
+                let grown = smaller.iter().filter(|(hash, size)| **size > larger[*hash]);
+                assert_eq!(grown.count(), 0, "{larger:?} became {smaller:?}");
+                larger = smaller;
+            }
+        }
+    }
+
+    #[test]
+    fn the_published_sizes_are_those_taken_one_by_one_from_the_largest() {
+        let one_by_one = |given: &Sizes, desired: i64| {
+            let mut left = given.clone();
+            left.remove("new");
+            while left.values().sum::<i64>() > desired {
+                if let Some((_, size)) = left.iter_mut().max_by_key(|(_, size)| **size) {
+                    *size -= 1;
+                }
+            }
+            left.insert("new".into(), desired - left.values().sum::<i64>());
+            left
+        };
+        for (a, b, c) in [(0, 0, 0), (1, 1, 1), (9, 1, 1), (5, 5, 0), (7, 6, 6), (3, 9, 2), (4, 4, 4)] {
+            let given = sizes(&[("a", a), ("b", b), ("new", 4), ("z", c)]);
+            for desired in 0..20 {
+                assert_eq!(published(&given, desired, "new"), one_by_one(&given, desired), "{given:?}");
+            }
+        }
+        let most = i64::from(i32::MAX);
+        let huge = sizes(&[("a", most), ("b", most), ("new", most)]);
+        assert_eq!(published(&huge, 3, "new"), sizes(&[("a", 2), ("b", 1), ("new", 0)]));
     }
 }
