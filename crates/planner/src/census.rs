@@ -74,10 +74,7 @@ impl<'a> Census<'a> {
         let spec = &observed.deployment.spec;
         let status = observed.deployment.status.clone().unwrap_or_default();
         let current = current_set(observed);
-        let hash = current.map_or_else(
-            || template_hash(&spec.template, status.collision_count.unwrap_or(0)),
-            |set| set.hash.clone(),
-        );
+        let hash = current.map_or_else(|| hash_without_set(observed, &status), |set| set.hash.clone());
         let mut census = Self {
             observed,
             spec,
@@ -161,7 +158,9 @@ impl<'a> Census<'a> {
             self.observed.sets.iter().map(|set| (set.hash.clone(), 0)).collect();
         sizes.entry(self.hash.clone()).or_default();
         for member in &self.members {
-            *sizes.entry(member.hash.to_owned()).or_default() += 1;
+            if let Some(size) = sizes.get_mut(member.hash) {
+                *size += 1;
+            }
         }
         sizes
     }
@@ -204,6 +203,18 @@ fn current_set(observed: &Observed) -> Option<&Set> {
     let template = &observed.deployment.spec.template;
     let same = observed.sets.iter().filter(|set| !set.terminating && set.template.same_as(template));
     same.min_by(|first, second| (first.created, &first.name).cmp(&(second.created, &second.name)))
+}
+
+/// The hash of the current template where its set is not there. It stays what the rollout was begun with, should its set be
+/// deleted by hand: another hash would be another rollout.
+fn hash_without_set(observed: &Observed, status: &OrderedDeploymentStatus) -> String {
+    let template = &observed.deployment.spec.template;
+    let collisions = status.collision_count.unwrap_or(0);
+    let begun = status.rollout.as_ref().map(|rollout| rollout.template_hash.as_str());
+    let earlier =
+        (collisions.saturating_sub(8).max(0)..collisions).map(|count| template_hash(template, count));
+    let mut hashes = std::iter::once(template_hash(template, collisions)).chain(earlier);
+    hashes.find(|hash| begun == Some(hash)).unwrap_or_else(|| template_hash(template, collisions))
 }
 
 /// When the pod is available, if it is ready. Kubernetes' `IsPodAvailable` in `pkg/api/v1/pod/util.go`.

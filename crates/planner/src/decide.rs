@@ -1,15 +1,16 @@
 //! The decision: what comes first, and what it ends in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use ordereddeployment_api::{names::condition, names::reason, validate};
 
-use crate::census::Census;
+use crate::census::{Census, Member};
 use crate::{
-    Act, Decision, Event, Observed, Read, SetChange, conditions, events, history, pausepoint, report, rollout,
+    Act, Decision, Event, Observed, Purpose, Read, SetChange, conditions, events, history, pausepoint,
+    report, rollout,
 };
 
 /// How soon what stalls a rollout is looked at again, as nothing may tell when it is over.
@@ -42,7 +43,7 @@ pub fn decide(observed: &Observed) -> Decision {
 
 fn act(census: &Census<'_>, moves: &rollout::Moves) -> Act {
     let mut sets = history::set_changes(census, &moves.sizes);
-    let mut creates = rollout::creates(moves);
+    let mut creates = rollout::creates(census, moves);
     if !history::has_current_set(census, &sets) {
         creates.retain(|create| create.hash != census.hash);
     }
@@ -50,22 +51,28 @@ fn act(census: &Census<'_>, moves: &rollout::Moves) -> Act {
     if report::is_complete(census) {
         sets.extend(history::beyond_limit(census));
     }
-    let points = points(census);
+    let points = points(census, moves);
     let mut told: Vec<Event> = scaling(census, &sets);
     told.extend(lost(census, &points));
     let requeue = requeue(census, &status, moves);
     Act { sets, creates, deletes: moves.deletes.clone(), events: told, status, requeue, points }
 }
 
-/// The pause points that lie ahead.
-fn points(census: &Census<'_>) -> BTreeMap<Arc<str>, String> {
-    let ahead = census.old().filter(|member| pausepoint::point(member, census).is_some());
+/// The pause points that lie ahead once the moves are done: one that the rollout deletes by its turn is not lost.
+fn points(census: &Census<'_>, moves: &rollout::Moves) -> BTreeMap<Arc<str>, String> {
+    let groups = moves.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
+    let reached: BTreeSet<&Arc<str>> =
+        groups.flat_map(|group| &group.targets).map(|target| &target.uid).collect();
+    let ahead = census
+        .old()
+        .filter(|member| pausepoint::point(member, census).is_some() && !reached.contains(member.uid()));
     ahead.map(|member| (Arc::clone(member.uid()), member.pod.name.clone())).collect()
 }
 
 /// Warnings of the points that went away before the rollout had reached them.
 fn lost(census: &Census<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
-    let active = |uid: &Arc<str>| census.members.iter().any(|member| member.uid() == uid);
+    let members: BTreeSet<&Arc<str>> = census.members.iter().map(Member::uid).collect();
+    let active = |uid: &Arc<str>| members.contains(uid);
     let held = |uid: &Arc<str>| census.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);
     let known = census.observed.known_points.iter();
     let gone = known.filter(|(uid, _)| {
@@ -103,7 +110,7 @@ fn requeue(
     let deadline = status
         .condition(condition::PROGRESSING)
         .and_then(|_| conditions::deadline(status, census.spec.progress_deadline_seconds));
-    let until = status.hold.as_ref().and_then(|hold| hold.until.as_ref()).map(|until| until.0);
+    let until = pausepoint::held(status).and_then(|hold| hold.until.as_ref()).map(|until| until.0);
     let times = [census.next_available, deadline, until];
     let wait =
         |time: Timestamp| Duration::try_from(time.duration_since(census.observed.now)).unwrap_or_default();

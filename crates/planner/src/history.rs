@@ -1,13 +1,14 @@
 //! Revisions: which rollout this is, its set, and how many old sets are kept.
 
+use std::collections::BTreeSet;
+
 use ordereddeployment_api::{
-    Pause, Rollout,
+    Rollout,
     names::{condition, reason},
 };
 
 use crate::census::Census;
-use crate::pausepoint::{kept_sizes, narrow};
-use crate::{Decision, Event, Record, SetChange, conditions, events};
+use crate::{Decision, Event, Record, SetChange, conditions, events, pausepoint};
 
 /// A new template starts a new rollout. One write gives it its identity and clears the hold, the points passed and any request to
 /// resume, before a resume is read. A hash that another template has already is told apart by the collision count.
@@ -29,9 +30,8 @@ pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
         return None;
     }
     let mut status = census.status.clone();
-    if let Some(sizes) = kept_sizes(census).filter(|_| census.spec.paused) {
-        // The pause goes on over the sets as the hold kept them.
-        status.pause = Some(Pause { replicas: census.spec.replicas, sizes: narrow(&sizes) });
+    if census.spec.paused {
+        status.pause = pausepoint::pause_of_the_rollout_before(census);
     }
     let revision = next_revision(census);
     status.rollout = Some(Rollout {
@@ -122,8 +122,9 @@ pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> V
 
 /// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is complete.
 pub(crate) fn beyond_limit(census: &Census<'_>) -> Vec<SetChange> {
-    let has_pods =
-        |set: &crate::Set| census.observed.pods.iter().any(|pod| pod.set == set.uid && !pod.finished);
+    let pods = census.observed.pods.iter().filter(|pod| !pod.finished);
+    let with_pods: BTreeSet<&str> = pods.map(|pod| &*pod.set).collect();
+    let has_pods = |set: &crate::Set| with_pods.contains(&*set.uid);
     let is_current = |set: &crate::Set| census.current.is_some_and(|current| current.uid == set.uid);
     let mut old: Vec<_> =
         census.usable_sets().filter(|set| !is_current(set) && set.replicas == 0 && !has_pods(set)).collect();

@@ -2,6 +2,8 @@
 //!
 //! Everything here ends in a status to store. It never deletes or creates.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
     Hold, HoldReason, OrderedDeploymentStatus, Passed, Pause, PausePoint,
@@ -64,9 +66,9 @@ pub(crate) fn point(member: &Member<'_>, census: &Census<'_>) -> Option<PausePoi
     (!census.status.has_passed(member.uid())).then_some(*side)
 }
 
-/// Whether the hold was stored, but the pod before which it was is not known to be deleted yet.
+/// Whether the hold was stored ahead of the DELETE of its pod, which is still there as far as known.
 pub(crate) fn is_begun_after(hold: &Hold) -> bool {
-    hold.point == PausePoint::After && hold.deleted != Some(true)
+    hold.point == PausePoint::After && hold.deleted == Some(false)
 }
 
 /// The hold that keeps the sets at their sizes now, if there is one.
@@ -83,7 +85,9 @@ pub(crate) fn hold_at(census: &Census<'_>, barrier: &Barrier<'_, '_>, why: HoldR
         _ => None,
     };
     let revision = census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
-    let after = barrier.side == PausePoint::After;
+    // Where it is blocked, the rollout halts as it stands: its pod is not deleted.
+    let after = barrier.side == PausePoint::After && why != HoldReason::Blocked;
+    let sizes = narrow(&sizes_now(census, after.then_some(barrier.member)));
     let hold = Hold {
         id: Hold::id(&pod.name, revision),
         pod: pod.name.clone(),
@@ -95,12 +99,12 @@ pub(crate) fn hold_at(census: &Census<'_>, barrier: &Barrier<'_, '_>, why: HoldR
         since: since.into(),
         until: duration.and_then(|duration| end(since, duration)).map(Into::into),
         deleted: after.then_some(false),
-        replicas: census.spec.replicas,
-        sizes: narrow(&sizes_now(census, after.then_some(barrier.member))),
+        replicas: measure(census, &sizes),
+        sizes,
     };
     let mut status = census.status.clone();
     let mut events = Vec::new();
-    if !after || why == HoldReason::Blocked {
+    if !after {
         reached(census, &mut status, &hold, &mut events);
     }
     status.hold = Some(hold);
@@ -111,7 +115,14 @@ pub(crate) fn hold_at(census: &Census<'_>, barrier: &Barrier<'_, '_>, why: HoldR
 pub(crate) fn block(census: &Census<'_>, hold: &Hold) -> Decision {
     let mut status = census.status.clone();
     let mut events = Vec::new();
-    let hold = Hold { reason: HoldReason::Blocked, ..hold.clone() };
+    let sizes = narrow(&sizes_now(census, None));
+    let hold = Hold {
+        reason: HoldReason::Blocked,
+        deleted: None,
+        replicas: measure(census, &sizes),
+        sizes,
+        ..hold.clone()
+    };
     reached(census, &mut status, &hold, &mut events);
     status.hold = Some(hold);
     Decision::Record(Record { status, events })
@@ -135,6 +146,21 @@ fn reached(census: &Census<'_>, status: &mut OrderedDeploymentStatus, hold: &Hol
     }
 }
 
+/// The number of replicas that the sets were last scaled for: what their sizes now are measured by.
+fn scaled_for(census: &Census<'_>) -> i32 {
+    census.status.rollout.as_ref().map_or(census.spec.replicas, |rollout| rollout.replicas)
+}
+
+/// The number of replicas that these sizes speak of. Under Recreate a smaller D does not scale a running rollout: then it is what
+/// is there, which is too much for D.
+fn measure(census: &Census<'_>, sizes: &BTreeMap<String, i32>) -> i32 {
+    let scaled = scaled_for(census);
+    if !census.recreate() {
+        return scaled;
+    }
+    scaled.max(sizes.values().fold(0, |sum, size| sum.saturating_add(*size)))
+}
+
 /// The sizes that the sets have now, as a hold or a pause keeps them: the old ones what is there, without `leaving`; what is
 /// missing belongs to the current set, or where that one is not there to the largest old one.
 pub(crate) fn sizes_now(census: &Census<'_>, leaving: Option<&Member<'_>>) -> Sizes {
@@ -146,7 +172,7 @@ pub(crate) fn sizes_now(census: &Census<'_>, leaving: Option<&Member<'_>>) -> Si
         return sizes;
     }
     let total: i64 = sizes.values().sum();
-    let missing = (census.bounds.desired - total).max(0);
+    let missing = (i64::from(scaled_for(census)) - total).max(0);
     *sizes.entry(fallback(census)).or_default() += missing;
     sizes
 }
@@ -161,32 +187,58 @@ pub(crate) fn fallback(census: &Census<'_>) -> String {
     newest.map_or_else(|| census.hash.clone(), |set| set.hash.clone())
 }
 
+/// What a hold or a pause stored: the sizes, and the number of replicas they speak of; `None`: the rollout runs.
+fn stored<'c>(census: &'c Census<'_>) -> Option<(&'c BTreeMap<String, i32>, i32)> {
+    match (held(&census.status), &census.status.pause) {
+        (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
+        (None, Some(pause)) if census.spec.paused => Some((&pause.sizes, pause.replicas)),
+        _ => None,
+    }
+}
+
 /// The sizes that a hold or a pause keeps now; `None`: the rollout runs.
 pub(crate) fn kept_sizes(census: &Census<'_>) -> Option<Sizes> {
-    let hold = held(&census.status);
-    let (sizes, replicas) = match (hold, &census.status.pause) {
-        (Some(hold), _) => (&hold.sizes, hold.replicas),
-        (None, Some(pause)) if census.spec.paused => (&pause.sizes, pause.replicas),
-        _ => return None,
-    };
-    let fallback = fallback(census);
-    let mut usable: Vec<&str> = census.usable_sets().map(|set| set.hash.as_str()).collect();
-    if !census.spec.paused {
-        // The current set is made where it is missing.
-        usable.push(&census.hash);
-    }
-    let held_set = hold.and_then(|hold| {
-        let pod = census.members.iter().find(|member| **member.uid() == *hold.pod_uid);
-        pod.map(|member| member.hash)
-    });
-    let stored =
-        Stored { sizes, replicas, usable, fallback: &fallback, current: &census.hash, held: held_set };
-    let mut sizes = stored.for_replicas(census.bounds.desired, &census.spec.strategy);
+    let mut sizes = sizes_for(census, &census.hash)?;
     // Surplus updated pods go, held or not.
     if let Some(size) = sizes.get_mut(&census.hash) {
         *size = (*size).min(census.bounds.desired);
     }
     Some(sizes)
+}
+
+/// A new template while `spec.paused` is set: the pause goes on over the sets as they were kept. Which pods are old is told
+/// anew, and must not move any: where D changed since, the sizes are stored as they are now.
+pub(crate) fn pause_of_the_rollout_before(census: &Census<'_>) -> Option<Pause> {
+    let (sizes, replicas) = stored(census)?;
+    let desired = census.spec.replicas;
+    let before = census.status.rollout.as_ref().filter(|_| desired > 0 && desired != replicas);
+    let now = before.and_then(|before| sizes_for(census, &before.template_hash));
+    Some(match now {
+        Some(now) => Pause { replicas: desired, sizes: narrow(&now) },
+        None => Pause { replicas, sizes: sizes.clone() },
+    })
+}
+
+/// The sizes stored, for D as it is now, where all sets but `current` are old.
+fn sizes_for(census: &Census<'_>, current: &str) -> Option<Sizes> {
+    let (sizes, replicas) = stored(census)?;
+    let hold = held(&census.status);
+    let mut usable: Vec<&str> = census.usable_sets().map(|set| set.hash.as_str()).collect();
+    if !census.spec.paused {
+        // The current set is made where it is missing.
+        usable.push(&census.hash);
+    }
+    let fallback = if current != census.hash && usable.contains(&current) {
+        current.to_owned()
+    } else {
+        fallback(census)
+    };
+    let held_set = hold.and_then(|hold| {
+        let pod = census.members.iter().find(|member| **member.uid() == *hold.pod_uid);
+        pod.map(|member| member.hash)
+    });
+    let stored = Stored { sizes, replicas, usable, fallback: &fallback, current, held: held_set };
+    Some(stored.for_replicas(census.bounds.desired, &census.spec.strategy))
 }
 
 /// What changes a hold or a pause before anything else may be done: a resume, the end of a timed pause, an annotation taken away,
@@ -247,9 +299,6 @@ fn end_hold(census: &Census<'_>, mut status: OrderedDeploymentStatus, passed: &s
     if let Some(hold) = hold.filter(|hold| census.spec.paused && !is_begun_after(hold)) {
         status.pause = Some(Pause { replicas: hold.replicas, sizes: hold.sizes });
     }
-    if let Some(rollout) = &mut status.rollout {
-        rollout.replicas = census.spec.replicas;
-    }
     conditions::not_held(&mut status, census.observed.now);
     Decision::Record(Record { status, events: vec![events::normal(reason::PAUSE_POINT_RESUMED, message)] })
 }
@@ -279,7 +328,8 @@ fn keep_or_end(census: &Census<'_>, hold: &Hold) -> Option<Decision> {
             Point::Malformed | Point::At { duration: Err(Malformed), .. } => {}
         }
     }
-    if hold.until.as_ref().is_some_and(|until| until.0 <= now) {
+    // With a point `after` the time runs from when its pod is gone.
+    if !is_begun_after(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= now) {
         if !census.observed.live {
             return Some(Decision::Read(Read::Live));
         }
@@ -291,10 +341,18 @@ fn keep_or_end(census: &Census<'_>, hold: &Hold) -> Option<Decision> {
         }
         let mut status = status();
         let mut told = Vec::new();
+        let sizes = narrow(&sizes_now(census, None));
+        let since = seconds(now);
+        let until = hold
+            .until
+            .as_ref()
+            .and_then(|until| since.checked_add(until.0.duration_since(hold.since.0)).ok());
         let deleted = Hold {
             deleted: Some(true),
-            replicas: census.spec.replicas,
-            sizes: narrow(&sizes_now(census, None)),
+            since: since.into(),
+            until: until.map(Into::into),
+            replicas: measure(census, &sizes),
+            sizes,
             ..hold.clone()
         };
         reached(census, &mut status, &deleted, &mut told);
@@ -315,13 +373,10 @@ fn pause(census: &Census<'_>) -> Option<Decision> {
     match (census.spec.paused, &census.status.pause) {
         (true, None) if held(&status).is_none() => {
             let sizes = narrow(&sizes_now(census, None));
-            status.pause = Some(Pause { replicas: census.spec.replicas, sizes });
+            status.pause = Some(Pause { replicas: measure(census, &sizes), sizes });
         }
         (false, Some(_)) => {
             status.pause = None;
-            if let Some(rollout) = &mut status.rollout {
-                rollout.replicas = census.spec.replicas;
-            }
             conditions::progressing_again(
                 &mut status,
                 reason::DEPLOYMENT_RESUMED,
@@ -347,7 +402,7 @@ fn end(since: Timestamp, duration: std::time::Duration) -> Option<Timestamp> {
     if whole == exact { Some(exact) } else { whole.checked_add(SignedDuration::from_secs(1)).ok() }
 }
 
-pub(crate) fn narrow(sizes: &Sizes) -> std::collections::BTreeMap<String, i32> {
+pub(crate) fn narrow(sizes: &Sizes) -> BTreeMap<String, i32> {
     sizes
         .iter()
         .map(|(hash, size)| (hash.clone(), i32::try_from((*size).max(0)).unwrap_or(i32::MAX)))

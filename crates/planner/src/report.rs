@@ -28,8 +28,9 @@ pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentSta
         && census.bounds.desired > 0
         && census.old_count() > 0
         && pausepoint::kept_sizes(census).is_none();
-    if let Some(rollout) = status.rollout.as_mut().filter(|_| !rolls) {
-        // Only a running rolling update still has to be scaled for a change of D.
+    let idle = moves.creates.is_empty() && moves.deletes.is_empty();
+    if let Some(rollout) = status.rollout.as_mut().filter(|_| !rolls && idle) {
+        // The sets have been scaled for it; a running rolling update says so itself.
         rollout.replicas = census.spec.replicas;
     }
     if is_complete(census) {

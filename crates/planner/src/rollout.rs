@@ -2,7 +2,7 @@
 //!
 //! One decision, over the active pods of all revisions. It never writes, and never looks past the barrier.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ordereddeployment_api::{HoldReason, PausePoint, UnavailablePods, names::condition, names::reason};
 use ordereddeployment_sorter as sorter;
@@ -46,9 +46,10 @@ fn sizes_after(census: &Census<'_>, moves: &Moves) -> Sizes {
         for (hash, count) in &moves.creates {
             *sizes.entry(hash.clone()).or_default() += count;
         }
-        for target in moves.deletes.iter().flat_map(|group| &group.targets) {
-            let member = census.members.iter().find(|member| *member.uid() == target.uid);
-            if let Some(size) = member.and_then(|member| sizes.get_mut(member.hash)) {
+        let targets = moves.deletes.iter().flat_map(|group| &group.targets);
+        let leaving: BTreeSet<&str> = targets.map(|target| &*target.uid).collect();
+        for member in census.members.iter().filter(|member| leaving.contains(&**member.uid())) {
+            if let Some(size) = sizes.get_mut(member.hash) {
                 *size -= 1;
             }
         }
@@ -178,7 +179,14 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         };
     }
     let filled = census.active() >= census.bounds.ceiling || updated >= wanted;
-    let mut budget = Budget { available: census.available(), reliable, floor: census.bounds.floor };
+    // The surplus goes in the same round: the rollout cannot count on it.
+    let surplus = surplus(census);
+    let leaving = crate::census::count(surplus.iter().filter(|member| member.available));
+    let mut budget = Budget {
+        available: census.available() - leaving,
+        reliable: reliable - leaving,
+        floor: census.bounds.floor,
+    };
     let mut chosen: Vec<&Member<'_>> = Vec::new();
     for &member in go {
         if !budget.take(member) {
@@ -193,7 +201,6 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         chosen = out_of_turn(census, &divided, go, &mut budget, &mut moves)?;
     }
     moves.deletes = groups(census, &chosen, Purpose::Rollout);
-    let surplus = surplus(census);
     moves.deletes.extend(groups(census, &surplus, Purpose::Scale));
     Ok(moves)
 }
@@ -207,10 +214,25 @@ fn out_of_turn<'c, 'a>(
     budget: &mut Budget,
     moves: &mut Moves,
 ) -> Result<Vec<&'c Member<'a>>, Box<Decision>> {
-    let unavailable: Vec<_> = go.iter().copied().filter(|member| !member.available).collect();
+    let barrier = divided.barrier.as_ref().map(|barrier| barrier.member);
+    let is_barrier = |member: &Member<'_>| barrier.is_some_and(|barrier| barrier.uid() == member.uid());
+    let unavailable: Vec<_> =
+        go.iter().copied().filter(|member| !member.available && !is_barrier(member)).collect();
+    let all_available = census.updated_available() == census.updated_count();
+    let at_or_behind = divided.behind.iter().copied().chain(barrier).any(|member| !member.available);
+    if let Some(barrier) = &divided.barrier
+        && unavailable.is_empty()
+        && at_or_behind
+        && all_available
+    {
+        return Err(Box::new(match &census.status.hold {
+            Some(hold) => pausepoint::block(census, hold),
+            None => pausepoint::hold_at(census, barrier, HoldReason::Blocked),
+        }));
+    }
     let mode = census.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
     if mode == UnavailablePods::InOrder {
-        if !unavailable.is_empty() || divided.behind.iter().any(|member| !member.available) {
+        if !unavailable.is_empty() || at_or_behind {
             let head = go.first().map(|member| member.pod.name.as_str()).unwrap_or_default();
             moves.stalled = Some((
                 reason::WAITING_IN_ORDER,
@@ -222,26 +244,12 @@ fn out_of_turn<'c, 'a>(
         }
         return Ok(Vec::new());
     }
-    let all_available = census.updated_available() == census.updated_count();
     let overdue = census
         .status
         .condition(condition::PROGRESSING)
         .is_some_and(|progressing| progressing.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
     if !all_available && !overdue {
         return Ok(Vec::new());
-    }
-    if unavailable.is_empty() {
-        let blocked = all_available && divided.behind.iter().any(|member| !member.available);
-        return match &divided.barrier {
-            Some(barrier) if blocked => match &census.status.hold {
-                None => Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::Blocked))),
-                Some(hold) if hold.reason != HoldReason::Blocked => {
-                    Err(Box::new(pausepoint::block(census, hold)))
-                }
-                Some(_) => Ok(Vec::new()),
-            },
-            _ => Ok(Vec::new()),
-        };
     }
     Ok(unavailable.into_iter().take_while(|member| budget.take(member)).collect())
 }
@@ -290,7 +298,7 @@ fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
             census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
         for (hash, size) in &target {
             let mut missing = size - now.get(hash).copied().unwrap_or(0);
-            if *hash == census.hash && divided.barrier.is_some() {
+            if *hash == census.hash {
                 let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
                 missing = missing.min((desired - behind).max(0) - census.updated_count());
             }
@@ -338,6 +346,10 @@ fn is_proven(census: &Census<'_>) -> bool {
 fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision>> {
     match &census.observed.proof {
         Proof::Refused(message) => {
+            if moves.creates.len() > 1 {
+                // Pods that an old set lost come back even so.
+                moves.creates.remove(&census.hash);
+            }
             moves.stalled = Some((
                 reason::TEMPLATE_REFUSED,
                 format!(
@@ -373,8 +385,11 @@ fn create(moves: &mut Moves, hash: &str, count: i64) {
 }
 
 /// The creates of `moves`, as the plan says them.
-pub(crate) fn creates(moves: &Moves) -> Vec<Create> {
-    let counted = moves.creates.iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
+pub(crate) fn creates(census: &Census<'_>, moves: &Moves) -> Vec<Create> {
+    let mut counted: Vec<_> = moves.creates.iter().collect();
+    // The first failure ends the round: where pods of an old template are not taken any more, the new ones still come.
+    counted.sort_by_key(|(hash, _)| **hash != census.hash);
+    let counted = counted.into_iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
     counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
 }
 

@@ -1,14 +1,19 @@
 //! A cluster in a few lines: it carries out decisions at once, and its kubelets are done when `tick` is called.
+//!
+//! It stops at the first failure as the controller does, and knows no more of a decision than the controller does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, PausePoint, Template};
 use ordereddeployment_planner::{
-    Act, Decision, Event, Failure, Observed, Pod, Point, Proof, Purpose, Read, Set, SetChange, decide,
+    Act, Decision, Event, Failure, Hindrance, Observed, Pod, Point, Proof, Purpose, Read, Regarding, Set,
+    SetChange, decide,
 };
-use ordereddeployment_sorter::{Facts, Nodes, Phase};
+use ordereddeployment_sorter::{Facts, NodeFacts, Nodes, Phase};
 use serde_json::{Value, json};
 
 use crate::oracle;
@@ -23,12 +28,21 @@ pub(crate) struct Cluster {
     /// Images that never become ready.
     pub(crate) broken: BTreeSet<String>,
     pub(crate) failure: Option<Failure>,
+    /// How many pods the namespace may have, terminating ones included.
+    pub(crate) quota: Option<usize>,
+    /// The nodes: `n0` to `n2`. Pods run on `n3` too, which is gone.
+    pub(crate) nodes: BTreeMap<Arc<str>, NodeFacts>,
+    /// Names of sets that somebody else has.
+    pub(crate) taken_names: BTreeSet<String>,
+    /// When the last act wanted to be asked again.
+    pub(crate) wake: Option<Timestamp>,
     /// Names of the pods deleted, in order, with what for.
     pub(crate) deleted: Vec<(String, Purpose)>,
     pub(crate) events: Vec<Event>,
     /// How many decisions were carried out.
     pub(crate) steps: usize,
     known_points: BTreeMap<Arc<str>, String>,
+    rolled_out: BTreeSet<Arc<str>>,
     count: u32,
 }
 
@@ -54,14 +68,25 @@ impl Cluster {
             deployment: serde_json::from_value(object).unwrap(),
             sets: Vec::new(),
             pods: Vec::new(),
-            now: Timestamp::from_second(1_700_000_000).unwrap(),
+            // The controller's clock is finer than the times that an API server stores.
+            now: Timestamp::from_millisecond(1_700_000_000_700).unwrap(),
             refused: BTreeSet::new(),
             broken: BTreeSet::new(),
             failure: None,
+            quota: None,
+            nodes: ["n0", "n1", "n2"]
+                .map(|name| {
+                    let labels = [("pool".to_owned(), name.to_owned())].into();
+                    (name.into(), NodeFacts { labels, ..NodeFacts::default() })
+                })
+                .into(),
+            taken_names: BTreeSet::new(),
+            wake: None,
             deleted: Vec::new(),
             events: Vec::new(),
             steps: 0,
             known_points: BTreeMap::new(),
+            rolled_out: BTreeSet::new(),
             count: 0,
         }
     }
@@ -136,7 +161,22 @@ impl Cluster {
             proof,
             failure: self.failure.clone(),
             known_points: self.known_points.clone(),
-            taken_names: BTreeSet::new(),
+            taken_names: self.taken_names.clone(),
+        }
+    }
+
+    /// Another process takes over: what only memory held is gone.
+    pub(crate) fn restart(&mut self) {
+        self.known_points.clear();
+        self.failure = None;
+    }
+
+    /// Somebody deletes a set, and its pods with it.
+    pub(crate) fn delete_set(&mut self, index: usize) {
+        let set = &mut self.sets[index];
+        set.terminating = true;
+        for pod in self.pods.iter_mut().filter(|pod| pod.set == set.uid) {
+            pod.terminating = true;
         }
     }
 
@@ -152,7 +192,10 @@ impl Cluster {
                     live = true;
                 }
                 Decision::Read(Read::Nodes(names)) => {
-                    nodes.extend(names.into_iter().map(|name| (name, None)));
+                    let read = |name: Arc<str>| (Arc::clone(&name), self.nodes.get(&name).cloned());
+                    let before = nodes.len();
+                    nodes.extend(names.into_iter().map(read));
+                    assert!(nodes.len() > before, "asked for what it has");
                 }
                 Decision::Read(Read::DryRun { .. }) => {
                     assert_eq!(proof, Proof::Unknown, "asked for what it has");
@@ -160,6 +203,7 @@ impl Cluster {
                     proof = if refused { Proof::Refused("no".into()) } else { Proof::Accepted };
                 }
                 Decision::Record(record) => {
+                    oracle::check_record(&observed, &record);
                     self.store(&record.status);
                     self.events.extend(record.events);
                     return true;
@@ -179,6 +223,12 @@ impl Cluster {
     }
 
     fn carry_out(&mut self, act: &Act) -> bool {
+        for event in act.events.iter().filter(|event| event.reason == reason::PAUSE_POINT_LOST) {
+            let Regarding::Pod { uid, .. } = &event.regarding else { panic!("{event:?}") };
+            assert!(!self.rolled_out.contains(uid), "the rollout itself deleted {}", event.message);
+        }
+        assert_ne!(act.requeue, Some(Duration::ZERO), "asks again at once");
+        self.wake = act.requeue.map(|wait| self.now + SignedDuration::try_from(wait).unwrap());
         self.events.extend(act.events.clone());
         self.known_points.clone_from(&act.points);
         self.failure = None;
@@ -187,17 +237,21 @@ impl Cluster {
         }
         let mut created = 0;
         for create in &act.creates {
-            let set = self.sets.iter().find(|set| set.hash == create.hash).unwrap().clone();
-            if self.refused.contains(&image(&set.template)) {
-                self.failure = Some(Failure {
-                    what: ordereddeployment_planner::Hindrance::Create,
-                    message: "pods is invalid".into(),
-                });
-                break;
-            }
+            let set = self.sets.iter().find(|set| set.hash == create.hash && !set.terminating);
+            let set = set.unwrap().clone();
             for _ in 0..create.count {
+                let refused = self.refused.contains(&image(&set.template));
+                let present = self.pods.iter().filter(|pod| !pod.finished).count();
+                if refused || self.quota.is_some_and(|quota| present >= quota) {
+                    let message = if refused { "pods is invalid" } else { "exceeded quota" }.to_owned();
+                    self.failure = Some(Failure { what: Hindrance::Create, message });
+                    break;
+                }
                 self.create(&set);
                 created += 1;
+            }
+            if self.failure.is_some() {
+                break;
             }
         }
         let targets: Vec<_> = act.deletes.iter().flat_map(|group| &group.targets).collect();
@@ -206,6 +260,9 @@ impl Cluster {
                 for target in &group.targets {
                     self.delete(&target.uid);
                     self.deleted.push((target.name.clone(), group.purpose));
+                    if group.purpose == Purpose::Rollout {
+                        self.rolled_out.insert(Arc::clone(&target.uid));
+                    }
                 }
             }
         }
@@ -228,7 +285,7 @@ impl Cluster {
                     uid: format!("set-{}", self.count).into(),
                     hash: hash.clone(),
                     revision: *revision,
-                    created: Some(self.now),
+                    created: Some(seconds(self.now)),
                     replicas: *replicas,
                     min_ready_seconds: self.deployment.spec.min_ready_seconds,
                     template: self.deployment.spec.template.clone(),
@@ -254,9 +311,10 @@ impl Cluster {
         self.pods.push(Pod {
             facts: Facts {
                 uid: format!("uid-{:04}", self.count).into(),
-                node: Some(format!("n{}", self.count % 3).into()),
+                // Some are not scheduled at once.
+                node: (!self.count.is_multiple_of(4)).then(|| format!("n{}", self.count % 4).into()),
                 phase: Phase::Pending,
-                created: Some(self.now),
+                created: Some(seconds(self.now)),
                 ..Facts::default()
             },
             name,
@@ -275,9 +333,14 @@ impl Cluster {
 
     /// Time passes: pods become ready, terminating ones are gone.
     pub(crate) fn tick(&mut self, seconds: i64) {
-        self.now += SignedDuration::from_secs(seconds);
-        let now = self.now;
+        self.tick_to(self.now + SignedDuration::from_secs(seconds));
+    }
+
+    fn tick_to(&mut self, time: Timestamp) {
+        self.now = time;
+        let now = seconds(self.now);
         self.pods.retain(|pod| !pod.terminating);
+        self.sets.retain(|set| !set.terminating || self.pods.iter().any(|pod| pod.set == set.uid));
         let broken: Vec<_> = self
             .sets
             .iter()
@@ -285,6 +348,7 @@ impl Cluster {
             .map(|set| Arc::clone(&set.uid))
             .collect();
         for pod in self.pods.iter_mut().filter(|pod| !pod.finished && pod.facts.phase == Phase::Pending) {
+            pod.facts.node.get_or_insert_with(|| "n0".into());
             pod.facts.phase = Phase::Running;
             pod.facts.ready = !broken.contains(&pod.set);
             pod.facts.ready_since = pod.facts.ready.then_some(now);
@@ -320,6 +384,32 @@ impl Cluster {
         panic!("it does not settle: {:#?}", self.status());
     }
 
+    /// Decides, and lets time pass only to the next thing that a kubelet does, or to when the last act wanted to be asked
+    /// again: what it does not ask for it does not get.
+    pub(crate) fn settle_when_asked(&mut self) {
+        let mut quiet = 0;
+        for _ in 0..3000 {
+            self.rest();
+            let busy = self.failure.is_some()
+                || self.sets.iter().any(|set| set.terminating)
+                || self
+                    .pods
+                    .iter()
+                    .any(|pod| pod.terminating || (!pod.finished && pod.facts.phase == Phase::Pending));
+            let kubelet = busy.then(|| self.now + SignedDuration::from_secs(1));
+            let Some(next) = [kubelet, self.wake].into_iter().flatten().min() else { return };
+            let before = (self.pods.len(), self.deleted.len(), self.count, self.deployment.status.clone());
+            self.tick_to(next);
+            self.rest();
+            let after = (self.pods.len(), self.deleted.len(), self.count, self.deployment.status.clone());
+            quiet = if before == after { quiet + 1 } else { 0 };
+            if quiet > 10 {
+                return;
+            }
+        }
+        panic!("it does not settle: {:#?}", self.status());
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         let complete = ordereddeployment_api::names::condition::COMPLETE;
         let status = self.status();
@@ -334,4 +424,9 @@ impl Cluster {
 
 fn image(template: &Template) -> String {
     template.0["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+}
+
+/// As an API server stores times.
+fn seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap()
 }

@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
-use ordereddeployment_api::{PausePoint, PodReplacementPolicy, StrategyType, UnavailablePods};
-use ordereddeployment_planner::{Act, Observed, Pod, Point, Purpose, SetChange, Target};
+use ordereddeployment_api::{
+    Hold, HoldReason, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType,
+    UnavailablePods, names::condition, names::reason,
+};
+use ordereddeployment_planner::{
+    Act, Observed, Pod, Point, Proof, Purpose, Record, SetChange, Target, node_rules,
+};
 use ordereddeployment_sorter::{Context, Placed, Ranks, order};
 
 /// The active pods of an observation, in the order, with what the rules ask of each.
@@ -22,13 +27,14 @@ impl<'a> View<'a> {
         let active: Vec<_> = observed.pods.iter().filter(|pod| !pod.terminating && !pod.finished).collect();
         let facts: Vec<_> = active.iter().map(|pod| pod.facts.clone()).collect();
         let ranks = Ranks::of(&facts);
-        let ctx = Context { now: Some(observed.now), rules: &[], nodes: &observed.nodes, ranks: &ranks };
+        let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
+        let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
         let pods = order(&facts, &ctx)
             .into_iter()
             .map(|placed| {
                 let pod = active[placed.index];
                 let set = observed.sets.iter().find(|set| set.uid == pod.set).unwrap();
-                let updated = set.template.same_as(&spec.template);
+                let updated = is_current(observed, set);
                 let min_ready = if updated { spec.min_ready_seconds } else { set.min_ready_seconds };
                 let since = pod.facts.ready_since.filter(|_| pod.facts.ready);
                 let ready_for = |since| observed.now.duration_since(since);
@@ -50,36 +56,158 @@ impl<'a> View<'a> {
         self.pods.iter().position(|(pod, ..)| *pod.facts.uid == *uid).unwrap()
     }
 
-    /// The place at and behind which nothing may be deleted by a rollout.
-    fn barrier(&self) -> usize {
-        let status = self.observed.deployment.status.clone().unwrap_or_default();
+    fn status(&self) -> OrderedDeploymentStatus {
+        self.observed.deployment.status.clone().unwrap_or_default()
+    }
+
+    /// The barrier: its place among the old pods, on which side, and whether its hold was stored ahead of the DELETE.
+    fn barrier(&self) -> Option<(usize, PausePoint, bool)> {
+        let status = self.status();
         let old: Vec<_> = self.old().collect();
-        let begun = status.hold.filter(|hold| hold.point == PausePoint::After && hold.deleted == Some(false));
-        for (index, (pod, ..)) in old.iter().enumerate() {
-            let place = self.place(&pod.facts.uid);
-            if let Some(hold) = &begun {
-                if *pod.facts.uid == *hold.pod_uid {
-                    return place + 1;
-                }
-                continue;
-            }
-            let Point::At { side, .. } = pod.point else { continue };
-            if status
-                .passed
-                .iter()
-                .flatten()
-                .any(|passed| passed.pod_uid == "*" || *passed.pod_uid == *pod.facts.uid)
-            {
-                continue;
-            }
-            match side {
-                PausePoint::Before => return place,
-                // Without a stored hold its pod stays; without anything behind it there is no hold.
-                PausePoint::After if index + 1 < old.len() => return place,
-                PausePoint::After => {}
-            }
+        if let Some(hold) = status.hold.as_ref().filter(|hold| has_begun(hold)) {
+            let at = old.iter().position(|(pod, ..)| *pod.facts.uid == *hold.pod_uid)?;
+            return Some((at, PausePoint::After, true));
         }
-        usize::MAX
+        old.iter().enumerate().find_map(|(at, (pod, ..))| {
+            let Point::At { side, .. } = pod.point else { return None };
+            let mut passed = status.passed.iter().flatten();
+            if passed.any(|passed| passed.pod_uid == "*" || *passed.pod_uid == *pod.facts.uid) {
+                return None;
+            }
+            (side == PausePoint::Before || at + 1 < old.len()).then_some((at, side, false))
+        })
+    }
+
+    /// How many old pods the rollout may delete before anything is stored.
+    fn may_go(&self) -> usize {
+        match self.barrier() {
+            None => usize::MAX,
+            Some((at, PausePoint::After, true)) => at + 1,
+            Some((at, ..)) => at,
+        }
+    }
+
+    /// B, where there is a barrier.
+    fn behind(&self) -> Option<i64> {
+        let (at, side, _) = self.barrier()?;
+        let behind = self.old().count() - at - usize::from(side == PausePoint::After);
+        Some(i64::try_from(behind).unwrap())
+    }
+
+    fn updated(&self) -> i64 {
+        i64::try_from(self.pods.iter().filter(|(_, _, updated, _)| *updated).count()).unwrap()
+    }
+
+    fn available(&self) -> i64 {
+        i64::try_from(self.pods.iter().filter(|(.., available)| *available).count()).unwrap()
+    }
+
+    fn wanted(&self) -> i64 {
+        (self.desired - self.behind().unwrap_or(0)).max(0)
+    }
+
+    /// Active old and available updated pods.
+    fn reliable(&self) -> i64 {
+        let reliable = self.pods.iter().filter(|(_, _, updated, available)| !updated || *available);
+        i64::try_from(reliable.count()).unwrap()
+    }
+
+    fn all_updated_available(&self) -> bool {
+        self.pods.iter().all(|(_, _, updated, available)| !updated || *available)
+    }
+
+    /// Whether the only way on were unavailable pods out of turn.
+    fn is_blocked(&self) -> bool {
+        let nothing_to_create = self.is_full() || self.updated() >= self.wanted();
+        let head = self.old().next();
+        nothing_to_create
+            && head.is_some_and(|(.., available)| *available)
+            && self.available() - 1 < self.floor
+    }
+
+    fn is_full(&self) -> bool {
+        i64::try_from(self.pods.len()).unwrap() >= self.ceiling
+    }
+}
+
+fn has_begun(hold: &Hold) -> bool {
+    hold.point == PausePoint::After && hold.deleted == Some(false)
+}
+
+fn is_current(observed: &Observed, set: &ordereddeployment_planner::Set) -> bool {
+    !set.terminating && set.template.same_as(&observed.deployment.spec.template)
+}
+
+/// Checks what is stored against what was stored before: how a hold may begin, change and end.
+pub(crate) fn check_record(observed: &Observed, record: &Record) {
+    let view = View::of(observed);
+    let (before, after) = (view.status(), &record.status);
+    let hash = |status: &OrderedDeploymentStatus| {
+        status.rollout.as_ref().map(|rollout| rollout.template_hash.clone())
+    };
+    let revision =
+        |status: &OrderedDeploymentStatus| status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    if revision(after) != revision(&before) {
+        let cleared = (&after.hold, &after.passed, &after.resume_requested) == (&None, &None, &None);
+        assert!(cleared, "a new rollout begins with a clear status, in one write");
+        assert_ne!(hash(&before), hash(after));
+        return;
+    }
+    if before.collision_count != after.collision_count {
+        assert_eq!(
+            (&before.hold, &before.passed),
+            (&after.hold, &after.passed),
+            "another name is no other rollout"
+        );
+        return;
+    }
+    if let Some(requested) = before.resume_requested.as_deref().filter(|_| hash(&before) == hash(after)) {
+        assert_eq!(after.resume_requested, None, "a request is answered at once");
+        let (passed_before, passed) =
+            (before.passed.clone().unwrap_or_default(), after.passed.clone().unwrap_or_default());
+        let named = before.hold.as_ref().is_some_and(|hold| hold.id == requested);
+        let all = requested == format!("*@{}", revision(&before));
+        if !named && !all {
+            assert_eq!((&before.hold, passed_before), (&after.hold, passed), "{requested} names nothing");
+            return;
+        }
+    }
+    match (&before.hold, &after.hold) {
+        (Some(hold), None) => assert!(may_end(&view, hold), "a hold is sticky: {hold:?}"),
+        (Some(hold), Some(next)) => {
+            assert_eq!((&hold.id, &hold.pod_uid), (&next.id, &next.pod_uid), "one hold at a time");
+            let there = view.pods.iter().any(|(pod, ..)| *pod.facts.uid == *hold.pod_uid);
+            assert!(next.deleted != Some(true) || hold.deleted == Some(true) || !there, "it is still there");
+            assert!(has_begun(hold) || hold.sizes == next.sizes, "what is stored stays");
+        }
+        (None, Some(hold)) => begins(&view, hold),
+        (None, None) => {}
+    }
+}
+
+fn may_end(view: &View<'_>, hold: &Hold) -> bool {
+    let (before, observed) = (view.status(), view.observed);
+    let requested = before.resume_requested.is_some();
+    let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= observed.now);
+    let pod = view.pods.iter().find(|(pod, ..)| *pod.facts.uid == *hold.pod_uid);
+    let unmarked = pod.is_some_and(|(pod, ..)| pod.point == Point::None);
+    let none_left = view.desired > 0 && view.old().next().is_none();
+    requested || (over && observed.live) || (unmarked && observed.live) || none_left
+}
+
+fn begins(view: &View<'_>, hold: &Hold) {
+    let (at, side, _) = view.barrier().expect("a hold stands at a barrier");
+    let old: Vec<_> = view.old().collect();
+    assert_eq!((*hold.pod_uid).to_owned(), *old[at].0.facts.uid);
+    assert_eq!(hold.point, side);
+    match hold.reason {
+        HoldReason::PausePoint => assert_eq!(at, 0, "some are ahead"),
+        HoldReason::Blocked => {
+            assert!(view.is_blocked() && view.all_updated_available());
+            assert!(old[..at].iter().all(|(.., available)| *available), "some could go out of turn");
+            assert!(old[at..].iter().any(|(.., available)| !available));
+            assert_eq!(hold.deleted, None, "it is held as it stands");
+        }
     }
 }
 
@@ -92,7 +220,7 @@ pub(crate) fn check(observed: &Observed, act: &Act) {
     let view = View::of(observed);
     let status = observed.deployment.status.clone().unwrap_or_default();
     let hold = status.hold.as_ref();
-    let held = hold.is_some_and(|hold| hold.point == PausePoint::Before || hold.deleted == Some(true));
+    let held = hold.is_some_and(|hold| !has_begun(hold));
     let paused = observed.deployment.spec.paused;
     let rollout: Vec<&Target> = targets(act, Purpose::Rollout);
     let scale: Vec<&Target> = targets(act, Purpose::Scale);
@@ -102,21 +230,85 @@ pub(crate) fn check(observed: &Observed, act: &Act) {
     if held || paused {
         assert!(rollout.is_empty(), "no rollout deletion while held or paused");
     }
-    floors(&view, &rollout);
+    floors(&view, &rollout, &scale);
     in_order(&view, &rollout);
-    if !rollout.is_empty() {
-        let barrier = view.barrier();
-        for target in &rollout {
-            assert!(view.place(&target.uid) < barrier, "{} is at or past the barrier", target.name);
-        }
+    proof(&view, &rollout);
+    let old: Vec<_> = view.old().map(|(pod, ..)| &pod.facts.uid).collect();
+    for target in &rollout {
+        let place = old.iter().position(|uid| **uid == target.uid).unwrap();
+        assert!(place < view.may_go(), "{} is at or past the barrier", target.name);
     }
     let rolls = view.old().next().is_some();
-    if !rolls && !scale.is_empty() {
+    if held || paused {
+        keeps(&view, &scale);
+    } else if rolls && spec_rolls(observed) {
+        creates(&view, act);
+    }
+    if !rolls && !held && !scale.is_empty() {
         let first: Vec<_> = view.pods.iter().take(scale.len()).map(|(pod, ..)| &pod.name).collect();
         let taken: Vec<_> = scale.iter().map(|target| &target.name).collect();
         assert_eq!(first, taken, "a scale-down outside a rollout takes the first of the order");
         assert_eq!(scale.len(), view.pods.len() - usize::try_from(view.desired).unwrap());
     }
+}
+
+fn spec_rolls(observed: &Observed) -> bool {
+    let spec = &observed.deployment.spec;
+    spec.replicas > 0 && spec.strategy.type_ == StrategyType::RollingUpdate
+}
+
+/// Held or paused: the held pod goes last of its set, and one stays old.
+fn keeps(view: &View<'_>, scale: &[&Target]) {
+    let stays = |pod: &Pod| scale.iter().all(|target| target.uid != pod.facts.uid);
+    if let Some(hold) = view.status().hold
+        && let Some((held, ..)) = view.pods.iter().find(|(pod, ..)| *pod.facts.uid == *hold.pod_uid)
+        && !stays(held)
+    {
+        let others = view.pods.iter().filter(|(pod, ..)| pod.set == held.set && stays(pod));
+        assert_eq!(others.count(), 0, "the held pod goes last of its set");
+    }
+    let old = view.old().count();
+    // A pause may have begun under another template, by which others were old.
+    let held = view.status().hold.is_some();
+    if held && view.desired > 0 && old > 0 && view.observed.sets.iter().all(|set| !set.terminating) {
+        assert!(view.old().any(|(pod, ..)| stays(pod)), "none of {old} stays old");
+    }
+}
+
+/// What a running rolling update may create.
+fn creates(view: &View<'_>, act: &Act) {
+    let observed = view.observed;
+    let current = observed
+        .sets
+        .iter()
+        .filter(|set| is_current(observed, set))
+        .min_by_key(|set| (set.created, &set.name));
+    let is_new = |hash: &str| {
+        current.map_or_else(
+            || observed.sets.iter().all(|set| set.terminating || set.hash != hash),
+            |set| set.hash == hash,
+        )
+    };
+    let sum = |new: bool| -> i64 {
+        let creates = act.creates.iter().filter(|create| is_new(&create.hash) == new);
+        creates.map(|create| i64::try_from(create.count).unwrap()).sum()
+    };
+    assert!(sum(true) == 0 || view.updated() + sum(true) <= view.wanted(), "D − B updated pods are wanted");
+    let scaled = view.status().rollout.map_or(0, |rollout| rollout.replicas);
+    if scaled == observed.deployment.spec.replicas {
+        assert!(sum(false) == 0 || view.reliable() + sum(false) <= view.floor, "lost pods come back updated");
+    } else if scaled > observed.deployment.spec.replicas {
+        assert_eq!(act.creates, [], "a smaller D never creates a pod");
+    }
+}
+
+/// Nothing is deleted for a template that is not known to work.
+fn proof(view: &View<'_>, rollout: &[&Target]) {
+    let observed = view.observed;
+    let current = observed.sets.iter().filter(|set| is_current(observed, set));
+    let created =
+        current.flat_map(|set| observed.pods.iter().filter(|pod| pod.set == set.uid)).next().is_some();
+    assert!(rollout.is_empty() || created || observed.proof == Proof::Accepted, "the template is not proven");
 }
 
 fn targets(act: &Act, purpose: Purpose) -> Vec<&Target> {
@@ -157,6 +349,9 @@ fn sizes(view: &View<'_>, act: &Act) {
         .filter(|set| !set.terminating)
         .map(|set| (set.uid.to_string(), set.replicas))
         .collect();
+    if view.observed.sets.iter().any(|set| set.terminating) {
+        return;
+    }
     for change in &act.sets {
         match change {
             SetChange::Create { replicas, .. } => {
@@ -176,11 +371,15 @@ fn sizes(view: &View<'_>, act: &Act) {
     }
 }
 
-fn floors(view: &View<'_>, rollout: &[&Target]) {
-    let count = |items: usize| i64::try_from(items).unwrap();
-    let mut available = count(view.pods.iter().filter(|(_, _, _, available)| *available).count());
-    let mut reliable =
-        count(view.pods.iter().filter(|(_, _, updated, available)| !updated || *available).count());
+fn floors(view: &View<'_>, rollout: &[&Target], scale: &[&Target]) {
+    if rollout.is_empty() {
+        return;
+    }
+    // Both kinds of deletions come of one decision: what scaling takes, the rollout cannot count on.
+    let leaving = scale.iter().filter(|target| view.pods[view.place(&target.uid)].3).count();
+    let leaving = i64::try_from(leaving).unwrap();
+    let mut available = view.available() - leaving;
+    let mut reliable = view.reliable() - leaving;
     for target in rollout {
         let (.., updated, is_available) = view.pods[view.place(&target.uid)];
         assert!(!updated, "a rollout deletes old pods");
@@ -207,6 +406,17 @@ fn in_order(view: &View<'_>, rollout: &[&Target]) {
             }
             let passes = mode == UnavailablePods::WhenBlocked && *available && !view.pods[*place].3;
             assert!(passes, "{} stays behind although it goes first", pod.name);
+            let status = view.status();
+            let overdue = status
+                .condition(condition::PROGRESSING)
+                .is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
+            assert!(
+                view.is_blocked() && (overdue || view.all_updated_available()),
+                "out of turn without need"
+            );
+            let barrier = view.barrier().map(|(at, ..)| view.old().nth(at).unwrap());
+            let past = barrier.is_some_and(|(pod, ..)| view.place(&pod.facts.uid) <= *place);
+            assert!(!past, "out of turn at or past the barrier");
         }
     }
 }

@@ -250,3 +250,147 @@ fn recreate_honours_pause_points_and_does_not_refill_what_a_hold_leaves() {
     cluster.settle();
     assert_eq!(cluster.of_image("v2"), 6);
 }
+
+/// Where no pod but one behind the point could go, with `maxUnavailable: 0`.
+fn blocked(side: PausePoint, unready: usize, mode: &str) -> (Cluster, String) {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 10,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        "deletionOrder": {"unavailablePods": mode},
+    }));
+    cluster.prioritize(&[9, 8, 7]);
+    let name = cluster.pause_at(2, side);
+    cluster.pod(unready).facts.ready = false;
+    cluster.set_image("v2");
+    cluster.settle();
+    (cluster, name)
+}
+
+#[test]
+fn a_rollout_blocked_at_a_point_after_is_held_as_it_stands_until_it_is_resumed() {
+    // Behind the point, and the pod of the point itself.
+    for unready in [9, 2] {
+        let (mut cluster, name) = blocked(PausePoint::After, unready, "WhenBlocked");
+        let hold = cluster.status().hold.unwrap();
+        assert_eq!((hold.pod, hold.reason, hold.deleted), (name, HoldReason::Blocked, None));
+        assert_eq!(hold.sizes.values().sum::<i32>(), 11);
+        for pod in &mut cluster.pods {
+            pod.facts.ready = true;
+        }
+        cluster.settle();
+        assert!(cluster.status().hold.is_some(), "readiness ends no hold");
+        assert_eq!(cluster.deleted, []);
+        cluster.resume();
+        cluster.settle();
+        assert!(cluster.is_complete());
+    }
+}
+
+#[test]
+fn a_rollout_blocked_after_it_was_about_to_delete_the_pod_of_its_point_keeps_it() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 4,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+    }));
+    cluster.prioritize(&[9]);
+    cluster.pause_at(0, PausePoint::After);
+    cluster.set_image("v2");
+    cluster.rest();
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(false), "stored ahead of the DELETE");
+    cluster.pod(3).facts.ready = false;
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    assert_eq!((hold.reason, hold.deleted), (HoldReason::Blocked, None));
+    assert_eq!(cluster.deleted, []);
+    assert_eq!(cluster.told(reason::PAUSE_POINT_REACHED), 1);
+}
+
+#[test]
+fn a_rollout_that_waits_in_order_is_held_too_where_only_pods_behind_the_point_could_go() {
+    let (cluster, name) = blocked(PausePoint::Before, 9, "InOrder");
+    let hold = cluster.status().hold.unwrap();
+    assert_eq!((hold.pod, hold.reason), (name, HoldReason::Blocked));
+}
+
+#[test]
+fn the_time_of_a_pause_after_runs_from_when_its_pod_is_gone() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 4,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+    }));
+    cluster.broken.insert("v2".into());
+    cluster.prioritize(&[9]);
+    cluster.pod(0).point = Point::At { side: PausePoint::After, duration: Ok(Some(Duration::from_secs(60))) };
+    cluster.set_image("v2");
+    cluster.settle_when_asked();
+    cluster.tick(100);
+    cluster.rest();
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(false), "the floor forbids it");
+    for pod in &mut cluster.pods {
+        pod.facts.ready = true;
+        pod.facts.ready_since = Some(cluster.now);
+    }
+    cluster.rest();
+    cluster.tick(1);
+    cluster.rest();
+    let hold = cluster.status().hold.unwrap();
+    assert_eq!(hold.deleted, Some(true));
+    assert_eq!(hold.since.0.as_second(), cluster.now.as_second() - 1);
+    assert_eq!(hold.until.unwrap().0.as_second(), hold.since.0.as_second() + 60);
+    cluster.broken.clear();
+    cluster.settle_when_asked();
+    assert!(cluster.is_complete(), "it asks to be woken for the end of the pause");
+}
+
+#[test]
+fn a_set_deleted_by_hand_ends_no_hold() {
+    let (mut cluster, _) = ten(PausePoint::Before);
+    let hold = cluster.status().hold.unwrap();
+    // Another template has met a collision since.
+    cluster.deployment.status.get_or_insert_default().collision_count = Some(1);
+    cluster.delete_set(1);
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().id, hold.id);
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+}
+
+#[test]
+fn replicas_changed_while_the_pod_of_a_point_after_terminates_are_scaled_in_the_hold() {
+    let (mut cluster, _) = {
+        let mut cluster = Cluster::running(&json!({
+            "replicas": 10,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+        }));
+        cluster.prioritize(&[5]);
+        let name = cluster.pause_at(0, PausePoint::After);
+        cluster.set_image("v2");
+        while cluster.deleted.is_empty() {
+            assert!(cluster.step());
+        }
+        (cluster, name)
+    };
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(false));
+    cluster.edit(|spec| spec.replicas = 5);
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(true));
+    assert_eq!(cluster.active().count(), 5);
+    cluster.edit(|spec| spec.replicas = 10);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 1));
+}
+
+#[test]
+fn under_recreate_a_hold_keeps_no_more_than_replicas() {
+    let mut cluster = Cluster::running(&json!({"replicas": 10, "strategy": {"type": "Recreate"}}));
+    cluster.prioritize(&[5, 5, 3]);
+    cluster.pause_at(2, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.edit(|spec| spec.replicas = 5);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (5, 0));
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 5);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (5, 0));
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ordereddeployment_api::PausePoint;
+use ordereddeployment_api::{PausePoint, template_hash};
 use ordereddeployment_planner::{Malformed, Point};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -27,6 +27,14 @@ enum Happening {
     ResumeAll,
     ResumeWrong,
     Bounds(Value, Value),
+    Recreate(bool),
+    Order(Value),
+    MinReady(i32),
+    Cordon(usize, bool),
+    SetDeleted(usize),
+    Taken(u8),
+    Restart,
+    Quota(Option<usize>),
 }
 
 fn point() -> impl Strategy<Value = Point> {
@@ -74,12 +82,39 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => Just(Happening::ResumeAll),
         1 => Just(Happening::ResumeWrong),
         1 => bounds().prop_map(|(surge, unavailable)| Happening::Bounds(surge, unavailable)),
+        1 => any::<bool>().prop_map(Happening::Recreate),
+        1 => deletion_order().prop_map(Happening::Order),
+        1 => (0i32..4).prop_map(Happening::MinReady),
+        1 => (0usize..3, any::<bool>()).prop_map(|(node, cordoned)| Happening::Cordon(node, cordoned)),
+        1 => (0usize..4).prop_map(Happening::SetDeleted),
+        1 => (1u8..5).prop_map(Happening::Taken),
+        1 => Just(Happening::Restart),
+        1 => proptest::option::of(0usize..20).prop_map(Happening::Quota),
     ]
 }
 
+fn deletion_order() -> impl Strategy<Value = Value> {
+    let grant = prop_oneof![
+        (-2i32..3).prop_map(|priority| json!({"priority": priority})),
+        (-2i32..3).prop_map(|cost| json!({"deletionCost": cost})),
+    ];
+    let select = prop_oneof![
+        (0u8..4).prop_map(|pool| json!({"nodeSelector": {"matchLabels": {"pool": format!("n{pool}")}}})),
+        any::<bool>().prop_map(|cordoned| json!({"unschedulable": cordoned})),
+        Just(json!({"unassigned": true})),
+    ];
+    let rule = (select, grant).prop_map(|(mut rule, grant)| {
+        rule.as_object_mut().unwrap().extend(grant.as_object().unwrap().clone());
+        rule
+    });
+    (proptest::collection::vec(rule, 0..3), prop::bool::weighted(0.2)).prop_map(|(rules, in_order)| {
+        json!({"nodePriorities": rules, "unavailablePods": if in_order { "InOrder" } else { "WhenBlocked" }})
+    })
+}
+
 fn spec() -> impl Strategy<Value = Value> {
-    (0i32..15, bounds(), prop::bool::weighted(0.15), prop::bool::weighted(0.2), prop::bool::weighted(0.2), 0i32..3).prop_map(
-        |(replicas, (surge, unavailable), recreate, in_order, complete, min_ready)| {
+    (0i32..15, bounds(), prop::bool::weighted(0.15), deletion_order(), prop::bool::weighted(0.2), 0i32..3).prop_map(
+        |(replicas, (surge, unavailable), recreate, order, complete, min_ready)| {
             let strategy = if recreate {
                 json!({"type": "Recreate"})
             } else {
@@ -89,7 +124,7 @@ fn spec() -> impl Strategy<Value = Value> {
                 "replicas": replicas,
                 "strategy": strategy,
                 "minReadySeconds": min_ready,
-                "deletionOrder": {"unavailablePods": if in_order { "InOrder" } else { "WhenBlocked" }},
+                "deletionOrder": order,
                 "podReplacementPolicy": if complete { "TerminationComplete" } else { "TerminationStarted" },
             })
         },
@@ -159,19 +194,54 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
                 bounds.max_unavailable = serde_json::from_value(unavailable).unwrap();
             }
         }),
+        Happening::Recreate(recreate) => cluster.edit(|spec| {
+            let strategy = if recreate {
+                json!({"type": "Recreate"})
+            } else {
+                json!({"type": "RollingUpdate", "rollingUpdate": {}})
+            };
+            spec.strategy = serde_json::from_value(strategy).unwrap();
+        }),
+        Happening::Order(order) => {
+            cluster.edit(|spec| spec.deletion_order = Some(serde_json::from_value(order).unwrap()));
+        }
+        Happening::MinReady(seconds) => cluster.edit(|spec| spec.min_ready_seconds = seconds),
+        Happening::Cordon(node, cordoned) => {
+            cluster.nodes.values_mut().nth(node).unwrap().unschedulable = cordoned;
+        }
+        Happening::SetDeleted(index) => {
+            if index < cluster.sets.len() {
+                cluster.delete_set(index);
+            }
+        }
+        Happening::Taken(number) => {
+            let mut template = cluster.deployment.spec.template.clone();
+            template.0["spec"]["containers"][0]["image"] = json!(format!("v{number}"));
+            let hash = template_hash(&template, cluster.status().collision_count.unwrap_or(0));
+            if cluster.sets.iter().all(|set| set.hash != hash) {
+                cluster.taken_names.insert(format!("web-{hash}"));
+            }
+        }
+        Happening::Restart => cluster.restart(),
+        Happening::Quota(quota) => cluster.quota = quota,
     }
 }
 
 /// Nobody interferes any more: pods get ready, and every hold is resumed.
-fn finish(cluster: &mut Cluster) {
+fn finish(cluster: &mut Cluster, when_asked: bool) {
     cluster.edit(|spec| spec.paused = false);
+    cluster.quota = None;
     for _ in 0..100 {
         let now = cluster.now;
         for pod in cluster.pods.iter_mut().filter(|pod| !pod.facts.ready) {
             pod.facts.ready = true;
             pod.facts.ready_since = Some(now);
         }
-        cluster.settle();
+        if when_asked {
+            cluster.settle_when_asked();
+        } else {
+            cluster.settle();
+        }
         if cluster.status().hold.is_none() {
             break;
         }
@@ -180,18 +250,19 @@ fn finish(cluster: &mut Cluster) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_step_keeps_the_contract_and_it_settles_once_left_alone(
         spec in spec(),
         happenings in proptest::collection::vec(happening(), 0..80),
+        when_asked in any::<bool>(),
     ) {
         let mut cluster = Cluster::new(&spec);
         for happening in happenings {
             apply(&mut cluster, happening);
         }
-        finish(&mut cluster);
+        finish(&mut cluster, when_asked);
         prop_assert!(cluster.is_complete(), "{:#?}", cluster.status());
         prop_assert_eq!(cluster.active().count(), usize::try_from(cluster.deployment.spec.replicas).unwrap());
         let steps = cluster.steps;

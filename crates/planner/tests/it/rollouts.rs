@@ -183,3 +183,91 @@ fn a_paused_rollout_starts_nothing_and_goes_on_when_unpaused() {
     assert_eq!(cluster.of_image("v2"), 4);
     assert!(cluster.is_complete());
 }
+
+#[test]
+fn pods_lost_while_the_template_is_refused_come_back_from_the_old_set() {
+    let mut cluster = Cluster::running(&rolling(10, &json!(1), &json!(1)));
+    cluster.refused.insert("v2".into());
+    cluster.set_image("v2");
+    for _ in 0..5 {
+        let uid = cluster.pod(0).facts.uid.clone();
+        cluster.delete(&uid);
+    }
+    for _ in 0..20 {
+        cluster.step();
+        cluster.tick(1);
+    }
+    assert_eq!(cluster.of_image("v1"), 9, "as many as the floor asks for");
+}
+
+#[test]
+fn an_old_set_whose_pods_are_refused_does_not_hinder_the_new_one() {
+    let mut cluster = Cluster::running(&rolling(3, &json!(0), &json!(1)));
+    // In either order of the hashes.
+    for (old, new) in [("v1", "v2"), ("v2", "v1")] {
+        cluster.refused.clear();
+        cluster.set_image(old);
+        cluster.settle();
+        cluster.refused.insert(old.into());
+        for _ in 0..2 {
+            let uid = cluster.pod(0).facts.uid.clone();
+            cluster.delete(&uid);
+        }
+        cluster.set_image(new);
+        cluster.settle();
+        assert!(cluster.is_complete());
+        assert_eq!(cluster.of_image(new), 3);
+    }
+}
+
+#[test]
+fn a_hash_that_somebody_else_uses_is_told_apart_by_the_collision_count() {
+    let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
+    let mut template = cluster.deployment.spec.template.clone();
+    template.0["spec"]["containers"][0]["image"] = json!("v2");
+    for collisions in 0..2 {
+        let hash = ordereddeployment_api::template_hash(&template, collisions);
+        cluster.taken_names.insert(format!("web-{hash}"));
+    }
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(cluster.is_complete());
+    let status = cluster.status();
+    assert_eq!((status.collision_count, status.rollout.unwrap().revision), (Some(2), 2));
+}
+
+#[test]
+fn it_asks_to_be_woken_when_time_alone_makes_pods_available_or_the_deadline_pass() {
+    let mut spec = rolling(4, &json!(1), &json!(0));
+    spec["minReadySeconds"] = json!(30);
+    let mut cluster = Cluster::new(&spec);
+    cluster.settle_when_asked();
+    assert!(cluster.is_complete());
+    cluster.set_image("v2");
+    cluster.settle_when_asked();
+    assert!(cluster.is_complete());
+    cluster.broken.insert("v3".into());
+    cluster.set_image("v3");
+    cluster.settle_when_asked();
+    let progressing = cluster.status().condition(condition::PROGRESSING).cloned().unwrap();
+    assert_eq!(progressing.reason, reason::PROGRESS_DEADLINE_EXCEEDED);
+}
+
+#[test]
+fn a_pod_is_available_by_the_time_of_its_own_set() {
+    let mut cluster = Cluster::running(&rolling(4, &json!(0), &json!(4)));
+    cluster.edit(|spec| spec.min_ready_seconds = 100);
+    cluster.edit(|spec| spec.template.0["spec"]["containers"][0]["image"] = json!("v2"));
+    cluster.rest();
+    assert_eq!(cluster.sets[0].min_ready_seconds, 0, "what is not current stays as it was");
+    cluster.tick(1);
+    cluster.rest();
+    assert_eq!(cluster.status().available_replicas, Some(0));
+    cluster.tick(100);
+    cluster.rest();
+    assert!(cluster.is_complete());
+    // At rest the spec counts, for pods that are there already too.
+    cluster.edit(|spec| spec.min_ready_seconds = 300);
+    cluster.rest();
+    assert_eq!(cluster.status().available_replicas, Some(0));
+}

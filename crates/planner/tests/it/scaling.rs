@@ -104,3 +104,111 @@ fn scaling_in_a_running_rollout_is_proportional() {
     assert_eq!(cluster.active().count(), 6);
     assert!(cluster.of_image("v1") >= 4);
 }
+
+/// Eight old and two new pods, held.
+fn held() -> Cluster {
+    let mut cluster = ten();
+    cluster.prioritize(&[5, 5, 3]);
+    cluster.pause_at(2, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+    cluster
+}
+
+#[test]
+fn replicas_changed_together_with_paused_are_scaled() {
+    for replicas in [5, 14] {
+        let mut cluster = ten();
+        cluster.edit(|spec| {
+            spec.paused = true;
+            spec.replicas = replicas;
+        });
+        cluster.settle();
+        assert_eq!(cluster.active().count(), usize::try_from(replicas).unwrap());
+        assert_eq!(cluster.status().pause.unwrap().replicas, 10);
+    }
+}
+
+#[test]
+fn replicas_changed_together_with_a_resume_are_scaled_in_proportion_first() {
+    let mut cluster = held();
+    let before = cluster.deleted.len();
+    cluster.edit(|spec| spec.replicas = 5);
+    cluster.resume();
+    cluster.rest();
+    let first: Vec<_> = cluster.deleted[before..].iter().take(4).map(|(_, purpose)| *purpose).collect();
+    assert_eq!(first, [Purpose::Scale; 4], "ten pods become six");
+}
+
+#[test]
+fn replicas_changed_together_with_the_end_of_paused_are_scaled_in_proportion_first() {
+    let mut cluster = ten();
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    let split = |cluster: &Cluster| (cluster.of_image("v1"), cluster.of_image("v2"));
+    assert_eq!(split(&cluster), (9, 2));
+    cluster.edit(|spec| {
+        spec.paused = false;
+        spec.replicas = 5;
+    });
+    let before = cluster.deleted.len();
+    cluster.rest();
+    let first: Vec<_> = cluster.deleted[before..].iter().take(5).map(|(_, purpose)| *purpose).collect();
+    assert_eq!(first, [Purpose::Scale; 5], "eleven pods become six");
+}
+
+#[test]
+fn a_new_template_while_paused_at_no_replicas_keeps_the_split() {
+    let mut cluster = held();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    for image in ["v3", "v4"] {
+        cluster.set_image(image);
+        cluster.settle();
+    }
+    cluster.edit(|spec| spec.replicas = 10);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+}
+
+#[test]
+fn a_new_template_while_paused_moves_no_pod() {
+    let mut cluster = held();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.edit(|spec| spec.replicas = 1);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 0));
+    let before = cluster.deleted.len();
+    // Now the pods of v2 are the old ones.
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!(cluster.deleted.len(), before);
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 0));
+}
+
+#[test]
+fn a_larger_number_of_replicas_in_a_rollout_makes_no_more_updated_pods_than_that() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 4,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 4, "maxUnavailable": 0}},
+    }));
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 4));
+    for pod in cluster.pods.iter_mut().skip(5) {
+        pod.facts.ready = true;
+        pod.facts.ready_since = Some(cluster.now);
+    }
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 4));
+    cluster.edit(|spec| spec.replicas = 5);
+    cluster.settle();
+    assert!(cluster.deleted.iter().all(|(_, purpose)| *purpose == Purpose::Rollout), "{:?}", cluster.deleted);
+}

@@ -1,0 +1,66 @@
+//! Numbers at the end of their range: nothing overflows, loops or allocates for them.
+
+use ordereddeployment_api::{Hold, HoldReason, PausePoint};
+use ordereddeployment_planner::{Act, Decision, Proof, decide};
+use ordereddeployment_sorter::Nodes;
+use serde_json::{Value, json};
+
+use crate::model::Cluster;
+
+/// What is done for a deployment that is observed as it is, once everything that must be stored is stored.
+fn act(cluster: &mut Cluster) -> Act {
+    loop {
+        match decide(&cluster.observed(true, Proof::Accepted, Nodes::new())) {
+            Decision::Act(act) => return act,
+            Decision::Record(record) => cluster.deployment.status = Some(record.status),
+            Decision::Read(read) => panic!("{read:?}"),
+        }
+    }
+}
+
+fn bounds() -> impl Iterator<Item = (Value, Value)> {
+    let surges = [json!(0), json!(i32::MAX), json!("100%"), json!("2147483647%"), json!("99999999999999%")];
+    let unavailable = [json!(1), json!(i32::MAX), json!("100%")];
+    surges.into_iter().flat_map(move |surge| unavailable.clone().map(|value| (surge.clone(), value)))
+}
+
+#[test]
+fn the_largest_numbers_are_counted_without_overflow() {
+    let most = usize::try_from(i32::MAX).unwrap();
+    for (surge, unavailable) in bounds() {
+        let strategy = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
+        let mut cluster = Cluster::new(&json!({"replicas": i32::MAX, "strategy": strategy}));
+        let created = act(&mut cluster).creates;
+        assert_eq!(created.iter().map(|create| create.count).sum::<usize>(), most);
+        // Scaled, paused and rolled out from a few pods to as many as can be.
+        let mut cluster = Cluster::running(&json!({"replicas": 3, "strategy": strategy}));
+        cluster.set_image("v2");
+        cluster.edit(|spec| spec.replicas = i32::MAX);
+        let created = act(&mut cluster).creates;
+        assert!(created.iter().map(|create| create.count).sum::<usize>() >= most - 3, "{created:?}");
+        cluster.edit(|spec| spec.paused = true);
+        act(&mut cluster);
+        cluster.edit(|spec| spec.replicas = 0);
+        assert_eq!(act(&mut cluster).deletes.iter().map(|group| group.targets.len()).sum::<usize>(), 3);
+    }
+}
+
+#[test]
+fn stored_sizes_beyond_all_reason_are_apportioned_at_once() {
+    let mut cluster = Cluster::running(&json!({"replicas": 3}));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.set_image("v3");
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    for (size, replicas) in [(i32::MAX, 3), (i32::MAX, i32::MAX), (-1, 3), (i32::MAX, -1), (0, 0)] {
+        for desired in [1, 3, i32::MAX] {
+            let sizes = cluster.sets.iter().map(|set| (set.hash.clone(), size)).collect();
+            let forged = Hold { sizes, replicas, reason: HoldReason::PausePoint, ..hold.clone() };
+            cluster.deployment.status.get_or_insert_default().hold = Some(forged);
+            cluster.edit(|spec| spec.replicas = desired);
+            act(&mut cluster);
+        }
+    }
+}
