@@ -212,6 +212,10 @@ mod tests {
         assert_eq!(named("pods/eviction")["group"], "policy");
         assert_eq!(named("pods/status")["kind"], "Pod");
         assert!(api_resources(&builtins(), "apps", "v2").is_none());
+        let apps = api_resources(&builtins(), "apps", "v1").unwrap();
+        let in_order: Vec<&str> =
+            apps["resources"].as_array().unwrap().iter().map(|r| r["name"].as_str().unwrap()).collect();
+        assert_eq!(in_order[..3], ["deployments", "deployments/scale", "deployments/status"]);
     }
 
     #[test]

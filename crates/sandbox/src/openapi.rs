@@ -118,6 +118,18 @@ mod tests {
     }
 
     #[test]
+    fn a_reference_keeps_its_description_beside_it() {
+        let named = "io.k8s.api.core.v1.Pod";
+        let target = "io.k8s.api.core.v1.PodSpec";
+        let spec =
+            &v3(&builtins(), "", "v1").unwrap()["components"]["schemas"][named]["properties"]["spec"].clone();
+        assert_eq!(spec["allOf"], json!([{"$ref": format!("#/components/schemas/{target}")}]));
+        assert!(spec["description"].is_string());
+        let spec = &v2(&builtins())["definitions"][named]["properties"]["spec"].clone();
+        assert_eq!(spec["$ref"], format!("#/definitions/{target}"));
+    }
+
+    #[test]
     fn merge_keys_are_told_to_clients() {
         let document = v3(&builtins(), "", "v1").unwrap();
         let containers =

@@ -144,6 +144,14 @@ fn a_pod_changes_only_in_images_deadlines_and_more_tolerations() {
         changed(json!({"spec": {"tolerations": [{"key": "b", "operator": "Exists"}]}})),
         ["spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"]
     );
+    let mut limited = old.clone();
+    limited["spec"]["activeDeadlineSeconds"] = json!(5);
+    let mut longer = old.clone();
+    longer["spec"]["activeDeadlineSeconds"] = json!(6);
+    assert_eq!(
+        complaints("", "Pod", &longer, Some(&limited)),
+        ["spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value 5"]
+    );
     let refused = changed(json!({"spec": {"nodeName": "n1"}}));
     assert!(refused[0].starts_with("spec: Forbidden: pod updates may not change fields other than"));
     let none = changed(json!({"spec": {"containers": []}}));

@@ -93,6 +93,12 @@ fn the_ports_of_a_service_merge_by_port_and_those_of_a_container_by_container_po
         json!({"spec": {"ports": [{"port": 80, "name": "b"}]}}),
     );
     assert_eq!(service["spec"]["ports"], json!([{"port": 80, "name": "b"}]));
+    let pod = patched(
+        "Pod",
+        json!({"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80, "name": "a"}]}]}}),
+        json!({"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80, "name": "b"}]}]}}),
+    );
+    assert_eq!(pod["spec"]["containers"][0]["ports"], json!([{"containerPort": 80, "name": "b"}]));
     let node = patched(
         "Node",
         json!({"spec": {"taints": [{"key": "a"}]}}),

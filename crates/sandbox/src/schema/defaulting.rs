@@ -12,7 +12,7 @@ pub(super) fn default(value: &mut Value, node: &Node) {
         Value::Object(map) => {
             for (name, property) in &node.properties {
                 if let Some(default) = &property.default
-                    && map.get(name).is_none_or(|v| is_wrong_null(v, property))
+                    && !map.contains_key(name)
                 {
                     map.insert(name.clone(), default.clone());
                 }

@@ -83,6 +83,16 @@ fn the_status_of_a_pod_is_the_word_kubectl_shows() {
         (pod("Failed", &json!({"status": {"reason": "Evicted"}})), "Evicted"),
         (
             pod(
+                "Running",
+                &json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]},
+                "status": {"conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [
+                    {"name": "a", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}},
+                    {"name": "b", "ready": true, "state": {"running": {}}}]}}),
+            ),
+            "NotReady",
+        ),
+        (
+            pod(
                 "Pending",
                 &json!({"status": {"conditions": [
                 {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}}),
@@ -109,6 +119,22 @@ fn a_pod_counts_ready_containers_and_restarts() {
         cells,
         ["web", "1/2", "Running", "3 (2m ago)", "10m", "10.0.0.1", "n1", "<none>", "<none>"].map(Value::from)
     );
+}
+
+#[test]
+fn restarts_of_sidecars_count_and_those_of_finished_init_containers_do_not() {
+    let pod = pod(
+        "Running",
+        &json!({"spec": {"initContainers": [{"name": "once"}, {"name": "side", "restartPolicy": "Always"}]},
+            "status": {
+                "initContainerStatuses": [
+                    {"name": "once", "restartCount": 4, "state": {"terminated": {"exitCode": 0}}},
+                    {"name": "side", "restartCount": 2, "ready": true, "started": true, "state": {"running": {}}}],
+                "containerStatuses": [
+                    {"name": "a", "ready": true, "restartCount": 1, "state": {"running": {}}}]}}),
+    );
+    assert_eq!(cell(&info("Pod"), &pod, "Restarts"), "3");
+    assert_eq!(cell(&info("Pod"), &pod, "Ready"), "2/2");
 }
 
 #[test]
