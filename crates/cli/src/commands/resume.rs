@@ -87,7 +87,10 @@ pub(crate) async fn resume(
         Which::Hold(_) | Which::Present | Which::All => None,
     };
     let id = match request(name, &status, which, pod.as_ref())? {
-        Request::Passed(id) => return Ok(format!("{name}: {id} is passed already")),
+        Request::Passed(id) => {
+            let how = if pod.is_none() { ", as that pod is gone" } else { "" };
+            return Ok(format!("{name}: {id} is passed already{how}"));
+        }
         Request::For(id) => id,
     };
     let patch = json!({"status": {"resumeRequested": id}});
