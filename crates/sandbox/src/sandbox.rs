@@ -9,6 +9,7 @@ use http::header::HeaderValue;
 use kube::Client;
 use tokio::task::AbortHandle;
 
+use crate::agents::disruption;
 use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
 use crate::agents::scheduler;
@@ -96,19 +97,21 @@ pub struct Sandbox {
 impl Sandbox {
     /// Starts the server and everything around it; the nodes are registered when this returns.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        let server = Server::new(config.clock.clone(), config.seed, config.history);
+        let clock = config.clock;
+        let server = Server::new(clock.clone(), config.seed, config.history);
         let sandbox = Self { front: Front::new(Arc::clone(&server)), server, tasks: Mutex::new(Vec::new()) };
         sandbox.spawn(server::collect_garbage(Arc::downgrade(&sandbox.server)));
         let kubelet = sandbox.connect("sandbox-kubelet")?;
-        nodes::register(&kubelet, &config.clock, &config.nodes).await.map_err(Error::RegisterNodes)?;
-        sandbox.spawn(scheduler::run(sandbox.connect("sandbox-scheduler")?, config.clock.clone()));
+        nodes::register(&kubelet, &clock, &config.nodes).await.map_err(Error::RegisterNodes)?;
+        sandbox.spawn(scheduler::run(sandbox.connect("sandbox-scheduler")?, clock.clone()));
         let kubelets = Kubelets {
             nodes: config.nodes.iter().map(|node| node.name.clone()).collect(),
             ready_delay: config.ready_delay,
             termination_delay: config.termination_delay,
-            clock: config.clock,
+            clock: clock.clone(),
         };
         sandbox.spawn(kubelets.run(kubelet));
+        sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock));
         Ok(sandbox)
     }
 

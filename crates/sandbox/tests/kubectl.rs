@@ -310,7 +310,8 @@ async fn delete_waits_until_the_pod_is_gone() {
     cluster.ready_pod("c").await;
     cluster.ok(&["delete", "pods", "--all", "--force", "--grace-period=0"]).await;
     assert_eq!(cluster.ok(&["get", "pods", "-o", "name"]).await, "");
-    cluster.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})).await;
+    // Typed commands send protobuf in newer versions.
+    cluster.ok(&["create", "namespace", "team"]).await;
     cluster.ok(&["delete", "namespace", "team"]).await;
 }
 

@@ -7,7 +7,7 @@ mod common;
 use common::{define_gadgets, gadget, gadgets, pod, pod_value, pods, refusal, sandbox};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
 use kube::api::{
-    DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, ValidationDirective, VersionMatch,
+    DeleteParams, ListParams, Patch, PatchParams, PostParams, ValidationDirective, VersionMatch,
 };
 use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::Fault;
@@ -323,32 +323,6 @@ async fn a_namespace_takes_its_content_with_it() {
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     assert_eq!(refusal(namespaces.get("team").await).code, 404);
     assert!(inside.list(&ListParams::default()).await.unwrap().items.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_eviction_spends_the_budget_and_is_refused_without_one() {
-    let sandbox = sandbox().await;
-    let client = sandbox.client().unwrap();
-    let api = pods(&client);
-    for name in ["a", "b"] {
-        let wanted: Pod = serde_json::from_value(pod_value(name, json!({"app": "web"}))).unwrap();
-        api.create(&params(), &wanted).await.unwrap();
-    }
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    let budgets: Api<k8s_openapi::api::policy::v1::PodDisruptionBudget> = Api::default_namespaced(client);
-    let budget = serde_json::from_value(json!({
-        "metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-    }))
-    .unwrap();
-    budgets.create(&params(), &budget).await.unwrap();
-    let refused = refusal(api.evict("a", &EvictParams::default()).await);
-    assert_eq!((refused.code, refused.reason.as_str()), (429, "TooManyRequests"));
-    assert_eq!(refused.details.unwrap().causes[0].reason, "DisruptionBudget");
-    let status = json!({"status": {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}});
-    budgets.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-    api.evict("a", &EvictParams::default()).await.unwrap();
-    assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_some());
-    assert_eq!(refusal(api.evict("b", &EvictParams::default()).await).code, 429);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,9 @@
-//! What stands around an API server: nodes, a scheduler, kubelets.
+//! What stands around an API server: nodes, a scheduler, kubelets, a keeper of disruption budgets.
 //!
 //! They are clients of whatever server they are given and take no shortcut into this one, so that they can serve
 //! beside a real API server too.
 
+pub mod disruption;
 pub mod kubelet;
 pub mod nodes;
 pub mod scheduler;

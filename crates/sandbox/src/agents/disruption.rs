@@ -1,0 +1,219 @@
+//! Keeps the status of PodDisruptionBudgets, which evictions are decided by.
+//!
+//! It counts pods and asks their controllers' scale; it never evicts anything, and watches pods only once there is a
+//! budget.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use k8s_openapi::api::autoscaling::v1::Scale;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::api::{Patch, PatchParams};
+use kube::core::{Selector, SelectorExt};
+use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::Event;
+use serde_json::json;
+
+use super::{Cache, RETRY, burst, watch};
+use crate::clock::{Clock, seconds};
+
+/// An eviction that is not followed by a deletion is forgotten after this.
+const DISRUPTION_TIMEOUT: i64 = 120;
+
+enum Seen {
+    Pod(Box<Event<Pod>>),
+    Budget(Box<Event<PodDisruptionBudget>>),
+}
+
+struct Disruption {
+    client: Client,
+    clock: Clock,
+    pods: Cache<Pod>,
+    budgets: Cache<PodDisruptionBudget>,
+}
+
+/// Runs until the process or the task ends.
+pub async fn run(client: Client, clock: Clock) {
+    let mut budgets = watch(Api::<PodDisruptionBudget>::all(client.clone()));
+    let mut this = Disruption { client, clock, pods: Cache::default(), budgets: Cache::default() };
+    while this.budgets.objects.is_empty() {
+        let Some(seen) = burst(&mut budgets, Duration::MAX).await else { return };
+        for event in seen {
+            this.budgets.apply(event);
+        }
+    }
+    let pods = watch(Api::<Pod>::all(this.client.clone())).map(|event| Seen::Pod(Box::new(event)));
+    let mut events = stream::select(pods, budgets.map(|event| Seen::Budget(Box::new(event))));
+    let mut patience = Duration::MAX;
+    while let Some(seen) = burst(&mut events, patience).await {
+        for event in seen {
+            match event {
+                Seen::Pod(event) => this.pods.apply(*event),
+                Seen::Budget(event) => this.budgets.apply(*event),
+            }
+        }
+        if this.pods.synced {
+            patience = this.round().await;
+        }
+    }
+}
+
+impl Disruption {
+    /// Writes what has changed; how long to wait for events before the next look.
+    async fn round(&self) -> Duration {
+        let mut patience = Duration::MAX;
+        for budget in self.budgets.objects.values() {
+            match self.count(budget).await {
+                Ok(true) => {}
+                // An eviction under way ends by a deletion, or by time.
+                Ok(false) => patience = patience.min(Duration::from_secs(10)),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot keep a disruption budget");
+                    patience = RETRY;
+                }
+            }
+        }
+        patience
+    }
+
+    /// Brings one status up to date; whether no eviction is under way.
+    async fn count(&self, budget: &PodDisruptionBudget) -> Result<bool, kube::Error> {
+        let namespace = budget.namespace().unwrap_or_default();
+        let Some(spec) = &budget.spec else { return Ok(true) };
+        let selector: Option<Selector> = spec.selector.clone().and_then(|selector| selector.try_into().ok());
+        let pods: Vec<&Pod> = self
+            .pods
+            .objects
+            .values()
+            .filter(|pod| pod.namespace().as_deref() == Some(&namespace))
+            .filter(|pod| selector.as_ref().is_some_and(|selector| selector.matches(pod.labels())))
+            .filter(|pod| !matches!(phase(pod), "Succeeded" | "Failed"))
+            .collect();
+        let (expected, desired) = match (&spec.max_unavailable, &spec.min_available) {
+            (Some(limit), _) => {
+                let expected = self.scale(&namespace, &pods).await?;
+                (expected, (expected - part(limit, expected)).max(0))
+            }
+            (None, Some(IntOrString::Int(least))) => (count(pods.len()), i64::from(*least)),
+            (None, Some(share)) => {
+                let expected = self.scale(&namespace, &pods).await?;
+                (expected, part(share, expected))
+            }
+            (None, None) => (count(pods.len()), 0),
+        };
+        let under_way = self.under_way(budget, &pods);
+        let healthy = pods.iter().filter(|pod| is_healthy(pod) && !under_way.contains(&pod.name_any()));
+        let healthy = count(healthy.count());
+        let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
+        let old = budget.status.clone().unwrap_or_default();
+        let wanted = (healthy, desired, expected, allowed, budget.metadata.generation);
+        let known = (
+            i64::from(old.current_healthy),
+            i64::from(old.desired_healthy),
+            i64::from(old.expected_pods),
+            i64::from(old.disruptions_allowed),
+            old.observed_generation,
+        );
+        let evicting: BTreeSet<&String> = old.disrupted_pods.iter().flat_map(BTreeMap::keys).collect();
+        if wanted == known && evicting == under_way.iter().collect() {
+            return Ok(under_way.is_empty());
+        }
+        let (status, reason) =
+            if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+        let forgotten = evicting.into_iter().filter(|name| !under_way.contains(*name));
+        let disrupted: BTreeMap<&String, Option<()>> = forgotten.map(|name| (name, None)).collect();
+        let patch = json!({
+            // Only on the status that was counted from: an eviction may have changed it.
+            "metadata": {"resourceVersion": budget.metadata.resource_version},
+            "status": {
+                "currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": expected,
+                "disruptionsAllowed": allowed, "observedGeneration": budget.metadata.generation,
+                "disruptedPods": disrupted,
+                "conditions": [{
+                    "type": "DisruptionAllowed", "status": status, "reason": reason, "message": "",
+                    "observedGeneration": budget.metadata.generation,
+                    "lastTransitionTime": seconds(self.clock.now()),
+                }],
+            },
+        });
+        let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &namespace);
+        match api.patch_status(&budget.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+            // The watch brings the version that came in between.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(under_way.is_empty()),
+            Err(error) => Err(error),
+            Ok(_) => Ok(under_way.is_empty()),
+        }
+    }
+
+    /// Evictions whose pods are still there unmarked.
+    fn under_way(&self, budget: &PodDisruptionBudget, pods: &[&Pod]) -> BTreeSet<String> {
+        let now = self.clock.now().as_second();
+        budget
+            .status
+            .iter()
+            .flat_map(|status| status.disrupted_pods.iter().flatten())
+            .filter(|(name, since)| {
+                let waiting = pods
+                    .iter()
+                    .any(|pod| pod.name_any() == **name && pod.metadata.deletion_timestamp.is_none());
+                waiting && now - since.0.as_second() < DISRUPTION_TIMEOUT
+            })
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// How many pods the controllers of these pods want.
+    async fn scale(&self, namespace: &str, pods: &[&Pod]) -> Result<i64, kube::Error> {
+        let mut controllers: BTreeMap<String, &OwnerReference> = BTreeMap::new();
+        for pod in pods {
+            let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
+            controllers.extend(owner.map(|owner| (owner.uid.clone(), owner)));
+        }
+        let mut sum = 0;
+        for owner in controllers.into_values() {
+            let root = if owner.api_version.contains('/') { "apis" } else { "api" };
+            // Every kind that has pods to scale forms its plural like this.
+            let plural = format!("{}s", owner.kind.to_lowercase());
+            let path =
+                format!("/{root}/{}/namespaces/{namespace}/{plural}/{}/scale", owner.api_version, owner.name);
+            let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+            match self.client.request::<Scale>(request).await {
+                Ok(scale) => sum += i64::from(scale.spec.and_then(|spec| spec.replicas).unwrap_or_default()),
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sum)
+    }
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+fn is_healthy(pod: &Pod) -> bool {
+    let ready = |pod: &Pod| {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+    };
+    pod.metadata.deletion_timestamp.is_none() && ready(pod)
+}
+
+fn count(pods: usize) -> i64 {
+    i64::try_from(pods).unwrap_or(i64::MAX)
+}
+
+/// A number, or that many percent of a whole, rounded up.
+fn part(value: &IntOrString, whole: i64) -> i64 {
+    match value {
+        IntOrString::Int(number) => i64::from(*number),
+        IntOrString::String(text) => {
+            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or_default();
+            (percent * whole).div_euclid(100) + i64::from((percent * whole).rem_euclid(100) > 0)
+        }
+    }
+}
