@@ -3,31 +3,77 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::sync::mpsc;
 
 /// A running `ordered-controller-manager`. Dropping it kills it.
 #[derive(Debug)]
 pub struct Manager {
     child: Child,
+    log: mpsc::UnboundedReceiver<String>,
 }
 
 impl Manager {
     /// Starts it on the server of that kubeconfig.
     pub fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let program = program()?;
-        let child = Command::new(&program)
+        let mut child = Command::new(&program)
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .arg("--metrics-bind-address=127.0.0.1:0")
             .args(arguments)
+            .env("RUST_LOG", "info")
+            .env("NO_COLOR", "1")
             .stdin(Stdio::null())
+            .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
             .with_context(|| {
                 format!("{} does not start: run `cargo build --workspace` first", program.display())
             })?;
-        Ok(Self { child })
+        let mut lines = BufReader::new(child.stderr.take().context("the controller has no log")?).lines();
+        let (sender, log) = mpsc::unbounded_channel();
+        // Read on whatever happens: a full pipe would stop the controller.
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                let _ = sender.send(line);
+            }
+        });
+        Ok(Self { child, log })
+    }
+
+    /// Waits until it logs a line with these words.
+    pub async fn until_logged(&mut self, words: &str) -> Result<()> {
+        while let Some(line) = self.log.recv().await {
+            if line.contains(words) {
+                return Ok(());
+            }
+        }
+        bail!("the controller ended without logging {words:?}")
+    }
+
+    /// Sends it a signal, such as `TERM` or `STOP`.
+    pub async fn signal(&self, name: &str) -> Result<()> {
+        let id = self.child.id().context("the controller has ended already")?;
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(id.to_string()).status().await;
+        anyhow::ensure!(
+            sent.context("cannot run kill")?.success(),
+            "cannot send SIG{name} to the controller"
+        );
+        Ok(())
+    }
+
+    /// Its process id, while it runs.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// Waits until it has ended by itself; whether it said that all was well.
+    pub async fn ended(&mut self) -> Result<bool> {
+        Ok(self.child.wait().await.context("cannot wait for the controller")?.success())
     }
 
     /// Kills it as a crash would: SIGKILL, nothing is finished. Returns once it is gone.

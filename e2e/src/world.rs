@@ -144,7 +144,12 @@ impl World {
 
     /// Starts the controller's binary behind the proxy.
     pub fn start_manager(&self) -> Result<Manager> {
-        Manager::start(&self.kubeconfig, &[])
+        self.start_manager_with(&[])
+    }
+
+    /// The same with these arguments.
+    pub fn start_manager_with(&self, arguments: &[&str]) -> Result<Manager> {
+        Manager::start(&self.kubeconfig, arguments)
     }
 
     /// Every request that the server has answered, as far as it records them.

@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::Fence;
 use crate::client::signed;
 use crate::error::CallError;
 
@@ -24,6 +25,8 @@ const PAGE: u32 = 500;
 
 /// The API server, as this controller speaks to it.
 pub(crate) struct Calls {
+    /// Past the fence: a standby watches too.
+    watching: Client,
     client: Client,
     rollout: Client,
     scale: Client,
@@ -41,8 +44,13 @@ pub(crate) struct Victim<'a> {
 }
 
 impl Calls {
-    pub(crate) fn new(client: &Client) -> Self {
+    /// With a fence, every request but the watches' is held back while this process does not lead.
+    pub(crate) fn new(client: &Client, fence: Option<&Fence>) -> Self {
+        let watching = signed(client, None);
+        let guarded = fence.map(|fence| fence.guard(client));
+        let client = guarded.as_ref().unwrap_or(client);
         Self {
+            watching,
             client: signed(client, None),
             rollout: signed(client, Some(Purpose::Rollout)),
             scale: signed(client, Some(Purpose::Scale)),
@@ -50,9 +58,9 @@ impl Calls {
         }
     }
 
-    /// The client of everything that is neither a rollout's nor a scaling's delete.
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
+    /// The client of the watches.
+    pub(crate) fn watching(&self) -> &Client {
+        &self.watching
     }
 
     fn api<K>(&self, namespace: &str) -> Api<K>

@@ -10,13 +10,14 @@ use kube::Client;
 use kube_runtime::controller::{Action, Config, applier};
 use kube_runtime::reflector;
 use ordereddeployment_api::OrderedDeployment;
+use tokio::sync::watch;
 
 use crate::calls::Calls;
 use crate::context::Context;
 use crate::events::events;
 use crate::reconcile::reconcile;
 use crate::watches::Watches;
-use crate::{Clock, Error, Metrics, Names, Readiness};
+use crate::{Clock, Error, Fence, Metrics, Names, Readiness};
 
 /// How many deployments are looked at at the same time.
 const CONCURRENCY: u16 = 4;
@@ -36,6 +37,9 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// Told when every watch has synced.
     pub readiness: Readiness,
+    /// With leader election: the fence that lets this process's requests through while it leads, and word of when it
+    /// does. The watches sync before, so that a standby is warm.
+    pub lead: Option<(Fence, watch::Receiver<bool>)>,
 }
 
 impl Options {
@@ -48,6 +52,7 @@ impl Options {
             namespace: None,
             metrics,
             readiness: Readiness::default(),
+            lead: None,
         }
     }
 }
@@ -66,8 +71,9 @@ impl Controller {
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, readiness } = options;
-        let calls = Arc::new(Calls::new(&client));
+        let Options { clock, names, namespace, metrics, readiness, lead } = options;
+        let fence = lead.as_ref().map(|(fence, _)| fence);
+        let calls = Arc::new(Calls::new(&client, fence));
         let (events, teller) = events(clock.clone(), names.clone());
         let mut teller = Box::pin(teller.run(Arc::clone(&calls)));
         let ctx = Arc::new(Context::new(calls, clock, names, metrics, events));
@@ -83,9 +89,14 @@ impl Controller {
             tokio::select! {
                 biased;
                 () = readiness.wait() => {}
-                () = shutdown => return,
+                () = shutdown.clone() => return,
             }
             tracing::info!("every watch has synced");
+            tokio::select! {
+                biased;
+                () = leads(lead) => {}
+                () = shutdown => return,
+            }
             let reconciler = |deployment, ctx| {
                 async move { Ok::<_, Infallible>(reconcile(deployment, ctx).await) }.boxed()
             };
@@ -114,5 +125,14 @@ impl Controller {
         // By now nobody can hand in another event: what waits is told, and that is the end of it.
         let _ = tokio::time::timeout(LAST_WORDS, teller).await;
         Ok(())
+    }
+}
+
+/// Waits for the lead, where there is one to wait for.
+async fn leads(lead: Option<(Fence, watch::Receiver<bool>)>) {
+    let Some((_, mut leads)) = lead else { return };
+    if leads.wait_for(|leads| *leads).await.is_err() {
+        // Nobody will tell any more: the process ends.
+        std::future::pending::<()>().await;
     }
 }

@@ -3,12 +3,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use ordereddeployment_controller::{Controller, Metrics, Options, client_config, serve};
+use ordereddeployment_controller::{
+    Candidate, Controller, Error, Fence, Metrics, Options, Timing, client_config, identity, serve,
+};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -30,6 +33,21 @@ struct Arguments {
     /// Where to serve /metrics, /healthz and /readyz.
     #[arg(long, default_value = "0.0.0.0:8080")]
     metrics_bind_address: SocketAddr,
+    /// Run only while holding the lead, so that several replicas are safe.
+    #[arg(long)]
+    leader_elect: bool,
+    /// The namespace of the Lease. Without it: the pod's own.
+    #[arg(long)]
+    leader_election_namespace: Option<String>,
+    /// How long a lead lasts that is not renewed.
+    #[arg(long, default_value = "15s", value_parser = duration)]
+    lease_duration: Duration,
+    /// How long after its last renewal a leader still starts requests.
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    renew_deadline: Duration,
+    /// How often the lead is renewed.
+    #[arg(long, default_value = "2s", value_parser = duration)]
+    retry_period: Duration,
     /// How to write logs. What to log is set by $RUST_LOG.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -51,12 +69,13 @@ enum LogFormat {
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
     log(arguments.log_format);
-    let client = Client::try_from(client_config(config(arguments.kubeconfig).await?))
+    let client = Client::try_from(client_config(config(arguments.kubeconfig.clone()).await?))
         .context("cannot make a client of that configuration")?;
 
     let metrics = Arc::new(Metrics::new()?);
     let mut options = Options::new(Arc::clone(&metrics));
-    options.namespace = arguments.namespace;
+    options.namespace.clone_from(&arguments.namespace);
+    let election = arguments.leader_elect.then(|| election(&arguments, &client, &mut options)).transpose()?;
     let address = arguments.metrics_bind_address;
     let listener = TcpListener::bind(address)
         .await
@@ -80,8 +99,62 @@ async fn main() -> Result<()> {
     });
     tokio::spawn(serve(listener, metrics, options.readiness.clone(), ended()));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?arguments.controllers, "starting");
-    Controller::run(client, options, ended()).await?;
-    Ok(())
+    let controller = Controller::run(client, options, ended());
+    match election {
+        Some((candidate, lead)) => while_leading(controller, candidate, lead).await,
+        None => Ok(controller.await?),
+    }
+}
+
+/// A candidate for the lead, and where to say that it leads.
+fn election(
+    arguments: &Arguments,
+    client: &Client,
+    options: &mut Options,
+) -> Result<(Candidate, watch::Sender<bool>)> {
+    let timing = Timing {
+        lease: arguments.lease_duration,
+        renew_deadline: arguments.renew_deadline,
+        retry: arguments.retry_period,
+    };
+    if let Some(complaint) = timing.complaint() {
+        bail!("these times cannot keep two leaders apart: {complaint}");
+    }
+    let fence = Fence::default();
+    let (lead, leads) = watch::channel(false);
+    options.lead = Some((fence.clone(), leads));
+    let namespace = arguments.leader_election_namespace.as_deref().unwrap_or(client.default_namespace());
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "host".to_owned());
+    let identity = identity(&host, std::process::id());
+    tracing::info!(%identity, namespace, "standing for the lead");
+    Ok((Candidate::new(client.clone(), namespace, &identity, timing, fence), lead))
+}
+
+/// Runs the controller while this process leads. Losing the lead ends the process: whatever it believes may be old.
+async fn while_leading(
+    controller: impl Future<Output = Result<(), Error>>,
+    mut candidate: Candidate,
+    lead: watch::Sender<bool>,
+) -> Result<()> {
+    tokio::pin!(controller);
+    tokio::select! {
+        ended = &mut controller => return Ok(ended?),
+        () = candidate.lead() => {}
+    }
+    tracing::info!("leading");
+    lead.send_replace(true);
+    tokio::select! {
+        ended = &mut controller => {
+            candidate.release().await;
+            Ok(ended?)
+        }
+        () = candidate.keep() => bail!("the lead is lost: ending, so that a fresh start reads everything anew"),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: kube::core::Duration = text.parse().map_err(|error| format!("{error}"))?;
+    Ok(parsed.into())
 }
 
 async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {

@@ -162,7 +162,7 @@ impl Watches {
     }
 
     fn client(&self) -> Client {
-        self.ctx.calls.client().clone()
+        self.ctx.calls.watching().clone()
     }
 }
 

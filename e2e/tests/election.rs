@@ -1,0 +1,94 @@
+//! Two controllers, one lead: it is handed over in time, and a leader that was frozen writes nothing any more.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
+
+use std::time::{Duration, Instant};
+
+use e2e::{Manager, World};
+use futures::StreamExt;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube_runtime::watcher;
+
+const LEASE: Duration = Duration::from_secs(4);
+const ARGUMENTS: [&str; 5] = [
+    "--leader-elect",
+    "--leader-election-namespace=default",
+    "--lease-duration=4s",
+    "--renew-deadline=2s",
+    "--retry-period=500ms",
+];
+
+/// Waits until the Lease has a holder that is not `not`; its name, and when it was seen.
+async fn leader(world: &World, not: Option<&str>) -> (String, Instant) {
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "default");
+    let changes = watcher::watch_object(leases, "ordered-controller-manager");
+    futures::pin_mut!(changes);
+    let found = async {
+        loop {
+            let lease = changes.next().await.unwrap().unwrap();
+            let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
+            if !holder.is_empty() && Some(holder.as_str()) != not {
+                return (holder, Instant::now());
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), found).await.unwrap()
+}
+
+/// Two candidates, the leader first.
+async fn two(world: &World) -> (Manager, Manager, String) {
+    let first = world.start_manager_with(&ARGUMENTS).unwrap();
+    let (holder, _) = leader(world, None).await;
+    assert!(holder.contains(&format!("_{}_", first.id().unwrap())), "{holder}");
+    let mut second = world.start_manager_with(&ARGUMENTS).unwrap();
+    second.until_logged("every watch has synced").await.unwrap();
+    (first, second, holder)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_told_to_end_hands_over_within_a_second() {
+    let world = World::new().await.unwrap();
+    let (mut first, _second, holder) = two(&world).await;
+    let told = Instant::now();
+    first.signal("TERM").await.unwrap();
+    let (_, at) = leader(&world, Some(&holder)).await;
+    println!("SIGTERM: handed over after {:?}", at - told);
+    assert!(at - told <= Duration::from_secs(1));
+    assert!(first.ended().await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds() {
+    let world = World::new().await.unwrap();
+    let (first, _second, holder) = two(&world).await;
+    let killed = Instant::now();
+    first.kill().await.unwrap();
+    let (_, at) = leader(&world, Some(&holder)).await;
+    println!("SIGKILL: followed after {:?} of a lease of {LEASE:?}", at - killed);
+    assert!(at - killed <= LEASE + Duration::from_secs(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends() {
+    let world = World::new().await.unwrap();
+    let (mut first, second, holder) = two(&world).await;
+    first.signal("STOP").await.unwrap();
+    let (follower, _) = leader(&world, Some(&holder)).await;
+    assert!(follower.contains(&format!("_{}_", second.id().unwrap())), "{follower}");
+    // Work for whoever believes to lead; the follower, frozen too, cannot do it first.
+    second.signal("STOP").await.unwrap();
+    world.kubectl.run_with(&["apply", "-f", "-"], include_str!("web.yaml")).await.unwrap();
+    let before = world.sandbox.requests().len();
+    first.signal("CONT").await.unwrap();
+    assert!(!first.ended().await.unwrap(), "it ends, and says that something was wrong");
+    let requests = world.sandbox.requests().split_off(before);
+    let writes: Vec<_> = requests
+        .iter()
+        .filter(|request| request.user_agent.starts_with("ordered-controller-manager/"))
+        .filter(|request| !["get", "list", "watch"].contains(&request.verb))
+        .filter(|request| request.plural != "leases")
+        .collect();
+    assert!(writes.is_empty(), "{writes:?}");
+    second.signal("CONT").await.unwrap();
+}
