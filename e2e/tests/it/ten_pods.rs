@@ -6,7 +6,7 @@ use e2e::{Server, World, on_both};
 use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
 
-const MANIFEST: &str = "\
+pub(crate) const MANIFEST: &str = "\
 apiVersion: ordereddeployment.io/v1alpha1
 kind: OrderedDeployment
 metadata: {name: web}

@@ -1,27 +1,20 @@
 //! Two controllers, one lead: it is handed over in time, and a leader that was frozen writes nothing any more.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
-
 use std::time::{Duration, Instant};
 
-use e2e::{Manager, World};
+use e2e::{Manager, Server, World, on_both};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube_runtime::watcher;
 
 const LEASE: Duration = Duration::from_secs(4);
-const ARGUMENTS: [&str; 5] = [
-    "--leader-elect",
-    "--leader-election-namespace=default",
-    "--lease-duration=4s",
-    "--renew-deadline=2s",
-    "--retry-period=500ms",
-];
+const ARGUMENTS: [&str; 4] =
+    ["--leader-elect", "--lease-duration=4s", "--renew-deadline=2s", "--retry-period=500ms"];
 
 /// Waits until the Lease has a holder that is not `not`; its name, and when it was seen.
 async fn leader(world: &World, not: Option<&str>) -> (String, Instant) {
-    let leases: Api<Lease> = Api::namespaced(world.client.clone(), "default");
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
     let changes = watcher::watch_object(leases, "ordered-controller-manager");
     futures::pin_mut!(changes);
     let found = async {
@@ -38,7 +31,8 @@ async fn leader(world: &World, not: Option<&str>) -> (String, Instant) {
 
 /// Two candidates, the leader first.
 async fn two(world: &World) -> (Manager, Manager, String) {
-    let first = world.start_manager_with(&ARGUMENTS).unwrap();
+    let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
+    first.until_logged("leading").await.unwrap();
     let (holder, _) = leader(world, None).await;
     assert!(holder.contains(&format!("_{}_", first.id().unwrap())), "{holder}");
     let mut second = world.start_manager_with(&ARGUMENTS).unwrap();
@@ -46,9 +40,8 @@ async fn two(world: &World) -> (Manager, Manager, String) {
     (first, second, holder)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_told_to_end_hands_over_within_a_second() {
-    let world = World::new().await.unwrap();
+async fn a_leader_told_to_end_hands_over_within_a_second(server: Server) {
+    let world = World::start(server).await.unwrap();
     let (mut first, _second, holder) = two(&world).await;
     let told = Instant::now();
     first.signal("TERM").await.unwrap();
@@ -58,9 +51,8 @@ async fn a_leader_told_to_end_hands_over_within_a_second() {
     assert!(first.ended().await.unwrap());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds() {
-    let world = World::new().await.unwrap();
+async fn a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds(server: Server) {
+    let world = World::start(server).await.unwrap();
     let (first, _second, holder) = two(&world).await;
     let killed = Instant::now();
     first.kill().await.unwrap();
@@ -69,26 +61,29 @@ async fn a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds() 
     assert!(at - killed <= LEASE + Duration::from_secs(2));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends() {
-    let world = World::new().await.unwrap();
+async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends(server: Server) {
+    let world = World::start(server).await.unwrap();
     let (mut first, second, holder) = two(&world).await;
     first.signal("STOP").await.unwrap();
     let (follower, _) = leader(&world, Some(&holder)).await;
     assert!(follower.contains(&format!("_{}_", second.id().unwrap())), "{follower}");
     // Work for whoever believes to lead; the follower, frozen too, cannot do it first.
     second.signal("STOP").await.unwrap();
-    world.kubectl.run_with(&["apply", "-f", "-"], include_str!("web.yaml")).await.unwrap();
-    let before = world.sandbox.requests().len();
+    world.kubectl.run_with(&["apply", "-f", "-"], crate::ten_pods::MANIFEST).await.unwrap();
+    let before = world.requests().await.unwrap().len();
     first.signal("CONT").await.unwrap();
     assert!(!first.ended().await.unwrap(), "it ends, and says that something was wrong");
-    let requests = world.sandbox.requests().split_off(before);
+    let requests = world.requests().await.unwrap().split_off(before);
     let writes: Vec<_> = requests
         .iter()
-        .filter(|request| request.user_agent.starts_with("ordered-controller-manager/"))
-        .filter(|request| !["get", "list", "watch"].contains(&request.verb))
-        .filter(|request| request.plural != "leases")
+        .filter(|one| one.by_the_controller() && one.writes() && one.plural != "leases")
         .collect();
     assert!(writes.is_empty(), "{writes:?}");
     second.signal("CONT").await.unwrap();
 }
+
+on_both!(
+    a_leader_told_to_end_hands_over_within_a_second,
+    a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds,
+    a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends,
+);
