@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use common::{pod, pod_value, pods, refusal, sandbox, sandbox_with};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
-use kube_runtime::wait::await_condition;
+use kube::{Api, ResourceExt};
+use kube_runtime::wait::{Condition, await_condition};
 use ordereddeployment_sandbox::NodeSpec;
 use serde_json::json;
 use tokio::time::Instant;
@@ -32,13 +32,19 @@ fn gone(pod: Option<&Pod>) -> bool {
     pod.is_none()
 }
 
+/// Waits, but not for ever: under a paused clock that would never end.
+async fn wait_for(api: &Api<Pod>, name: &str, condition: impl Condition<Pod>) {
+    let waiting = await_condition(api.clone(), name, condition);
+    tokio::time::timeout(Duration::from_secs(120), waiting).await.unwrap().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_is_assigned_runs_and_becomes_ready_after_the_delay() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     let start = Instant::now();
     api.create(&PostParams::default(), &pod("a")).await.unwrap();
-    await_condition(api.clone(), "a", ready).await.unwrap();
+    wait_for(&api, "a", ready).await;
     assert!(start.elapsed() >= Duration::from_secs(1), "ready after {:?}", start.elapsed());
     let pod = api.get("a").await.unwrap();
     for kind in ["PodScheduled", "Initialized", "ContainersReady", "Ready"] {
@@ -99,7 +105,7 @@ async fn a_node_selector_and_a_full_pool_leave_a_pod_unschedulable_until_there_i
     let message = second.status.unwrap().conditions.unwrap()[0].message.clone().unwrap();
     assert!(message.starts_with("0/2 nodes are available: 1 node(s) didn't match"), "{message}");
     api.delete("a", &DeleteParams::default()).await.unwrap();
-    await_condition(api.clone(), "b", ready).await.unwrap();
+    wait_for(&api, "b", ready).await;
     assert_eq!(api.get("b").await.unwrap().spec.unwrap().node_name.as_deref(), Some("h"));
 }
 
@@ -108,13 +114,13 @@ async fn a_deleted_pod_is_marked_and_goes_when_its_kubelet_is_done() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     api.create(&PostParams::default(), &pod("a")).await.unwrap();
-    await_condition(api.clone(), "a", ready).await.unwrap();
+    wait_for(&api, "a", ready).await;
     let start = Instant::now();
     let marked = api.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
     assert!(marked.metadata.deletion_timestamp.is_some());
     assert_eq!(marked.metadata.deletion_grace_period_seconds, Some(30));
     assert!(api.get("a").await.is_ok());
-    await_condition(api.clone(), "a", gone).await.unwrap();
+    wait_for(&api, "a", gone).await;
     assert!(start.elapsed() >= Duration::from_millis(500), "gone after {:?}", start.elapsed());
 }
 
@@ -128,7 +134,7 @@ async fn an_unassigned_pod_and_a_pod_without_grace_go_at_once() {
     api.delete("nowhere", &DeleteParams::default()).await.unwrap();
     assert_eq!(refusal(api.get("nowhere").await).code, 404);
     api.create(&PostParams::default(), &pod("a")).await.unwrap();
-    await_condition(api.clone(), "a", ready).await.unwrap();
+    wait_for(&api, "a", ready).await;
     api.delete("a", &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() })
         .await
         .unwrap();
@@ -140,7 +146,7 @@ async fn preconditions_protect_from_deleting_another_object_or_another_version()
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     let first = api.create(&PostParams::default(), &pod("a")).await.unwrap();
-    await_condition(api.clone(), "a", ready).await.unwrap();
+    wait_for(&api, "a", ready).await;
     let wrong = |uid: Option<String>, resource_version: Option<String>| {
         DeleteParams::default().preconditions(Preconditions { uid, resource_version })
     };

@@ -1,6 +1,6 @@
 //! Watches: start, resume, expiry, bookmarks, selections, lag.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where its ground is missing")]
 
 mod common;
 
@@ -73,7 +73,7 @@ async fn a_forgotten_version_expires_at_the_start_and_in_the_middle() {
     let api = maps(&sandbox.client().unwrap());
     let version = make(&api, "a").await;
     sandbox.delay_watch("configmaps", Duration::from_secs(60));
-    let mut lagging = api.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+    let mut lagging = api.watch(&WatchParams::default().timeout(200), &version).await.unwrap().boxed();
     for name in ["b", "c", "d", "e"] {
         make(&api, name).await;
     }
@@ -130,7 +130,7 @@ async fn a_delayed_watch_lags_and_lists_do_not() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
-    let mut early = api.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+    let mut early = api.watch(&WatchParams::default().timeout(200), &version).await.unwrap().boxed();
     sandbox.delay_watch("pods", Duration::from_secs(2));
     let start = Instant::now();
     api.create(&PostParams::default(), &pod("a")).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_delayed_watch_lags_and_lists_do_not() {
     let first = early.next().await.unwrap().unwrap();
     assert!(matches!(first, WatchEvent::Added(_)), "{first:?}");
     assert!(start.elapsed() >= Duration::from_secs(2), "seen after {:?}", start.elapsed());
-    let mut late = api.watch(&WatchParams::default(), &version).await.unwrap().boxed();
+    let mut late = api.watch(&WatchParams::default().timeout(200), &version).await.unwrap().boxed();
     assert!(matches!(late.next().await.unwrap().unwrap(), WatchEvent::Added(_)));
     sandbox.delay_watch("pods", Duration::ZERO);
     let start = Instant::now();
@@ -160,12 +160,16 @@ async fn the_clients_watcher_relists_after_expiry_and_loses_nothing() {
     make(&api, "a").await;
     sandbox.compact();
     sandbox.delay_watch("configmaps", Duration::ZERO);
-    let mut found = false;
-    while !found {
-        if let Ok(Event::InitApply(object)) = events.next().await.unwrap() {
-            found = object.name_any() == "a";
+    let found = async {
+        loop {
+            if let Ok(Event::InitApply(object)) = events.next().await.unwrap() {
+                return object.name_any();
+            }
         }
-    }
+    };
+    let found =
+        tokio::time::timeout(Duration::from_secs(60), found).await.expect("a new list within a minute");
+    assert_eq!(found, "a");
 }
 
 #[tokio::test(start_paused = true)]
