@@ -81,6 +81,8 @@ async fn main() -> Result<()> {
         .await
         .with_context(|| format!("cannot listen on {address}: choose another --metrics-bind-address"))?;
 
+    let bound = listener.local_addr().context("cannot tell where metrics are served")?;
+
     let (stop, stopped) = watch::channel(false);
     let ended = move || {
         let mut stopped = stopped.clone();
@@ -99,6 +101,7 @@ async fn main() -> Result<()> {
     });
     tokio::spawn(serve(listener, metrics, options.readiness.clone(), ended()));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?arguments.controllers, "starting");
+    tracing::info!("metrics and health on http://{bound}");
     let controller = Controller::run(client, options, ended());
     match election {
         Some((candidate, lead)) => while_leading(controller, candidate, lead).await,

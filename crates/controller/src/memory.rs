@@ -84,6 +84,8 @@ pub(crate) struct Memory {
     pub(crate) due: Option<Due>,
     pub(crate) last_live: Option<LiveRead>,
     pub(crate) proven: Option<Proven>,
+    /// When the status was last reported.
+    pub(crate) reported: Option<Timestamp>,
     /// Failures in a row.
     pub(crate) failures: u32,
     pub(crate) warned: Warned,
@@ -102,6 +104,7 @@ impl Memory {
             due: None,
             last_live: None,
             proven: None,
+            reported: None,
             failures: 0,
             warned: Warned::new(),
         }

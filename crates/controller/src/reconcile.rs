@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kube::ResourceExt;
 use kube_runtime::controller::Action;
 use ordereddeployment_api::names::reason;
@@ -18,6 +19,8 @@ use crate::{Error, backoff};
 
 /// How many decisions one pass makes at most: others want their turn.
 const ROUNDS: usize = 100;
+/// How long a report waits for the one before it to grow old: a burst of pods that become ready is one report.
+const REPORT_EVERY: SignedDuration = SignedDuration::from_millis(100);
 /// How soon everything is looked at again, even if nothing is seen to happen.
 const RESYNC: Duration = Duration::from_secs(300);
 
@@ -93,6 +96,7 @@ impl Pass<'_> {
 
     async fn run(&mut self) -> Result<End, Error> {
         let mut failed = false;
+        let mut released = false;
         for _ in 0..ROUNDS {
             if self.memory.deployment.metadata.deletion_timestamp.is_some() {
                 return Ok(End::Nothing);
@@ -103,7 +107,10 @@ impl Pass<'_> {
                 }
                 continue;
             }
-            self.release_pods().await?;
+            if !std::mem::replace(&mut released, true) {
+                // Once a pass: what the API server refuses now, it refuses a moment later.
+                self.release_pods().await?;
+            }
             match decide(&self.observe()) {
                 Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
                 Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,
@@ -146,6 +153,14 @@ impl Pass<'_> {
 
     /// Reports and says when to come back.
     async fn end(&mut self, act: &Act, failed: bool) -> Result<End, Error> {
+        let now = self.ctx.clock.now();
+        // A report from the future is one from before the clock was set back.
+        let last = self.memory.reported.filter(|reported| *reported <= now);
+        let next = last.and_then(|reported| reported.checked_add(REPORT_EVERY).ok());
+        if let Some(next) = next.filter(|next| !failed && now < *next) {
+            return Ok(End::Idle(Duration::try_from(next.duration_since(now)).unwrap_or_default()));
+        }
+        self.memory.reported = Some(now);
         if self.store_status(&act.status).await? == Stored::Conflict {
             return Ok(End::Unfinished);
         }
@@ -158,7 +173,6 @@ impl Pass<'_> {
         if failed {
             return Ok(End::Failed);
         }
-        let now = self.ctx.clock.now();
         let expires = self.overlay_expires();
         let expires = expires.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
         // A moment later, so that the time really is over.

@@ -163,3 +163,18 @@ async fn two_equal_runs_make_the_same_requests() {
     }
     assert_eq!(first.len(), second.len());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_pods_roll_in_batches() {
+    let cluster = Cluster::start().await;
+    let bounds = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
+    cluster.deployed(json!({"replicas": 100, "strategy": bounds})).await;
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 100).await;
+    assert_eq!(view.active().len(), 100);
+    assert_eq!(cluster.asked(mark, "create", "pods").len(), 100);
+    assert_eq!(cluster.deleted(mark).len(), 100);
+    // One report for many pods that become ready at once, not one each.
+    assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 60);
+}

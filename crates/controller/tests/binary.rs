@@ -1,0 +1,85 @@
+//! The program itself, over TLS, as it runs in a cluster.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+
+use std::net::SocketAddr;
+use std::process::Stdio;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::PostParams;
+use kube_runtime::wait::await_condition;
+use ordereddeployment_api::{OrderedDeployment, crds};
+use ordereddeployment_sandbox::{Config, Sandbox};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+async fn get(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
+    let sandbox = Sandbox::start(Config::default()).await.unwrap();
+    let client = sandbox.client().unwrap();
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in crds() {
+        definitions.create(&PostParams::default(), &crd).await.unwrap();
+    }
+    let endpoint = sandbox.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, &endpoint.kubeconfig).unwrap();
+
+    let mut program = Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"))
+        .arg("--kubeconfig")
+        .arg(&kubeconfig)
+        .args(["--metrics-bind-address", "127.0.0.1:0", "--log-format", "json"])
+        .env_remove("RUST_LOG")
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
+    let mut address = None;
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if let Some((_, rest)) = line.split_once("http://") {
+            address = rest.split_once('"').map(|(address, _)| address.parse().unwrap());
+        }
+        if line.contains("every watch has synced") {
+            break;
+        }
+    }
+    let address = address.unwrap();
+    assert!(get(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+    assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+
+    let deployments: Api<OrderedDeployment> = Api::default_namespaced(client);
+    let web = serde_json::from_value(json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}},
+                         "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
+        },
+    }));
+    deployments.create(&PostParams::default(), &web.unwrap()).await.unwrap();
+    let available = |object: Option<&OrderedDeployment>| {
+        object
+            .and_then(|object| object.status.as_ref())
+            .is_some_and(|status| status.available_replicas == Some(2))
+    };
+    await_condition(deployments, "web", available).await.unwrap();
+    assert!(get(address, "/metrics").await.contains("ordereddeployment_pod_creations_total 2"));
+
+    let pid = program.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().await.unwrap().success());
+    while lines.next_line().await.unwrap().is_some() {}
+    assert!(program.wait().await.unwrap().success());
+}
