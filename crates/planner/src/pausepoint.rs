@@ -10,7 +10,7 @@ use ordereddeployment_api::{
     names::{ALL_POINTS, reason},
 };
 
-use crate::census::{Census, Member};
+use crate::census::{Bounds, Census, Member};
 use crate::sizes::{Sizes, Stored};
 use crate::{Decision, Event, Malformed, Point, Read, Record, conditions, events};
 
@@ -151,14 +151,13 @@ fn scaled_for(census: &Census<'_>) -> i32 {
     census.status.rollout.as_ref().map_or(census.spec.replicas, |rollout| rollout.replicas)
 }
 
-/// The number of replicas that these sizes speak of. Under Recreate a smaller D does not scale a running rollout: then it is what
-/// is there, which is too much for D.
+/// The number of replicas that these sizes speak of. Where they are more than belongs to those that the sets were last scaled
+/// for (scaling goes on, or Recreate, which does not scale a running rollout), it is as many as there are.
 fn measure(census: &Census<'_>, sizes: &BTreeMap<String, i32>) -> i32 {
-    let scaled = scaled_for(census);
-    if !census.recreate() {
-        return scaled;
-    }
-    scaled.max(sizes.values().fold(0, |sum, size| sum.saturating_add(*size)))
+    let mut before = census.spec.clone();
+    before.replicas = scaled_for(census);
+    let total = sizes.values().fold(0, |sum: i32, size| sum.saturating_add(*size));
+    if i64::from(total) > Bounds::of(&before).ceiling { total } else { before.replicas }
 }
 
 /// The sizes that the sets have now, as a hold or a pause keeps them: the old ones what is there, without `leaving`; what is
