@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    OrderedDeploymentSpec, OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, template_hash,
+    OrderedDeploymentSpec, OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, names::ALL_POINTS,
+    template_hash,
 };
 use ordereddeployment_sorter::{self as sorter, Context, Key, NodeRule, Ranks};
 
@@ -65,6 +66,8 @@ pub(crate) struct Census<'a> {
     pub(crate) current: Option<&'a Set>,
     /// All active pods, in the order.
     pub(crate) members: Vec<Member<'a>>,
+    /// UIDs of the pods whose pause points were passed.
+    passed: BTreeSet<String>,
     /// When the next pod will become available by itself.
     pub(crate) next_available: Option<Timestamp>,
 }
@@ -75,10 +78,12 @@ impl<'a> Census<'a> {
         let status = observed.deployment.status.clone().unwrap_or_default();
         let current = current_set(observed);
         let hash = current.map_or_else(|| hash_without_set(observed, &status), |set| set.hash.clone());
+        let passed = status.passed.iter().flatten().map(|passed| passed.pod_uid.clone()).collect();
         let mut census = Self {
             observed,
             spec,
             status,
+            passed,
             bounds: Bounds::of(spec),
             hash,
             current,
@@ -172,6 +177,11 @@ impl<'a> Census<'a> {
             PodReplacementPolicy::TerminationComplete => self.terminating(),
         };
         (ceiling - self.active() - terminating).max(0)
+    }
+
+    /// Whether the pause point of the pod with that UID was passed in this rollout.
+    pub(crate) fn has_passed(&self, uid: &str) -> bool {
+        self.passed.contains(uid) || self.passed.contains(ALL_POINTS)
     }
 
     pub(crate) fn recreate(&self) -> bool {

@@ -76,7 +76,7 @@ fn lost(census: &Census<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> 
     let held = |uid: &Arc<str>| census.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);
     let known = census.observed.known_points.iter();
     let gone = known.filter(|(uid, _)| {
-        !points.contains_key(*uid) && !active(uid) && !held(uid) && !census.status.has_passed(uid)
+        !points.contains_key(*uid) && !active(uid) && !held(uid) && !census.has_passed(uid)
     });
     gone.map(|(uid, name)| events::point_lost(name, uid)).collect()
 }

@@ -63,7 +63,7 @@ pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Divided<'c, 'a> {
 /// The pause point of the pod, unless the rollout has passed it.
 pub(crate) fn point(member: &Member<'_>, census: &Census<'_>) -> Option<PausePoint> {
     let Point::At { side, .. } = &member.pod.point else { return None };
-    (!census.status.has_passed(member.uid())).then_some(*side)
+    (!census.has_passed(member.uid())).then_some(*side)
 }
 
 /// Whether the hold was stored ahead of the DELETE of its pod, which is still there as far as known.

@@ -250,7 +250,7 @@ fn finish(cluster: &mut Cluster, when_asked: bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_step_keeps_the_contract_and_it_settles_once_left_alone(
