@@ -91,9 +91,10 @@ Exactly what the controller does in the namespaces that it watches. Each rule sa
 - apiGroups: [ordereddeployment.io]
   resources: [ordereddeployments/finalizers, orderedreplicasets/finalizers]
   verbs: [update]
+# Patched only to adopt and to release.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # spec.podDeletion: Evict
 - apiGroups: [""]
   resources: [pods/eviction]

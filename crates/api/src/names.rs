@@ -83,7 +83,7 @@ pub mod reason {
     pub const TEMPLATE_REFUSED: &str = "TemplateRefused";
     /// Stalled: unavailable pods wait for their turn (`unavailablePods: InOrder`).
     pub const WAITING_IN_ORDER: &str = "WaitingInOrder";
-    /// Stalled: a `PodDisruptionBudget` refuses the eviction of the next pod.
+    /// ReplicaFailure: a PodDisruptionBudget refuses the eviction of the next pod.
     pub const EVICTION_REFUSED: &str = "EvictionRefused";
     /// Stalled: nothing stands in the way.
     pub const NOT_STALLED: &str = "NotStalled";

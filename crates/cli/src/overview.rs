@@ -1,6 +1,6 @@
 //! What can be said of an OrderedDeployment: its sets, its pods in their order, and where its rollout halts.
 //!
-//! The order is the sorter's and the counts are the planner's: the code that the controller runs. Pure: it reads no
+//! The order, the barrier and the counts are the planner's: the code that the controller runs. Pure: it reads no
 //! server and no clock.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint};
-use ordereddeployment_planner::{Observed, Pod, PodView, Point, Set, node_rules};
-use ordereddeployment_sorter::{self as sorter, Context, Facts, Ranks};
+use ordereddeployment_planner::{LineUp, Observed, Place, Pod, PodView, Point, line_up, node_rules};
+use ordereddeployment_sorter::{self as sorter, Context, Ranks};
 
 use crate::observe::Seen;
 use crate::scale_down::settle;
@@ -97,13 +97,19 @@ impl Overview {
         let observed = seen.observed();
         let stored = observed.deployment.status.clone().unwrap_or_default();
         let counts = settle(&observed).map_or_else(|| stored.clone(), |act| act.status);
-        let current = current_set(&observed).map(|set| Arc::clone(&set.uid));
-        let lined_up = line_up(&observed, current.as_ref());
+        let lined_up = line_up(&observed);
+        let places: BTreeMap<&Arc<str>, (usize, &Place)> = lined_up
+            .places
+            .iter()
+            .enumerate()
+            .map(|(index, place)| (&place.uid, (index + 1, place)))
+            .collect();
+        let priority = priorities(&observed);
         let label = seen.pool_label(pool_label);
         let views: BTreeMap<&str, &PodView> =
             seen.pods.iter().filter_map(|view| Some((view.metadata.uid.as_deref()?, view))).collect();
         let rows = observed.pods.iter().map(|pod| {
-            let place = lined_up.places.get(&pod.facts.uid);
+            let place = places.get(&pod.facts.uid);
             let node = pod.facts.node.as_deref();
             let labels = node.and_then(|node| seen.nodes.get(node)).map(ResourceExt::labels);
             let phase = views.get(&*pod.facts.uid).map_or("Unknown", |view| view.phase());
@@ -114,9 +120,9 @@ impl Overview {
                 ready: pod.facts.ready,
                 node: node.map(str::to_owned),
                 pool: label.and_then(|label| labels?.get(label).cloned()),
-                priority: lined_up.priorities.get(&pod.facts.uid).copied().unwrap_or_default(),
-                place: place.map(|place| place.number),
-                why: place.and_then(|place| place.why.clone()),
+                priority: priority(pod),
+                place: place.map(|(number, _)| *number),
+                why: place.and_then(|(_, place)| place.why.as_ref()).map(ToString::to_string),
                 point: point(pod, &stored),
             };
             (Arc::clone(&pod.set), row)
@@ -135,7 +141,7 @@ impl Overview {
                     name: set.name.clone(),
                     revision: set.revision,
                     size: set.replicas,
-                    current: current.as_ref() == Some(&set.uid),
+                    current: lined_up.current.as_ref() == Some(&set.uid),
                     pods,
                 }
             })
@@ -180,53 +186,14 @@ fn sort_key(row: &PodRow) -> (bool, Option<usize>, &str) {
     (row.place.is_none(), row.place, &row.name)
 }
 
-/// The set of the current template, by the planner's rule: of several the oldest.
-fn current_set(observed: &Observed) -> Option<&Set> {
-    let template = &observed.deployment.spec.template;
-    let same = observed.sets.iter().filter(|set| !set.terminating && set.template.same_as(template));
-    same.min_by(|first, second| (first.created, &first.name).cmp(&(second.created, &second.name)))
-}
-
-/// The pods whose turn comes, in order.
-struct LineUp<'a> {
-    in_order: Vec<&'a Pod>,
-    places: BTreeMap<Arc<str>, Place>,
-    priorities: BTreeMap<Arc<str>, i32>,
-    rolling: bool,
-}
-
-struct Place {
-    number: usize,
-    why: Option<String>,
-}
-
-/// In a rollout the old pods are lined up, else all active ones.
-fn line_up<'a>(observed: &'a Observed, current: Option<&Arc<str>>) -> LineUp<'a> {
-    let active: Vec<&Pod> = observed.pods.iter().filter(|pod| !pod.terminating && !pod.finished).collect();
+/// The delete priority of any pod, also of one whose turn does not come.
+fn priorities(observed: &Observed) -> impl Fn(&Pod) -> i32 {
     let rules = observed.deployment.spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
-    let ranks = Ranks::of(active.iter().map(|pod| &pod.facts));
-    let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
-    let priorities = observed
-        .pods
-        .iter()
-        .map(|pod| (Arc::clone(&pod.facts.uid), sorter::effective_priority(&pod.facts, &ctx)))
-        .collect();
-    let old: Vec<&Pod> = active.iter().copied().filter(|pod| Some(&pod.set) != current).collect();
-    let rolling = !old.is_empty();
-    let candidates = if rolling { old } else { active };
-    let facts: Vec<Facts> = candidates.iter().map(|pod| pod.facts.clone()).collect();
-    let order = sorter::order(&facts, &ctx);
-    let places = order
-        .iter()
-        .enumerate()
-        .map(|(index, one)| {
-            let why = order.get(index + 1).and_then(|next| sorter::why(&one.key, &next.key));
-            let place = Place { number: index + 1, why: why.map(|why| why.to_string()) };
-            (Arc::clone(one.key.uid()), place)
-        })
-        .collect();
-    let in_order = order.iter().map(|one| candidates[one.index]).collect();
-    LineUp { in_order, places, priorities, rolling }
+    let ranks = Ranks::none();
+    move |pod| {
+        let ctx = Context { now: None, rules: &rules, nodes: &observed.nodes, ranks: &ranks };
+        sorter::effective_priority(&pod.facts, &ctx)
+    }
 }
 
 /// A pause point that the rollout has not passed.
@@ -235,7 +202,7 @@ fn point(pod: &Pod, status: &OrderedDeploymentStatus) -> Option<PausePoint> {
     (!pod.terminating && !pod.finished && !status.has_passed(&pod.facts.uid)).then_some(*side)
 }
 
-fn barrier(status: &OrderedDeploymentStatus, lined_up: &LineUp<'_>) -> Option<Barrier> {
+fn barrier(status: &OrderedDeploymentStatus, lined_up: &LineUp) -> Option<Barrier> {
     if let Some(hold) = &status.hold {
         return Some(Barrier {
             uid: hold.pod_uid.as_str().into(),
@@ -245,18 +212,10 @@ fn barrier(status: &OrderedDeploymentStatus, lined_up: &LineUp<'_>) -> Option<Ba
             rolling: true,
         });
     }
-    let last = lined_up.in_order.len().saturating_sub(1);
-    lined_up.in_order.iter().enumerate().find_map(|(index, pod)| {
-        let side = point(pod, status)?;
-        // With nothing behind it, a point `after` holds nothing.
-        (side == PausePoint::Before || index < last).then(|| Barrier {
-            uid: Arc::clone(&pod.facts.uid),
-            pod: pod.name.clone(),
-            side,
-            held: false,
-            rolling: lined_up.rolling,
-        })
-    })
+    let (index, side) = lined_up.barrier?;
+    let place = lined_up.places.get(index)?;
+    let (uid, pod) = (Arc::clone(&place.uid), place.name.clone());
+    Some(Barrier { uid, pod, side, held: false, rolling: lined_up.rolls })
 }
 
 fn phase(observed: &Observed, stored: &OrderedDeploymentStatus, counts: &OrderedDeploymentStatus) -> Phase {

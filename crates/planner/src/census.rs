@@ -12,7 +12,7 @@ use ordereddeployment_api::{
 };
 use ordereddeployment_sorter::{self as sorter, Context, Key, NodeRule, Ranks};
 
-use crate::{Observed, Pod, Set};
+use crate::{Observed, Pod, Set, without_hash};
 
 /// The numbers that bound a rollout, in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +210,7 @@ fn node_rules(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {
 
 /// The set of the current template; of several (a collision that was undone by hand) the oldest.
 fn current_set(observed: &Observed) -> Option<&Set> {
-    let template = &observed.deployment.spec.template;
+    let template = &without_hash(&observed.deployment.spec.template);
     let same = observed.sets.iter().filter(|set| !set.terminating && set.template.same_as(template));
     same.min_by(|first, second| (first.created, &first.name).cmp(&(second.created, &second.name)))
 }

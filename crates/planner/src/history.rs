@@ -8,14 +8,15 @@ use ordereddeployment_api::{
 };
 
 use crate::census::Census;
-use crate::{Decision, Event, Record, SetChange, conditions, events, pausepoint};
+use crate::{Decision, Event, Record, SetChange, conditions, events, pausepoint, without_hash};
 
 /// A new template starts a new rollout. One write gives it its identity and clears the hold, the points passed and any request to
 /// resume, before a resume is read. A hash that another template has already is told apart by the collision count.
 pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
     let observed = census.observed;
     let name = set_name(census);
-    let taken = |set: &crate::Set| set.name == name && !set.template.same_as(&census.spec.template);
+    let taken =
+        |set: &crate::Set| set.name == name && !set.template.same_as(&without_hash(&census.spec.template));
     if census.current.is_none() && (observed.taken_names.contains(&name) || observed.sets.iter().any(taken)) {
         let mut status = census.status.clone();
         let count = status.collision_count.unwrap_or(0).wrapping_add(1);

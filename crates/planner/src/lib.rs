@@ -12,6 +12,7 @@ mod conditions;
 mod decide;
 mod events;
 mod history;
+mod line_up;
 mod model;
 mod node_rules;
 mod objects;
@@ -22,6 +23,7 @@ mod sizes;
 mod view;
 
 pub use decide::decide;
+pub use line_up::{LineUp, Place, line_up};
 pub use model::{
     Act, Create, Decision, DeleteGroup, Event, EventType, Failure, Hindrance, Malformed, Observed, Pod,
     Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Target,

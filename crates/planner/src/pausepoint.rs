@@ -34,20 +34,8 @@ pub(crate) struct Divided<'c, 'a> {
 /// Divides the old pods by the barrier.
 pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Divided<'c, 'a> {
     let old: Vec<_> = census.old().collect();
-    let begun = census.status.hold.as_ref().filter(|hold| is_begun_after(hold));
-    let position = match begun {
-        // A hold `after` that was stored before its DELETE: the barrier is that pod, whatever was annotated since.
-        Some(hold) => {
-            let Some(at) = old.iter().position(|member| **member.uid() == *hold.pod_uid) else {
-                return Divided { ahead: Vec::new(), behind: old, barrier: None };
-            };
-            Some((at, PausePoint::After))
-        }
-        None => old.iter().enumerate().find_map(|(at, member)| {
-            // With nothing behind it, a point `after` holds nothing.
-            let side = point(member, census)?;
-            (side == PausePoint::Before || at + 1 < old.len()).then_some((at, side))
-        }),
+    let Ok(position) = barrier_of(census, &old) else {
+        return Divided { ahead: Vec::new(), behind: old, barrier: None };
     };
     let Some((at, side)) = position else {
         return Divided { ahead: old, behind: Vec::new(), barrier: None };
@@ -58,6 +46,27 @@ pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Divided<'c, 'a> {
     let mut ahead = old;
     ahead.truncate(split);
     Divided { ahead, behind, barrier: Some(Barrier { member, side }) }
+}
+
+/// The pod of a hold that was stored before its DELETE is not among those given. Until that is told, nothing lies ahead.
+pub(crate) struct HeldPodIsGone;
+
+/// The place of the barrier among these pods, given in order, if there is one.
+pub(crate) fn barrier_of(
+    census: &Census<'_>,
+    members: &[&Member<'_>],
+) -> Result<Option<(usize, PausePoint)>, HeldPodIsGone> {
+    if let Some(hold) = census.status.hold.as_ref().filter(|hold| is_begun_after(hold)) {
+        // The barrier is that pod, whatever was annotated since.
+        let at = members.iter().position(|member| **member.uid() == *hold.pod_uid).ok_or(HeldPodIsGone)?;
+        return Ok(Some((at, PausePoint::After)));
+    }
+    let mut all = members.iter().enumerate();
+    Ok(all.find_map(|(at, member)| {
+        // With nothing behind it, a point `after` holds nothing.
+        let side = point(member, census)?;
+        (side == PausePoint::Before || at + 1 < members.len()).then_some((at, side))
+    }))
 }
 
 /// The pause point of the pod, unless the rollout has passed it.

@@ -288,7 +288,7 @@ impl Cluster {
                     created: Some(seconds(self.now)),
                     replicas: *replicas,
                     min_ready_seconds: self.deployment.spec.min_ready_seconds,
-                    template: self.deployment.spec.template.clone(),
+                    template: ordereddeployment_planner::without_hash(&self.deployment.spec.template),
                     terminating: false,
                 });
             }

@@ -271,3 +271,14 @@ fn a_pod_is_available_by_the_time_of_its_own_set() {
     cluster.rest();
     assert_eq!(cluster.status().available_replicas, Some(0));
 }
+
+#[test]
+fn a_template_that_carries_a_hash_label_of_its_own_is_rolled_out_once() {
+    let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
+    cluster.edit(|spec| spec.template.0["metadata"]["labels"]["pod-template-hash"] = json!("mine"));
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(cluster.is_complete());
+    assert_eq!((cluster.of_image("v2"), cluster.sets.len()), (3, 2));
+    assert_eq!(cluster.status().collision_count, None);
+}
