@@ -168,6 +168,10 @@ fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)])
     command.env("KUBECTL", kubectl::find()?).envs(variables.iter().map(|(key, value)| (key, value)));
     // `cargo xtask crds` sets it to write what the test would compare.
     command.env_remove("UPDATE_CRDS");
+    // Random tests are the same each time, so that two runs of one commit agree; explore with another seed.
+    if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
+        command.env("PROPTEST_RNG_SEED", "1");
+    }
     let mut child = command.stdout(Stdio::piped()).spawn().context("cannot start cargo")?;
     let output = child.stdout.take().context("cargo has no output")?;
     let mut count = Count::default();

@@ -135,7 +135,8 @@ fn has_begun(hold: &Hold) -> bool {
 }
 
 fn is_current(observed: &Observed, set: &ordereddeployment_planner::Set) -> bool {
-    !set.terminating && set.template.same_as(&observed.deployment.spec.template)
+    !set.terminating
+        && set.template.same_as(&ordereddeployment_planner::without_hash(&observed.deployment.spec.template))
 }
 
 /// Checks what is stored against what was stored before: how a hold may begin, change and end.
@@ -244,7 +245,13 @@ pub(crate) fn check(observed: &Observed, act: &Act) {
     } else if rolls && spec_rolls(observed) {
         creates(&view, act);
     }
-    if !rolls && !held && !scale.is_empty() {
+    // A pause may keep a pod of an older set that is not there yet: then it is no plain scale-down.
+    let current: Vec<_> =
+        observed.sets.iter().filter(|set| is_current(observed, set)).map(|set| set.hash.as_str()).collect();
+    let pause = status.pause.iter().flat_map(|pause| &pause.sizes);
+    let keeps_old =
+        paused && pause.into_iter().any(|(hash, size)| *size > 0 && !current.contains(&hash.as_str()));
+    if !rolls && !held && !keeps_old && !scale.is_empty() {
         let first: Vec<_> = view.pods.iter().take(scale.len()).map(|(pod, ..)| &pod.name).collect();
         let taken: Vec<_> = scale.iter().map(|target| &target.name).collect();
         assert_eq!(first, taken, "a scale-down outside a rollout takes the first of the order");
