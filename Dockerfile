@@ -6,7 +6,8 @@
 # built natively (or under emulation): nothing is cross-compiled.
 
 ARG RUST=rust:1.95-slim-bookworm
-ARG BASE=gcr.io/distroless/static-debian12:nonroot
+# A distroless static image, such as static-debian12:nonroot, from the registry that you trust: --build-arg BASE=…
+ARG BASE=scratch
 
 FROM ${RUST} AS build
 ARG TARGETPLATFORM
