@@ -35,6 +35,10 @@ pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         None if census.recreate() => recreate(census)?,
         None => roll(census)?,
     };
+    if create_failed(census) && !moves.deletes.is_empty() {
+        // Creates go first, and their failure ends the round: where a quota is used up only deletes make room.
+        moves.creates.clear();
+    }
     moves.sizes = sizes_after(census, &moves);
     Ok(moves)
 }
@@ -170,8 +174,7 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     let go = go_ahead(census, &divided)?;
     if !is_proven(census) && !go.is_empty() {
         // The first updated pod proves the template: nothing is deleted before it is there.
-        let failed =
-            census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
+        let failed = create_failed(census);
         return if moves.creates.contains_key(&census.hash) && !failed {
             Ok(moves)
         } else {
@@ -294,8 +297,7 @@ fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
     if grows {
         let divided = pausepoint::divide(census);
         let mut room = census.room_below(census.bounds.ceiling);
-        let failed =
-            census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create);
+        let failed = create_failed(census);
         for (hash, size) in &target {
             let mut missing = size - now.get(hash).copied().unwrap_or(0);
             if *hash == census.hash {
@@ -333,6 +335,11 @@ fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
 fn surplus<'c, 'a>(census: &'c Census<'a>) -> Vec<&'c Member<'a>> {
     let surplus = usize::try_from(census.updated_count() - census.bounds.desired).unwrap_or(0);
     census.updated().take(surplus).collect()
+}
+
+/// Whether pods could not be created when the last decision was carried out.
+fn create_failed(census: &Census<'_>) -> bool {
+    census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create)
 }
 
 /// Whether the API server is known to take pods of the current template.

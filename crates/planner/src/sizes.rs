@@ -294,4 +294,15 @@ mod tests {
         let huge = sizes(&[("a", most), ("b", most), ("new", most)]);
         assert_eq!(published(&huge, 3, "new"), sizes(&[("a", 2), ("b", 1), ("new", 0)]));
     }
+
+    #[test]
+    fn the_pod_that_stays_old_is_of_the_set_of_the_held_one() {
+        let split = stored(&[("a", 1), ("b", 2), ("new", 17)]);
+        for (held, kept) in [(Some("a"), "a"), (None, "b"), (Some("new"), "b")] {
+            let usable = split.keys().map(String::as_str).collect();
+            let stored =
+                Stored { sizes: &split, replicas: 20, usable, fallback: "new", current: "new", held };
+            assert_eq!(stored.for_replicas(1, &Strategy::default())[kept], 1, "{held:?}");
+        }
+    }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Cluster {
     /// Names of the pods deleted, in order, with what for.
     pub(crate) deleted: Vec<(String, Purpose)>,
     pub(crate) events: Vec<Event>,
+    /// How many dry runs were asked for.
+    pub(crate) dry_runs: usize,
     /// How many decisions were carried out.
     pub(crate) steps: usize,
     known_points: BTreeMap<Arc<str>, String>,
@@ -84,6 +86,7 @@ impl Cluster {
             wake: None,
             deleted: Vec::new(),
             events: Vec::new(),
+            dry_runs: 0,
             steps: 0,
             known_points: BTreeMap::new(),
             rolled_out: BTreeSet::new(),
@@ -199,6 +202,7 @@ impl Cluster {
                 }
                 Decision::Read(Read::DryRun { .. }) => {
                     assert_eq!(proof, Proof::Unknown, "asked for what it has");
+                    self.dry_runs += 1;
                     let refused = self.refused.contains(&image(&self.deployment.spec.template));
                     proof = if refused { Proof::Refused("no".into()) } else { Proof::Accepted };
                 }

@@ -394,3 +394,65 @@ fn under_recreate_a_hold_keeps_no_more_than_replicas() {
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (5, 0));
 }
+
+#[test]
+fn a_rollout_that_wants_no_more_updated_pods_is_blocked_below_the_ceiling_too() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 10,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 0}},
+    }));
+    cluster.prioritize(&[9, 8]);
+    cluster.pause_at(1, PausePoint::Before);
+    cluster.pod(8).facts.ready = false;
+    cluster.pod(9).facts.ready = false;
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().reason, HoldReason::Blocked);
+    assert_eq!(cluster.active().count(), 11);
+}
+
+#[test]
+fn unavailable_pods_ahead_of_the_point_go_before_the_rollout_counts_as_blocked() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 10,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+    }));
+    cluster.prioritize(&[9, 8, 7]);
+    let second = cluster.pod(1).name.clone();
+    cluster.pause_at(2, PausePoint::Before);
+    cluster.pod(1).facts.ready = false;
+    cluster.pod(9).facts.ready = false;
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.deleted[0].0, second);
+}
+
+#[test]
+fn the_pod_of_a_point_after_never_goes_out_of_turn() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 4,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+    }));
+    cluster.prioritize(&[9]);
+    cluster.pause_at(0, PausePoint::After);
+    cluster.set_image("v2");
+    cluster.rest();
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(false));
+    // Another pod comes to stand ahead, and the pod of the point becomes unavailable.
+    cluster.pod(1).facts.priority = Some(10);
+    cluster.pod(0).facts.ready = false;
+    cluster.settle();
+    assert_eq!(cluster.deleted, []);
+    assert_eq!(cluster.status().hold.unwrap().reason, HoldReason::Blocked);
+}
+
+#[test]
+fn a_hold_that_leaves_all_pods_warns_of_nothing() {
+    let mut cluster = Cluster::running(&json!({"replicas": 3, "strategy": {"type": "Recreate"}}));
+    cluster.prioritize(&[5]);
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(cluster.status().hold.is_some());
+    assert_eq!(cluster.told(reason::HOLD_BELOW_REPLICAS), 0);
+}

@@ -282,3 +282,113 @@ fn a_template_that_carries_a_hash_label_of_its_own_is_rolled_out_once() {
     assert_eq!((cluster.of_image("v2"), cluster.sets.len()), (3, 2));
     assert_eq!(cluster.status().collision_count, None);
 }
+
+#[test]
+fn a_pod_that_can_come_first_is_the_proof_and_no_dry_run_is_asked_for() {
+    let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(0)));
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v2"), cluster.dry_runs), (4, 0));
+}
+
+#[test]
+fn nothing_goes_out_of_turn_while_the_ceiling_is_not_reached() {
+    let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(1)));
+    cluster.prioritize(&[9, 8, 7, 6]);
+    cluster.pod(3).facts.ready = false;
+    cluster.quota = Some(4);
+    cluster.set_image("v2");
+    for _ in 0..10 {
+        cluster.step();
+        cluster.tick(1);
+    }
+    assert_eq!(cluster.deleted, []);
+}
+
+#[test]
+fn once_the_deadline_has_passed_unavailable_old_pods_go_even_if_updated_ones_are_unavailable() {
+    let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(1)));
+    cluster.prioritize(&[9, 8, 7, 6]);
+    cluster.pod(3).facts.ready = false;
+    let last = cluster.pod(3).name.clone();
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.rest();
+    cluster.tick(1);
+    cluster.rest();
+    assert_eq!(cluster.deleted, []);
+    cluster.settle_when_asked();
+    assert_eq!(cluster.deleted, [(last, Purpose::Rollout)]);
+}
+
+#[test]
+fn the_rollout_does_not_count_on_surplus_pods_that_go_in_the_same_decision() {
+    let mut cluster = Cluster::running(&rolling(4, &json!(4), &json!(0)));
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    for index in [4, 5] {
+        let pod = cluster.pod(index);
+        pod.facts.priority = Some(9);
+        pod.facts.ready = true;
+        pod.facts.ready_since = pod.facts.created;
+    }
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (2, 4));
+    cluster.edit(|spec| spec.replicas = 3);
+    cluster.settle();
+    // The first of the order of the updated pods goes, an available one: three are left, as many as the floor asks for.
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (2, 3));
+    assert_eq!(cluster.deleted.last().unwrap().1, Purpose::Scale);
+}
+
+#[test]
+fn a_lost_pod_comes_back_from_the_old_set_with_most_available_pods() {
+    let mut spec = rolling(6, &json!(2), &json!(0));
+    spec["deletionOrder"] = json!({"unavailablePods": "InOrder"});
+    let mut cluster = Cluster::running(&spec);
+    cluster.prioritize(&[1, 1, 1, 1, 1, 1]);
+    cluster.broken.extend(["v2".into(), "v3".into()]);
+    for image in ["v2", "v3"] {
+        cluster.set_image(image);
+        cluster.settle();
+    }
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (6, 2));
+    for _ in 0..5 {
+        let uid = cluster.pod(0).facts.uid.clone();
+        cluster.delete(&uid);
+    }
+    cluster.rest();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 2));
+}
+
+#[test]
+fn under_recreate_only_old_pods_that_still_run_are_waited_for() {
+    let mut cluster = Cluster::running(&json!({"replicas": 2, "strategy": {"type": "Recreate"}}));
+    let uid = cluster.pod(0).facts.uid.clone();
+    cluster.delete(&uid);
+    cluster.rest();
+    assert_eq!(cluster.of_image("v1"), 2, "at rest a lost pod is replaced at once");
+    cluster.tick(1);
+    cluster.set_image("v2");
+    cluster.rest();
+    assert_eq!(cluster.of_image("v2"), 0);
+    for pod in &mut cluster.pods {
+        pod.finished = true;
+    }
+    cluster.rest();
+    assert_eq!(cluster.of_image("v2"), 2);
+}
+
+#[test]
+fn a_quota_that_leaves_no_room_for_the_surge_does_not_stop_a_rollout() {
+    let mut cluster = Cluster::running(&rolling(6, &json!(1), &json!(1)));
+    cluster.quota = Some(6);
+    cluster.set_image("v2");
+    for _ in 0..100 {
+        cluster.step();
+        cluster.tick(1);
+    }
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 6));
+    assert!(cluster.is_complete());
+}

@@ -227,3 +227,171 @@ fn replicas_taken_back_while_paused_are_scaled_although_the_first_scaling_never_
     cluster.settle();
     assert_eq!(cluster.active().count(), 0);
 }
+
+#[test]
+fn healing_in_a_hold_waits_for_terminating_pods_where_the_policy_says_so() {
+    let mut cluster = held();
+    cluster.edit(|spec| {
+        spec.pod_replacement_policy = ordereddeployment_api::PodReplacementPolicy::TerminationComplete;
+    });
+    for _ in 0..3 {
+        let uid = cluster.pod(3).facts.uid.clone();
+        cluster.delete(&uid);
+    }
+    cluster.rest();
+    // The ceiling of eleven leaves room for one.
+    assert_eq!(cluster.active().count(), 8);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+}
+
+#[test]
+fn a_pause_keeps_its_surge_pods_though_the_surge_was_lowered() {
+    let mut cluster = ten();
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    cluster.edit(|spec| {
+        let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+        spec.strategy = serde_json::from_value(bounds).unwrap();
+    });
+    let uid = cluster.pod(0).facts.uid.clone();
+    cluster.delete(&uid);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 2));
+}
+
+#[test]
+fn what_scaling_takes_from_several_sets_goes_in_one_order() {
+    for hold in [true, false] {
+        let mut cluster = held();
+        if !hold {
+            cluster.broken.insert("v2".into());
+            cluster.resume();
+            cluster.settle();
+        }
+        let priorities: Vec<i32> = (0..11).map(|index| index * 7 % 11).collect();
+        let count = cluster.active().count();
+        cluster.prioritize(&priorities[..count]);
+        let before = cluster.deleted.len();
+        let priority = |cluster: &Cluster, name: &str| {
+            cluster.pods.iter().find(|pod| pod.name == name).unwrap().facts.priority.unwrap()
+        };
+        cluster.edit(|spec| spec.replicas = 2);
+        while cluster.deleted.len() == before {
+            assert!(cluster.step());
+        }
+        let gone: Vec<_> =
+            cluster.deleted[before..].iter().map(|(name, _)| priority(&cluster, name)).collect();
+        assert!(gone.len() > 6 && gone.is_sorted_by(|first, second| first >= second), "{gone:?}");
+    }
+}
+
+#[test]
+fn a_percentage_of_surge_is_that_of_the_replicas_then() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 10,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
+    }));
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 20);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (20, 10));
+}
+
+#[test]
+fn a_rollout_goes_on_though_it_cannot_be_scaled() {
+    let mut cluster = ten();
+    cluster.quota = Some(11);
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.step();
+    cluster.edit(|spec| spec.replicas = 11);
+    for _ in 0..200 {
+        cluster.step();
+        cluster.tick(1);
+    }
+    assert_eq!(cluster.of_image("v1"), 0);
+}
+
+#[test]
+fn pods_lost_just_before_a_pause_come_back_in_it() {
+    for strategy in ["RollingUpdate", "Recreate"] {
+        let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": {"type": strategy}}));
+        for _ in 0..2 {
+            let uid = cluster.pod(0).facts.uid.clone();
+            cluster.delete(&uid);
+        }
+        cluster.edit(|spec| spec.paused = true);
+        cluster.settle();
+        assert_eq!(cluster.of_image("v1"), 4);
+    }
+}
+
+#[test]
+fn replicas_raised_together_with_paused_in_a_rollout_are_split_as_the_sets_are() {
+    let mut cluster = ten();
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 2));
+    cluster.edit(|spec| {
+        spec.paused = true;
+        spec.replicas = 22;
+    });
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (18, 4));
+}
+
+#[test]
+fn a_new_template_while_paused_moves_no_pod_of_a_set_that_had_none_before() {
+    let mut cluster = Cluster::running(&json!({"replicas": 0}));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 1);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 1);
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 1));
+}
+
+#[test]
+fn a_resume_while_paused_at_no_replicas_keeps_the_split() {
+    let mut cluster = held();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    cluster.resume();
+    cluster.settle();
+    assert_eq!(cluster.status().hold, None);
+    cluster.edit(|spec| spec.replicas = 10);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+}
+
+#[test]
+fn a_resume_while_paused_before_the_pod_of_the_point_was_deleted_moves_no_pod() {
+    let mut cluster = ten();
+    cluster.prioritize(&[9]);
+    cluster.pause_at(0, PausePoint::After);
+    cluster.set_image("v2");
+    while cluster.status().hold.is_none() {
+        assert!(cluster.step());
+    }
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(false));
+    let before = (cluster.of_image("v1"), cluster.of_image("v2"));
+    cluster.edit(|spec| spec.paused = true);
+    cluster.step();
+    cluster.resume();
+    cluster.settle();
+    assert_eq!((cluster.status().hold, cluster.of_image("v1")), (None, before.0));
+    assert_eq!(cluster.deleted, []);
+}
