@@ -2,6 +2,7 @@
 //!
 //! It never looks inside the controller: what a scenario knows, it reads from the API server.
 
+mod helm;
 mod kubeconfig;
 mod kubectl;
 mod manager;
@@ -11,6 +12,7 @@ mod request;
 mod scenario;
 mod world;
 
+pub use helm::{Helm, top};
 pub use kubectl::Kubectl;
 pub use manager::Manager;
 pub use proxy::Proxy;

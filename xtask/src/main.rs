@@ -8,6 +8,7 @@ mod cache;
 mod crdcheck;
 mod crdserver;
 mod golang;
+mod helm;
 mod kubectl;
 mod kubernetes;
 mod process;
@@ -24,18 +25,20 @@ Tasks of this repository.
 Usage: cargo xtask <task>
 
   test [--fast]
-             run every check: format, lints, dependencies, tests, scenarios on the sandbox, the demo, and the CRDs
-             and scenarios on real Kubernetes servers; --fast leaves the last two out
+             run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo, and
+             the CRDs and scenarios on real Kubernetes servers; --fast leaves the last two out
   crds       write the CRDs, as the code has them, to charts/ordered-deployment/crds
   crd-check [MANIFEST...]
              ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs, and what
              they say to the manifests (a dry run)
   kubernetes print the folder of the real Kubernetes binaries, building them if need be
   kubectl    print the path of the kubectl that the tests use, fetching one if need be
+  helm       print the path of the Helm that the tests use, fetching one if need be
 
 What a task fetches goes to ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed system-wide.
 
   KUBECTL=FILE               the kubectl to use, 1.24 or newer
+  HELM=FILE                  the Helm to use, 3.6 or newer
   KUBEBUILDER_ASSETS=FOLDER  etcd, kube-apiserver, kube-controller-manager and kube-scheduler to use instead of
                              building Kubernetes 1.20
   E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; nothing is started there but stand-ins for
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         }
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
+        ["helm"] => helm::find().map(|path| println!("{}", path.display())),
         [] | ["help" | "-h" | "--help", ..] => {
             println!("{HELP}");
             Ok(())

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{run, top};
-use crate::{cache, crdcheck, crdserver, kubectl, kubernetes, tools};
+use crate::{cache, crdcheck, crdserver, helm, kubectl, kubernetes, tools};
 
 /// How long the demo may take once built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -24,11 +24,12 @@ struct Count {
 
 type Suite = fn() -> Result<Count>;
 
-const SUITES: [(&str, Suite); 6] = [
+const SUITES: [(&str, Suite); 7] = [
     ("format", format),
     ("lints", lints),
     ("dependencies", dependencies),
     ("tests", tests),
+    ("chart", chart),
     ("sandbox", scenarios_on_the_sandbox),
     ("demo", demo),
 ];
@@ -39,6 +40,8 @@ const REAL_SUITES: [(&str, Suite); 2] = [("crds", crds), ("real", scenarios_on_r
 /// How tests that start a real control plane end their names; those of the other kind end in `on_the_sandbox`.
 const ON_REAL: &str = "on_a_real_server";
 const ON_SANDBOX: &str = "on_the_sandbox";
+/// How tests end their names that have Helm read the chart, and need no server.
+const BY_HELM: &str = "by_helm";
 
 /// Runs the suites up to the first that fails; true if none did. The total is the last line, whatever happens.
 pub(crate) fn run_all(fast: bool) -> Result<bool> {
@@ -76,7 +79,7 @@ pub(crate) fn run_all(fast: bool) -> Result<bool> {
 
 /// Says what will be fetched or built, and where, before anything is.
 fn announce(fast: bool) -> Result<()> {
-    let mut wanted = vec![tools::announcement()?, kubectl::announcement()?];
+    let mut wanted = vec![tools::announcement()?, kubectl::announcement()?, helm::announcement()?];
     if !fast {
         wanted.extend([kubernetes::announcement()?, crdserver::announcement()?]);
     }
@@ -137,7 +140,12 @@ fn dependencies() -> Result<Count> {
 
 /// Everything that needs no scenario; those of the sandbox and of real servers are suites of their own.
 fn tests() -> Result<Count> {
-    cargo_test(&[], &["--skip", ON_SANDBOX, "--skip", ON_REAL], &[])
+    cargo_test(&[], &["--skip", ON_SANDBOX, "--skip", ON_REAL, "--skip", BY_HELM], &[])
+}
+
+/// What Helm makes of the chart where it asks no server.
+fn chart() -> Result<Count> {
+    cargo_test(&["--tests"], &[BY_HELM], &[])
 }
 
 fn scenarios_on_the_sandbox() -> Result<Count> {
@@ -165,7 +173,8 @@ fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)])
     run(cargo().args(["build", "--workspace", "--all-features", "--bins", "--quiet"]))?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]).args(targets).arg("--").args(filters);
-    command.env("KUBECTL", kubectl::find()?).envs(variables.iter().map(|(key, value)| (key, value)));
+    command.env("KUBECTL", kubectl::find()?).env("HELM", helm::find()?);
+    command.envs(variables.iter().map(|(key, value)| (key, value)));
     // `cargo xtask crds` sets it to write what the test would compare.
     command.env_remove("UPDATE_CRDS");
     // Random tests are the same each time, so that two runs of one commit agree; explore with another seed.

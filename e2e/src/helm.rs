@@ -1,0 +1,71 @@
+//! Real Helm, as a user runs it at the top of the checkout, but with settings of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use tokio::process::Command;
+
+/// Helm, with or without a cluster.
+pub struct Helm {
+    program: PathBuf,
+    kubeconfig: Option<PathBuf>,
+    /// Its caches and plugins: none of the user's.
+    home: tempfile::TempDir,
+}
+
+impl Helm {
+    /// The Helm that `HELM` names, else the one in the PATH, for what needs no server.
+    pub fn without_server() -> Result<Self> {
+        Self::new(None)
+    }
+
+    /// The same, on the server of that kubeconfig.
+    pub fn on(kubeconfig: &Path) -> Result<Self> {
+        Self::new(Some(kubeconfig.to_owned()))
+    }
+
+    fn new(kubeconfig: Option<PathBuf>) -> Result<Self> {
+        let program = std::env::var_os("HELM").map_or_else(|| PathBuf::from("helm"), PathBuf::from);
+        let home = tempfile::tempdir().context("cannot make a folder for Helm")?;
+        Ok(Self { program, kubeconfig, home })
+    }
+
+    /// What it prints; an error with its stderr where it fails.
+    pub async fn run(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.program);
+        for (variable, folder) in
+            [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")]
+        {
+            command.env(variable, self.home.path().join(folder));
+        }
+        // Nothing of a cluster that the machine's user has must be found.
+        let nowhere = self.home.path().join("kubeconfig");
+        command.env("KUBECONFIG", self.kubeconfig.as_ref().unwrap_or(&nowhere));
+        let output = command
+            .args(arguments)
+            .current_dir(top())
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .with_context(|| {
+                format!(
+                    "{} does not start: set HELM to what `cargo xtask helm` prints, or to Helm 3.6 or newer",
+                    self.program.display()
+                )
+            })?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if !output.status.success() {
+            bail!("helm {}: {}{}", arguments.join(" "), text(&output.stdout), text(&output.stderr));
+        }
+        Ok(text(&output.stdout))
+    }
+}
+
+/// The top of the checkout, which paths in the documentation are relative to.
+#[must_use]
+pub fn top() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here)
+}

@@ -1,0 +1,124 @@
+//! What Helm makes of the chart without a server.
+
+use std::collections::BTreeSet;
+
+use e2e::Helm;
+use serde_json::{Value, json};
+
+use super::{CHART, sets_of_values};
+
+const OLDEST: &str = "1.20";
+const NEW: &str = "1.33";
+
+/// The manifests of these values for that version of Kubernetes.
+async fn rendered(version: &str, arguments: &[&str]) -> Vec<Value> {
+    let helm = Helm::without_server().unwrap();
+    let mut all = vec!["template", "web", CHART, "--namespace=ordered-system", "--kube-version", version];
+    if version == NEW {
+        all.push("--api-versions=admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy");
+    }
+    all.extend(arguments);
+    let text = helm.run(&all).await.unwrap();
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{all:?}: {error}\n{text}"))
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+#[tokio::test]
+async fn the_chart_is_without_complaint_with_every_set_of_values_by_helm() {
+    let helm = Helm::without_server().unwrap();
+    for strict in [&["lint", CHART][..], &["lint", "--strict", CHART]] {
+        helm.run(strict).await.unwrap();
+        for values in sets_of_values() {
+            helm.run(&[strict, &["--values", &values]].concat()).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_set_of_values_is_rendered_for_an_old_and_a_new_kubernetes_by_helm() {
+    for (version, budgets) in [(OLDEST, "policy/v1beta1"), (NEW, "policy/v1")] {
+        for values in sets_of_values() {
+            let objects = rendered(version, &["--values", &values]).await;
+            let mut seen = BTreeSet::new();
+            for object in &objects {
+                let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+                let id = ["/kind", "/metadata/namespace", "/metadata/name"].map(text);
+                assert!(
+                    !id[0].is_empty() && !id[2].is_empty() && !text("/apiVersion").is_empty(),
+                    "{object}"
+                );
+                assert!(seen.insert(id), "{id:?} stands twice in what {values} makes");
+            }
+            for budget in of_kind(&objects, "PodDisruptionBudget") {
+                assert_eq!(budget["apiVersion"], budgets, "{values} on {version}");
+            }
+            let alone = values.ends_with("single-values.yaml");
+            assert_eq!(of_kind(&objects, "PodDisruptionBudget").len(), usize::from(!alone), "{values}");
+            let policies = of_kind(&objects, "ValidatingAdmissionPolicy").len();
+            assert_eq!(policies, usize::from(!alone && version == NEW), "{values} on {version}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_budget_follows_the_versions_of_a_server_that_is_asked_by_helm() {
+    // An old server that has the new version all the same.
+    let asked = ["--api-versions=policy/v1/PodDisruptionBudget"];
+    let objects = rendered(OLDEST, &asked).await;
+    assert_eq!(of_kind(&objects, "PodDisruptionBudget")[0]["apiVersion"], "policy/v1");
+}
+
+#[tokio::test]
+async fn values_that_do_not_exist_or_are_wrong_are_refused_by_helm() {
+    let helm = Helm::without_server().unwrap();
+    for (value, complaint) in [
+        ("replicaCount=two", "replicaCount: Invalid type"),
+        ("replicaCount=-1", "replicaCount: Must be greater than or equal to 0"),
+        ("leaderElectoin.enabled=true", "Additional property leaderElectoin is not allowed"),
+        ("image.tagg=1", "Additional property tagg is not allowed"),
+        ("image.pullPolicy=Sometimes", "image.pullPolicy must be one of"),
+        ("image.digest=abc", "image.digest: Does not match pattern"),
+        ("logFormat=xml", "logFormat must be one of"),
+        ("podDisruptionBudget.maxUnavailable=lots", "podDisruptionBudget.maxUnavailable: Does not match"),
+        // Wrong only together.
+        ("leaderElection.enabled=false", "two leaders would work against each other"),
+        ("serviceMonitor.enabled=true,service.enabled=false", "serviceMonitor.enabled needs service.enabled"),
+    ] {
+        let refused = helm.run(&["template", CHART, "--set", value]).await.unwrap_err().to_string();
+        assert!(refused.contains(complaint), "{value}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn pods_keep_to_the_restricted_standard_whatever_the_values_by_helm() {
+    for values in sets_of_values() {
+        let objects = rendered(NEW, &["--values", &values]).await;
+        let pod = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"];
+        let expected = json!({
+            "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        });
+        assert_eq!(pod["securityContext"], expected, "{values}");
+        let containers = pod["containers"].as_array().unwrap();
+        let expected = json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+        });
+        assert!(containers.iter().all(|one| one["securityContext"] == expected), "{values}: {containers:?}");
+        assert!(pod["hostNetwork"].is_null() && pod["volumes"].is_null(), "{values}");
+    }
+}
+
+#[tokio::test]
+async fn with_its_defaults_two_replicas_stand_behind_a_budget_by_helm() {
+    let objects = rendered(NEW, &[]).await;
+    let deployment = of_kind(&objects, "Deployment")[0];
+    assert_eq!(deployment["spec"]["replicas"], 2);
+    let budget = of_kind(&objects, "PodDisruptionBudget")[0];
+    assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"]);
+    for kind in ["NetworkPolicy", "ServiceMonitor", "ConfigMap", "ValidatingAdmissionPolicy"] {
+        assert!(of_kind(&objects, kind).is_empty(), "{kind} is switched off");
+    }
+}
