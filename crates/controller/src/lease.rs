@@ -10,10 +10,11 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
-use kube_runtime::watcher;
+use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::names::CONTROLLER;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::backoff::WatchBackoff;
 use crate::election::{Record, Seen, Step, Timing, next};
 use crate::{CallError, Fence};
 
@@ -44,8 +45,8 @@ impl Candidate {
 
     /// Waits until this candidate leads. The fence is open then.
     pub async fn lead(&mut self) {
-        // The watch only wakes: what counts is read anew.
-        let changes = watcher::watch_object(self.api.clone(), CONTROLLER);
+        // The watch only wakes: what counts is read anew. One that fails must not wake at once, again and again.
+        let changes = watcher::watch_object(self.api.clone(), CONTROLLER).backoff(WatchBackoff::default());
         futures::pin_mut!(changes);
         loop {
             let wait = match self.step().await {

@@ -19,7 +19,8 @@ use tracing_subscriber::EnvFilter;
 
 /// Rolls OrderedDeployments out in the order their users chose.
 #[derive(Debug, Parser)]
-#[command(name = "ordered-controller-manager", version)]
+// The last of two wins, so that whoever can only append arguments can change every one.
+#[command(name = "ordered-controller-manager", version, args_override_self = true)]
 struct Arguments {
     /// The controllers to run.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "ordereddeployment")]

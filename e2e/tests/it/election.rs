@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use e2e::proxy::Matching;
 use e2e::{Manager, Server, World, on_both};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -82,7 +83,27 @@ async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends(se
     second.signal("CONT").await.unwrap();
 }
 
+async fn a_standby_that_may_not_watch_the_lease_asks_calmly(server: Server) {
+    let world = World::start(server).await.unwrap();
+    let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
+    first.until_logged("leading").await.unwrap();
+    let rules = world.proxy.rules();
+    let many = 10_000;
+    rules.refuse(Matching::new("list", "leases"), 403, many);
+    let mut second = world.start_manager_with(&ARGUMENTS).unwrap();
+    second.until_logged("every watch has synced").await.unwrap();
+    // Four renewals by the leader: two seconds.
+    let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
+    let changes = watcher::watch_object(leases, "ordered-controller-manager");
+    assert_eq!(changes.take(5).filter(|seen| std::future::ready(seen.is_ok())).count().await, 5);
+    let refused = many - rules.faults_left();
+    assert!((1..=10).contains(&refused), "{refused} requests in two seconds");
+    first.signal("TERM").await.unwrap();
+    second.until_logged("leading").await.unwrap();
+}
+
 on_both!(
+    a_standby_that_may_not_watch_the_lease_asks_calmly,
     a_leader_told_to_end_hands_over_within_a_second,
     a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds,
     a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends,
