@@ -1,4 +1,5 @@
-//! Execute: what a decision asks for, in its order: sets, then creates, then deletes. The first failure ends it.
+//! Execute: what a decision asks for, in its order: sets, then creates, then deletes. A failure ends it, but for creates: one
+//! that the API server refuses ends the round of its set, the other sets have theirs, and nothing is deleted after that.
 //!
 //! Nothing is decided here. What was done is remembered until the watch shows it; what may or may not have been done is
 //! read live before the next decision.
@@ -23,6 +24,13 @@ pub(crate) enum Halt {
     DecideAgain,
 }
 
+/// Keeps the first failure of several reasons to stop; a failure outweighs a need to decide again.
+fn worst(halt: &mut Option<Halt>, stop: Halt) {
+    if !matches!(halt, Some(Halt::Failed(_))) {
+        *halt = Some(stop);
+    }
+}
+
 impl Pass<'_> {
     pub(crate) async fn execute(&mut self, act: &Act) -> Result<(), Halt> {
         for change in &act.sets {
@@ -32,9 +40,17 @@ impl Pass<'_> {
             self.ctx.events.tell(&self.memory.deployment, event);
         }
         self.memory.known_points.clone_from(&act.points);
+        let mut halt = None;
         for create in &act.creates {
-            self.create_pods(&create.hash, create.count).await?;
+            if let Err(stop) = self.create_pods(&create.hash, create.count).await {
+                worst(&mut halt, stop);
+            }
+            if self.memory.due.is_some() {
+                // What may or may not have been done is read first.
+                break;
+            }
         }
+        halt.map_or(Ok(()), Err)?;
         for group in &act.deletes {
             self.delete_group(group).await?;
         }

@@ -36,7 +36,7 @@ pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         None => roll(census)?,
     };
     if create_failed(census) && !moves.deletes.is_empty() {
-        // Creates go first, and their failure ends the round: where a quota is used up only deletes make room.
+        // Creates go first, and after a failure of theirs nothing is deleted: where a quota is used up only deletes make room.
         moves.creates.clear();
     }
     moves.sizes = sizes_after(census, &moves);
@@ -394,7 +394,7 @@ fn create(moves: &mut Moves, hash: &str, count: i64) {
 /// The creates of `moves`, as the plan says them.
 pub(crate) fn creates(census: &Census<'_>, moves: &Moves) -> Vec<Create> {
     let mut counted: Vec<_> = moves.creates.iter().collect();
-    // The first failure ends the round: where pods of an old template are not taken any more, the new ones still come.
+    // The current set comes first: where there is room for few only, its pods are what a rollout waits for.
     counted.sort_by_key(|(hash, _)| **hash != census.hash);
     let counted = counted.into_iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
     counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()

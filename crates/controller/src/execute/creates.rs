@@ -6,7 +6,7 @@ use futures::future::join_all;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Hindrance, new_pod};
 
-use super::Halt;
+use super::{Halt, worst};
 use crate::entry::{Entry, PodEntry};
 use crate::reconcile::Pass;
 
@@ -82,9 +82,7 @@ impl Pass<'_> {
                     // Without the random part, so that equal failures read alike and are told as one.
                     let message = error.to_string().replace(name.as_str(), &format!("{}-", set.set.name));
                     let failed = self.failed(Hindrance::Create, "create", "creating a pod", &error, message);
-                    if !matches!(halt, Some(Halt::Failed(_))) {
-                        halt = Some(failed);
-                    }
+                    worst(&mut halt, failed);
                 }
             }
         }

@@ -7,7 +7,7 @@ use ordereddeployment_api::PodDeletion;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{DeleteGroup, EventType, Hindrance, Pod, Purpose, Target};
 
-use super::Halt;
+use super::{Halt, worst};
 use crate::calls::Victim;
 use crate::context::Context;
 use crate::entry::{Entry, PodEntry};
@@ -49,10 +49,8 @@ impl Pass<'_> {
         .await;
         let mut halt = None;
         for ((target, entry), outcome) in group.targets.iter().zip(entries).zip(outcomes) {
-            if let Err(stop) = self.note(target, entry, group.purpose, outcome)
-                && !matches!(halt, Some(Halt::Failed(_)))
-            {
-                halt = Some(stop);
+            if let Err(stop) = self.note(target, entry, group.purpose, outcome) {
+                worst(&mut halt, stop);
             }
         }
         halt.map_or(Ok(()), Err)

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use ordereddeployment_api::ConditionStatus;
-use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
-use crate::cluster::{Cluster, names};
+use crate::cluster::{Cluster, View, names};
 
 fn fault(verb: &'static str, plural: &str, code: u16, times: usize) -> Fault {
     let user_agent = Some("ordered-controller-manager".to_owned());
@@ -45,6 +46,34 @@ async fn a_server_that_fails_for_a_while_only_delays() {
             })
             .await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
+    let mut cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({})).await);
+    cluster.prioritise(&pods[4], 5).await;
+    cluster.annotate(&pods[4], annotation::PAUSE_POINT, "after").await;
+    cluster.set_image("web:2").await;
+    let both =
+        |view: &View| view.status().hold.is_some() && view.available() == 10 && view.updated().len() == 1;
+    let view = cluster.until("it is held", both).await;
+    cluster.kill();
+    // One of each revision is lost, and the first that is to come in their stead is refused.
+    for lost in [&names(&view.updated())[0], &pods[0]] {
+        cluster.pods().delete(lost, &DeleteParams::default()).await.unwrap();
+    }
+    cluster.pass(Duration::from_secs(5)).await;
+    let mark = cluster.mark();
+    cluster.sandbox.inject(fault("create", "pods", 403, 1));
+    cluster.start_controller();
+    cluster.until("all are there again", both).await;
+    let creates = cluster.asked(mark, "create", "pods");
+    let codes: Vec<_> = creates.iter().map(|record| record.code).collect();
+    assert_eq!(codes, [403, 201, 201]);
+    // The refused one backs off, the other's is asked for at once.
+    let waited = |index: usize| creates[index].at.duration_since(creates[index - 1].at);
+    assert!(waited(1) < SignedDuration::from_millis(5) && waited(2) > waited(1) * 2, "{creates:#?}");
 }
 
 #[tokio::test(start_paused = true)]

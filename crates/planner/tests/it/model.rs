@@ -1,6 +1,6 @@
 //! A cluster in a few lines: it carries out decisions at once, and its kubelets are done when `tick` is called.
 //!
-//! It stops at the first failure as the controller does, and knows no more of a decision than the controller does.
+//! It stops at a failure where the controller does, and knows no more of a decision than the controller does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -248,14 +248,12 @@ impl Cluster {
                 let present = self.pods.iter().filter(|pod| !pod.finished).count();
                 if refused || self.quota.is_some_and(|quota| present >= quota) {
                     let message = if refused { "pods is invalid" } else { "exceeded quota" }.to_owned();
-                    self.failure = Some(Failure { what: Hindrance::Create, message });
+                    // The round of that set ends; the others have theirs.
+                    self.failure.get_or_insert(Failure { what: Hindrance::Create, message });
                     break;
                 }
                 self.create(&set);
                 created += 1;
-            }
-            if self.failure.is_some() {
-                break;
             }
         }
         let targets: Vec<_> = act.deletes.iter().flat_map(|group| &group.targets).collect();
