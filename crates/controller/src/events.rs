@@ -2,20 +2,23 @@
 //!
 //! Not kube's `Recorder`: that one reads the machine's clock and keeps the first note of a series, so that of two
 //! deletions with different reasons the second would be told in the words of the first. Here a series is of equal
-//! notes, and it is counted on one event. A failure to tell is logged, no more.
+//! notes, and it is counted on one event. What every step of a rollout tells anew (pods created and deleted, sets scaled) is
+//! gathered for a moment and told in one event. A failure to tell is logged, no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_api::names::CONTROLLER;
+use ordereddeployment_api::names::{CONTROLLER, reason};
 use ordereddeployment_planner::{Event, EventType, Regarding};
 use serde_json::json;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use crate::calls::Calls;
 use crate::{Clock, Names};
@@ -24,8 +27,16 @@ use crate::{Clock, Names};
 const WAITING: usize = 1000;
 /// How long equal events are counted on one.
 const SERIES: SignedDuration = SignedDuration::from_mins(10);
+/// How long the notes of routine are gathered, to be told in one event.
+const GATHERED: Duration = Duration::from_secs(1);
+/// What is gathered.
+const ROUTINE: [&str; 3] =
+    [reason::SUCCESSFUL_CREATE, reason::SUCCESSFUL_DELETE, reason::SCALING_REPLICA_SET];
 /// The longest message the API server takes.
 const LONGEST_MESSAGE: usize = 1024;
+
+/// What stands between two notes in one event.
+const JOINT: &str = "; ";
 
 /// Something to tell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,10 +119,36 @@ impl Events {
 impl Teller {
     /// Tells until nobody can hand anything in any more.
     pub(crate) async fn run(mut self, calls: Arc<Calls>) {
-        while let Some(told) = self.waiting.recv().await {
+        let mut gathered = Vec::new();
+        // When what is gathered is told.
+        let mut due = Instant::now();
+        loop {
+            let told = if gathered.is_empty() {
+                self.waiting.recv().await
+            } else if let Ok(told) = timeout_at(due, self.waiting.recv()).await {
+                told
+            } else {
+                self.tell(&calls, joined(std::mem::take(&mut gathered))).await;
+                continue;
+            };
+            match told {
+                Some(told) if ROUTINE.contains(&told.reason) => {
+                    if gathered.is_empty() {
+                        due = Instant::now() + GATHERED;
+                    }
+                    gathered.push(told);
+                }
+                Some(told) => self.tell(&calls, vec![told]).await,
+                None => return self.tell(&calls, joined(gathered)).await,
+            }
+        }
+    }
+
+    async fn tell(&mut self, calls: &Calls, all: Vec<Told>) {
+        for told in all {
             let now = self.clock.now();
             self.series.retain(|_, series| now.duration_since(series.last) < SERIES);
-            if let Err(error) = self.send(&calls, &told, now).await {
+            if let Err(error) = self.send(calls, &told, now).await {
                 // Without the series the next one is told anew.
                 self.series.remove(&told);
                 tracing::warn!(%error, reason = told.reason, "cannot publish an event");
@@ -134,6 +171,25 @@ impl Teller {
         self.series.insert(told.clone(), Series { event: name, count: 1, last: now });
         Ok(())
     }
+}
+
+/// Notes of one reason about one object become one, as far as its message does not grow too long; the first stays the first.
+fn joined(gathered: Vec<Told>) -> Vec<Told> {
+    let mut joined: Vec<Told> = Vec::new();
+    for told in gathered {
+        let alike = |other: &&mut Told| {
+            let same = Told { message: told.message.clone(), ..Told::clone(other) };
+            same == told && other.message.len() + JOINT.len() + told.message.len() <= LONGEST_MESSAGE
+        };
+        match joined.iter_mut().rev().find(alike) {
+            Some(other) => {
+                other.message.push_str(JOINT);
+                other.message.push_str(&told.message);
+            }
+            None => joined.push(told),
+        }
+    }
+    joined
 }
 
 fn event(told: &Told, name: &str, now: Timestamp) -> CoreEvent {
@@ -177,7 +233,42 @@ pub(crate) type Warned = BTreeSet<(Arc<str>, ordereddeployment_planner::Malforme
 
 #[cfg(test)]
 mod tests {
-    use super::cut;
+    use super::{LONGEST_MESSAGE, Told, cut, joined};
+
+    fn told(reason: &'static str, name: &str, message: &str) -> Told {
+        let text = str::to_owned;
+        Told {
+            namespace: text("shop"),
+            api_version: text("v1"),
+            kind: text("Pod"),
+            name: text(name),
+            uid: text(name),
+            type_: "Normal",
+            reason,
+            message: text(message),
+        }
+    }
+
+    #[test]
+    fn notes_of_one_reason_about_one_object_are_told_in_one_event_in_their_order() {
+        let gathered = vec![
+            told("Created", "web", "a"),
+            told("Deleted", "web", "b"),
+            told("Created", "web", "c"),
+            told("Created", "other", "d"),
+        ];
+        let expected =
+            [told("Created", "web", "a; c"), told("Deleted", "web", "b"), told("Created", "other", "d")];
+        assert_eq!(joined(gathered), expected);
+    }
+
+    #[test]
+    fn no_note_is_cut_for_being_joined() {
+        let long = "x".repeat(LONGEST_MESSAGE / 3);
+        let gathered: Vec<_> = (0..5).map(|_| told("Created", "web", &long)).collect();
+        let lengths: Vec<_> = joined(gathered).iter().map(|told| told.message.len()).collect();
+        assert_eq!(lengths, [2 * long.len() + 2, 2 * long.len() + 2, long.len()]);
+    }
 
     #[test]
     fn a_message_is_cut_between_characters() {

@@ -8,12 +8,16 @@ mod creates;
 mod deletes;
 mod sets;
 
+use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Act, Failure, Hindrance};
 
 use crate::error::CallError;
 use crate::memory::Due;
 use crate::reconcile::Pass;
+
+/// How long the sizes of a rollout's sets may be behind its last batch, where none follows it.
+const UNPUBLISHED: SignedDuration = SignedDuration::from_secs(10);
 
 /// Why an act was not carried out whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,32 @@ impl Pass<'_> {
             self.delete_group(group).await?;
         }
         Ok(())
+    }
+
+    /// The act without what it says of the sizes of its sets, where these may be published with the next batch: every second batch
+    /// publishes. What stays unpublished for [`UNPUBLISHED`] is published even if no batch follows.
+    pub(crate) fn fold(&mut self, mut act: Act) -> Act {
+        let now = self.ctx.clock.now();
+        let since = self.memory.unpublished.filter(|since| *since <= now);
+        let lags = if !act.may_lag || act.sets.is_empty() {
+            None
+        } else if act.deletes.is_empty() {
+            since.filter(|since| now.duration_since(*since) < UNPUBLISHED)
+        } else {
+            // No more than this one batch may be behind.
+            (since.is_none() && act.deletes.len() == 1).then_some(now)
+        };
+        if lags.is_some() {
+            act.sets.clear();
+            act.events.retain(|event| event.reason != reason::SCALING_REPLICA_SET);
+        }
+        self.memory.unpublished = lags;
+        act
+    }
+
+    /// When sizes that are not published yet have to be.
+    pub(crate) fn publishes_at(&self) -> Option<Timestamp> {
+        self.memory.unpublished?.checked_add(UNPUBLISHED).ok()
     }
 
     /// Takes note of a failed write, tells of it, and ends the act.

@@ -86,6 +86,8 @@ pub(crate) struct Memory {
     pub(crate) proven: Option<Proven>,
     /// When the status was last reported.
     pub(crate) reported: Option<Timestamp>,
+    /// Since when the published sizes have been behind the last batch.
+    pub(crate) unpublished: Option<Timestamp>,
     /// Failures in a row.
     pub(crate) failures: u32,
     pub(crate) warned: Warned,
@@ -105,6 +107,7 @@ impl Memory {
             last_live: None,
             proven: None,
             reported: None,
+            unpublished: None,
             failures: 0,
             warned: Warned::new(),
         }

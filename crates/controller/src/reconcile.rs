@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube_runtime::controller::Action;
 use ordereddeployment_api::names::reason;
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use crate::context::Context;
 use crate::execute::Halt;
 use crate::memory::{Due, Memory};
-use crate::report::Stored;
+use crate::report::{News, Stored};
 use crate::{Error, backoff};
 
 /// How many decisions one pass makes at most: others want their turn.
 const ROUNDS: usize = 100;
-/// How long a report waits for the one before it to grow old: a burst of pods that become ready is one report.
-const REPORT_EVERY: SignedDuration = SignedDuration::from_millis(100);
+/// How soon a pass follows another at the earliest, where it waits for time to pass.
+const SHORTEST: Duration = Duration::from_millis(1);
 /// How soon everything is looked at again, even if nothing is seen to happen.
 const RESYNC: Duration = Duration::from_secs(300);
 
@@ -111,7 +111,11 @@ impl Pass<'_> {
                 // Once a pass: what the API server refuses now, it refuses a moment later.
                 self.release_pods().await?;
             }
-            match decide(&self.observe()) {
+            let decision = match decide(&self.observe()) {
+                Decision::Act(act) => Decision::Act(self.fold(act)),
+                other => other,
+            };
+            match decision {
                 Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
                 Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,
                 Decision::Read(Read::DryRun { hash }) => self.try_template(&hash).await?,
@@ -154,13 +158,18 @@ impl Pass<'_> {
     /// Reports and says when to come back.
     async fn end(&mut self, act: &Act, failed: bool) -> Result<End, Error> {
         let now = self.ctx.clock.now();
+        let until = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
+        let news = News::of(&self.status(), &act.status);
         // A report from the future is one from before the clock was set back.
         let last = self.memory.reported.filter(|reported| *reported <= now);
-        let next = last.and_then(|reported| reported.checked_add(REPORT_EVERY).ok());
+        let next = last.and_then(|reported| reported.checked_add(news.every()).ok());
         if let Some(next) = next.filter(|next| !failed && now < *next) {
-            return Ok(End::Idle(Duration::try_from(next.duration_since(now)).unwrap_or_default()));
+            let wait = [act.requeue, self.publishes_at().map(until)].into_iter().flatten();
+            return Ok(End::Idle(wait.fold(until(next), Duration::min).max(SHORTEST)));
         }
-        self.memory.reported = Some(now);
+        if news != News::Nothing {
+            self.memory.reported = Some(now);
+        }
         if self.store_status(&act.status).await? == Stored::Conflict {
             return Ok(End::Unfinished);
         }
@@ -177,9 +186,9 @@ impl Pass<'_> {
         let expires = expires.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
         // A moment later, so that the time really is over.
         let expires = expires.map(|wait| wait + Duration::from_secs(1));
-        let wait = [act.requeue, expires].into_iter().flatten().fold(RESYNC, Duration::min);
-        let wait = wait.max(Duration::from_millis(1));
-        Ok(End::Idle(wait))
+        let publishes = self.publishes_at().map(until);
+        let wait = [act.requeue, expires, publishes].into_iter().flatten().fold(RESYNC, Duration::min);
+        Ok(End::Idle(wait.max(SHORTEST)))
     }
 
     fn tell(&self, events: &[Event]) {

@@ -24,6 +24,48 @@ pub(crate) enum Stored {
     Conflict,
 }
 
+/// What a status has to say that the one before did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Nothing,
+    /// Numbers of pods, and when progress was made last.
+    Counts,
+    /// What somebody may wait for, or has to act on.
+    Conditions,
+}
+
+impl News {
+    pub(crate) fn of(old: &OrderedDeploymentStatus, new: &OrderedDeploymentStatus) -> Self {
+        if old == new {
+            return Self::Nothing;
+        }
+        let matters = |status: &OrderedDeploymentStatus| {
+            let mut status = status.clone();
+            status.replicas = None;
+            status.updated_replicas = None;
+            status.ready_replicas = None;
+            status.available_replicas = None;
+            status.unavailable_replicas = None;
+            status.terminating_replicas = None;
+            let mut conditions = status.conditions.take().unwrap_or_default();
+            conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
+            let conditions: Vec<_> =
+                conditions.into_iter().map(|told| (told.type_, told.status, told.reason)).collect();
+            (status, conditions)
+        };
+        if matters(old) == matters(new) { Self::Counts } else { Self::Conditions }
+    }
+
+    /// How long a report waits for the one before it to grow old: a burst of pods that come, get ready and go is one report.
+    pub(crate) fn every(self) -> SignedDuration {
+        match self {
+            Self::Nothing => SignedDuration::ZERO,
+            Self::Counts => SignedDuration::from_secs(1),
+            Self::Conditions => SignedDuration::from_millis(100),
+        }
+    }
+}
+
 impl Pass<'_> {
     /// Stores a status, in one write that fails if anybody wrote since it was read.
     pub(crate) async fn store_status(&mut self, status: &OrderedDeploymentStatus) -> Result<Stored, Error> {

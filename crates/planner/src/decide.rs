@@ -55,7 +55,8 @@ fn act(census: &Census<'_>, moves: &rollout::Moves) -> Act {
     let mut told: Vec<Event> = scaling(census, &sets);
     told.extend(lost(census, &points));
     let requeue = requeue(census, &status, moves);
-    Act { sets, creates, deletes: moves.deletes.clone(), events: told, status, requeue, points }
+    let may_lag = history::may_lag(census, &sets);
+    Act { sets, may_lag, creates, deletes: moves.deletes.clone(), events: told, status, requeue, points }
 }
 
 /// The pause points that lie ahead once the moves are done: one that the rollout deletes by its turn is not lost.

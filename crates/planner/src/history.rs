@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ordereddeployment_api::{
-    Rollout,
+    PodDeletion, Rollout,
     names::{condition, reason},
 };
 
@@ -119,6 +119,20 @@ pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> V
         }
     }
     changes
+}
+
+/// Whether these changes only publish what a running rollout moves. Not with `Evict`: disruption budgets read the sizes then. Not
+/// where the published sizes do not sum up to D: that is more than one batch behind.
+pub(crate) fn may_lag(census: &Census<'_>, changes: &[SetChange]) -> bool {
+    let published: i64 = census.usable_sets().map(|set| i64::from(set.replicas)).sum();
+    let only_sizes = |change: &SetChange| {
+        matches!(change, SetChange::Update { replicas: Some(_), revision: None, min_ready_seconds: None, .. })
+    };
+    census.spec.pod_deletion == PodDeletion::Delete
+        && census.old_count() > 0
+        && pausepoint::kept_sizes(census).is_none()
+        && published == census.bounds.desired
+        && changes.iter().all(only_sizes)
 }
 
 /// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is complete.

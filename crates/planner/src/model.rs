@@ -167,6 +167,9 @@ pub struct Record {
 pub struct Act {
     /// Changes of sets, in this order.
     pub sets: Vec<SetChange>,
+    /// Whether `sets` only publishes what a running rollout moves, so that it may as well be done with the batch after this
+    /// one. Until then the published sizes still sum up to D.
+    pub may_lag: bool,
     /// Pods to create.
     pub creates: Vec<Create>,
     /// Pods to delete: one group after the other, the pods of a group in parallel. The first failure ends it all.

@@ -8,6 +8,7 @@
 
 mod claims;
 mod cluster;
+mod costs;
 mod faults;
 mod holds;
 mod rollouts;

@@ -26,7 +26,9 @@ async fn a_fresh_deployment_reaches_its_replicas_and_says_so() {
     assert_eq!(sets.len(), 1);
     let set = sets[0].status.clone().unwrap();
     assert_eq!((sets[0].spec.replicas, set.replicas, set.available_replicas), (3, Some(3), Some(3)));
-    assert_eq!(cluster.events_of(reason::SUCCESSFUL_CREATE).await.len(), 3);
+    cluster.pass(Duration::from_secs(2)).await;
+    let told = cluster.events_of(reason::SUCCESSFUL_CREATE).await;
+    assert_eq!(told.join("; ").matches("Created pod").count(), 3, "{told:?}");
     assert_eq!(
         cluster.metrics.render().unwrap().lines().find(|line| line.contains("pod_creations_total 3")),
         Some("ordereddeployment_pod_creations_total 3")

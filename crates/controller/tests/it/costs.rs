@@ -1,0 +1,156 @@
+//! What a rollout costs the API server, and how far behind the published sizes may be for that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::ListParams;
+use ordereddeployment_sandbox::Record;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, names};
+
+/// What the controller asked from that request on.
+fn asked(cluster: &Cluster, from: usize) -> Vec<Record> {
+    let requests = cluster.sandbox.requests().into_iter().skip(from);
+    requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager")).collect()
+}
+
+/// Requests by verb and resource; watches left out, which stay open.
+fn counted(requests: &[Record]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for record in requests.iter().filter(|record| record.verb != "watch") {
+        let subresource = record.subresource.as_ref().map(|name| format!("/{name}")).unwrap_or_default();
+        *counts.entry(format!("{} {}{subresource}", record.verb, record.plural)).or_default() += 1;
+    }
+    counts
+}
+
+/// Ten pods, one more and one less at a time, all replaced.
+async fn rolled_out(spec: Value) -> (Vec<Record>, Vec<String>) {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(spec).await);
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    (asked(&cluster, mark), pods)
+}
+
+/// Two requests a pod move it. Beside those: one change of each of the two sizes for two pods, and what is told of them at most
+/// once a second (the pods of the sandbox are ready after one): in one event that they were created, in one that they were
+/// deleted, in one that the sets were scaled, and in one status for the deployment and each of the sets. It was 139 in all when
+/// each pod was told of and each size changed by itself.
+#[tokio::test(start_paused = true)]
+async fn a_replaced_pod_costs_eight_requests() {
+    let (requests, _) = rolled_out(json!({})).await;
+    let counts = counted(&requests);
+    let bounds = [
+        ("create pods", 10),
+        ("delete pods", 10),
+        ("patch orderedreplicasets", 10),
+        ("create orderedreplicasets", 1),
+        ("create events", 20),
+        ("patch events", 0),
+        ("patch ordereddeployments/status", 11),
+        ("patch orderedreplicasets/status", 15),
+        // The live read that a new generation asks for.
+        ("get ordereddeployments", 1),
+        ("list orderedreplicasets", 1),
+        ("list pods", 1),
+    ];
+    for (what, count) in &counts {
+        let bound = bounds.iter().find(|(name, _)| name == what);
+        assert!(bound.is_some_and(|(_, most)| count <= most), "{count} of {what}: {counts:#?}");
+    }
+    let all = counts.values().sum::<usize>();
+    assert!(all <= 80, "{all} requests: {counts:#?}");
+}
+
+/// The published size of the old pods' set, and how many of its pods were left, as each pod went.
+fn published_and_left(requests: &[Record], verb: &str, subresource: Option<&str>) -> Vec<(i64, i64)> {
+    let mut published = 10;
+    let mut left = 10;
+    let mut seen = Vec::new();
+    let size = |record: &Record| record.body.as_ref()?["spec"]["replicas"].as_i64();
+    // Of ten one or two are gone when its size is first published; the other set has no more than two by then.
+    let old = requests.iter().find(|record| record.plural == "orderedreplicasets" && size(record) > Some(7));
+    let old = old.unwrap().name.clone();
+    for record in requests.iter().filter(|record| record.code < 300) {
+        if record.plural == "orderedreplicasets" && record.name == old {
+            published = size(record).unwrap_or(published);
+        }
+        let goes =
+            record.plural == "pods" && record.verb == verb && record.subresource.as_deref() == subresource;
+        if goes {
+            seen.push((published, left));
+            left -= 1;
+        }
+    }
+    assert_eq!((published, left), (0, 0), "all is published in the end");
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn published_sizes_are_at_most_one_batch_behind() {
+    let (requests, _) = rolled_out(json!({})).await;
+    let seen = published_and_left(&requests, "delete", None);
+    assert_eq!(seen.len(), 10);
+    for (published, left) in seen {
+        // As it goes, its own batch may be published already or not; the one before it is.
+        assert!(published == left || published == left - 1, "{published} published, {left} left");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_evictions_the_sizes_are_published_before_each_batch() {
+    let (requests, _) = rolled_out(json!({"podDeletion": "Evict"})).await;
+    let seen = published_and_left(&requests, "create", Some("eviction"));
+    assert_eq!(seen.len(), 10);
+    for (published, left) in seen {
+        assert_eq!(published, left - 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_that_waits_publishes_its_last_batch_all_the_same() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({})).await;
+    cluster.set_image("web:broken").await;
+    cluster.pass(Duration::from_secs(30)).await;
+    let mut sizes = Vec::new();
+    for set in cluster.sets().list(&ListParams::default()).await.unwrap().items {
+        let status = set.status.clone().unwrap_or_default();
+        sizes.push((
+            set.annotations()["ordereddeployment.io/revision"].clone(),
+            set.spec.replicas,
+            status.replicas,
+        ));
+    }
+    sizes.sort();
+    // The sizes sum up to D: the surge pod is in none of them.
+    assert_eq!(sizes, [("1".to_owned(), 9, Some(9)), ("2".to_owned(), 1, Some(2))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_pod_that_came_and_went_is_told_of_by_name() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({})).await);
+    cluster.set_image("web:2").await;
+    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let told = |reason: &'static str| {
+        let cluster = &cluster;
+        async move { cluster.events_of(reason).await.join("\n") }
+    };
+    let (created, deleted) = (told("SuccessfulCreate").await, told("SuccessfulDelete").await);
+    for pod in &pods {
+        assert!(deleted.contains(&format!("Deleted pod {pod} for the rollout")), "{deleted}");
+    }
+    for pod in names(&view.updated()) {
+        assert!(created.contains(&format!("Created pod {pod}")), "{created}");
+    }
+    let scaled = told("ScalingReplicaSet").await;
+    assert!(scaled.contains("to 0"), "{scaled}");
+    assert!(asked(&cluster, 0).iter().all(|record| record.plural != "events" || record.code < 300));
+}
