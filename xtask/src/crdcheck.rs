@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::crdcases;
 use crate::process::{capture, top};
 use crate::servers::{Server, Servers};
 
@@ -17,9 +18,9 @@ const CRDS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions
 /// How long a server may take to serve an accepted CRD.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(30);
 
-/// Posts the CRDs to both servers, then the manifests as a dry run; fails unless both accept and serve every CRD.
-/// Returns how many times one was accepted.
-pub(crate) fn run(manifests: &[PathBuf]) -> Result<u32> {
+/// Posts the CRDs to both servers, then what breaks their constraints and the manifests as dry runs. Fails unless both
+/// accept and serve every CRD; returns how many answers were as they should be, and how many were not.
+pub(crate) fn run(manifests: &[PathBuf]) -> Result<(u32, u32)> {
     let files = crd_files()?;
     let servers = Servers::start()?;
     let mut crds = Vec::new();
@@ -33,6 +34,11 @@ pub(crate) fn run(manifests: &[PathBuf]) -> Result<u32> {
             refused += u32::from(!install(&servers, server, crd)?);
         }
     }
+    if refused > 0 {
+        bail!("{refused} of {} answers were not what a CRD needs", crds.len() * 2);
+    }
+    println!("Both servers accept and serve all {} CRDs.", crds.len());
+    let (right, wrong) = crdcases::run(&servers)?;
     for file in manifests {
         for object in documents(&servers, file)? {
             for server in [&servers.kube, &servers.crd] {
@@ -40,11 +46,7 @@ pub(crate) fn run(manifests: &[PathBuf]) -> Result<u32> {
             }
         }
     }
-    if refused > 0 {
-        bail!("{refused} of {} answers were not what a CRD needs", crds.len() * 2);
-    }
-    println!("Both servers accept and serve all {} CRDs.", crds.len());
-    Ok(u32::try_from(crds.len() * 2)?)
+    Ok((u32::try_from(crds.len() * 2)? + right, wrong))
 }
 
 fn crd_files() -> Result<Vec<PathBuf>> {

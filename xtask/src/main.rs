@@ -5,6 +5,7 @@
 
 mod apt;
 mod cache;
+mod crdcases;
 mod crdcheck;
 mod crdserver;
 mod golang;
@@ -12,6 +13,7 @@ mod helm;
 mod kubectl;
 mod kubernetes;
 mod process;
+mod proxy;
 mod servers;
 mod suites;
 mod tools;
@@ -29,8 +31,8 @@ Usage: cargo xtask <task>
              the CRDs and scenarios on real Kubernetes servers; --fast leaves the last two out
   crds       write the CRDs, as the code has them, to charts/ordered-deployment/crds
   crd-check [MANIFEST...]
-             ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs, and what
-             they say to the manifests (a dry run)
+             ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs and refuse
+             whatever breaks one of their constraints, and what they say to the manifests (a dry run)
   kubernetes print the folder of the real Kubernetes binaries, building them if need be
   kubectl    print the path of the kubectl that the tests use, fetching one if need be
   helm       print the path of the Helm that the tests use, fetching one if need be
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
         },
         ["crds"] => crds(),
         ["crd-check", ref manifests @ ..] => {
-            crdcheck::run(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>()).map(drop)
+            crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
         }
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
@@ -78,6 +80,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn crd_check(manifests: &[PathBuf]) -> anyhow::Result<()> {
+    let (_, wrong) = crdcheck::run(manifests)?;
+    anyhow::ensure!(wrong == 0, "{wrong} answers were not as they should be");
+    Ok(())
 }
 
 /// Has the test that compares the committed CRDs with the code write them instead.

@@ -101,13 +101,13 @@ impl Servers {
 }
 
 /// A child that ends with its value.
-struct Process {
-    child: Child,
+pub(crate) struct Process {
+    pub(crate) child: Child,
     log: PathBuf,
 }
 
 impl Process {
-    fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
+    pub(crate) fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
         let file = File::create(&log)?;
         let child = command
             .stdin(Stdio::null())

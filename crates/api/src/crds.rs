@@ -9,7 +9,7 @@ use crate::{OrderedDeployment, OrderedReplicaSet};
 /// The definitions of both kinds, in the order in which they should be installed.
 #[must_use]
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![without_nullable(OrderedDeployment::crd()), without_nullable(OrderedReplicaSet::crd())]
+    vec![finished(OrderedDeployment::crd()), finished(OrderedReplicaSet::crd())]
 }
 
 /// A definition as YAML, as it is committed in the chart.
@@ -19,26 +19,34 @@ pub fn to_yaml(crd: &CustomResourceDefinition) -> String {
     serde_saphyr::to_string(crd).unwrap_or_default()
 }
 
-/// Takes `nullable` out of the schema. The generator marks every optional field with it; without it a server prunes a
-/// null, or puts the default in its place, before the rules run: in a rule, `has()` is then the only question to ask.
-fn without_nullable(crd: CustomResourceDefinition) -> CustomResourceDefinition {
-    fn visit(value: &mut Value) {
-        match value {
-            Value::Object(object) => {
-                if object.get("nullable") == Some(&Value::Bool(true)) {
-                    object.remove("nullable");
-                }
-                if object.contains_key("x-kubernetes-int-or-string") {
-                    // The generator leaves two empty schemas, which say nothing.
-                    object.remove("anyOf");
-                }
-                object.values_mut().for_each(visit);
-            }
-            Value::Array(items) => items.iter_mut().for_each(visit),
-            _ => {}
-        }
-    }
+/// What the generator leaves to do.
+fn finished(crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let Ok(mut value) = serde_json::to_value(&crd) else { return crd };
     visit(&mut value);
     serde_json::from_value(value).unwrap_or(crd)
+}
+
+fn visit(value: &mut Value) {
+    match value {
+        Value::Object(object) => {
+            // The generator marks every optional field with it. Without it a server prunes a null, or puts the default
+            // in its place, before the rules run: in a rule, `has()` is then the only question to ask.
+            if object.get("nullable") == Some(&Value::Bool(true)) {
+                object.remove("nullable");
+            }
+            if object.contains_key("x-kubernetes-int-or-string") {
+                // The generator leaves two empty schemas, which say nothing.
+                object.remove("anyOf");
+            }
+            // Servers as old as 1.20 do not check the format, and store what our types cannot hold: one such object
+            // would end every list of them all.
+            if object.get("format").is_some_and(|format| format == "int32") {
+                object.entry("minimum").or_insert_with(|| i32::MIN.into());
+                object.entry("maximum").or_insert_with(|| i32::MAX.into());
+            }
+            object.values_mut().for_each(visit);
+        }
+        Value::Array(items) => items.iter_mut().for_each(visit),
+        _ => {}
+    }
 }

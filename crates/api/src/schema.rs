@@ -57,6 +57,9 @@ fn int_or_percent(description: &str) -> Schema {
         "description": description,
         "x-kubernetes-int-or-string": true,
         "pattern": "^[0-9]+%$",
+        // Our type holds no more, and servers before CEL have no rule to say so.
+        "minimum": i32::MIN,
+        "maximum": i32::MAX,
         "default": "25%",
     })
 }

@@ -1,0 +1,175 @@
+//! The statuses, which the controllers write, and people who resume.
+
+use serde_json::{Value, json};
+
+use super::parts::{UNSUPPORTED, int32};
+use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, text};
+
+const NO_TIME: (&str, &str) = ("format date-time", "must be of type date-time");
+const NOW: &str = "2025-01-01T00:00:00Z";
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = counts(
+        DEPLOYMENT,
+        &[
+            "replicas",
+            "updatedReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "unavailableReplicas",
+            "terminatingReplicas",
+            "collisionCount",
+        ],
+    );
+    cases.extend(counts(
+        REPLICA_SET,
+        &["replicas", "readyReplicas", "availableReplicas", "terminatingReplicas"],
+    ));
+    cases.extend(conditions());
+    cases.extend([rollout(), hold(), passed(), pause()].iter().flat_map(Part::cases));
+    let resume = |request: String| json!({"status": {"resumeRequested": request}});
+    cases.push(keyword(
+        DEPLOYMENT,
+        "status.resumeRequested",
+        ("maxLength", "Too long"),
+        resume(text(513)),
+        vec![resume(text(512)), resume("*@4".to_owned())],
+    ));
+    cases
+}
+
+fn counts(kind: &'static str, fields: &[&str]) -> Vec<Case> {
+    let case =
+        |field: &&str| int32(kind, &format!("status.{field}"), &|value| json!({"status": {*field: value}}));
+    fields.iter().flat_map(case).collect()
+}
+
+/// An object in the status: all its fields, and what may stand in none of them.
+struct Part {
+    at: &'static str,
+    whole: Value,
+    required: &'static [&'static str],
+    wrap: fn(Value) -> Value,
+    /// Fields that take an `int32`.
+    numbers: &'static [&'static str],
+    /// Fields with another keyword, what the server says, and a value that breaks it.
+    broken: Vec<(&'static str, (&'static str, &'static str), Value)>,
+}
+
+impl Part {
+    fn cases(&self) -> Vec<Case> {
+        let required = self.required.iter().map(|name| {
+            let mut part = self.whole.clone();
+            if let Some(fields) = part.as_object_mut() {
+                fields.remove(*name);
+            }
+            Case {
+                kind: DEPLOYMENT,
+                at: self.at.to_owned(),
+                constraint: Constraint::Required(name),
+                breaks: vec![(self.wrap)(part)],
+                passes: vec![],
+            }
+        });
+        let numbers = self.numbers.iter().flat_map(|field| {
+            int32(DEPLOYMENT, &format!("{}.{field}", self.at), &|value| {
+                let mut part = self.whole.clone();
+                match field.strip_suffix("{}") {
+                    Some(name) => part[name] = json!({"app": value}),
+                    None => part[*field] = json!(value),
+                }
+                (self.wrap)(part)
+            })
+        });
+        let broken = self.broken.iter().map(|(field, says, value)| {
+            let mut part = self.whole.clone();
+            part[*field] = value.clone();
+            let passes = vec![(self.wrap)(self.whole.clone())];
+            keyword(DEPLOYMENT, &format!("{}.{field}", self.at), *says, (self.wrap)(part), passes)
+        });
+        required.chain(numbers).chain(broken).collect()
+    }
+}
+
+fn conditions() -> Vec<Case> {
+    let part = Part {
+        at: "status.conditions[]",
+        whole: json!({
+            "type": "Available", "status": "True", "reason": "Enough", "message": "Enough pods are available.",
+            "lastTransitionTime": NOW, "lastUpdateTime": NOW,
+        }),
+        required: &["type", "status", "reason", "message", "lastTransitionTime", "lastUpdateTime"],
+        wrap: |condition| json!({"status": {"conditions": [condition]}}),
+        numbers: &[],
+        broken: vec![
+            ("status", UNSUPPORTED, json!("true")),
+            ("lastTransitionTime", NO_TIME, json!("yesterday")),
+            ("lastUpdateTime", NO_TIME, json!("yesterday")),
+        ],
+    };
+    let twice = json!({"status": {"conditions": [part.whole, part.whole]}});
+    let mut other = part.whole.clone();
+    other["type"] = json!("Progressing");
+    let both = json!({"status": {"conditions": [part.whole, other]}});
+    let keyed = keyword(
+        DEPLOYMENT,
+        "status.conditions",
+        ("x-kubernetes-list-type", "Duplicate value"),
+        twice,
+        vec![both],
+    );
+    part.cases().into_iter().chain([keyed]).collect()
+}
+
+fn rollout() -> Part {
+    Part {
+        at: "status.rollout",
+        whole: json!({"revision": 4, "templateHash": "bcdfghjklm", "replicas": 10}),
+        required: &["revision", "templateHash", "replicas"],
+        wrap: |rollout| json!({"status": {"rollout": rollout}}),
+        numbers: &["replicas"],
+        broken: vec![],
+    }
+}
+
+fn hold() -> Part {
+    Part {
+        at: "status.hold",
+        whole: json!({
+            "id": "web-x@4", "pod": "web-x", "podUID": "1", "node": "n3", "point": "Before", "revision": 4,
+            "reason": "PausePoint", "since": NOW, "until": NOW, "deleted": false, "replicas": 10,
+            "sizes": {"bcdfghjklm": 10},
+        }),
+        required: &["id", "pod", "podUID", "point", "revision", "reason", "since", "replicas", "sizes"],
+        wrap: |hold| json!({"status": {"hold": hold}}),
+        numbers: &["replicas", "sizes{}"],
+        broken: vec![
+            ("point", UNSUPPORTED, json!("before")),
+            ("reason", UNSUPPORTED, json!("Held")),
+            ("since", NO_TIME, json!("yesterday")),
+            ("until", NO_TIME, json!("tomorrow")),
+        ],
+    }
+}
+
+fn passed() -> Part {
+    Part {
+        at: "status.passed[]",
+        whole: json!({"podUID": "1", "resumedAt": NOW}),
+        required: &["podUID", "resumedAt"],
+        wrap: |passed| json!({"status": {"passed": [passed]}}),
+        numbers: &[],
+        broken: vec![("resumedAt", NO_TIME, json!("yesterday"))],
+    }
+}
+
+fn pause() -> Part {
+    Part {
+        at: "status.pause",
+        whole: json!({"replicas": 10, "sizes": {"bcdfghjklm": 10}}),
+        required: &["replicas", "sizes"],
+        wrap: |pause| json!({"status": {"pause": pause}}),
+        numbers: &["replicas", "sizes{}"],
+        broken: vec![],
+    }
+}

@@ -1,0 +1,136 @@
+//! Every constraint of the CRDs, broken once on real servers, and once not: what `crates/api/tests/validation/cases`
+//! lists. The current server must name the one field and say the one reason; an old one evaluates no CEL, and words
+//! the rest in its own way. What it asks is a dry run; it stores one object of each kind, to have something to update.
+
+// One list for two readers. It needs nothing of its crate, and this one stays quick to build.
+#[path = "../../crates/api/tests/validation/cases/mod.rs"]
+mod cases;
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+
+use crate::proxy::Proxy;
+use crate::servers::Servers;
+use cases::{Case, DEPLOYMENT, REPLICA_SET, minimal};
+
+const NAME: &str = "stored";
+
+/// Asks both servers; prints what is not as it should be. Returns how many answers were right and how many were not.
+pub(crate) fn run(servers: &Servers) -> Result<(u32, u32)> {
+    let (mut right, mut wrong) = (0, 0);
+    let cases = cases::all();
+    let rules: Vec<&str> = cases.iter().filter(|case| case.is_cel()).map(Case::says).collect();
+    for (server, name) in [(&servers.kube, "kube"), (&servers.crd, "crd")] {
+        let current = name == "crd";
+        let asked = Asked { proxy: Proxy::start(server, servers.folder(), name)?, current };
+        asked.store()?;
+        let before = (right, wrong);
+        let tried: Vec<&Case> = cases.iter().filter(|case| current || !case.is_new()).collect();
+        for case in &tried {
+            let breaks = case.breaks.iter().map(|patch| (patch, asked.refuses(case, patch, &rules)));
+            let passes = case.passes.iter().map(|patch| (patch, asked.accepts(case, patch)));
+            for (patch, outcome) in breaks.chain(passes) {
+                match outcome? {
+                    None => right += 1,
+                    Some(complaint) => {
+                        println!("{}: {}\n  with {patch}\n  {complaint}", server.name, case.id());
+                        wrong += 1;
+                    }
+                }
+            }
+        }
+        println!(
+            "{}: {} constraints tried, {} answers right, {} wrong",
+            server.name,
+            tried.len(),
+            right - before.0,
+            wrong - before.1
+        );
+    }
+    Ok((right, wrong))
+}
+
+struct Asked {
+    proxy: Proxy,
+    /// Whether it is of today: evaluates CEL, and words its answers as the cases do.
+    current: bool,
+}
+
+impl Asked {
+    /// Stores one object of each kind; what is asked of updates and the status starts from them.
+    fn store(&self) -> Result<()> {
+        for kind in [DEPLOYMENT, REPLICA_SET] {
+            let mut object = minimal(kind);
+            object["metadata"]["name"] = json!(NAME);
+            let (code, answer) = self.proxy.send("POST", &collection(kind), Some(&object))?;
+            if code != 201 {
+                bail!("the minimal {kind} is refused ({code}): {}", answer["message"]);
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&self, case: &Case, patch: &Value) -> Result<(u16, Value)> {
+        let mut object = case.object(patch);
+        let collection = collection(case.kind);
+        if !case.is_transition() && !case.is_of_the_status() {
+            return self.proxy.send("POST", &format!("{collection}?dryRun=All"), Some(&object));
+        }
+        let (_, stored) = self.proxy.send("GET", &format!("{collection}/{NAME}"), None)?;
+        object["metadata"] = stored["metadata"].clone();
+        let part = if case.is_of_the_status() { "/status" } else { "" };
+        self.proxy.send("PUT", &format!("{collection}/{NAME}{part}?dryRun=All"), Some(&object))
+    }
+
+    /// What is wrong with the answer to a change that breaks the case's constraint.
+    fn refuses(&self, case: &Case, patch: &Value, rules: &[&str]) -> Result<Option<String>> {
+        let (code, answer) = self.ask(case, patch)?;
+        if code != 422 {
+            return Ok(Some(format!(
+                "it should be refused; the server answers {code}: {}",
+                answer["message"]
+            )));
+        }
+        let causes = causes(&answer, case, rules);
+        // Old servers leave out which item of a list it is.
+        let (field, no_index) = (case.field(), case.field().replace("[0]", ""));
+        let named = |cause: &String| cause.contains(&field) || !self.current && cause.contains(&no_index);
+        let fits = if self.current {
+            causes.len() == 1 && causes.iter().all(|cause| named(cause) && cause.contains(case.says()))
+        } else {
+            causes.iter().any(named)
+        };
+        let wanted = format!("{field}: {}", case.says());
+        Ok((!fits).then(|| format!("it should be refused for {wanted:?} alone; the server says {causes:#?}")))
+    }
+
+    /// What is wrong with the answer to a change that breaks nothing.
+    fn accepts(&self, case: &Case, patch: &Value) -> Result<Option<String>> {
+        let (code, answer) = self.ask(case, patch)?;
+        let accepted = code == 200 || code == 201;
+        Ok((!accepted)
+            .then(|| format!("it should be accepted; the server answers {code}: {}", answer["message"])))
+    }
+}
+
+/// Each cause as `field: message`, without what a server adds to a refusal: that rules were not evaluated, what it makes
+/// of `.spec.replicas` and `.status.replicas` itself for the scale subresource, and, beside bounds that are broken, the
+/// format. Of a constraint that is no rule, rules that read the same field may complain too.
+fn causes(answer: &Value, case: &Case, rules: &[&str]) -> Vec<String> {
+    let none = Vec::new();
+    let causes = answer.pointer("/details/causes").and_then(Value::as_array).unwrap_or(&none);
+    let texts =
+        causes.iter().filter_map(|cause| Some((cause["field"].as_str()?, cause["message"].as_str()?)));
+    texts
+        .filter(|(field, message)| {
+            let added = ["some validation rules were not checked", "Checked value must be of type"];
+            !field.starts_with('.') && !added.iter().any(|added| message.contains(added))
+        })
+        .filter(|(_, message)| case.is_cel() || !rules.iter().any(|rule| message.contains(rule)))
+        .map(|(field, message)| format!("{field}: {message}"))
+        .collect()
+}
+
+fn collection(kind: &str) -> String {
+    format!("/apis/ordereddeployment.io/v1alpha1/namespaces/default/{}s", kind.to_lowercase())
+}
