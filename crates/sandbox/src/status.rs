@@ -30,6 +30,15 @@ impl Failure {
         Self::new(404, "NotFound", format!("{} \"{name}\" not found", info.qualified())).about(info, name)
     }
 
+    /// A subresource of an object that is not there, where the server names the subresource too.
+    pub(crate) fn not_found_at(info: &ResourceInfo, sub: &str, name: &str) -> Self {
+        let what = format!("{}/{sub}", info.plural);
+        let subject = if info.group.is_empty() { what.clone() } else { format!("{what}.{}", info.group) };
+        let mut failure = Self::new(404, "NotFound", format!("{subject} \"{name}\" not found"));
+        failure.details = Some(details(&info.group, &what, name));
+        failure
+    }
+
     /// A path nothing is served at.
     pub(crate) fn no_such_resource() -> Self {
         let mut failure = Self::new(404, "NotFound", "the server could not find the requested resource");
@@ -178,7 +187,10 @@ pub(crate) fn deleted(info: &ResourceInfo, name: &str, uid: &str) -> Value {
 }
 
 fn details(group: &str, kind: &str, name: &str) -> Value {
-    let mut details = json!({"kind": kind});
+    let mut details = json!({});
+    if !kind.is_empty() {
+        details["kind"] = kind.into();
+    }
     if !name.is_empty() {
         details["name"] = name.into();
     }

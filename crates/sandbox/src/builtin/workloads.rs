@@ -13,7 +13,28 @@ pub(super) fn prepare_replica_set(set: &mut Value, old: Option<&Value>, causes: 
     let spec = entry(set, "spec");
     fill(spec, "replicas", 1);
     fill_pod_spec(entry(entry(spec, "template"), "spec"));
+    // The one field of the status that is never left out.
+    fill(entry(set, "status"), "replicas", 0);
     check_common(&set["spec"], old, causes);
+    check_replica_set_status(&set["status"], causes);
+}
+
+fn check_replica_set_status(status: &Value, causes: &mut Vec<Cause>) {
+    const COUNTS: [&str; 4] = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    for key in COUNTS.into_iter().chain(["observedGeneration"]) {
+        not_negative(status, key, "status", causes);
+    }
+    let number = |key: &str| status[key].as_i64().unwrap_or_default();
+    let mut at_most = |key: &str, limit: &str, name: &str| {
+        if number(key) > number(limit) {
+            let detail = format!("cannot be greater than {name}");
+            causes.push(Cause::invalid(&format!("status.{key}"), &number(key).into(), &detail));
+        }
+    };
+    for key in &COUNTS[1..] {
+        at_most(key, "replicas", "status.replicas");
+    }
+    at_most("availableReplicas", "readyReplicas", "readyReplicas");
 }
 
 pub(super) fn prepare_deployment(deployment: &mut Value, old: Option<&Value>, causes: &mut Vec<Cause>) {

@@ -126,12 +126,20 @@ fn merge_field(
             }
         }
         Value::Array(patch) => {
-            let slot = target.entry(key).or_insert_with(|| Value::Array(Vec::new()));
-            if !slot.is_array() {
-                *slot = Value::Array(Vec::new());
-            }
+            let slot = target.entry(key).or_insert(Value::Null);
             if let Value::Array(list) = slot {
                 merge_list(list, patch, at.list_merge(key), at.below(key))?;
+            } else {
+                // Nothing is there to merge with, so that items without a key are taken as they are.
+                let keyed = |item: &Value| match at.list_merge(key) {
+                    ListMerge::ByKey(key) => item.get(key).is_some() || item.get(DIRECTIVE).is_some(),
+                    _ => true,
+                };
+                let (merged, taken): (Vec<Value>, Vec<Value>) = patch.iter().cloned().partition(keyed);
+                let mut list = Vec::new();
+                merge_list(&mut list, &merged, at.list_merge(key), at.below(key))?;
+                list.extend(taken);
+                *slot = list.into();
             }
         }
         scalar => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Reply, State, crd, metadata, scale, storage};
+use super::{Answer, Ask, Reply, State, crd, metadata, patch, scale, storage};
 use crate::builtin;
 use crate::object;
 use crate::protobuf;
@@ -19,6 +19,7 @@ impl State {
         require_json(ask)?;
         let mut body = ask.call.json()?;
         metadata::decode(ask, &mut body)?;
+        decode_kind(ask, &body)?;
         self.create_from(ask, body)
     }
 
@@ -33,6 +34,7 @@ impl State {
         if info.status && !info.is_builtin("", "Node") {
             object::set(&mut body, "status", None);
         }
+        metadata::check_kind(&info, &body)?;
         let warnings = admit(ask, &mut body, None)?;
         to_storage(&info, &mut body);
         let key: Key = (ask.namespace().to_owned(), object::name(&body).to_owned());
@@ -130,6 +132,15 @@ pub(super) fn is_crd(info: &ResourceInfo) -> bool {
     info.is_builtin("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
+/// Refuses a body that is no object of a built-in kind, before anything is looked up.
+pub(super) fn decode_kind(ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
+    if ask.info.origin == Origin::Builtin {
+        // What it drops is told of later, when the object is admitted.
+        builtin::decode(&ask.info, &mut body.clone()).map_err(Failure::bad_request)?;
+    }
+    Ok(())
+}
+
 /// Refuses bodies that are neither JSON nor protobuf.
 pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
     let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
@@ -164,7 +175,13 @@ pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> R
             causes.extend(scale::check(info, object));
         }
         (Origin::Builtin, _) => {
-            let unknown = builtin::decode(info, object).map_err(Failure::bad_request)?;
+            let unknown = builtin::decode(info, object).map_err(|error| {
+                if ask.call.method == http::Method::PATCH {
+                    patch::undecodable(object, &error)
+                } else {
+                    Failure::bad_request(error)
+                }
+            })?;
             warnings.extend(unknown_fields(ask, &unknown, object)?);
             causes.extend(builtin::prepare(info, object, old));
         }

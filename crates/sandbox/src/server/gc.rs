@@ -188,7 +188,10 @@ impl State {
 
     fn store_or_remove(&mut self, (info, key): (&Arc<ResourceInfo>, &Key), object: Value) {
         if finished(&object) {
-            self.store.remove(&storage(info), key, &object);
+            // Watches are told of the object as it was kept last.
+            if let Some(last) = self.store.get(&storage(info), key).map(Arc::clone) {
+                self.store.remove(&storage(info), key, &last);
+            }
             self.after_removal(info, &object);
         } else {
             self.store.put(&storage(info), key, object);

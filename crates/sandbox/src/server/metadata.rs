@@ -55,11 +55,7 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
             "the API version in the data ({version}) does not match the expected API version ({wanted})"
         )));
     }
-    if custom && kind != info.kind {
-        let cause = Cause::invalid("kind", &kind.into(), &format!("must be {}", info.kind));
-        return Err(Failure::invalid_kind(&info.group, kind, object::name(body), &[cause]));
-    }
-    if !kind.is_empty() && kind != info.kind {
+    if !custom && !kind.is_empty() && kind != info.kind {
         return Err(Failure::bad_request(format!(
             "{kind} in version \"{}\" cannot be handled as a {}: no kind \"{kind}\" is registered here",
             info.version, info.kind
@@ -84,8 +80,18 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A custom resource of another kind is not refused before what its endpoint does not write was put back.
+pub(super) fn check_kind(info: &ResourceInfo, object: &Value) -> Result<(), Failure> {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if info.origin == Origin::Builtin || kind == info.kind {
+        return Ok(());
+    }
+    let cause = Cause::invalid("kind", &kind.into(), &format!("must be {}", info.kind));
+    Err(Failure::invalid_kind(&info.group, kind, object::name(object), &[cause]))
+}
+
 /// Brings `metadata` into the form in which it is stored.
-fn tidy(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure> {
+pub(super) fn tidy(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure> {
     let meta = object::meta_mut(body);
     meta.retain(|key, value| {
         (KNOWN.contains(&key.as_str()) || key == "finalizers")
@@ -214,12 +220,12 @@ pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>)
         );
     }
     causes.extend(check_owners(object));
-    for finalizer in object::finalizers(object) {
+    for (index, finalizer) in object::finalizers(object).into_iter().enumerate() {
         if !is_qualified(&finalizer) {
             causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), QUALIFIED_NAME));
         } else if info.origin == Origin::Builtin && !is_named_well(&finalizer) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
-            causes.push(Cause::invalid("metadata.finalizers", &finalizer.into(), why));
+            causes.push(Cause::invalid(&format!("metadata.finalizers[{index}]"), &finalizer.into(), why));
         }
     }
     causes
@@ -285,18 +291,20 @@ fn new_finalizers(object: &Value, old: &Value) -> Option<Cause> {
 
 /// What only the server writes may be left out, but not set to something else.
 pub(super) fn changed_owned(object: &Value, old: &Value) -> Vec<Cause> {
-    let differs = |key: &&str| {
+    let mut causes = Vec::new();
+    for key in ["uid", "creationTimestamp", "deletionTimestamp"] {
         let new = object::meta(object, key);
-        !new.is_empty() && new != object::meta(old, key)
-    };
-    ["uid", "creationTimestamp", "deletionTimestamp"]
-        .into_iter()
-        .filter(differs)
-        .map(|key| {
-            let value = object::meta(object, key).into();
-            Cause::invalid(&format!("metadata.{key}"), &value, "field is immutable")
-        })
-        .collect()
+        if !new.is_empty() && new != object::meta(old, key) {
+            causes.push(Cause::invalid(&format!("metadata.{key}"), &new.into(), "field is immutable"));
+        }
+    }
+    let grace =
+        |object: &Value| object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    if let Some(new) = grace(object).filter(|new| grace(old) != Some(*new)) {
+        let why = "field is immutable; may only be changed via deletion";
+        causes.push(Cause::invalid("metadata.deletionGracePeriodSeconds", &new.into(), why));
+    }
+    causes
 }
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
@@ -382,9 +390,6 @@ pub(super) fn keep_owned(object: &mut Value, old: &Value) {
         let value = old.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default();
         object::set_meta(object, key, value);
     }
-    // A name given by the server stays as it was asked for.
-    let generated = old.pointer("/metadata/generateName").cloned().unwrap_or_default();
-    object::set_meta(object, "generateName", generated);
 }
 
 impl State {
@@ -398,7 +403,10 @@ impl State {
             object::set_meta(object, "name", name.into());
         }
         for key in OWNED {
-            object::set_meta(object, key, Value::Null);
+            // Where nobody counts generations, the client's own number stays.
+            if key != "generation" || has_generation(info) {
+                object::set_meta(object, key, Value::Null);
+            }
         }
         object::set_meta(object, "resourceVersion", Value::Null);
         let uid = self.uid();

@@ -7,6 +7,7 @@ use crate::object;
 use crate::patch::{self, PatchKind};
 use crate::render;
 use crate::resource::Origin;
+use crate::schema::Cause;
 use crate::status::Failure;
 
 /// Reads the kind of patch from `Content-Type`.
@@ -36,12 +37,28 @@ pub(super) fn apply(ask: &Ask<'_>, original: &Value) -> Result<Value, Failure> {
     })
 }
 
+/// What a patch made is no object of its kind.
+pub(super) fn undecodable(object: &Value, why: &str) -> Failure {
+    let shown = object.to_string();
+    let cause = Cause::invalid("patch", &shown.into(), why);
+    Failure::invalid_kind("", "", "", &[cause])
+}
+
 impl State {
     pub(super) fn patch(&mut self, ask: &Ask<'_>, sub: Option<&str>) -> Answer {
         kind(ask)?;
         let old = self.existing(ask)?;
         let mut patched = apply(ask, &render::versioned(&ask.info, &old))?;
-        metadata::decode(ask, &mut patched)?;
+        if kind(ask)? == PatchKind::Strategic {
+            // The result goes into the type it came from; what it calls itself does not matter.
+            patched["kind"] = ask.info.kind.as_str().into();
+            patched["apiVersion"] = ask.info.api_version().into();
+        }
+        metadata::decode(ask, &mut patched).map_err(|failure| {
+            // Only a result that cannot be decoded at all is the patch's fault.
+            let undecodable = failure.code == 400 && failure.message.contains("cannot be handled as a");
+            if undecodable { self::undecodable(&Value::Null, &failure.message) } else { failure }
+        })?;
         if object::name(&patched) != ask.name() {
             return Err(Failure::bad_request(format!(
                 "the name of the object ({}) does not match the name on the URL ({})",

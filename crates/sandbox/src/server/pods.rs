@@ -45,8 +45,7 @@ impl State {
         set_condition(
             &mut pod,
             &json!({
-                "type": "PodScheduled", "status": "True", "lastProbeTime": null,
-                "lastTransitionTime": seconds(self.now()),
+                "type": "PodScheduled", "status": "True", "lastTransitionTime": seconds(self.now()),
             }),
         );
         metadata::advance_generation(&ask.info, &mut pod, &old);

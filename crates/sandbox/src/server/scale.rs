@@ -4,9 +4,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::create::require_json;
-use super::patch;
-use super::{Answer, Ask, Reply, State};
+use super::{Answer, Ask, Reply, State, metadata, patch};
 use crate::object;
+use crate::patch::PatchKind;
 use crate::resource::{Origin, ResourceInfo, ScalePaths};
 use crate::schema::Cause;
 use crate::status::Failure;
@@ -14,36 +14,77 @@ use crate::status::Failure;
 impl State {
     pub(super) fn scale(&mut self, ask: &Ask<'_>, method: &Method) -> Answer {
         let Some(paths) = ask.info.scale.clone() else { return Err(Failure::no_such_resource()) };
-        let old = self.existing(ask)?;
-        let current = view(&ask.info, &paths, &old);
-        let wanted = match *method {
-            Method::GET => return Ok(Reply::ok(current)),
+        // The body is looked at before the object is.
+        let sent = match *method {
+            Method::GET => None,
             Method::PUT => {
                 require_json(ask)?;
-                ask.call.json()?
+                let sent = decoded(ask, ask.call.json()?)?;
+                check_names(ask, &sent)?;
+                Some(sent)
             }
-            Method::PATCH => patch::apply(ask, &current)?,
+            Method::PATCH => patch::kind(ask).map(|_| None)?,
             _ => return Err(Failure::method_not_allowed()),
         };
-        let name = object::name(&wanted);
-        if !name.is_empty() && name != ask.name() {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({name}) does not match the name on the URL ({})",
-                ask.name()
-            )));
+        let builtin_read = *method == Method::GET && ask.info.origin == Origin::Builtin;
+        let old = self.existing(ask).map_err(|failure| {
+            if builtin_read { Failure::not_found_at(&ask.info, "scale", ask.name()) } else { failure }
+        })?;
+        let current = view(&ask.info, &paths, &old);
+        // Typed kinds have a default for it.
+        let unset = ask.info.origin == Origin::Crd
+            && object::at(&old, &paths.spec_replicas).is_none_or(Value::is_null);
+        if *method == Method::GET {
+            return if unset {
+                let why = format!("the spec replicas field {:?} does not exist", paths.spec_replicas);
+                Err(Failure::internal(why))
+            } else {
+                Ok(Reply::ok(current))
+            };
         }
+        let wanted = if let Some(sent) = sent {
+            sent
+        } else {
+            let mut patched = patch::apply(ask, &current)?;
+            if patch::kind(ask)? == PatchKind::Strategic {
+                // As with whole objects: the result goes into the type it came from.
+                patched["kind"] = current["kind"].clone();
+                patched["apiVersion"] = current["apiVersion"].clone();
+            }
+            let patched =
+                decoded(ask, patched).map_err(|failure| patch::undecodable(&current, &failure.message))?;
+            check_names(ask, &patched)?;
+            patched
+        };
         let replicas = match wanted.pointer("/spec/replicas") {
             None | Some(Value::Null) => 0,
             Some(value) => value.as_i64().and_then(|number| i32::try_from(number).ok()).ok_or_else(|| {
-                Failure::bad_request(format!(
-                    "Scale in version \"v1\" cannot be handled as a Scale: spec.replicas: {value}"
-                ))
+                let why =
+                    format!("Scale in version \"v1\" cannot be handled as a Scale: spec.replicas: {value}");
+                if *method == Method::PATCH {
+                    patch::undecodable(&wanted, &why)
+                } else {
+                    Failure::bad_request(why)
+                }
             })?,
         };
-        if replicas < 0 && ask.info.origin == Origin::Builtin {
-            let cause =
-                Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
-            return Err(Failure::invalid_kind("autoscaling", "Scale", ask.name(), &[cause]));
+        if unset && replicas == 0 {
+            return Err(Failure::bad_request(format!(
+                "the spec replicas field {:?} cannot be empty",
+                paths.spec_replicas
+            )));
+        }
+        if ask.info.origin == Origin::Builtin {
+            let mut named = wanted.clone();
+            object::set_meta(&mut named, "name", ask.name().into());
+            let mut causes = metadata::validate(&ask.info, &named, None);
+            if replicas < 0 {
+                let why = "must be greater than or equal to 0";
+                causes.push(Cause::invalid("spec.replicas", &replicas.into(), why));
+            }
+            if !causes.is_empty() {
+                return Err(Failure::invalid_kind("autoscaling", "Scale", ask.name(), &causes));
+            }
         }
         let mut changed = Value::clone(&old);
         object::put_at(&mut changed, &paths.spec_replicas, replicas.into());
@@ -53,6 +94,38 @@ impl State {
         let (stored, _) = self.commit(ask, changed, &old, None)?;
         Ok(Reply::ok(view(&ask.info, &paths, &stored)))
     }
+}
+
+/// A body may leave names out, but not name another object.
+fn check_names(ask: &Ask<'_>, scale: &Value) -> Result<(), Failure> {
+    let (name, namespace) = (object::name(scale), object::namespace(scale));
+    if !name.is_empty() && name != ask.name() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            ask.name()
+        )));
+    }
+    if !namespace.is_empty() && namespace != ask.namespace() {
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    Ok(())
+}
+
+/// A body that is a scale, or says nothing of what it is.
+fn decoded(ask: &Ask<'_>, mut body: Value) -> Result<Value, Failure> {
+    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    if matches!(version, "" | "autoscaling/v1") && matches!(kind, "" | "Scale") {
+        metadata::tidy(&ask.info, &mut body)?;
+        return Ok(body);
+    }
+    let short = version.rsplit('/').next().unwrap_or_default();
+    Err(Failure::bad_request(format!(
+        "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({version}.{kind}) to (v1.Scale): unknown \
+         conversion"
+    )))
 }
 
 /// What a server asks of the fields that the scale of a custom resource shows.
@@ -80,9 +153,14 @@ fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
     }
     let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": meta,
-        "spec": {"replicas": number(&paths.spec_replicas)},
+        "spec": {},
         "status": {"replicas": number(&paths.status_replicas)},
     });
+    let wanted = number(&paths.spec_replicas);
+    if wanted != 0 {
+        // Left out where it is zero, as in every server's answer; the status has no such rule.
+        scale["spec"]["replicas"] = wanted.into();
+    }
     if !selector.is_empty() {
         scale["status"]["selector"] = selector.into();
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::create::{admit, is_crd, require_json, to_storage};
+use super::create::{admit, decode_kind, is_crd, require_json, to_storage};
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::object;
 use crate::resource::{Origin, ResourceInfo};
@@ -16,6 +16,7 @@ impl State {
         require_json(ask)?;
         let mut body = ask.call.json()?;
         metadata::decode(ask, &mut body)?;
+        decode_kind(ask, &body)?;
         if object::name(&body) != ask.name() {
             return Err(Failure::bad_request(format!(
                 "the name of the object ({}) does not match the name on the URL ({})",
@@ -28,7 +29,22 @@ impl State {
             // Of the kinds served here only leases are made by a PUT.
             return self.create_from(ask, body);
         }
-        let old = self.existing(ask)?;
+        let found = self.store.get(&ask.resource(), &ask.key()).map(Arc::clone);
+        let uid = object::uid(&body);
+        let found_uid = found.as_deref().map(object::uid).unwrap_or_default();
+        // An object that is not there is one without a UID: whoever names one is told of a conflict.
+        if !uid.is_empty() && uid != found_uid {
+            return Err(Failure::conflict(
+                &ask.info,
+                ask.name(),
+                &format!(
+                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                     Precondition failed: UID in precondition: {uid}, UID in object meta: {found_uid}",
+                    registry_key(ask),
+                ),
+            ));
+        }
+        let old = found.ok_or_else(|| Failure::not_found(&ask.info, ask.name()))?;
         if object::resource_version(&body).is_empty() && needs_version(&ask.info) {
             let cause = Cause {
                 reason: "FieldValueInvalid",
@@ -36,19 +52,6 @@ impl State {
                 field: "metadata.resourceVersion".into(),
             };
             return Err(Failure::invalid_kind(&ask.info.group, &ask.info.plural, ask.name(), &[cause]));
-        }
-        let uid = object::uid(&body);
-        if !uid.is_empty() && uid != object::uid(&old) {
-            return Err(Failure::conflict(
-                &ask.info,
-                ask.name(),
-                &format!(
-                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                     Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    registry_key(ask),
-                    object::uid(&old)
-                ),
-            ));
         }
         let (stored, warnings) = self.commit(ask, body, &old, sub)?;
         Ok(Reply::Json { code: 200, body: self.shown(ask, &stored), warnings })
@@ -79,12 +82,18 @@ impl State {
         if !version.is_empty() && version != object::resource_version(old) {
             return Err(Failure::modified(info, ask.name()));
         }
+        if sub == Some("status") && info.is_builtin("", "Pod") {
+            // What a kubelet says of the deletion counts for nothing, whatever it is.
+            object::set_meta(&mut object, "deletionTimestamp", Value::Null);
+        }
+        // First, since metadata that an endpoint does not write cannot be wrong.
+        compose(info, &mut object, old, sub);
         let changed = metadata::changed_owned(&object, old);
         if !changed.is_empty() {
             return Err(Failure::invalid(info, ask.name(), &changed));
         }
         metadata::keep_owned(&mut object, old);
-        compose(info, &mut object, old, sub);
+        metadata::check_kind(info, &object)?;
         let warnings = admit(ask, &mut object, Some(old))?;
         if is_crd(info) {
             Self::check_crd(info, &mut object)?;
@@ -101,9 +110,10 @@ impl State {
             return Ok((Arc::new(object), warnings));
         }
         if finished(&object) {
-            let last = self.store.remove(&ask.resource(), &ask.key(), &object);
+            // Watches are told of the object as it was kept last; the client gets what it sent.
+            self.store.remove(&ask.resource(), &ask.key(), old);
             self.after_removal(info, &object);
-            return Ok((last.unwrap_or_else(|| Arc::new(object)), warnings));
+            return Ok((Arc::new(object), warnings));
         }
         let stored = self.store.put(&ask.resource(), &ask.key(), object);
         self.after_change(info, &stored);
@@ -137,17 +147,20 @@ fn needs_version(info: &ResourceInfo) -> bool {
 fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&str>) {
     match sub {
         Some("status") => {
-            let status = object.get("status").cloned();
-            let (labels, annotations) = (map_of(object, "labels"), map_of(object, "annotations"));
-            *object = old.clone();
-            object::set(object, "status", status.as_ref());
-            // Typed kinds take these with the status; a Deployment keeps its labels.
-            if info.origin == Origin::Builtin {
-                object::set_meta(object, "annotations", annotations);
-                if info.kind != "Deployment" {
-                    object::set_meta(object, "labels", labels);
-                }
+            if info.origin == Origin::Crd {
+                let status = object.get("status").cloned();
+                *object = old.clone();
+                object::set(object, "status", status.as_ref());
+                return;
             }
+            // Typed kinds take metadata with the status, but for what each of them leaves out.
+            object::set(object, "spec", old.get("spec"));
+            let kept = match info.kind.as_str() {
+                "Deployment" => "labels",
+                "Pod" => "ownerReferences",
+                _ => return,
+            };
+            object::set_meta(object, kept, meta_of(old, kept));
         }
         Some("finalize") => {
             let finalizers = object.pointer("/spec/finalizers").cloned().unwrap_or_default();
@@ -165,6 +178,6 @@ fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&st
     }
 }
 
-fn map_of(object: &Value, key: &str) -> Value {
+fn meta_of(object: &Value, key: &str) -> Value {
     object.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default()
 }
