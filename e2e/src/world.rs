@@ -39,16 +39,22 @@ pub struct Setting {
     pub termination_delay: Duration,
     /// What a real kube-controller-manager runs, in the form of its `--controllers`.
     pub built_in_controllers: String,
+    /// More arguments of a real kube-apiserver.
+    pub api_server_arguments: Vec<String>,
+    /// The custom kinds that are there from the start.
+    pub definitions: Vec<CustomResourceDefinition>,
 }
 
 impl Default for Setting {
-    /// Three nodes of the pool `inference`, three of the pool `hybrid`; quick kubelets; all controllers.
+    /// Three nodes of the pool `inference`, three of the pool `hybrid`; quick kubelets; all controllers; our kinds.
     fn default() -> Self {
         Self {
             nodes: Config::default().nodes,
             ready_delay: Duration::from_millis(100),
             termination_delay: Duration::from_millis(50),
             built_in_controllers: "*".to_owned(),
+            api_server_arguments: Vec::new(),
+            definitions: crds(),
         }
     }
 }
@@ -100,7 +106,7 @@ impl World {
         let endpoint = sandbox.listen(([127, 0, 0, 1], 0).into()).await?;
         let client = sandbox.connect("scenario")?;
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for crd in crds() {
+        for crd in setting.definitions {
             definitions.create(&PostParams::default(), &crd).await.context("cannot install a CRD")?;
         }
         let (ours, theirs) = (endpoint.kubeconfig.clone(), endpoint.kubeconfig);
@@ -108,7 +114,7 @@ impl World {
     }
 
     async fn real(setting: Setting) -> Result<Self> {
-        let plane = Box::new(ControlPlane::start(&setting, &crds()).await?);
+        let plane = Box::new(ControlPlane::start(&setting).await?);
         let client = plane.client("scenario").await?;
         let (ours, theirs) = (plane.kubeconfig(), plane.controller_kubeconfig());
         let namespace = plane.namespace().to_owned();
@@ -164,6 +170,13 @@ impl World {
     pub async fn deletions(&self) -> Result<Vec<Deletion>> {
         let mut requests = self.requests().await?;
         requests.retain(|request| request.namespace.as_deref() == Some(&self.namespace));
+        for request in &mut requests {
+            if let (Some("eviction"), None, Some(pod)) =
+                (request.subresource.as_deref(), &request.body, &request.name)
+            {
+                request.body = self.proxy.rules().eviction(pod);
+            }
+        }
         Ok(requests.iter().filter_map(Deletion::of).collect())
     }
 

@@ -143,6 +143,7 @@ impl Front {
     async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>> {
         let (mut parts, body) = request.into_parts();
         let body = body.collect().await.context("the client went away")?.to_bytes();
+        self.rules.passes(parts.uri.path(), &body);
         for header in [AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING] {
             parts.headers.remove(header);
         }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request};
+use serde_json::Value;
 use tokio::sync::watch;
 
 /// A request as the rules see it.
@@ -100,6 +102,7 @@ struct Fault {
 pub struct Rules {
     delays: Mutex<BTreeMap<String, Duration>>,
     faults: Mutex<Vec<Fault>>,
+    evictions: Mutex<BTreeMap<String, Bytes>>,
     frozen: watch::Sender<Option<Matching>>,
     cut: watch::Sender<()>,
 }
@@ -107,7 +110,8 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         let (frozen, cut) = (watch::Sender::new(None), watch::Sender::new(()));
-        Self { delays: Mutex::default(), faults: Mutex::default(), frozen, cut }
+        let evictions = Mutex::default();
+        Self { delays: Mutex::default(), faults: Mutex::default(), evictions, frozen, cut }
     }
 }
 
@@ -145,6 +149,18 @@ impl Rules {
     /// How many of the faults asked for have not struck yet.
     pub fn faults_left(&self) -> usize {
         lock(&self.faults).iter().map(|fault| fault.times).sum()
+    }
+
+    /// The last eviction that went through for a pod of that name. Servers as old as 1.20 leave bodies of evictions out
+    /// of their audit log.
+    pub(crate) fn eviction(&self, pod: &str) -> Option<Value> {
+        serde_json::from_slice(lock(&self.evictions).get(pod)?).ok()
+    }
+
+    pub(super) fn passes(&self, path: &str, body: &Bytes) {
+        if let Some(pod) = path.strip_suffix("/eviction").and_then(|path| path.rsplit('/').next()) {
+            lock(&self.evictions).insert(pod.to_owned(), body.clone());
+        }
     }
 
     pub(super) fn cuts(&self) -> watch::Receiver<()> {

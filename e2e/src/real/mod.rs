@@ -65,18 +65,18 @@ enum Way {
 }
 
 impl ControlPlane {
-    /// Starts it, with these definitions served before its controllers look.
-    pub async fn start(setting: &Setting, definitions: &[CustomResourceDefinition]) -> Result<Self> {
+    /// Starts it. Its controllers find the custom kinds served when they first look.
+    pub async fn start(setting: &Setting) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("ordereddeployment-e2e-")
             .tempdir()
             .context("cannot make a folder for the servers")?;
         let mut plane = match assets::find()? {
             Source::Cluster(file) => theirs(&file, folder).await?,
-            Source::Programs(assets) => ours(&assets, folder).await?,
+            Source::Programs(assets) => ours(&assets, folder, setting).await?,
         };
         let client = plane.client("scenario").await?;
-        install(&client, definitions).await?;
+        install(&client, &setting.definitions).await?;
         if let (Some(children), Way::Ours(identity)) = (&mut plane.children, &plane.access) {
             start_controllers(children, identity, plane.folder.path(), setting)?;
         }
@@ -193,12 +193,12 @@ async fn poll(what: &str, mut attempt: impl AsyncFnMut() -> Result<Result<(), St
 }
 
 /// etcd and the API server, ready.
-async fn ours(assets: &Assets, folder: tempfile::TempDir) -> Result<ControlPlane> {
+async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> Result<ControlPlane> {
     let mut children = Children::new(assets, folder.path())?;
     let port = free_port()?;
     let identity = Identity::make(folder.path(), port)?;
     let etcd = start_etcd(&mut children, folder.path())?;
-    let audit = start_api_server(&mut children, folder.path(), port, &etcd)?;
+    let audit = start_api_server(&mut children, folder.path(), port, &etcd, setting)?;
     let plane = ControlPlane {
         stand_ins: JoinSet::new(),
         children: Some(children),
@@ -282,7 +282,13 @@ fn start_etcd(children: &mut Children, folder: &Path) -> Result<String> {
     Ok(client)
 }
 
-fn start_api_server(children: &mut Children, folder: &Path, port: u16, etcd: &str) -> Result<PathBuf> {
+fn start_api_server(
+    children: &mut Children,
+    folder: &Path,
+    port: u16,
+    etcd: &str,
+    setting: &Setting,
+) -> Result<PathBuf> {
     let policy = folder.join("audit-policy.yaml");
     fs::write(&policy, POLICY).context("cannot write the audit policy")?;
     let audit = folder.join("audit.log");
@@ -308,7 +314,8 @@ fn start_api_server(children: &mut Children, folder: &Path, port: u16, etcd: &st
         .arg(format!("--service-account-signing-key-file={}", file(identity::ACCOUNT_KEY)))
         .arg(format!("--audit-policy-file={}", policy.display()))
         .arg(format!("--audit-log-path={}", audit.display()))
-        .arg("--audit-log-mode=blocking");
+        .arg("--audit-log-mode=blocking")
+        .args(&setting.api_server_arguments);
     children.start("kube-apiserver", server)?;
     Ok(audit)
 }
