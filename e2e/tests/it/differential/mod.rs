@@ -1,0 +1,98 @@
+//! Feeds the sandbox and a real server the same random requests and compares what they answer, store and announce.
+//!
+//! What may differ is in `known`, each with its reason, and in `docs/sandbox.md`; anything else is a bug of the sandbox.
+
+mod edits;
+mod events;
+mod known;
+mod normal;
+mod operations;
+mod play;
+mod run;
+mod side;
+
+use std::collections::BTreeSet;
+
+use e2e::{Server, Setting, World};
+use operations::Operation;
+use proptest::collection::vec;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use run::Pair;
+
+/// How many sequences, unless `E2E_DIFFERENTIAL_CASES` says otherwise.
+const CASES: usize = 60;
+/// How many requests at most in one.
+const LENGTH: usize = 40;
+/// How many shorter sequences are tried to make a difference readable.
+const SHRINKS: usize = 100;
+/// How many differences are shown with such a sequence; the others are only named.
+const SHRUNK: usize = 1;
+
+fn number(variable: &str, default: usize) -> usize {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+async fn start(server: Server) -> World {
+    let setting = Setting {
+        // No kubelets: what happens to a pod, the requests say.
+        nodes: Vec::new(),
+        // Whoever would write to the objects of the test stays away.
+        built_in_controllers: "*,-replicaset,-deployment,-root-ca-cert-publisher,-nodelifecycle,-podgc"
+            .to_owned(),
+        // Else a write that changes nothing but who wrote makes a new version; the sandbox keeps no field managers.
+        api_server_arguments: vec!["--feature-gates=ServerSideApply=false".to_owned()],
+        definitions: vec![side::gadget_definition()],
+        ..Setting::default()
+    };
+    World::with(server, setting).await.unwrap()
+}
+
+#[test]
+fn both_answer_the_same_requests_alike_on_a_real_server() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let _machine = e2e::hold_the_machine().await;
+        let mut pair = Pair::new(start(Server::Sandbox).await, start(Server::Real).await).await;
+        let seed = u8::try_from(number("E2E_DIFFERENTIAL_SEED", 1) % 256).unwrap();
+        let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
+        let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+        let sequences = vec(operations::any(), 1..=LENGTH);
+        let (mut differences, mut reports, mut requests) = (BTreeSet::new(), Vec::new(), 0);
+        for _ in 0..number("E2E_DIFFERENTIAL_CASES", CASES) {
+            let mut tree = sequences.new_tree(&mut runner).unwrap();
+            let operations = tree.current();
+            requests += operations.len();
+            for found in pair.differences(&operations).await {
+                if differences.insert(found.clone()) && reports.len() < SHRUNK {
+                    reports.push(shrunk(&mut pair, &mut tree, &found).await);
+                }
+            }
+        }
+        println!("differential: {requests} requests to each server");
+        reports.extend(differences.into_iter().skip(SHRUNK));
+        assert!(reports.is_empty(), "{} differences\n{}", reports.len(), reports.join("\n\n"));
+    });
+}
+
+/// The difference with the shortest sequence found that shows it.
+async fn shrunk<T>(pair: &mut Pair, tree: &mut T, wanted: &String) -> String
+where
+    T: ValueTree<Value = Vec<Operation>>,
+{
+    let mut shortest = tree.current();
+    let mut go_on = tree.simplify();
+    for _ in 0..SHRINKS {
+        if !go_on {
+            break;
+        }
+        let tried = tree.current();
+        if pair.differences(&tried).await.contains(wanted) {
+            shortest = tried;
+            go_on = tree.simplify();
+        } else {
+            go_on = tree.complicate();
+        }
+    }
+    format!("{wanted}\nafter {shortest:#?}")
+}
