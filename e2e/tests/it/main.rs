@@ -8,3 +8,4 @@ mod differential;
 mod election;
 mod servers;
 mod ten_pods;
+mod witness;

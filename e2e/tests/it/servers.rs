@@ -6,6 +6,7 @@ use e2e::proxy::Matching;
 use e2e::{Server, World, on_both};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchParams};
 use kube_runtime::wait::{await_condition, conditions};
 use serde_json::json;
@@ -99,3 +100,27 @@ async fn every_crd_is_served_and_discovered(server: Server) {
 }
 
 on_both!(the_proxy_delays_watches_and_breaks_requests, every_crd_is_served_and_discovered);
+
+/// Else it would say little that nobody interferes with our pods there.
+#[cfg(feature = "real-servers")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_built_in_controllers_are_at_work_on_a_real_server() {
+    let _machine = e2e::hold_the_machine().await;
+    let world = World::start(Server::Real).await.unwrap();
+    world.kubectl.run(&["create", "deployment", "plain", "--image=web:1", "--replicas=2"]).await.unwrap();
+    world.kubectl.run(&["rollout", "status", "deployment/plain", "--timeout=60s"]).await.unwrap();
+    let pods = world.pods().await.unwrap();
+    let owners: Vec<_> = pods.iter().flat_map(|pod| pod.owner_references().to_vec()).collect();
+    assert_eq!(owners.iter().filter(|owner| owner.kind == "ReplicaSet").count(), 2);
+    let requests = world.requests().await.unwrap();
+    let mut users: Vec<_> = requests
+        .iter()
+        .filter(|request| {
+            request.verb == "create" && request.plural == "pods" && request.subresource.is_none()
+        })
+        .filter(|request| !request.path.contains("dryRun"))
+        .filter_map(|request| request.user.clone())
+        .collect();
+    users.dedup();
+    assert_eq!(users, ["system:serviceaccount:kube-system:replicaset-controller"]);
+}
