@@ -90,9 +90,10 @@ pub(crate) fn set_name(census: &Census<'_>) -> String {
     format!("{name}-{}", census.hash)
 }
 
-/// What has to change of the sets, where their sizes are to be `sizes`.
+/// What has to change of the sets, where their sizes are to be `sizes`. Sets that grow come first: whoever sums the sizes up
+/// between two writes, as disruption budgets do, then finds too many rather than too few.
 pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> Vec<SetChange> {
-    let mut changes = Vec::new();
+    let (mut changes, mut shrinking) = (Vec::new(), Vec::new());
     let size = |hash: &str| {
         let size = sizes.get(hash).copied().unwrap_or(0);
         i32::try_from(size).unwrap_or(i32::MAX)
@@ -115,9 +116,11 @@ pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> V
         let min_ready_seconds = (is_current && min_ready != set.min_ready_seconds).then_some(min_ready);
         if replicas.is_some() || revision.is_some() || min_ready_seconds.is_some() {
             let uid = std::sync::Arc::clone(&set.uid);
-            changes.push(SetChange::Update { uid, replicas, revision, min_ready_seconds });
+            let change = SetChange::Update { uid, replicas, revision, min_ready_seconds };
+            if wanted < set.replicas { shrinking.push(change) } else { changes.push(change) }
         }
     }
+    changes.append(&mut shrinking);
     changes
 }
 

@@ -347,7 +347,7 @@ fn ceiling(view: &View<'_>, act: &Act, kept: bool) {
     }
 }
 
-/// The published sizes sum up to D.
+/// The published sizes sum up to D, and between two writes to no less than before or after.
 fn sizes(view: &View<'_>, act: &Act) {
     let mut sizes: BTreeMap<String, i32> = view
         .observed
@@ -359,6 +359,8 @@ fn sizes(view: &View<'_>, act: &Act) {
     if view.observed.sets.iter().any(|set| set.terminating) {
         return;
     }
+    let sum = |sizes: &BTreeMap<String, i32>| sizes.values().map(|size| i64::from(*size)).sum::<i64>();
+    let least = sum(&sizes).min(view.desired);
     for change in &act.sets {
         match change {
             SetChange::Create { replicas, .. } => {
@@ -372,9 +374,10 @@ fn sizes(view: &View<'_>, act: &Act) {
                 assert_eq!(sizes.remove(&**uid), Some(0), "only empty sets are deleted");
             }
         }
+        assert!(sum(&sizes) >= least, "sets that grow come first: {:?}", act.sets);
     }
     if !sizes.is_empty() {
-        assert_eq!(sizes.values().map(|size| i64::from(*size)).sum::<i64>(), view.desired, "{sizes:?}");
+        assert_eq!(sum(&sizes), view.desired, "{sizes:?}");
     }
 }
 
