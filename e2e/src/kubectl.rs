@@ -12,18 +12,34 @@ use tokio::process::Command;
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
+    namespace: Option<String>,
 }
 
 impl Kubectl {
     /// The kubectl that `KUBECTL` names, else the one in the PATH.
     #[must_use]
     pub fn new(kubeconfig: &Path) -> Self {
-        Self { program: program(), kubeconfig: kubeconfig.to_owned() }
+        Self { program: program(), kubeconfig: kubeconfig.to_owned(), namespace: None }
+    }
+
+    /// The same, working in that namespace.
+    pub(crate) fn in_namespace(&self, namespace: Option<&str>) -> Self {
+        Self { namespace: namespace.map(str::to_owned), ..self.clone() }
+    }
+
+    /// The same, bound to no namespace: the manifest says which.
+    #[must_use]
+    pub fn anywhere(&self) -> Self {
+        self.in_namespace(None)
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(arguments).kill_on_drop(true);
+        command.arg("--kubeconfig").arg(&self.kubeconfig);
+        if let Some(namespace) = &self.namespace {
+            command.arg("--namespace").arg(namespace);
+        }
+        command.args(arguments).kill_on_drop(true);
         command
     }
 

@@ -10,6 +10,8 @@ pub mod proxy;
 pub mod real;
 mod request;
 mod scenario;
+mod steps;
+mod waiting;
 mod world;
 
 pub use helm::{Helm, top};
@@ -17,5 +19,5 @@ pub use kubectl::Kubectl;
 pub use manager::Manager;
 pub use proxy::Proxy;
 pub use request::{Deletion, Request};
-pub use scenario::hold_the_machine;
+pub use scenario::{Scenario, alone, hold_the_machine, side_by_side};
 pub use world::{Server, Setting, World};

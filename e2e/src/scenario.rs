@@ -1,14 +1,59 @@
 //! Scenarios are written once and run on both servers.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
+use std::time::Instant;
 
+use futures::FutureExt;
+use futures::future::{LocalBoxFuture, join_all};
 use tokio::sync::{Mutex, MutexGuard};
+
+use crate::{Server, Setting, World};
 
 /// Keeps other control planes of this process away: several at once would only share the same few cores, and a
 /// scenario that waits for its server's leases and timers would measure its neighbours.
 pub async fn hold_the_machine() -> MutexGuard<'static, ()> {
     static MACHINE: OnceLock<Mutex<()>> = OnceLock::new();
     MACHINE.get_or_init(Mutex::default).lock().await
+}
+
+/// A scenario that wants a namespace with a controller at work, and may have neighbours.
+pub type Scenario = fn(World) -> LocalBoxFuture<'static, ()>;
+
+/// Runs one on an embedded server of its own.
+pub async fn alone(setting: Setting, name: &'static str, scenario: Scenario) -> anyhow::Result<()> {
+    run(Server::Sandbox, setting, &[(name, scenario)]).await
+}
+
+/// Runs all of them at once on one control plane, each in a namespace of its own: starting one costs more than most
+/// scenarios.
+pub async fn side_by_side(setting: Setting, scenarios: &[(&'static str, Scenario)]) -> anyhow::Result<()> {
+    let _machine = hold_the_machine().await;
+    run(Server::Real, setting, scenarios).await
+}
+
+async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scenario)]) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let world = World::with(server, setting).await?;
+    let _manager = world.start_manager()?;
+    if server == Server::Real {
+        println!("a control plane in {:.1?}", start.elapsed());
+    }
+    let running = scenarios.iter().enumerate().map(async |(index, (name, scenario))| {
+        let start = Instant::now();
+        let world = world.apart(&format!("{}-{}", world.namespace, index + 1)).await;
+        let world = world.map_err(|error| format!("{name}: {error:#}"))?;
+        // A panic is one scenario's, the others go on.
+        let result = AssertUnwindSafe(scenario(world.clone())).catch_unwind().await;
+        // Somebody else's cluster gets its namespaces back; and neighbours are spared the pods.
+        let cleared = world.clear().await;
+        println!("{name}: {:.1?}", start.elapsed());
+        result.map_err(|_| format!("{name}, in the namespace {}", world.namespace))?;
+        cleared.map_err(|error| format!("{name}: {error:#}"))
+    });
+    let failed: Vec<String> = join_all(running).await.into_iter().filter_map(Result::err).collect();
+    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join("; "));
+    Ok(())
 }
 
 /// Makes a test of each server out of each `async fn(Server)` named: `NAME::on_the_sandbox` and, with the feature
@@ -30,4 +75,34 @@ macro_rules! on_both {
             }
         }
     )+};
+}
+
+/// Makes tests out of each `async fn(World)` named, which run in a namespace with a controller at work: one test each on
+/// the sandbox, and with the feature `real-servers` one test of all of them, side by side on one control plane. Those
+/// after `only on a real server` ask for what the sandbox lacks.
+#[macro_export]
+macro_rules! side_by_side {
+    ($setting:expr; $($scenario:ident),* $(,)? $(; only on a real server: $($only:ident),+ $(,)?)?) => {
+        fn setting() -> $crate::Setting {
+            $setting
+        }
+
+        $(mod $scenario {
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_the_sandbox() {
+                let scenario: $crate::Scenario = |world| Box::pin(super::$scenario(world));
+                $crate::alone(super::setting(), stringify!($scenario), scenario).await.unwrap();
+            }
+        })*
+
+        #[cfg(feature = "real-servers")]
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn side_by_side_on_a_real_server() {
+            let scenarios: &[(&'static str, $crate::Scenario)] = &[
+                $((stringify!($scenario), |world| Box::pin($scenario(world)))),*
+                $(, $((stringify!($only), |world| Box::pin($only(world)))),+)?
+            ];
+            $crate::side_by_side(setting(), scenarios).await.unwrap();
+        }
+    };
 }

@@ -1,15 +1,14 @@
 //! One server with the CRDs installed, for one scenario.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use futures::StreamExt;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::{Event, Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::{Client, ResourceExt};
-use kube_runtime::watcher;
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, crds, names::condition};
 use ordereddeployment_sandbox::{Config, NodeSpec, Sandbox};
 
@@ -17,7 +16,7 @@ use crate::real::ControlPlane;
 use crate::{Deletion, Kubectl, Manager, Proxy, Request, kubeconfig};
 
 /// How long anything may take that a scenario waits for. Far more than it needs: past it something hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which server a scenario runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +65,20 @@ enum Backend {
     Real(Box<ControlPlane>),
 }
 
-/// A server, and what a scenario needs on it.
+/// A server, and what a scenario needs on it. Clones stand on the same server, which ends with the last of them.
+#[derive(Clone)]
 pub struct World {
     /// Real kubectl, straight to the server.
     pub kubectl: Kubectl,
     /// A client of the scenario's own, for waiting, straight to the server.
     pub client: Client,
     /// What the controller talks through; it delays and breaks.
-    pub proxy: Proxy,
+    pub proxy: Arc<Proxy>,
     /// The namespace of the scenario.
     pub namespace: String,
     kubeconfig: PathBuf,
-    backend: Backend,
-    _folder: tempfile::TempDir,
+    backend: Arc<Backend>,
+    _folder: Arc<tempfile::TempDir>,
 }
 
 impl World {
@@ -136,13 +136,42 @@ impl World {
         kubeconfig::write_private(&kubeconfig, &proxy.kubeconfig(namespace))?;
         let kubectl = Kubectl::new(&straight);
         let namespace = namespace.to_owned();
+        let (proxy, backend, folder) = (Arc::new(proxy), Arc::new(backend), Arc::new(folder));
         Ok(Self { kubectl, client, proxy, namespace, kubeconfig, backend, _folder: folder })
+    }
+
+    /// The same server, in a fresh namespace of that name, so that scenarios can share it.
+    pub async fn apart(&self, namespace: &str) -> Result<Self> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let mut object = Namespace::default();
+        object.metadata.name = Some(namespace.to_owned());
+        namespaces.create(&PostParams::default(), &object).await.context("cannot make a namespace")?;
+        if let Some(plane) = self.control_plane() {
+            plane.wait_for_pods(&self.client, namespace).await?;
+        }
+        Ok(self.inside(namespace))
+    }
+
+    /// The same server, seen from a namespace that somebody makes or has made.
+    #[must_use]
+    pub fn inside(&self, namespace: &str) -> Self {
+        let kubectl = self.kubectl.in_namespace(Some(namespace));
+        Self { kubectl, namespace: namespace.to_owned(), ..self.clone() }
+    }
+
+    /// Removes the namespace with all that is in it, without waiting for the end of that.
+    pub async fn clear(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        match namespaces.delete(&self.namespace, &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            other => other.map(drop).context("cannot delete the namespace"),
+        }
     }
 
     /// The control plane, for scenarios that make sense only there.
     #[must_use]
     pub fn control_plane(&self) -> Option<&ControlPlane> {
-        match &self.backend {
+        match &*self.backend {
             Backend::Sandbox(_) => None,
             Backend::Real(plane) => Some(plane),
         }
@@ -160,7 +189,7 @@ impl World {
 
     /// Every request that the server has answered, as far as it records them.
     pub async fn requests(&self) -> Result<Vec<Request>> {
-        match &self.backend {
+        match &*self.backend {
             Backend::Sandbox(sandbox) => Ok(sandbox.requests().into_iter().map(Request::from).collect()),
             Backend::Real(plane) => plane.requests().await,
         }
@@ -219,24 +248,7 @@ impl World {
         what: &str,
         wanted: impl Fn(&OrderedDeployment) -> bool,
     ) -> Result<OrderedDeployment> {
-        let mut seen = None;
-        let found = tokio::time::timeout(PATIENCE, async {
-            let stream = watcher::watch_object(self.deployments(), name);
-            futures::pin_mut!(stream);
-            while let Some(object) = stream.next().await.transpose().ok().flatten() {
-                if let Some(object) = object {
-                    if wanted(&object) {
-                        return Some(object);
-                    }
-                    seen = Some(object);
-                }
-            }
-            None
-        });
-        match found.await {
-            Ok(Some(object)) => Ok(object),
-            _ => bail!("{name} is not {what}: {}", serde_json::to_string_pretty(&seen)?),
-        }
+        self.until_object(self.deployments(), name, what, wanted).await
     }
 
     /// Waits until the object is complete, of its newest generation, with that many replicas.

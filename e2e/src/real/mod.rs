@@ -81,7 +81,7 @@ impl ControlPlane {
             start_controllers(children, identity, plane.folder.path(), setting)?;
         }
         plane.start_stand_ins(setting).await?;
-        plane.wait_for_pods(&client).await?;
+        plane.wait_for_pods(&client, plane.namespace()).await?;
         Ok(plane)
     }
 
@@ -153,9 +153,9 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Pods are taken only once the controllers have made their service account.
-    async fn wait_for_pods(&self, client: &Client) -> Result<()> {
-        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client.clone(), &self.namespace);
+    /// Pods are taken only once the controllers have made the namespace's service account.
+    pub(crate) async fn wait_for_pods(&self, client: &Client, namespace: &str) -> Result<()> {
+        let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client.clone(), namespace);
         let pod = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "readiness"}, "spec": {"containers": [{"name": "c", "image": "c"}]},
         }))?;

@@ -2,10 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 
+mod built_in;
 mod chart;
+mod claims;
+mod collection;
 #[cfg(feature = "real-servers")]
 mod differential;
 mod election;
+mod holds;
+mod rollouts;
 mod servers;
+mod templates;
 mod ten_pods;
 mod witness;

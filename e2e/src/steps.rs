@@ -1,0 +1,119 @@
+//! What a user does in a scenario, by real kubectl. The object is always `web`, in the scenario's namespace.
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::names::annotation;
+use serde_json::{Value, json};
+
+use crate::World;
+
+impl World {
+    /// Applies `web` with these fields of the spec; without others it has six replicas of `web:1`, a surge and an
+    /// unavailability of one.
+    pub async fn apply(&self, spec: &Value) -> Result<()> {
+        self.kubectl.run_with(&["apply", "-f", "-"], &manifest(spec).to_string()).await.map(drop)
+    }
+
+    /// The same, and waits until it is complete. The names of the pods, in a random order: a name is random.
+    pub async fn deployed(&self, spec: &Value) -> Result<Vec<String>> {
+        self.apply(spec).await?;
+        let replicas = self.deployments().get("web").await?.spec.replicas;
+        self.complete("web", replicas).await?;
+        let names: Vec<_> = self.pods().await?.iter().map(ResourceExt::name_any).collect();
+        ensure!(i32::try_from(names.len()).ok() == Some(replicas), "complete with {names:?}");
+        Ok(names)
+    }
+
+    /// Changes `web`.
+    pub async fn patch(&self, patch: &Value) -> Result<()> {
+        let patch = patch.to_string();
+        self.kubectl.run(&["patch", "od", "web", "--type=merge", "-p", &patch]).await.map(drop)
+    }
+
+    /// Starts a rollout.
+    pub async fn set_image(&self, image: &str) -> Result<()> {
+        let containers = json!([{"name": "web", "image": image}]);
+        self.patch(&json!({"spec": {"template": {"spec": {"containers": containers}}}})).await
+    }
+
+    /// Scales `web`.
+    pub async fn scale(&self, replicas: i32) -> Result<()> {
+        self.kubectl.run(&["scale", "od", "web", &format!("--replicas={replicas}")]).await.map(drop)
+    }
+
+    /// Gives a pod an annotation, `key=value`, or takes it away, `key-`.
+    pub async fn annotate(&self, pod: &str, annotation: &str) -> Result<()> {
+        self.kubectl.run(&["annotate", "pod", pod, annotation]).await.map(drop)
+    }
+
+    /// Gives a pod its delete priority.
+    pub async fn prioritise(&self, pod: &str, priority: i32) -> Result<()> {
+        self.annotate(pod, &format!("{}={priority}", annotation::DELETE_PRIORITY)).await
+    }
+
+    /// Resumes the hold that `web` is in, by its id.
+    pub async fn resume(&self) -> Result<()> {
+        let status = self.deployments().get("web").await?.status.unwrap_or_default();
+        let id = status.hold.context("there is no hold to resume")?.id;
+        let patch = json!({"status": {"resumeRequested": id}}).to_string();
+        let patch = ["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch];
+        self.kubectl.run(&patch).await.map(drop)
+    }
+
+    /// Waits until `web` is held with that many updated and available pods.
+    pub async fn held_with(&self, updated: i32, available: i32) -> Result<OrderedDeployment> {
+        let what = format!("held with {updated} updated pods, {available} available");
+        self.until("web", &what, |object| {
+            let status = object.status.clone().unwrap_or_default();
+            let after = status.hold.as_ref().is_some_and(|hold| hold.deleted != Some(false));
+            after
+                && status.observed_generation == object.metadata.generation
+                && status.updated_replicas.unwrap_or_default() == updated
+                && status.available_replicas.unwrap_or_default() == available
+                && status.replicas.unwrap_or_default() == available
+        })
+        .await
+    }
+
+    /// The pods that our controller has deleted so far, in order. Fails where somebody else has deleted one.
+    pub async fn deleted(&self) -> Result<Vec<String>> {
+        let deletions = self.deletions().await?;
+        let others: Vec<_> = deletions.iter().filter(|one| !one.by_the_controller()).collect();
+        ensure!(others.is_empty(), "somebody else deleted pods: {others:?}");
+        Ok(deletions.into_iter().map(|one| one.pod).collect())
+    }
+
+    /// How many pods our controller has created so far, dry runs left out.
+    pub async fn created(&self) -> Result<usize> {
+        let requests = self.requests().await?;
+        let created = requests.iter().filter(|one| {
+            one.namespace.as_deref() == Some(&self.namespace)
+                && (one.verb.as_str(), one.plural.as_str(), &one.subresource) == ("create", "pods", &None)
+                && one.by_the_controller()
+                && one.code < 300
+                && !one.path.contains("dryRun=")
+        });
+        Ok(created.count())
+    }
+}
+
+/// `web`, as [`World::apply`] applies it.
+fn manifest(spec: &Value) -> Value {
+    let mut whole = json!({
+        "replicas": 6,
+        "selector": {"matchLabels": {"app": "web"}},
+        "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+        },
+    });
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        whole[key] = value.clone();
+    }
+    json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": "web"}, "spec": whole,
+    })
+}

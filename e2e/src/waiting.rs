@@ -1,0 +1,96 @@
+//! Waiting for what is promised, by watches: no scenario sleeps.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use anyhow::{Result, bail};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::{Api, Resource, ResourceExt};
+use kube_runtime::watcher::{self, Event as Change};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::World;
+use crate::world::PATIENCE;
+
+impl World {
+    /// Waits until the object `name` of that kind is as `wanted` says; fails with what it is instead.
+    pub async fn until_object<K>(
+        &self,
+        api: Api<K>,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(&K) -> bool,
+    ) -> Result<K>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    {
+        let mut seen = None;
+        let found = tokio::time::timeout(PATIENCE, async {
+            let stream = watcher::watch_object(api, name);
+            futures::pin_mut!(stream);
+            while let Some(object) = stream.next().await.transpose().ok().flatten() {
+                if let Some(object) = object {
+                    if wanted(&object) {
+                        return Some(object);
+                    }
+                    seen = Some(object);
+                }
+            }
+            None
+        });
+        match found.await {
+            Ok(Some(object)) => Ok(object),
+            _ => bail!("{name} is not {what}: {}", serde_json::to_string_pretty(&seen)?),
+        }
+    }
+
+    /// Waits until the objects of that kind, all together, are as `wanted` says, which sees each state in turn.
+    pub async fn until_all<K>(&self, api: Api<K>, what: &str, wanted: impl Fn(&[K]) -> bool) -> Result<Vec<K>>
+    where
+        K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    {
+        let mut seen = Vec::new();
+        let found = tokio::time::timeout(PATIENCE, async {
+            let stream = watcher::watcher(api, watcher::Config::default());
+            futures::pin_mut!(stream);
+            let (mut known, mut listed) = (BTreeMap::new(), false);
+            while let Some(Ok(event)) = stream.next().await {
+                match event {
+                    Change::Init => (known, listed) = (BTreeMap::new(), false),
+                    Change::InitApply(object) | Change::Apply(object) => {
+                        known.insert(object.name_any(), object);
+                    }
+                    Change::Delete(object) => {
+                        known.remove(&object.name_any());
+                    }
+                    Change::InitDone => listed = true,
+                }
+                if listed {
+                    seen = known.values().cloned().collect();
+                    if wanted(&seen) {
+                        return true;
+                    }
+                }
+            }
+            false
+        });
+        if matches!(found.await, Ok(true)) {
+            return Ok(seen);
+        }
+        bail!("they are not {what}: {}", serde_json::to_string_pretty(&seen)?)
+    }
+
+    /// Waits until an event of that reason was told; the controller tells them late and in batches.
+    pub async fn until_told(&self, reason: &str) -> Result<()> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let told = |events: &[Event]| events.iter().any(|event| event.reason.as_deref() == Some(reason));
+        self.until_all(events, &format!("told {reason}"), told).await.map(drop)
+    }
+
+    /// Waits until the pods, terminating ones included, are as `wanted` says.
+    pub async fn until_pods(&self, what: &str, wanted: impl Fn(&[Pod]) -> bool) -> Result<Vec<Pod>> {
+        self.until_all(Api::namespaced(self.client.clone(), &self.namespace), what, wanted).await
+    }
+}

@@ -1,0 +1,207 @@
+//! Kubernetes' own controllers and tools on our objects: autoscaler, disruption budgets, drain.
+
+use e2e::{Setting, World, side_by_side};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DynamicObject, GroupVersionKind};
+use kube::core::ApiResource;
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_sandbox::{NodeSpec, Taint};
+use serde_json::{Value, json};
+
+/// The pool that only the scenario of the drain uses.
+const OWN_POOL: &str = "drained";
+
+/// The usual nodes, and two that only pods come to which want to.
+fn with_nodes_to_drain() -> Setting {
+    let mut setting = Setting::default();
+    for name in ["d1", "d2"] {
+        let mut node = NodeSpec::in_pool(name, OWN_POOL);
+        let effect = "NoSchedule".to_owned();
+        node.taints.push(Taint { key: "pool".to_owned(), value: OWN_POOL.to_owned(), effect });
+        setting.nodes.push(node);
+    }
+    setting
+}
+
+/// The first of these versions of `policy` or `autoscaling` that the server has.
+async fn version(world: &World, versions: &[&str]) -> String {
+    let served = world.kubectl.run(&["api-versions"]).await.unwrap();
+    let found = versions.iter().find(|version| served.lines().any(|line| line == **version));
+    (*found.unwrap_or_else(|| panic!("none of {versions:?} is served"))).to_owned()
+}
+
+fn objects(world: &World, version: &str, kind: &str) -> Api<DynamicObject> {
+    let (group, version) = version.split_once('/').unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    Api::namespaced_with(world.client.clone(), &world.namespace, &resource)
+}
+
+async fn budget(world: &World, max_unavailable: Value) -> Api<DynamicObject> {
+    let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
+    let budget = json!({
+        "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": max_unavailable},
+    });
+    world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
+    objects(world, &version, "PodDisruptionBudget")
+}
+
+/// Waits until the budget counts that many pods, all of them healthy.
+async fn counts(world: &World, budgets: &Api<DynamicObject>, pods: i64) {
+    let counted = |budget: &DynamicObject| {
+        let number = |key: &str| budget.data.pointer(&format!("/status/{key}")).and_then(Value::as_i64);
+        number("expectedPods") == Some(pods)
+            && number("currentHealthy") == Some(pods)
+            && number("desiredHealthy") == Some(pods - 1)
+            && number("disruptionsAllowed") == Some(1)
+    };
+    let what = format!("a budget of {pods} pods");
+    world.until_object(budgets.clone(), "web", &what, counted).await.unwrap();
+}
+
+/// A budget in terms of what is unavailable sums the published sizes of the pods' owners: they are our sets.
+async fn a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands(world: World) {
+    let pods = world.deployed(&json!({})).await.unwrap();
+    let budgets = budget(&world, json!(1)).await;
+    counts(&world, &budgets, 6).await;
+    for (pod, priority) in [(&pods[0], 5), (&pods[1], 4), (&pods[2], 3), (&pods[3], 2)] {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    for held in [&pods[1], &pods[3]] {
+        world.annotate(held, &format!("{}=before", annotation::PAUSE_POINT)).await.unwrap();
+    }
+    // Between the writes of two sets it may expect too many, never too few: that would allow an eviction more.
+    let in_range = |sum: i64| assert!(sum >= 6, "sizes of {sum} in all");
+    let all: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+    let sizes = world.until_all(all, "never", |sets| {
+        in_range(sets.iter().map(|set| i64::from(set.spec.replicas)).sum());
+        false
+    });
+    let expected = world.until_object(budgets.clone(), "web", "never", |budget: &DynamicObject| {
+        budget.data.pointer("/status/expectedPods").and_then(Value::as_i64).map(in_range);
+        false
+    });
+    let rollout = async {
+        world.set_image("web:2").await.unwrap();
+        world.held_with(1, 6).await.unwrap();
+        counts(&world, &budgets, 6).await;
+        world.resume().await.unwrap();
+        world.held_with(3, 6).await.unwrap();
+        counts(&world, &budgets, 6).await;
+    };
+    tokio::select! {
+        () = rollout => {}
+        ended = sizes => panic!("{ended:?}"),
+        ended = expected => panic!("{ended:?}"),
+    }
+    // Scaled while held.
+    for replicas in [9, 4] {
+        world.scale(replicas).await.unwrap();
+        let available = |object: &OrderedDeployment| {
+            let status = object.status.clone().unwrap_or_default();
+            status.hold.is_some() && status.available_replicas == Some(replicas)
+        };
+        world.until("web", "scaled in its hold", available).await.unwrap();
+        counts(&world, &budgets, i64::from(replicas)).await;
+    }
+    world.resume().await.unwrap();
+    world.complete("web", 4).await.unwrap();
+    counts(&world, &budgets, 4).await;
+}
+
+async fn a_drained_node_is_left_and_its_pods_are_replaced_elsewhere(world: World) {
+    let toleration = json!({"key": "pool", "operator": "Exists"});
+    let rule = json!({"unschedulable": true, "priority": 50});
+    let spec = json!({
+        "deletionOrder": {"nodePriorities": [rule]},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {
+                "containers": [{"name": "web", "image": "web:1"}],
+                "nodeSelector": {"node.usage": OWN_POOL}, "tolerations": [toleration],
+            },
+        },
+    });
+    world.deployed(&spec).await.unwrap();
+    let on = async |node: &str| {
+        let pods = world.pods().await.unwrap();
+        let there = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+        pods.iter().filter(|pod| there(pod)).map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    let leaving = on("d1").await;
+    assert!(!leaving.is_empty(), "the scheduler spreads them over both nodes");
+    budget(&world, json!("50%")).await;
+    let dry = world.kubectl.run(&["drain", "d1", "--dry-run=server"]).await.unwrap();
+    assert!(leaving.iter().all(|pod| dry.contains(pod.as_str())), "{dry}");
+    assert_eq!(on("d1").await, leaving, "a dry run, without --force");
+    // Servers as old as 1.20 do not log what an eviction asks for, so that a dry one looks like any other.
+    let dry = world.deletions().await.unwrap().len();
+
+    world.kubectl.run(&["cordon", "d1"]).await.unwrap();
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    assert_eq!(nodes.get("d1").await.unwrap().spec.unwrap().unschedulable, Some(true));
+    // A smaller size takes pods of the cordoned node first, by our rule.
+    world.scale(5).await.unwrap();
+    world.complete("web", 5).await.unwrap();
+    let deleted = world.deletions().await.unwrap().split_off(dry);
+    assert!(deleted.len() == 1 && leaving.contains(&deleted[0].pod), "{deleted:?}");
+    world.kubectl.run(&["drain", "d1", "--timeout=60s"]).await.unwrap();
+    world.complete("web", 5).await.unwrap();
+    assert_eq!(on("d1").await, Vec::<String>::new());
+    assert_eq!(on("d2").await.len(), 5);
+    let evicted = world.deletions().await.unwrap().split_off(dry);
+    assert_eq!(evicted.iter().filter(|one| one.evicted).count(), leaving.len() - 1, "{evicted:?}");
+    world.kubectl.run(&["uncordon", "d1"]).await.unwrap();
+}
+
+/// An autoscaler without metrics: it reads `/scale` and the selector in it, and keeps the replicas within its bounds. The
+/// sandbox has none.
+#[cfg(feature = "real-servers")]
+async fn an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order(world: World) {
+    let version = version(&world, &["autoscaling/v2", "autoscaling/v2beta2"]).await;
+    let autoscalers = objects(&world, &version, "HorizontalPodAutoscaler");
+    let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
+    let autoscale = ["autoscale", "od", "web", "--min=2", "--max=5", "--cpu-percent=50"];
+    world.kubectl.run(&autoscale).await.unwrap();
+    let condition = |found: &DynamicObject, type_: &str, key: &str| {
+        let conditions = found.data.pointer("/status/conditions").and_then(Value::as_array).cloned();
+        let found = conditions.into_iter().flatten().find(|one| one["type"] == type_);
+        found.and_then(|one| Some(one.get(key)?.as_str()?.to_owned())).unwrap_or_default()
+    };
+    let current =
+        |found: &DynamicObject| found.data.pointer("/status/currentReplicas").and_then(Value::as_i64);
+    let reads = |found: &DynamicObject| {
+        // The selector is read before the metrics are asked for, and refused where it is empty.
+        condition(found, "AbleToScale", "status") == "True"
+            && condition(found, "ScalingActive", "reason") == "FailedGetResourceMetric"
+            && current(found) == Some(3)
+    };
+    world.until_object(autoscalers.clone(), "web", "able to scale", reads).await.unwrap();
+
+    let bounds = async |min: i64, max: i64| {
+        let patch = json!({"spec": {"minReplicas": min, "maxReplicas": max}}).to_string();
+        world.kubectl.run(&["patch", "hpa", "web", "--type=merge", "-p", &patch]).await.unwrap();
+    };
+    bounds(5, 7).await;
+    world.complete("web", 5).await.unwrap();
+    for (pod, priority) in [(&pods[1], 4), (&pods[0], 2)] {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    bounds(1, 3).await;
+    world.complete("web", 3).await.unwrap();
+    assert_eq!(world.deleted().await.unwrap(), [pods[1].clone(), pods[0].clone()]);
+    let scaled = |found: &DynamicObject| {
+        condition(found, "AbleToScale", "status") == "True" && current(found) == Some(3)
+    };
+    world.until_object(autoscalers, "web", "at three", scaled).await.unwrap();
+}
+
+side_by_side!(
+    with_nodes_to_drain();
+    a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands,
+    a_drained_node_is_left_and_its_pods_are_replaced_elsewhere;
+    only on a real server:
+    an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order,
+);

@@ -1,0 +1,164 @@
+//! Rollouts without pause points: bounds, deadlines, history, and what is deleted first by where it runs.
+
+use e2e::{Setting, World, side_by_side};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedReplicaSet};
+use serde_json::json;
+
+fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// Whether that condition has that status and reason.
+fn says(object: &OrderedDeployment, type_: &str, status: ConditionStatus, reason: &str) -> bool {
+    let known = object.status.as_ref().and_then(|known| known.condition(type_));
+    known.is_some_and(|known| known.status == status && known.reason == reason)
+}
+
+async fn every_state_of_a_rollout_is_within_its_bounds_and_the_order_is_kept(world: World) {
+    let bounds = json!({"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}});
+    let pods = world.deployed(&json!({"replicas": 8, "strategy": bounds})).await.unwrap();
+    let priorities = [0, 7, 3, 3, 9, 0, -4, 7];
+    for (pod, priority) in pods.iter().zip(priorities).filter(|(_, priority)| *priority != 0) {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    world.set_image("web:2").await.unwrap();
+    let bounded = world.until_pods("all there", |pods| {
+        let active = || pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let (all, ready) = (active().count(), active().filter(|pod| is_ready(pod)).count());
+        assert!(all <= 10 && ready >= 7, "{all} active, {ready} ready");
+        false
+    });
+    tokio::select! {
+        result = world.complete("web", 8) => drop(result.unwrap()),
+        result = bounded => panic!("{result:?}"),
+    }
+    let place = |name: &String| pods.iter().position(|pod| pod == name).unwrap();
+    let order: Vec<i32> = world.deleted().await.unwrap().iter().map(|name| priorities[place(name)]).collect();
+    assert_eq!(order, [9, 7, 7, 3, 3, 0, 0, -4]);
+}
+
+async fn a_paused_object_rolls_nothing_out_but_scales(world: World) {
+    world.deployed(&json!({"replicas": 3})).await.unwrap();
+    world.patch(&json!({"spec": {"paused": true}})).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    world.scale(5).await.unwrap();
+    let scaled = |object: &OrderedDeployment| {
+        let status = object.status.clone().unwrap_or_default();
+        status.observed_generation == object.metadata.generation && status.available_replicas == Some(5)
+    };
+    let object = world.until("web", "scaled", scaled).await.unwrap();
+    assert!(says(&object, condition::PROGRESSING, ConditionStatus::Unknown, reason::DEPLOYMENT_PAUSED));
+    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 5);
+    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    world.patch(&json!({"spec": {"paused": false}})).await.unwrap();
+    world.complete("web", 5).await.unwrap();
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 5);
+}
+
+async fn pods_count_as_available_only_after_min_ready_seconds(world: World) {
+    world.apply(&json!({"replicas": 2, "minReadySeconds": 2})).await.unwrap();
+    let ready = |object: &OrderedDeployment| {
+        let status = object.status.clone().unwrap_or_default();
+        status.ready_replicas == Some(2) && status.available_replicas.unwrap_or_default() == 0
+    };
+    world.until("web", "ready, but not available", ready).await.unwrap();
+    let status = world.complete("web", 2).await.unwrap().status.unwrap();
+    let at = status.condition(condition::COMPLETE).unwrap().last_transition_time.0.as_second();
+    for pod in world.pods().await.unwrap() {
+        let conditions = pod.status.unwrap().conditions.unwrap();
+        let ready = conditions.into_iter().find(|one| one.type_ == "Ready").unwrap();
+        assert!(at - ready.last_transition_time.unwrap().0.as_second() >= 2);
+    }
+}
+
+async fn a_broken_image_passes_the_progress_deadline_and_a_good_one_clears_it(world: World) {
+    world.deployed(&json!({"replicas": 4, "progressDeadlineSeconds": 2})).await.unwrap();
+    world.set_image("web:broken").await.unwrap();
+    let late = |object: &OrderedDeployment| {
+        says(object, condition::PROGRESSING, ConditionStatus::False, reason::PROGRESS_DEADLINE_EXCEEDED)
+    };
+    let object = world.until("web", "late", late).await.unwrap();
+    assert_eq!(object.status.unwrap().available_replicas, Some(3));
+    assert_eq!(world.deleted().await.unwrap().len(), 1, "down to the floor, and no further");
+    world.set_image("web:2").await.unwrap();
+    let object = world.complete("web", 4).await.unwrap();
+    assert!(says(&object, condition::PROGRESSING, ConditionStatus::True, reason::NEW_REPLICA_SET_AVAILABLE));
+}
+
+async fn history_keeps_as_many_old_sets_as_the_limit_says(world: World) {
+    world.deployed(&json!({"replicas": 1, "revisionHistoryLimit": 1})).await.unwrap();
+    for version in 2..=4 {
+        world.set_image(&format!("web:{version}")).await.unwrap();
+        world.complete("web", 1).await.unwrap();
+    }
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+    let kept = |sets: &[OrderedReplicaSet]| {
+        let mut revisions: Vec<_> =
+            sets.iter().map(|set| set.annotations()[annotation::REVISION].clone()).collect();
+        revisions.sort();
+        revisions == ["3", "4"]
+    };
+    world.until_all(sets, "the last two", kept).await.unwrap();
+}
+
+/// The names of the nodes of the pool `hybrid`.
+async fn hybrid(world: &World) -> Vec<String> {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let nodes = nodes.list(&ListParams::default().labels("node.usage=hybrid")).await.unwrap();
+    nodes.items.iter().map(ResourceExt::name_any).collect()
+}
+
+fn is_on(pod: &Pod, nodes: &[String]) -> bool {
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+    node.is_some_and(|node| nodes.contains(node))
+}
+
+async fn a_node_rule_with_a_priority_releases_the_shared_pool_first(world: World) {
+    let rule = json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "priority": 10});
+    world.deployed(&json!({"deletionOrder": {"nodePriorities": [rule]}})).await.unwrap();
+    let (hybrid, pods) = (hybrid(&world).await, world.pods().await.unwrap());
+    let mut released: Vec<_> =
+        pods.iter().filter(|pod| is_on(pod, &hybrid)).map(ResourceExt::name_any).collect();
+    let left = pods.len() - released.len();
+    assert!(left > 0 && !released.is_empty(), "the scheduler spreads them over both pools");
+    world.scale(i32::try_from(left).unwrap()).await.unwrap();
+    world.complete("web", i32::try_from(left).unwrap()).await.unwrap();
+    released.sort();
+    let mut deleted = world.deleted().await.unwrap();
+    deleted.sort();
+    assert_eq!(deleted, released);
+}
+
+async fn a_node_rule_with_a_cost_lets_unready_pods_go_first(world: World) {
+    let rule = json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "deletionCost": -100});
+    world.deployed(&json!({"deletionOrder": {"nodePriorities": [rule]}})).await.unwrap();
+    let (hybrid, pods) = (hybrid(&world).await, world.pods().await.unwrap());
+    let unready = pods.iter().find(|pod| !is_on(pod, &hybrid)).unwrap().name_any();
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}).to_string();
+    world.kubectl.run(&["patch", "pod", &unready, "--subresource=status", "-p", &status]).await.unwrap();
+    // One after the other: pods of one priority go in parallel.
+    for replicas in [5, 4] {
+        world.scale(replicas).await.unwrap();
+        world.complete("web", replicas).await.unwrap();
+    }
+    let deleted = world.deleted().await.unwrap();
+    assert_eq!(deleted[0], unready, "unready, and so ahead of the cost");
+    let second = pods.iter().find(|pod| pod.name_any() == deleted[1]).unwrap();
+    assert!(is_on(second, &hybrid), "then by the cost");
+}
+
+side_by_side!(
+    Setting::default();
+    every_state_of_a_rollout_is_within_its_bounds_and_the_order_is_kept,
+    a_paused_object_rolls_nothing_out_but_scales,
+    pods_count_as_available_only_after_min_ready_seconds,
+    a_broken_image_passes_the_progress_deadline_and_a_good_one_clears_it,
+    history_keeps_as_many_old_sets_as_the_limit_says,
+    a_node_rule_with_a_priority_releases_the_shared_pool_first,
+    a_node_rule_with_a_cost_lets_unready_pods_go_first,
+);

@@ -1,0 +1,149 @@
+//! Templates and pods that the API server refuses never cost a running pod; hashes that collide are told apart.
+
+use e2e::{Setting, World, side_by_side};
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment, Template, template_hash};
+use serde_json::json;
+
+fn is_refused(object: &OrderedDeployment) -> bool {
+    let status = object.status.clone().unwrap_or_default();
+    status.observed_generation == object.metadata.generation
+        && status.condition(condition::STALLED).is_some_and(|stalled| {
+            stalled.status == ConditionStatus::True && stalled.reason == reason::TEMPLATE_REFUSED
+        })
+}
+
+async fn a_refused_template_costs_no_pod(world: World, surge: i32, unavailable: i32) {
+    let bounds = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
+    let pods = world.deployed(&json!({"replicas": 3, "strategy": bounds})).await.unwrap();
+    // Two containers of one name: the schema of the kind cannot know, the API server does when it comes to pods.
+    let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    world.patch(&patch).await.unwrap();
+    let status = world.until("web", "refused", is_refused).await.unwrap().status.unwrap();
+    let stalled = status.condition(condition::STALLED).unwrap();
+    assert!(stalled.message.contains("Duplicate"), "{stalled:?}");
+    assert_eq!(status.available_replicas, Some(3));
+    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    let now: Vec<_> = world.pods_of_image("web:1").await.unwrap();
+    assert_eq!(now, pods);
+    world.set_image("web:2").await.unwrap();
+    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    assert_eq!(status.condition(condition::STALLED).unwrap().status, ConditionStatus::False);
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+}
+
+async fn a_refused_template_costs_no_pod_where_a_new_one_comes_first(world: World) {
+    a_refused_template_costs_no_pod(world, 1, 0).await;
+}
+
+async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first(world: World) {
+    a_refused_template_costs_no_pod(world, 0, 1).await;
+}
+
+async fn a_set_of_somebody_else_under_our_name_is_a_collision(world: World) {
+    let template = Template(json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+    }));
+    let theirs = json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
+        "metadata": {"name": format!("web-{}", template_hash(&template, 0))},
+        "spec": {
+            "selector": {"matchLabels": {"app": "theirs"}},
+            "template": {
+                "metadata": {"labels": {"app": "theirs"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    });
+    world.kubectl.run_with(&["apply", "-f", "-"], &theirs.to_string()).await.unwrap();
+    world.deployed(&json!({"replicas": 2})).await.unwrap();
+    let status = world.deployments().get("web").await.unwrap().status.unwrap();
+    assert_eq!(status.collision_count, Some(1));
+    assert_eq!(status.rollout.unwrap().template_hash, template_hash(&template, 1));
+}
+
+/// The whole manifest applied in one go: the first pods may be refused since their service account is not made yet.
+async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
+    let name = format!("{}-fresh", world.namespace);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let object = json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": "web", "namespace": name},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+            },
+        },
+    });
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [namespace, object]});
+    // The namespace is named in the manifest, and differs from the scenario's.
+    let kubectl = world.kubectl.anywhere();
+    kubectl.run_with(&["apply", "-f", "-"], &list.to_string()).await.unwrap();
+    let inside = world.inside(&name);
+    inside.complete("web", 3).await.unwrap();
+    inside.clear().await.unwrap();
+}
+
+#[cfg(feature = "real-servers")]
+async fn quota(world: &World, pods: i32) {
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"},
+        "spec": {"hard": {"pods": pods.to_string()}},
+    });
+    world.kubectl.run_with(&["apply", "-f", "-"], &quota.to_string()).await.unwrap();
+    let api = kube::Api::namespaced(world.client.clone(), &world.namespace);
+    let counted = |quota: &k8s_openapi::api::core::v1::ResourceQuota| {
+        let status = quota.status.clone().unwrap_or_default();
+        status.hard.is_some_and(|hard| hard["pods"].0 == pods.to_string()) && status.used.is_some()
+    };
+    world.until_object(api, "pods", "counted", counted).await.unwrap();
+}
+
+/// The sandbox has no quota.
+#[cfg(feature = "real-servers")]
+async fn a_quota_without_room_for_the_surge_lets_a_rollout_through(world: World) {
+    quota(&world, 3).await;
+    world.deployed(&json!({"replicas": 3})).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    world.complete("web", 3).await.unwrap();
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+}
+
+#[cfg(feature = "real-servers")]
+async fn a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows(world: World) {
+    quota(&world, 2).await;
+    world.apply(&json!({"replicas": 3})).await.unwrap();
+    let failed = |object: &OrderedDeployment| {
+        let status = object.status.clone().unwrap_or_default();
+        status.available_replicas == Some(2)
+            && status.condition(condition::REPLICA_FAILURE).is_some_and(|failure| {
+                failure.status == ConditionStatus::True && failure.message.contains("exceeded quota")
+            })
+    };
+    let object = world.until("web", "short of a pod", failed).await.unwrap();
+    assert!(!is_refused(&object), "the template is good");
+    quota(&world, 3).await;
+    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    assert!(
+        status
+            .condition(condition::REPLICA_FAILURE)
+            .is_none_or(|failure| failure.status == ConditionStatus::False),
+        "{status:?}"
+    );
+}
+
+side_by_side!(
+    Setting::default();
+    a_refused_template_costs_no_pod_where_a_new_one_comes_first,
+    a_refused_template_costs_no_pod_where_an_old_one_must_go_first,
+    a_set_of_somebody_else_under_our_name_is_a_collision,
+    an_object_applied_together_with_its_namespace_comes_up;
+    only on a real server:
+    a_quota_without_room_for_the_surge_lets_a_rollout_through,
+    a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows,
+);
