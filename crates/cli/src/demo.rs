@@ -142,7 +142,9 @@ impl Stage<'_> {
         let at_resume = self.deleted.len();
 
         self.screen.say(&format!("$ kubectl ordered resume {}", self.name))?;
-        let told = resume(&self.client, NAMESPACE, &self.name, Which::Hold(&hold.id), Some(STUCK)).await?;
+        let told =
+            resume([&self.client, &self.client], NAMESPACE, &self.name, Which::Hold(&hold.id), Some(STUCK))
+                .await?;
         self.screen.say(&told)?;
         self.told.push(format!("    resumed {}", hold.id));
         let desired = ready.desired;

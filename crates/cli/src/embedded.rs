@@ -72,6 +72,15 @@ impl Embedded {
         }
     }
 
+    /// Ends the controller alone.
+    #[cfg(test)]
+    pub(crate) async fn stop_controller(&mut self) {
+        if let Some(running) = self.controller.take() {
+            let _ = running.stop.send(());
+            let _ = running.task.await;
+        }
+    }
+
     /// Ends the controller, then the server.
     pub(crate) async fn stop(mut self) -> Result<()> {
         let Some(running) = self.controller.take() else { return Ok(()) };

@@ -1,20 +1,7 @@
-//! `kubectl ordered`: see, order and resume OrderedDeployments.
+//! `kubectl ordered`: see, order, hold, resume and undo OrderedDeployments.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let done = kubectl_ordered::run(kubectl_ordered::Cli::parse());
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // A pipe whose reader has gone is no mistake of the user's.
-            if kubectl_ordered::is_broken_pipe(&error) {
-                return ExitCode::SUCCESS;
-            }
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    kubectl_ordered::main(std::env::args_os()).into()
 }

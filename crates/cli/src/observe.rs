@@ -9,10 +9,11 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::GROUP;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner::{self as planner, NodeView, Observed, PodView, Proof, Set};
+use ordereddeployment_planner::{self as planner, NodeView, Observed, Proof, Set};
 use ordereddeployment_sorter::Nodes;
 
 use crate::explain::explain;
+use crate::pod::PodSeen;
 
 /// Labels that tell the pool of a node, for clusters without the one asked for.
 const POOL_LABELS: [&str; 4] = [
@@ -27,7 +28,7 @@ const POOL_LABELS: [&str; 4] = [
 pub(crate) struct Seen {
     pub(crate) deployment: Arc<OrderedDeployment>,
     pub(crate) sets: Vec<Set>,
-    pub(crate) pods: Vec<PodView>,
+    pub(crate) pods: Vec<PodSeen>,
     pub(crate) nodes: BTreeMap<String, NodeView>,
     /// Why the nodes could not be read. Node rules then match nothing.
     pub(crate) nodes_unread: Option<String>,
@@ -39,7 +40,7 @@ pub(crate) struct Seen {
 pub(crate) struct Reader {
     deployments: Api<OrderedDeployment>,
     sets: Api<OrderedReplicaSet>,
-    pods: Api<PodView>,
+    pods: Api<PodSeen>,
     nodes: Api<NodeView>,
     namespace: String,
 }
@@ -78,7 +79,8 @@ impl Reader {
         Ok(all)
     }
 
-    async fn nodes(&self) -> Result<Result<BTreeMap<String, NodeView>, String>> {
+    /// The nodes by name, or why they may not be read.
+    pub(crate) async fn nodes(&self) -> Result<Result<BTreeMap<String, NodeView>, String>> {
         match self.nodes.list(&ListParams::default()).await {
             Ok(nodes) => Ok(Ok(nodes.into_iter().map(|node| (node.name_any(), node)).collect())),
             // Who may see pods often may not see nodes. Most of the order can be told without.
@@ -94,30 +96,41 @@ impl Reader {
         now: Timestamp,
     ) -> Result<Seen> {
         let params = ListParams::default().labels(&deployment.spec.selector.to_selector_string());
-        let uid = deployment.uid().unwrap_or_default();
         let sets = self.sets.list(&ListParams::default()).await;
         let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?;
-        let sets: Vec<Set> = sets.items.iter().filter(|set| is_owned(set, &uid)).map(planner::set).collect();
         let pods = self.pods.list(&params).await.map_err(|error| explain(error, "cannot list the pods"))?;
-        let ours = |pod: &PodView| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
-        let pods: Vec<PodView> = pods.items.into_iter().filter(ours).collect();
-        let (nodes, nodes_unread) = match nodes {
-            Ok(nodes) => (nodes.clone(), None),
-            Err(message) => (BTreeMap::new(), Some(message.clone())),
-        };
-        Ok(Seen { deployment: Arc::new(deployment), sets, pods, nodes, nodes_unread, now })
+        Ok(Seen::of(deployment, sets.items.iter(), pods.items, nodes, now))
     }
 }
 
-fn is_owned(set: &OrderedReplicaSet, uid: &str) -> bool {
+pub(crate) fn is_owned(set: &OrderedReplicaSet, uid: &str) -> bool {
     let owner = set.owner_references().iter().find(|owner| owner.controller == Some(true));
     owner.is_some_and(|owner| owner.uid == uid && owner.api_version.starts_with(GROUP))
 }
 
 impl Seen {
+    /// What of all this belongs to the deployment.
+    pub(crate) fn of<'a>(
+        deployment: OrderedDeployment,
+        sets: impl IntoIterator<Item = &'a OrderedReplicaSet>,
+        pods: Vec<PodSeen>,
+        nodes: &Result<BTreeMap<String, NodeView>, String>,
+        now: Timestamp,
+    ) -> Self {
+        let uid = deployment.uid().unwrap_or_default();
+        let sets: Vec<Set> = sets.into_iter().filter(|set| is_owned(set, &uid)).map(planner::set).collect();
+        let ours = |pod: &PodSeen| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
+        let pods: Vec<PodSeen> = pods.into_iter().filter(ours).collect();
+        let (nodes, nodes_unread) = match nodes {
+            Ok(nodes) => (nodes.clone(), None),
+            Err(message) => (BTreeMap::new(), Some(message.clone())),
+        };
+        Self { deployment: Arc::new(deployment), sets, pods, nodes, nodes_unread, now }
+    }
+
     /// The same as the controller would observe it, read live.
     pub(crate) fn observed(&self) -> Observed {
-        let pods: Vec<planner::Pod> = self.pods.iter().map(PodView::pod).collect();
+        let pods: Vec<planner::Pod> = self.pods.iter().map(|pod| pod.pod()).collect();
         let mut nodes: Nodes =
             pods.iter().filter_map(|pod| pod.facts.node.clone()).map(|node| (node, None)).collect();
         for (name, node) in &mut nodes {

@@ -6,19 +6,24 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint};
-use ordereddeployment_planner::{LineUp, Observed, Place, Pod, PodView, Point, line_up, node_rules};
+use ordereddeployment_planner::{LineUp, Observed, Place, Pod, Point, line_up, node_rules};
 use ordereddeployment_sorter::{self as sorter, Context, Ranks};
+use serde_json::Value;
 
 use crate::observe::Seen;
+use crate::pod::PodSeen;
 use crate::scale_down::settle;
 
 /// Everything that is shown of one OrderedDeployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Overview {
     pub(crate) name: String,
+    /// When it was so.
+    pub(crate) now: Timestamp,
     pub(crate) desired: i32,
     pub(crate) updated: i32,
     pub(crate) available: i32,
@@ -71,6 +76,9 @@ pub(crate) struct SetRow {
     pub(crate) revision: i64,
     pub(crate) size: i32,
     pub(crate) current: bool,
+    /// The images of its template, in the order of its containers.
+    pub(crate) images: Vec<String>,
+    pub(crate) created: Option<Timestamp>,
     pub(crate) pods: Vec<PodRow>,
 }
 
@@ -79,8 +87,15 @@ pub(crate) struct SetRow {
 pub(crate) struct PodRow {
     pub(crate) uid: Arc<str>,
     pub(crate) name: String,
+    /// As kubectl's column STATUS has it; `NotReady` where it runs without being ready.
     pub(crate) status: String,
     pub(crate) ready: bool,
+    /// Neither terminating nor finished.
+    pub(crate) active: bool,
+    /// As kubectl's column READY has it.
+    pub(crate) containers: String,
+    pub(crate) restarts: i64,
+    pub(crate) created: Option<Timestamp>,
     pub(crate) node: Option<String>,
     pub(crate) pool: Option<String>,
     pub(crate) priority: i32,
@@ -106,18 +121,23 @@ impl Overview {
             .collect();
         let priority = priorities(&observed);
         let label = seen.pool_label(pool_label);
-        let views: BTreeMap<&str, &PodView> =
-            seen.pods.iter().filter_map(|view| Some((view.metadata.uid.as_deref()?, view))).collect();
+        let seen_pods: BTreeMap<&str, &PodSeen> =
+            seen.pods.iter().filter_map(|pod| Some((pod.metadata.uid.as_deref()?, pod))).collect();
         let rows = observed.pods.iter().map(|pod| {
             let place = places.get(&pod.facts.uid);
             let node = pod.facts.node.as_deref();
             let labels = node.and_then(|node| seen.nodes.get(node)).map(ResourceExt::labels);
-            let phase = views.get(&*pod.facts.uid).map_or("Unknown", |view| view.phase());
+            let seen_pod = seen_pods.get(&*pod.facts.uid);
+            let detail = seen_pod.map(|seen| seen.detail.clone()).unwrap_or_default();
             let row = PodRow {
                 uid: Arc::clone(&pod.facts.uid),
                 name: pod.name.clone(),
-                status: if pod.terminating { "Terminating" } else { phase }.to_owned(),
+                status: status_word(pod, seen_pod.map_or("Unknown", |seen| seen.phase()), detail.reason),
                 ready: pod.facts.ready,
+                active: !pod.terminating && !pod.finished,
+                containers: format!("{}/{}", detail.ready, detail.containers),
+                restarts: detail.restarts,
+                created: pod.facts.created,
                 node: node.map(str::to_owned),
                 pool: label.and_then(|label| labels?.get(label).cloned()),
                 priority: priority(pod),
@@ -142,6 +162,8 @@ impl Overview {
                     revision: set.revision,
                     size: set.replicas,
                     current: lined_up.current.as_ref() == Some(&set.uid),
+                    images: images(&set.template.0),
+                    created: set.created,
                     pods,
                 }
             })
@@ -152,6 +174,7 @@ impl Overview {
         let deployment = &observed.deployment;
         Self {
             name: deployment.name_any(),
+            now: seen.now,
             desired: deployment.spec.replicas,
             updated: counts.updated_replicas.unwrap_or(0),
             available: counts.available_replicas.unwrap_or(0),
@@ -180,6 +203,27 @@ impl Overview {
     pub(crate) fn is_rolling(&self) -> bool {
         self.sets.iter().any(|set| !set.current && set.pods.iter().any(|row| row.place.is_some()))
     }
+}
+
+fn status_word(pod: &Pod, phase: &str, reason: Option<String>) -> String {
+    match reason {
+        _ if pod.terminating => "Terminating".to_owned(),
+        Some(reason) => reason,
+        None if phase == "Running" && !pod.facts.ready => "NotReady".to_owned(),
+        None => phase.to_owned(),
+    }
+}
+
+/// The images of a template's containers, each once.
+pub(crate) fn images(template: &Value) -> Vec<String> {
+    let containers = template.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
+    let mut images: Vec<String> = Vec::new();
+    for image in containers.filter_map(|container| container["image"].as_str()) {
+        if !images.iter().any(|known| known == image) {
+            images.push(image.to_owned());
+        }
+    }
+    images
 }
 
 fn sort_key(row: &PodRow) -> (bool, Option<usize>, &str) {

@@ -38,6 +38,7 @@ impl Style {
         }
     }
 
+    /// The text in that paint, or as it is where there are no colours.
     pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
         if !self.color || text.is_empty() {
             return text.to_owned();
@@ -55,4 +56,11 @@ impl Style {
     pub(crate) fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
     }
+}
+
+/// How many columns the terminal has; none where the output is no terminal.
+pub(crate) fn width_of_stdout() -> Option<usize> {
+    let is_terminal = std::io::stdout().is_terminal();
+    let size = is_terminal.then(terminal_size::terminal_size).flatten();
+    size.map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0)
 }

@@ -47,7 +47,7 @@ impl<'a> Widths<'a> {
             // A number is parted well enough by its own blanks, and a leading number from what it counts.
             match index {
                 0 => {}
-                1 => line.push(' '),
+                1 if self.columns[0].align == Align::Right => line.push(' '),
                 _ => line.push_str(if align == Align::Right { " " } else { "  " }),
             }
             match align {

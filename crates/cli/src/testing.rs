@@ -1,6 +1,8 @@
 //! What the tests share: OrderedDeployments as a server would hand them out.
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 
+pub(crate) mod bench;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,12 +11,13 @@ use ordereddeployment_planner as planner;
 use serde_json::{Value, json};
 
 use crate::observe::Seen;
+use crate::pod::PodSeen;
 use crate::style::Style;
 use crate::tree::Drawing;
 
 /// As on a pipe: no colours; lines beyond ASCII.
 pub(crate) const PLAIN: Drawing<'static> =
-    Drawing { style: Style { color: false, unicode: true }, flags: "" };
+    Drawing { style: Style { color: false, unicode: true }, flags: "", width: None, wide: false };
 
 /// A pod of a [`Cluster`].
 #[derive(Clone, Debug)]
@@ -114,7 +117,7 @@ fn set(image: &str, pods: &[Pod]) -> OrderedReplicaSet {
     .unwrap()
 }
 
-fn view(pod: &Pod) -> planner::PodView {
+fn view(pod: &Pod) -> PodSeen {
     let mut value = json!({
         "metadata": {
             "name": pod.name, "namespace": "shop", "uid": pod.name, "resourceVersion": "1",
@@ -125,8 +128,9 @@ fn view(pod: &Pod) -> planner::PodView {
                 "name": format!("web-{}", hash(pod.image)), "uid": hash(pod.image),
             }],
         },
-        "spec": {"nodeName": pod.node},
+        "spec": {"nodeName": pod.node, "containers": [{"name": "web", "image": pod.image}]},
         "status": {
+            "containerStatuses": [{"name": "web", "ready": pod.ready, "restartCount": 0}],
             "phase": if pod.node.is_some() { "Running" } else { "Pending" },
             "conditions": [{
                 "type": "Ready", "status": if pod.ready { "True" } else { "False" },

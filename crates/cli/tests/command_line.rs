@@ -84,9 +84,14 @@ async fn install(sandbox: &Sandbox) {
 fn the_help_of_every_command_says_what_it_is_for_with_examples() {
     let bench = Bench::new();
     insta::assert_snapshot!("help", bench.ok(&["--help"]));
-    for command in ["get", "order", "resume", "crd", "sandbox", "demo"] {
+    let commands = [
+        "get", "list", "status", "order", "resume", "pause", "unpause", "undo", "history", "restart", "set",
+        "mark", "unmark", "crd", "sandbox", "demo", "options",
+    ];
+    for command in commands {
         insta::assert_snapshot!(format!("help_{command}"), bench.ok(&[command, "--help"]));
     }
+    insta::assert_snapshot!("help_set_image", bench.ok(&["set", "image", "--help"]));
 }
 
 #[test]

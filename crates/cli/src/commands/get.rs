@@ -1,49 +1,148 @@
 //! `get`: the tree of one OrderedDeployment, or of all in the namespace. It reads and shows.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use anyhow::Result;
-use jiff::Timestamp;
+use futures::StreamExt;
+use kube_runtime::{WatchStreamExt, watcher};
 
-use crate::client::{ConnectArgs, object_name};
-use crate::observe::Reader;
+use crate::client::{ConnectArgs, Connection, object_name};
+use crate::exit::Exit;
+use crate::frame::Frame;
+use crate::live::Live;
+use crate::observe::{Reader, Seen};
+use crate::output::{self, Output};
 use crate::overview::Overview;
-use crate::style::Style;
 use crate::tree::{self, Drawing};
+
+/// How often ages are counted on, on a terminal. The server is not asked for it.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Show OrderedDeployments as trees: sets, pods, their order with reasons, and pause points
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   kubectl ordered get           all in the namespace
-  kubectl ordered get web       one of them
+  kubectl ordered get web -w    one of them, redrawn as it changes
+  kubectl ordered get od/web -o yaml
 
 `#` is the place in the order: 1 goes first. In a rollout the old pods are lined up, else all pods.
-WHY is the rule that puts a pod before the next one.")]
+WHY is the rule that puts a pod before the next one.
+A narrow terminal gets fewer columns; `-o wide` shows all of them, ages and restarts too.
+`-w` ends with Ctrl-C, or once the one that was named is deleted.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment; without it all of the namespace are shown
     #[arg(value_parser = object_name)]
     name: Option<String>,
+    /// Go on showing what changes
+    #[arg(short, long)]
+    watch: bool,
+    /// The form of the output
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Output>,
     /// The node label that tells the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
     pool_label: String,
     #[command(flatten)]
-    connect: ConnectArgs,
+    pub(crate) connect: ConnectArgs,
 }
 
-pub(crate) async fn run(args: Args) -> Result<()> {
+pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
+    match args.output {
+        Some(output @ (Output::Json | Output::Yaml | Output::Name)) => {
+            objects(&args, &connection, output).await?;
+        }
+        Some(Output::Wide) | None if args.watch => watch(&args, &connection).await?,
+        Some(Output::Wide) | None => once(&args, &connection).await?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn once(args: &Args, connection: &Connection) -> Result<()> {
     let reader = Reader::new(&connection.client, &connection.namespace);
     let all = match &args.name {
-        Some(name) => vec![reader.one(name, Timestamp::now()).await?],
-        None => reader.all(Timestamp::now()).await?,
+        Some(name) => vec![reader.one(name, connection.clock.now()).await?],
+        None => reader.all(connection.clock.now()).await?,
     };
     if all.is_empty() {
-        eprintln!("No OrderedDeployments in namespace {}.", connection.namespace);
+        eprintln!("{}", none(connection));
         return Ok(());
     }
-    let drawing = Drawing { style: Style::of_stdout(), flags: &connection.flags };
+    Ok(write!(std::io::stdout(), "{}", trees(&all, args, connection))?)
+}
+
+fn none(connection: &Connection) -> String {
+    format!("No OrderedDeployments in namespace {}.", connection.namespace)
+}
+
+fn trees(all: &[Seen], args: &Args, connection: &Connection) -> String {
+    let wide = args.output == Some(Output::Wide);
+    let drawing = Drawing { wide, ..Drawing::of_stdout(&connection.flags) };
     let trees: Vec<String> =
         all.iter().map(|seen| tree::render(&Overview::of(seen, &args.pool_label), drawing)).collect();
-    Ok(write!(std::io::stdout(), "{}", trees.join("\n"))?)
+    trees.join("\n")
+}
+
+/// Redraws on a terminal; on a pipe prints the trees again whenever they have changed.
+async fn watch(args: &Args, connection: &Connection) -> Result<()> {
+    let mut live = Live::follow(&connection.watching, &connection.namespace, args.name.as_deref()).await?;
+    let mut out = std::io::stdout();
+    let on_terminal = out.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let mut frame = Frame::default();
+    let mut shown = String::new();
+    loop {
+        let all = live.seen(connection.clock.now());
+        if let (Some(name), true) = (&args.name, all.is_empty()) {
+            return Ok(writeln!(out, "{name} is deleted")?);
+        }
+        let mut text = if all.is_empty() { none(connection) + "\n" } else { trees(&all, args, connection) };
+        if let Some(trouble) = live.trouble() {
+            text.extend(["note: nothing is heard from the API server, trying again: ", trouble, "\n"]);
+        }
+        if on_terminal {
+            let lines: Vec<&str> = text.lines().collect();
+            frame.draw(&mut out, &lines, "")?;
+            tokio::select! {
+                changed = live.changed() => changed?,
+                () = tokio::time::sleep(TICK) => {}
+            }
+        } else {
+            if text != shown {
+                let between = if shown.is_empty() { "" } else { "\n" };
+                write!(out, "{between}{text}")?;
+                out.flush()?;
+                shown = text;
+            }
+            live.changed().await?;
+        }
+    }
+}
+
+/// The objects themselves; with `--watch` each one again when it has changed, as kubectl does.
+async fn objects(args: &Args, connection: &Connection, output: Output) -> Result<()> {
+    let mut out = std::io::stdout();
+    let api = output::raw(&connection.client, Some(&connection.namespace));
+    if !args.watch {
+        let found = output::read(&api, args.name.as_deref()).await?;
+        return Ok(write!(out, "{}", output::text(&found, output)?)?);
+    }
+    // What cannot be read is told before it is waited for.
+    output::read(&api, args.name.as_deref()).await?;
+    let config = watcher::Config::default();
+    let config = match &args.name {
+        Some(name) => config.fields(&format!("metadata.name={name}")),
+        None => config,
+    };
+    let api = output::raw(&connection.watching, Some(&connection.namespace));
+    let mut changes = watcher(api, config).default_backoff().applied_objects().boxed();
+    while let Some(change) = changes.next().await {
+        let Ok(object) = change else { continue };
+        let value = output::object(object)?;
+        let mark = if output == Output::Yaml { "---\n" } else { "" };
+        write!(out, "{mark}{}", output::text(&value, output)?)?;
+        out.flush()?;
+    }
+    Ok(())
 }

@@ -3,6 +3,15 @@
 pub(crate) mod crd;
 pub(crate) mod demo;
 pub(crate) mod get;
+pub(crate) mod history;
+pub(crate) mod list;
+pub(crate) mod mark;
+pub(crate) mod options;
 pub(crate) mod order;
+pub(crate) mod pause;
+pub(crate) mod restart;
 pub(crate) mod resume;
 pub(crate) mod sandbox;
+pub(crate) mod set;
+pub(crate) mod status;
+pub(crate) mod undo;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::Result;
-use jiff::Timestamp;
 use ordereddeployment_api::PausePoint;
 
 use crate::client::{ConnectArgs, object_name};
@@ -34,13 +33,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
     pool_label: String,
     #[command(flatten)]
-    connect: ConnectArgs,
+    pub(crate) connect: ConnectArgs,
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
     let reader = Reader::new(&connection.client, &connection.namespace);
-    let seen = reader.one(&args.name, Timestamp::now()).await?;
+    let seen = reader.one(&args.name, connection.clock.now()).await?;
     let style = Style::of_stdout();
     let overview = Overview::of(&seen, &args.pool_label);
     let text = match args.replicas {
@@ -88,10 +87,7 @@ pub(crate) fn order(overview: &Overview, style: Style) -> String {
 pub(crate) fn preview(seen: &Seen, overview: &Overview, replicas: i32, style: Style) -> String {
     let name = style.paint(Paint::Title, &overview.name);
     let gone = scale_down(&seen.observed(), replicas);
-    let active: Vec<&PodRow> = overview
-        .pods()
-        .filter(|row| !matches!(row.status.as_str(), "Terminating" | "Succeeded" | "Failed"))
-        .collect();
+    let active: Vec<&PodRow> = overview.pods().filter(|row| row.active).collect();
     let by_uid: BTreeMap<&str, &PodRow> = active.iter().map(|row| (&*row.uid, *row)).collect();
     let going: Vec<&PodRow> = gone.iter().filter_map(|uid| by_uid.get(&**uid).copied()).collect();
     let mut staying: Vec<&PodRow> = active.iter().copied().filter(|row| !gone.contains(&row.uid)).collect();

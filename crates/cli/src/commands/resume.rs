@@ -13,6 +13,7 @@ use ordereddeployment_planner::PodView;
 use serde_json::json;
 
 use crate::client::{ConnectArgs, Timeout, object_name, timeout};
+use crate::exit::Ended;
 use crate::explain::explain;
 
 /// Continue a rollout that is held at a pause point
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
     timeout: Timeout,
     #[command(flatten)]
-    connect: ConnectArgs,
+    pub(crate) connect: ConnectArgs,
 }
 
 /// What to resume.
@@ -59,14 +60,15 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         (Some(id), false) => Which::Hold(id),
         (None, false) => Which::Present,
     };
-    let told = resume(&connection.client, &connection.namespace, &args.name, which, args.timeout.0).await?;
+    let clients = [&connection.client, &connection.watching];
+    let told = resume(clients, &connection.namespace, &args.name, which, args.timeout.0).await?;
     let next = format!("watch it with `kubectl ordered get {}{}`", args.name, connection.flags);
     Ok(writeln!(std::io::stdout(), "{told}\n{next}")?)
 }
 
-/// Asks for the resume and waits until the controller has taken it. What happened, in one line.
+/// Asks for the resume and waits until the controller has taken it. What happened, in one line. The second client watches.
 pub(crate) async fn resume(
-    client: &Client,
+    [client, watching]: [&Client; 2],
     namespace: &str,
     name: &str,
     which: Which<'_>,
@@ -74,8 +76,8 @@ pub(crate) async fn resume(
 ) -> Result<String> {
     let api: Api<OrderedDeployment> = Api::namespaced(client.clone(), namespace);
     let doing = format!("cannot resume {name} in {namespace}");
-    let status =
-        api.get_status(name).await.map_err(|error| explain(error, &doing))?.status.unwrap_or_default();
+    let found = api.get_status(name).await.map_err(|error| explain(error, &doing))?;
+    let (paused, status) = (found.spec.paused, found.status.unwrap_or_default());
     let pod = match which {
         Which::Hold(id) if status.hold.as_ref().is_none_or(|hold| hold.id != id) => {
             let pod = id.rsplit_once('@').map_or(id, |(pod, _)| pod);
@@ -86,7 +88,13 @@ pub(crate) async fn resume(
         }
         Which::Hold(_) | Which::Present | Which::All => None,
     };
-    let id = match request(name, &status, which, pod.as_ref())? {
+    let asked = request(name, &status, which, pod.as_ref()).map_err(|error| match &status.hold {
+        None if paused => anyhow!(
+            "{name} is not held at a pause point, but paused as a whole (spec.paused)\nhint: `kubectl ordered unpause {name}` goes on"
+        ),
+        _ => error,
+    });
+    let id = match asked? {
         Request::Passed(id) => {
             let how = if pod.is_none() { ", as that pod is gone" } else { "" };
             return Ok(format!("{name}: {id} is passed already{how}"));
@@ -100,16 +108,17 @@ pub(crate) async fn resume(
         return Ok(format!("{name}: asked for the resume of {id}"));
     };
     let before = status.hold.as_ref();
+    let api: Api<OrderedDeployment> = Api::namespaced(watching.clone(), namespace);
     let taken = await_condition(api, name, |found: Option<&OrderedDeployment>| {
         found.is_none_or(|found| {
             found.status.as_ref().and_then(|status| status.resume_requested.as_ref()).is_none()
         })
     });
     let after = tokio::time::timeout(limit, taken).await.map_err(|_| {
-        anyhow!(
+        Ended::timed_out(format!(
             "{name}: the controller has not taken the resume of {id} within {} s\nhint: is ordered-controller-manager running? The request stands and will be taken once it is.",
             limit.as_secs()
-        )
+        ))
     })?;
     let after = after.map_err(|error| anyhow!("{doing}: lost sight of it: {error}"))?;
     let after = after.ok_or_else(|| anyhow!("{name} was deleted meanwhile"))?.status.unwrap_or_default();

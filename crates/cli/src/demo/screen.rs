@@ -4,14 +4,13 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 
+use crate::frame::Frame;
 use crate::overview::Overview;
 use crate::style::{Paint, Style};
 use crate::tree::{self, Drawing};
 
 /// How many of the last lines said stay above the tree.
 const TAIL: usize = 3;
-/// The size of a terminal that does not tell its own.
-const USUAL: (u16, u16) = (80, 24);
 
 /// A terminal or a pipe.
 pub(crate) struct Screen {
@@ -26,8 +25,7 @@ pub(crate) struct Screen {
 struct Frames {
     said: Vec<String>,
     tree: Vec<String>,
-    /// How many lines the cursor is below the top of the frame.
-    drawn: usize,
+    frame: Frame,
 }
 
 impl Screen {
@@ -98,7 +96,7 @@ impl Screen {
         tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
         if let Some(frames) = &mut self.frames {
             // The terminal has echoed the Enter.
-            frames.drawn += 1;
+            frames.frame.moved_down();
         }
         Ok(true)
     }
@@ -118,65 +116,22 @@ impl Screen {
     }
 
     fn drawing(&self) -> Drawing<'static> {
-        Drawing { style: self.style, flags: "" }
+        Drawing {
+            style: self.style,
+            flags: "",
+            width: self.is_terminal().then(crate::style::width_of_stdout).flatten(),
+            wide: false,
+        }
     }
 
-    /// Draws over what was drawn before. Lines wider than the terminal are cut, as wrapped ones would shift the frame.
     fn draw(&mut self, prompt: &str) -> Result<()> {
         let Some(frames) = &mut self.frames else { return Ok(()) };
-        let (columns, rows) =
-            terminal_size::terminal_size().map_or(USUAL, |(width, height)| (width.0, height.0));
         let tail = frames.said.len().saturating_sub(TAIL);
         let mut lines: Vec<&str> = frames.said[tail..].iter().map(String::as_str).collect();
         if !frames.tree.is_empty() && !lines.is_empty() {
             lines.push("");
         }
         lines.extend(frames.tree.iter().map(String::as_str));
-        // One row is left for the cursor, one for the prompt.
-        lines.truncate(usize::from(rows).saturating_sub(2));
-        let mut text = String::from("\r");
-        if frames.drawn > 0 {
-            text.extend(["\x1b[", &frames.drawn.to_string(), "A"]);
-        }
-        text.push_str("\x1b[J");
-        for line in &lines {
-            text.push_str(&cut(line, usize::from(columns)));
-            text.push_str("\r\n");
-        }
-        frames.drawn = lines.len();
-        text.push_str(&cut(prompt, usize::from(columns)));
-        self.out.write_all(text.as_bytes())?;
-        Ok(self.out.flush()?)
-    }
-}
-
-/// The beginning of a line, as far as it fits. Escape sequences take no column, and all of them are kept.
-fn cut(line: &str, columns: usize) -> String {
-    let mut left = columns;
-    let mut escape = false;
-    line.chars()
-        .filter(|c| {
-            if escape {
-                escape = !c.is_ascii_alphabetic();
-                return true;
-            }
-            escape = *c == '\x1b';
-            let fits = escape || left > 0;
-            left = left.saturating_sub(usize::from(!escape));
-            fits
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cut;
-
-    #[test]
-    fn a_line_is_cut_at_the_width_and_keeps_its_escape_sequences() {
-        assert_eq!(cut("abcdef", 4), "abcd");
-        assert_eq!(cut("├─ ab", 4), "├─ a");
-        assert_eq!(cut("\x1b[1;33mabcdef\x1b[0m", 4), "\x1b[1;33mabcd\x1b[0m");
-        assert_eq!(cut("abc", 4), "abc");
+        Ok(frames.frame.draw(&mut self.out, &lines, prompt)?)
     }
 }

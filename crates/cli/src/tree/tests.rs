@@ -63,7 +63,7 @@ fn without_unicode_every_character_is_ascii_and_the_words_are_the_same() {
     pods.push(pod("web:2", "gggggggg", "n1"));
     let seen = seen(4, "web:2", &at_revision(2), &pods);
     let overview = Overview::of(&seen, "node.usage");
-    let ascii = render(&overview, Drawing { style: Style::default(), flags: "" });
+    let ascii = render(&overview, Drawing { style: Style::default(), ..PLAIN });
     assert!(ascii.is_ascii(), "{ascii}");
     let words = |text: &str| -> Vec<String> {
         text.split(|c: char| !c.is_ascii_alphanumeric())
@@ -79,7 +79,7 @@ fn colours_change_nothing_but_escape_sequences() {
     let seen = seen(4, "web:1", &at_revision(1), &old());
     let overview = Overview::of(&seen, "node.usage");
     let style = Style { color: true, unicode: true };
-    let coloured = render(&overview, Drawing { style, flags: "" });
+    let coloured = render(&overview, Drawing { style, ..PLAIN });
     assert!(coloured.contains('\x1b'));
     let mut plain = String::new();
     for part in coloured.split('\x1b') {
@@ -142,4 +142,33 @@ fn counts_and_completion_are_of_the_pods_as_read_and_not_of_an_older_status() {
     let overview = Overview::of(&seen(4, "web:1", &status, &old()), "node.usage");
     assert_eq!((overview.available, overview.updated), (4, 4));
     assert_eq!(overview.phase, Phase::Complete);
+}
+
+#[test]
+fn a_narrow_terminal_gets_fewer_columns_and_keeps_names_order_and_reasons() {
+    let overview = Overview::of(&seen(4, "web:1", &at_revision(1), &old()), "node.usage");
+    for (width, left_out) in [(100, vec![]), (84, vec!["READY"]), (75, vec!["READY", "POOL"])] {
+        let text = render(&overview, Drawing { width: Some(width), ..PLAIN });
+        let headings = text.lines().find(|line| line.contains("POD")).unwrap();
+        for column in ["READY", "POOL", "NODE", "WHY"] {
+            assert_eq!(headings.contains(column), !left_out.contains(&column), "{width}: {headings}");
+        }
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width, "{widest} > {width}:\n{text}");
+        assert!(text.contains("web-5d9c7b8c4d-bbbbbbbb"), "{text}");
+    }
+}
+
+#[test]
+fn the_wide_tree_has_ages_and_restarts() {
+    let overview = Overview::of(&seen(4, "web:1", &at_revision(1), &old()), "node.usage");
+    insta::assert_snapshot!(render(&overview, Drawing { wide: true, ..PLAIN }));
+}
+
+#[test]
+fn a_pause_as_a_whole_says_how_to_go_on() {
+    let mut seen = seen(4, "web:1", &at_revision(1), &old());
+    std::sync::Arc::make_mut(&mut seen.deployment).spec.paused = true;
+    let text = render(&Overview::of(&seen, "node.usage"), Drawing { flags: " -n shop", ..PLAIN });
+    assert!(text.contains("go on with: kubectl ordered unpause web -n shop"), "{text}");
 }

@@ -1,0 +1,149 @@
+//! kubectl's flags for a cluster, and for who asks. Data alone: what they come to is `kubeconfig`'s.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::names::namespace;
+
+/// The heading above these flags, in help and documentation.
+pub(crate) const HEADING: &str = "Cluster (`kubectl ordered options` has more)";
+
+/// The flags of kubectl that say which cluster and who.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = HEADING)]
+pub(crate) struct ConnectArgs {
+    /// The kubeconfig to use, instead of $KUBECONFIG or ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// The namespace, instead of the context's
+    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    pub(crate) namespace: Option<String>,
+    /// Act as this user
+    #[arg(long = "as", value_name = "USER")]
+    pub(crate) impersonate: Option<String>,
+    /// Give up a request after this long, such as 5s or 1m; 0, as without it, waits for ever
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    pub(crate) request_timeout: Option<Timeout>,
+    /// Act as a member of this group; may be repeated
+    #[arg(long, value_name = "GROUP", requires = "impersonate", hide = true)]
+    pub(crate) as_group: Vec<String>,
+    /// Act with this UID
+    #[arg(long, value_name = "UID", requires = "impersonate", hide = true)]
+    pub(crate) as_uid: Option<String>,
+    /// The cluster of the kubeconfig to use
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) cluster: Option<String>,
+    /// The user of the kubeconfig to use
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) user: Option<String>,
+    /// The address of the API server
+    #[arg(short, long, value_name = "URL", hide = true)]
+    pub(crate) server: Option<String>,
+    /// A bearer token for the API server
+    #[arg(long, value_name = "TOKEN", hide = true)]
+    pub(crate) token: Option<String>,
+    /// The user name for basic authentication
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) username: Option<String>,
+    /// The password for basic authentication
+    #[arg(long, value_name = "PASSWORD", hide = true)]
+    pub(crate) password: Option<String>,
+    /// The certificate authority of the API server
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) certificate_authority: Option<PathBuf>,
+    /// The client certificate
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) client_certificate: Option<PathBuf>,
+    /// The key of the client certificate
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) client_key: Option<PathBuf>,
+    /// Do not check the certificate of the API server
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    pub(crate) insecure_skip_tls_verify: Option<bool>,
+    /// The name that the certificate of the API server must have
+    #[arg(long, value_name = "NAME", hide = true)]
+    pub(crate) tls_server_name: Option<String>,
+    /// Ask for no compressed answers
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    pub(crate) disable_compression: Option<bool>,
+}
+
+/// A time limit; none waits for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Timeout(pub(crate) Option<Duration>);
+
+/// A duration as kubectl takes it: `30s`, `5m`, or a number of seconds.
+pub(crate) fn timeout(text: &str) -> Result<Timeout, String> {
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Ok(Timeout((seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))));
+    }
+    if matches!(text, "0s" | "0m" | "0h") {
+        return Ok(Timeout(None));
+    }
+    match ordereddeployment_api::parse_pause_duration(text) {
+        Some(duration) => Ok(Timeout(Some(duration))),
+        None => Err("give a duration such as 30s or 5m, or 0".to_owned()),
+    }
+}
+
+impl ConnectArgs {
+    /// These, and where they are silent, those given before the command.
+    pub(crate) fn or(self, outer: Self) -> Self {
+        Self {
+            kubeconfig: self.kubeconfig.or(outer.kubeconfig),
+            context: self.context.or(outer.context),
+            namespace: self.namespace.or(outer.namespace),
+            impersonate: self.impersonate.or(outer.impersonate),
+            request_timeout: self.request_timeout.or(outer.request_timeout),
+            as_group: if self.as_group.is_empty() { outer.as_group } else { self.as_group },
+            as_uid: self.as_uid.or(outer.as_uid),
+            cluster: self.cluster.or(outer.cluster),
+            user: self.user.or(outer.user),
+            server: self.server.or(outer.server),
+            token: self.token.or(outer.token),
+            username: self.username.or(outer.username),
+            password: self.password.or(outer.password),
+            certificate_authority: self.certificate_authority.or(outer.certificate_authority),
+            client_certificate: self.client_certificate.or(outer.client_certificate),
+            client_key: self.client_key.or(outer.client_key),
+            insecure_skip_tls_verify: self.insecure_skip_tls_verify.or(outer.insecure_skip_tls_verify),
+            tls_server_name: self.tls_server_name.or(outer.tls_server_name),
+            disable_compression: self.disable_compression.or(outer.disable_compression),
+        }
+    }
+
+    /// What a command to copy needs in order to reach the same place. Secrets are not repeated.
+    pub(crate) fn flags(&self) -> String {
+        let path = |path: &Option<PathBuf>| path.as_ref().and_then(|path| path.to_str()).map(str::to_owned);
+        let pairs = [
+            ("-n", self.namespace.clone()),
+            ("--context", self.context.clone()),
+            ("--kubeconfig", path(&self.kubeconfig)),
+            ("--cluster", self.cluster.clone()),
+            ("--user", self.user.clone()),
+            ("--server", self.server.clone()),
+            ("--certificate-authority", path(&self.certificate_authority)),
+            ("--as", self.impersonate.clone()),
+        ];
+        let groups = self.as_group.iter().map(|group| ("--as-group", Some(group.clone())));
+        let mut flags = String::new();
+        for (flag, value) in pairs.into_iter().chain(groups) {
+            if let Some(value) = value {
+                flags.extend([" ", flag, " ", &quoted(&value)]);
+            }
+        }
+        flags
+    }
+}
+
+/// A word as a shell takes it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

@@ -1,0 +1,167 @@
+//! The kubeconfig, overridden by the flags as kubectl does. It reads files and asks no server.
+
+use anyhow::{Result, anyhow};
+use kube::Config;
+use kube::config::{
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo, NamedCluster,
+    NamedContext,
+};
+
+use super::ConnectArgs;
+
+/// The name of what is made of flags alone.
+const FLAGS: &str = "flags";
+
+pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
+    let read = match &args.kubeconfig {
+        Some(path) if !path.as_os_str().is_empty() => Kubeconfig::read_from(path),
+        _ => Kubeconfig::read(),
+    };
+    let mut kubeconfig = match read {
+        Ok(kubeconfig) => kubeconfig,
+        Err(_) if args.server.is_some() && args.kubeconfig.is_none() => Kubeconfig::default(),
+        Err(error) => {
+            // A pod has no kubeconfig, but a service account.
+            if args.kubeconfig.is_none()
+                && args.context.is_none()
+                && let Ok(config) = Config::incluster()
+            {
+                return Ok(impersonating(config, args));
+            }
+            return Err(unreadable(error));
+        }
+    };
+    override_by(args, &mut kubeconfig)?;
+    let context = args.context.clone();
+    let options = KubeConfigOptions { context, cluster: args.cluster.clone(), user: args.user.clone() };
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let config = config.map_err(|error| refused(error, args))?;
+    Ok(impersonating(config, args))
+}
+
+fn impersonating(mut config: Config, args: &ConnectArgs) -> Config {
+    if args.impersonate.is_some() {
+        config.auth_info.impersonate.clone_from(&args.impersonate);
+        config.auth_info.impersonate_groups = (!args.as_group.is_empty()).then(|| args.as_group.clone());
+        config.auth_info.impersonate_uid.clone_from(&args.as_uid);
+    }
+    config
+}
+
+/// Puts the flags in the place of what the chosen context says.
+fn override_by(args: &ConnectArgs, kubeconfig: &mut Kubeconfig) -> Result<()> {
+    if args.server.is_some() && args.context.is_none() && kubeconfig.current_context.is_none() {
+        let context =
+            Context { cluster: FLAGS.to_owned(), user: Some(FLAGS.to_owned()), ..Context::default() };
+        kubeconfig.contexts.push(NamedContext {
+            name: FLAGS.to_owned(),
+            context: Some(context),
+            ..NamedContext::default()
+        });
+        kubeconfig.current_context = Some(FLAGS.to_owned());
+    }
+    let chosen = args.context.as_ref().or(kubeconfig.current_context.as_ref());
+    let context = kubeconfig.contexts.iter_mut().find(|named| Some(&named.name) == chosen);
+    // Without a context the loading itself says what is wrong.
+    let Some(context) = context.and_then(|named| named.context.as_mut()) else { return Ok(()) };
+    let cluster = args.cluster.clone().unwrap_or_else(|| context.cluster.clone());
+    let user = args.user.clone().or_else(|| context.user.clone());
+    let user = user.filter(|user| !user.is_empty()).unwrap_or_else(|| FLAGS.to_owned());
+    context.user = Some(user.clone());
+    if let Some(asked) = &args.user
+        && !kubeconfig.auth_infos.iter().any(|named| named.name == *asked)
+    {
+        return Err(anyhow!(
+            "the kubeconfig has no user {asked:?}\nhint: `kubectl config get-users` lists them"
+        ));
+    }
+    if !kubeconfig.clusters.iter().any(|named| named.name == cluster) && args.server.is_some() {
+        kubeconfig.clusters.push(NamedCluster { name: cluster.clone(), ..NamedCluster::default() });
+    }
+    if !kubeconfig.auth_infos.iter().any(|named| named.name == user) {
+        kubeconfig.auth_infos.push(NamedAuthInfo { name: user.clone(), ..NamedAuthInfo::default() });
+    }
+    for named in kubeconfig.clusters.iter_mut().filter(|named| named.name == cluster) {
+        override_cluster(args, named.cluster.get_or_insert_default());
+    }
+    for named in kubeconfig.auth_infos.iter_mut().filter(|named| named.name == user) {
+        override_user(args, named.auth_info.get_or_insert_default());
+    }
+    Ok(())
+}
+
+fn override_cluster(args: &ConnectArgs, cluster: &mut Cluster) {
+    if let Some(server) = &args.server {
+        let address = if server.contains("://") { server.clone() } else { format!("http://{server}") };
+        cluster.server = Some(address);
+    }
+    if let Some(path) = &args.certificate_authority {
+        cluster.certificate_authority = Some(path.display().to_string());
+        cluster.certificate_authority_data = None;
+    }
+    if let Some(insecure) = args.insecure_skip_tls_verify {
+        cluster.insecure_skip_tls_verify = Some(insecure);
+    }
+    if args.tls_server_name.is_some() {
+        cluster.tls_server_name.clone_from(&args.tls_server_name);
+    }
+    if args.disable_compression.is_some() {
+        cluster.disable_compression = args.disable_compression;
+    }
+}
+
+fn override_user(args: &ConnectArgs, user: &mut AuthInfo) {
+    // A certificate of the kubeconfig would win over what was asked for.
+    if let Some(token) = &args.token {
+        *user = AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() };
+    } else if args.username.is_some() || args.password.is_some() {
+        let password = args.password.clone().map(Into::into).or_else(|| user.password.clone());
+        let username = args.username.clone().or_else(|| user.username.clone());
+        *user = AuthInfo { username, password, ..AuthInfo::default() };
+    }
+    if let Some(path) = &args.client_certificate {
+        user.client_certificate = Some(path.display().to_string());
+        user.client_certificate_data = None;
+    }
+    if let Some(path) = &args.client_key {
+        user.client_key = Some(path.display().to_string());
+        user.client_key_data = None;
+    }
+}
+
+fn refused(error: KubeconfigError, args: &ConnectArgs) -> anyhow::Error {
+    match (error, &args.context) {
+        (KubeconfigError::LoadContext(_), Some(context)) => anyhow!(
+            "the kubeconfig has no context {context:?}\nhint: `kubectl config get-contexts` lists them"
+        ),
+        (KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_), None) => anyhow!(
+            "the kubeconfig has no current context\nhint: choose one with --context or `kubectl config use-context`"
+        ),
+        (KubeconfigError::LoadClusterOfContext(cluster), _) => anyhow!(
+            "the kubeconfig has no cluster {cluster:?}\nhint: `kubectl config get-clusters` lists them"
+        ),
+        (KubeconfigError::ParseClusterUrl(cause), _) if args.server.is_some() => {
+            anyhow!("--server is no address: {cause}\nhint: give one such as https://127.0.0.1:6443")
+        }
+        (error, _) => unreadable(error),
+    }
+}
+
+fn unreadable(error: KubeconfigError) -> anyhow::Error {
+    match error {
+        KubeconfigError::ReadConfig(source, path) if source.kind() == std::io::ErrorKind::NotFound => {
+            anyhow!(
+                "no cluster: there is no kubeconfig at {}\nhint: name one with --kubeconfig, or try `kubectl ordered demo`, which needs none",
+                path.display()
+            )
+        }
+        KubeconfigError::FindPath => anyhow!(
+            "no cluster: no kubeconfig is known\nhint: name one with --kubeconfig, or try `kubectl ordered demo`, which needs none"
+        ),
+        other => {
+            // A parser draws a picture of the place below its message.
+            let message = other.to_string();
+            anyhow!("cannot use the kubeconfig: {}", message.lines().next().unwrap_or_default())
+        }
+    }
+}

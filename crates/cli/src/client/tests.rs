@@ -1,0 +1,115 @@
+use super::{ConnectArgs, Timeout, kubeconfig, object_name, pod_name, timeout};
+
+const KUBECONFIG: &str = "
+apiVersion: v1
+kind: Config
+current-context: a
+clusters:
+- {name: a, cluster: {server: 'https://a:6443'}}
+- {name: b, cluster: {server: 'https://b:6443', insecure-skip-tls-verify: true}}
+users:
+- {name: a, user: {client-certificate-data: '', token: secret-a}}
+- {name: b, user: {token: secret-b}}
+contexts:
+- {name: a, context: {cluster: a, user: a, namespace: shop}}
+- {name: bare, context: {cluster: a}}
+";
+
+async fn config(args: ConnectArgs) -> Result<kube::Config, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(&path, KUBECONFIG).unwrap();
+    let args = ConnectArgs { kubeconfig: Some(path), ..args };
+    kubeconfig::config(&args).await.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn the_context_says_where_and_flags_override_it() {
+    let plain = config(ConnectArgs::default()).await.unwrap();
+    assert_eq!(
+        (plain.cluster_url.to_string().as_str(), plain.default_namespace.as_str()),
+        ("https://a:6443/", "shop")
+    );
+    let other =
+        config(ConnectArgs { cluster: Some("b".into()), user: Some("b".into()), ..ConnectArgs::default() })
+            .await
+            .unwrap();
+    assert_eq!(other.cluster_url.to_string(), "https://b:6443/");
+    assert!(other.accept_invalid_certs);
+    let served =
+        config(ConnectArgs { server: Some("https://c:1".into()), ..ConnectArgs::default() }).await.unwrap();
+    assert_eq!(served.cluster_url.to_string(), "https://c:1/");
+    assert!(served.auth_info.token.is_some());
+}
+
+#[tokio::test]
+async fn a_token_stands_alone_and_reaches_a_context_without_a_user() {
+    let args = || ConnectArgs { token: Some("mine".into()), ..ConnectArgs::default() };
+    let found = config(args()).await.unwrap();
+    assert!(found.auth_info.token.is_some() && found.auth_info.client_certificate_data.is_none());
+    let bare = config(ConnectArgs { context: Some("bare".into()), ..args() }).await.unwrap();
+    assert!(bare.auth_info.token.is_some());
+}
+
+#[tokio::test]
+async fn groups_and_uid_go_with_the_user_acted_as() {
+    let args = ConnectArgs {
+        impersonate: Some("jane".into()),
+        as_group: vec!["dev".to_owned(), "ops".to_owned()],
+        as_uid: Some("7".into()),
+        ..ConnectArgs::default()
+    };
+    let found = config(args).await.unwrap().auth_info;
+    assert_eq!(found.impersonate.as_deref(), Some("jane"));
+    assert_eq!(found.impersonate_groups.unwrap(), ["dev", "ops"]);
+    assert_eq!(found.impersonate_uid.as_deref(), Some("7"));
+}
+
+#[tokio::test]
+async fn what_the_kubeconfig_lacks_is_said() {
+    for (args, said) in [
+        (ConnectArgs { cluster: Some("x".into()), ..ConnectArgs::default() }, "no cluster \"x\""),
+        (ConnectArgs { user: Some("x".into()), ..ConnectArgs::default() }, "no user \"x\""),
+        (ConnectArgs { context: Some("x".into()), ..ConnectArgs::default() }, "no context \"x\""),
+        (ConnectArgs { server: Some(":::".into()), ..ConnectArgs::default() }, "--server is no address"),
+    ] {
+        let error = config(args).await.unwrap_err();
+        assert!(error.contains(said) && error.contains("hint:"), "{error}");
+    }
+}
+
+#[test]
+fn commands_to_copy_repeat_the_place_and_no_secret() {
+    let args = ConnectArgs {
+        namespace: Some("shop".into()),
+        context: Some("it's mine".into()),
+        token: Some("secret".into()),
+        as_group: vec!["dev".to_owned()],
+        impersonate: Some("jane".into()),
+        ..ConnectArgs::default()
+    };
+    assert_eq!(args.flags(), r" -n shop --context 'it'\''s mine' --as jane --as-group dev");
+}
+
+#[test]
+fn names_have_their_kind_or_none() {
+    assert_eq!(object_name("od/web").unwrap(), "web");
+    assert_eq!(pod_name("pod/web-1").unwrap(), "web-1");
+    for wrong in ["", "od/", "..", ".", "Web", "a b", "od/web/x", "web/../x", "deployment/web", "pod/web"] {
+        assert!(object_name(wrong).is_err(), "{wrong}");
+    }
+    assert!(object_name("pod/web").unwrap_err().contains("od/web"));
+}
+
+#[test]
+fn time_limits_are_durations_or_seconds() {
+    let seconds = |seconds| Timeout(Some(std::time::Duration::from_secs(seconds)));
+    assert_eq!(timeout("30s").unwrap(), seconds(30));
+    assert_eq!(timeout("30").unwrap(), seconds(30));
+    for none in ["0", "0s"] {
+        assert_eq!(timeout(none).unwrap(), Timeout(None));
+    }
+    for wrong in ["", "-1", "-1s", "soon", "5x", "99999999999"] {
+        assert!(timeout(wrong).is_err(), "{wrong}");
+    }
+}

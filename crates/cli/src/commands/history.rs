@@ -1,0 +1,107 @@
+//! `history`: the revisions that are kept, and their templates. It reads and shows.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use jiff::Timestamp;
+use kube::Api;
+use ordereddeployment_api::OrderedDeployment;
+
+use crate::age::age;
+use crate::client::{ConnectArgs, Connection, object_name};
+use crate::exit::Exit;
+use crate::explain::explain;
+use crate::output;
+use crate::overview::images;
+use crate::revisions::{self, Revision};
+use crate::style::{Paint, Style};
+use crate::table::{Align, Column, Widths};
+
+/// List the revisions of an OrderedDeployment, the newest first
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered history web                 the revisions that are kept
+  kubectl ordered history web --revision 3    the template of revision 3, as YAML
+
+`spec.revisionHistoryLimit` says how many old ones are kept. CHANGE-CAUSE is the annotation kubernetes.io/change-cause \
+that the OrderedDeployment had at that time.")]
+pub(crate) struct Args {
+    /// The name of an OrderedDeployment
+    #[arg(value_parser = object_name)]
+    name: String,
+    /// Show the template of this revision
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
+    revision: Option<i64>,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+pub(crate) async fn run(args: Args) -> Result<Exit> {
+    let connection = args.connect.connect().await?;
+    let text = history(&connection, &args.name, args.revision, Style::of_stdout()).await?;
+    write!(std::io::stdout(), "{text}")?;
+    Ok(Exit::Done)
+}
+
+/// The table, or the template of one revision.
+pub(crate) async fn history(
+    connection: &Connection,
+    name: &str,
+    revision: Option<i64>,
+    style: Style,
+) -> Result<String> {
+    let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let doing = format!("cannot read {name} in {}", connection.namespace);
+    let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
+    let revisions = revisions::read(connection, &found).await?;
+    match revision.filter(|number| *number > 0) {
+        None if revisions.is_empty() => {
+            bail!("{name} has no revision yet\nhint: is ordered-controller-manager running?")
+        }
+        None => Ok(table(&revisions, connection.clock.now(), style)),
+        Some(number) => template(named(&revisions, number, name)?, style),
+    }
+}
+
+/// The revision of that number, or an error that tells which there are.
+pub(crate) fn named<'a>(revisions: &'a [Revision], number: i64, name: &str) -> Result<&'a Revision> {
+    let Some(found) = revisions.iter().find(|revision| revision.number == number) else {
+        let kept: Vec<String> = revisions.iter().rev().map(|revision| revision.number.to_string()).collect();
+        bail!("{name} has no revision {number}\nhint: it has {}", kept.join(", "));
+    };
+    Ok(found)
+}
+
+fn table(revisions: &[Revision], now: Timestamp, style: Style) -> String {
+    let headings = ["REVISION", "PODS", "AGE", "SET", "IMAGES", "CHANGE-CAUSE"];
+    let columns = headings.map(|heading| Column { heading, align: Align::Left });
+    let rows: Vec<Vec<String>> = revisions
+        .iter()
+        .map(|revision| {
+            let current = if revision.current { " (current)" } else { "" };
+            vec![
+                format!("{}{current}", revision.number),
+                revision.pods.to_string(),
+                age(revision.created, now),
+                revision.set.clone(),
+                images(&revision.template.0).join(","),
+                revision.cause.clone().unwrap_or_else(|| "-".to_owned()),
+            ]
+        })
+        .collect();
+    let widths = Widths::of(&columns, rows.iter().map(Vec::as_slice));
+    let mut lines = vec![style.paint(Paint::Dim, &widths.headings())];
+    lines.extend(rows.iter().map(|row| widths.row(row)));
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+fn template(revision: &Revision, style: Style) -> Result<String> {
+    let cause = revision.cause.as_ref().map(|cause| format!(", {cause}")).unwrap_or_default();
+    let head = format!("# revision {}, set {}{cause}", revision.number, revision.set);
+    Ok(format!("{}\n{}", style.paint(Paint::Dim, &head), output::yaml(&revision.template.0)?))
+}
+
+#[cfg(test)]
+#[path = "history/tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+//! `list`: one line for each OrderedDeployment. It reads and shows.
+
+use std::io::Write;
+
+use anyhow::Result;
+use jiff::Timestamp;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::OrderedDeployment;
+
+use crate::age::age;
+use crate::client::ConnectArgs;
+use crate::exit::Exit;
+use crate::explain::explain;
+use crate::output::{self, Output};
+use crate::state::State;
+use crate::style::{Paint, Style};
+use crate::table::{Align, Column, Widths};
+
+/// List OrderedDeployments, one a line, with where each stands
+#[derive(Debug, clap::Args)]
+#[command(
+    visible_alias = "ls",
+    after_help = "\
+Examples:
+  kubectl ordered list        those of the namespace
+  kubectl ordered list -A     those of all namespaces
+
+STATE is Complete, Rolling, Held with the pod of the pause point, Paused (spec.paused), Failed, or Unseen while the \
+controller has not answered to the present spec."
+)]
+pub(crate) struct Args {
+    /// List those of all namespaces
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// The form of the output; `wide` adds the images
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Output>,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+pub(crate) async fn run(args: Args) -> Result<Exit> {
+    let connection = args.connect.connect().await?;
+    let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
+    let mut out = std::io::stdout();
+    if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
+        let found = output::read(&output::raw(&connection.client, namespace), None).await?;
+        write!(out, "{}", output::text(&found, output)?)?;
+        return Ok(Exit::Done);
+    }
+    let api: Api<OrderedDeployment> = match namespace {
+        Some(namespace) => Api::namespaced(connection.client.clone(), namespace),
+        None => Api::all(connection.client.clone()),
+    };
+    let found = api.list(&ListParams::default()).await;
+    let place = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
+    let found = found
+        .map_err(|error| explain(error, &format!("cannot list the OrderedDeployments of {place}")))?
+        .items;
+    if found.is_empty() {
+        eprintln!("No OrderedDeployments in {place}.");
+        return Ok(Exit::Done);
+    }
+    let wide = args.output == Some(Output::Wide);
+    let text = table(&found, args.all_namespaces, wide, Timestamp::now(), Style::of_stdout());
+    write!(out, "{text}")?;
+    Ok(Exit::Done)
+}
+
+/// The lines, by namespace and name.
+pub(crate) fn table(
+    found: &[OrderedDeployment],
+    namespaces: bool,
+    wide: bool,
+    now: Timestamp,
+    style: Style,
+) -> String {
+    let column = |heading, align| Column { heading, align };
+    let mut columns = vec![
+        column("NAMESPACE", Align::Left),
+        column("NAME", Align::Left),
+        column("DESIRED", Align::Left),
+        column("UPDATED", Align::Left),
+        column("AVAILABLE", Align::Left),
+        column("AGE", Align::Left),
+        column("STATE", Align::Left),
+        column("IMAGES", Align::Left),
+    ];
+    let shown = |index: usize| (index > 0 || namespaces) && (index < 7 || wide);
+    let keep = |cells: Vec<String>| -> Vec<String> {
+        let cells = cells.into_iter().enumerate();
+        cells.filter(|(index, _)| shown(*index)).map(|(_, cell)| cell).collect()
+    };
+    columns = columns.into_iter().enumerate().filter(|(i, _)| shown(*i)).map(|(_, column)| column).collect();
+    let mut found: Vec<&OrderedDeployment> = found.iter().collect();
+    found.sort_by_key(|deployment| (deployment.namespace(), deployment.name_any()));
+    let rows: Vec<(State, Vec<String>)> = found
+        .into_iter()
+        .map(|deployment| {
+            let status = deployment.status.clone().unwrap_or_default();
+            let count = |count: Option<i32>| count.unwrap_or(0).to_string();
+            let state = State::of(deployment);
+            let cells = vec![
+                deployment.namespace().unwrap_or_default(),
+                deployment.name_any(),
+                deployment.spec.replicas.to_string(),
+                count(status.updated_replicas),
+                count(status.available_replicas),
+                age(deployment.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
+                state.word(),
+                crate::overview::images(&deployment.spec.template.0).join(","),
+            ];
+            (state, keep(cells))
+        })
+        .collect();
+    let widths = Widths::of(&columns, rows.iter().map(|(_, cells)| cells.as_slice()));
+    let mut lines = vec![style.paint(Paint::Dim, &widths.headings())];
+    lines.extend(rows.iter().map(|(state, cells)| {
+        let line = widths.row(cells);
+        match state {
+            State::Held(_) | State::Failed(_) | State::Paused => style.paint(Paint::Warn, &line),
+            State::Complete | State::Rolling | State::Unseen => line,
+        }
+    }));
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+#[cfg(test)]
+#[path = "list/tests.rs"]
+mod tests;

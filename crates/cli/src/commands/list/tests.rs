@@ -1,0 +1,24 @@
+use super::table;
+use crate::style::Style;
+use crate::testing::{at_revision, held_before, pod, seen};
+
+#[test]
+fn one_line_each_says_where_it_stands() {
+    let held = held_before(&pod("web:1", "cccccccc", "n2"));
+    let mut all = Vec::new();
+    for (name, namespace, status) in
+        [("web", "shop", held), ("api", "shop", at_revision(1)), ("web", "a", serde_json::json!({}))]
+    {
+        let mut deployment = (*seen(4, "web:2", &status, &[]).deployment).clone();
+        deployment.metadata.name = Some(name.to_owned());
+        deployment.metadata.namespace = Some(namespace.to_owned());
+        deployment.metadata.creation_timestamp =
+            Some(serde_json::from_value("2030-01-01T10:00:00Z".into()).unwrap());
+        all.push(deployment);
+    }
+    let now = "2030-01-01T12:00:00Z".parse().unwrap();
+    let mut text = table(&all, true, true, now, Style::default());
+    text.push('\n');
+    text.push_str(&table(&all, false, false, now, Style::default()));
+    insta::assert_snapshot!(text);
+}

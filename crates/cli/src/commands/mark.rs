@@ -1,0 +1,206 @@
+//! `mark` and `unmark`: a pod's place in the order, and its pause point. They write the pod's annotations, and nothing else.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Result;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_api::names::{annotation, pause_point};
+use serde_json::{Map, Value, json};
+
+use crate::client::{ConnectArgs, Connection, Timeout, pod_name, timeout};
+use crate::exit::Exit;
+use crate::explain::explain;
+use crate::observe::Reader;
+use crate::overview::{Overview, Phase};
+use crate::pod::PodSeen;
+
+/// Give pods a delete priority or a pause point
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered mark web-5d9c-x7k2p --priority 5          goes before pods of a lower priority
+  kubectl ordered mark web-5d9c-x7k2p --pause before        the next rollout halts before it
+  kubectl ordered mark web-5d9c-x7k2p --pause after --for 10m
+  kubectl ordered mark pod/web-5d9c-x7k2p pod/web-5d9c-b9gk7 --priority -1
+
+It writes the annotations ordereddeployment.io/delete-priority, pause-point and pause-duration, as `kubectl annotate` would. \
+What is not asked for stays; without --for the pause lasts until it is resumed.")]
+pub(crate) struct MarkArgs {
+    /// The names of pods
+    #[arg(value_name = "POD", required = true, value_parser = pod_name)]
+    pods: Vec<String>,
+    #[command(flatten)]
+    marks: Marks,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+/// What to write.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[group(required = true, multiple = true)]
+pub(crate) struct Marks {
+    /// The delete priority: the larger goes first; 0 is that of pods without any
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) priority: Option<i32>,
+    /// Halt a rollout before this pod goes, or after it went
+    #[arg(long, value_name = "SIDE")]
+    pub(crate) pause: Option<Side>,
+    /// How long to halt, such as 10m; without it until resumed
+    #[arg(long = "for", value_name = "DURATION", requires = "pause", value_parser = timeout)]
+    pub(crate) length: Option<Timeout>,
+}
+
+/// On which side of the pod. Comments of the variants would swell the help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Side {
+    Before,
+    After,
+}
+
+/// Take delete priority and pause point from pods
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered unmark web-5d9c-x7k2p
+
+It removes the annotations that `mark` writes, and the alias controller.alpha.kubernetes.io/delete-priority. A rollout \
+that is held at the pod goes on.")]
+pub(crate) struct UnmarkArgs {
+    /// The names of pods
+    #[arg(value_name = "POD", required = true, value_parser = pod_name)]
+    pods: Vec<String>,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
+    let connection = args.connect.connect().await?;
+    for pod in &args.pods {
+        writeln!(std::io::stdout(), "{}", mark(&connection, pod, args.marks).await?)?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
+    let connection = args.connect.connect().await?;
+    for pod in &args.pods {
+        writeln!(std::io::stdout(), "{}", unmark(&connection, pod).await?)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes the marks of one pod. What came of it, and what to do next.
+pub(crate) async fn mark(connection: &Connection, pod: &str, marks: Marks) -> Result<String> {
+    let mut annotations = Map::new();
+    let mut said = Vec::new();
+    if let Some(priority) = marks.priority {
+        annotations.insert(annotation::DELETE_PRIORITY.to_owned(), priority.to_string().into());
+        said.push(format!("priority {priority}"));
+    }
+    if let Some(pause) = marks.pause {
+        let side = match pause {
+            Side::Before => pause_point::BEFORE,
+            Side::After => pause_point::AFTER,
+        };
+        let length = marks.length.and_then(|Timeout(length)| length);
+        annotations.insert(annotation::PAUSE_POINT.to_owned(), side.into());
+        annotations.insert(
+            annotation::PAUSE_DURATION.to_owned(),
+            length.map_or(Value::Null, |length| written(length).into()),
+        );
+        let length =
+            length.map_or_else(|| "until resumed".to_owned(), |length| format!("for {}", written(length)));
+        said.push(format!("pause {side} it, {length}"));
+    }
+    let marked = annotate(connection, pod, annotations, "mark").await?;
+    Ok(format!("{pod}: {}\n{}", said.join("; "), place(connection, &marked).await))
+}
+
+/// Removes the marks of one pod.
+pub(crate) async fn unmark(connection: &Connection, pod: &str) -> Result<String> {
+    let keys = [
+        annotation::DELETE_PRIORITY,
+        annotation::DELETE_PRIORITY_ALIAS,
+        annotation::PAUSE_POINT,
+        annotation::PAUSE_DURATION,
+    ];
+    let annotations = keys.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
+    let unmarked = annotate(connection, pod, annotations, "unmark").await?;
+    Ok(format!("{pod}: no mark any more\n{}", place(connection, &unmarked).await))
+}
+
+async fn annotate(
+    connection: &Connection,
+    pod: &str,
+    annotations: Map<String, Value>,
+    what: &str,
+) -> Result<PodSeen> {
+    let api: Api<PodSeen> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+    let written = api.patch(pod, &PatchParams::default(), &patch).await;
+    written.map_err(|error| explain(error, &format!("cannot {what} pod {pod} in {}", connection.namespace)))
+}
+
+/// Where the pod stands now, and what to do next. Who may annotate may see no more; then it is told without.
+async fn place(connection: &Connection, pod: &PodSeen) -> String {
+    let flags = &connection.flags;
+    let Some(uid) = pod.set_uid() else {
+        return "note: no OrderedDeployment controls it; the marks count only where this project's controller \
+                reconciles ReplicaSets"
+            .to_owned();
+    };
+    let Some(name) = owner(connection, pod, uid).await else {
+        return format!("`kubectl ordered order NAME{flags}` shows the order");
+    };
+    let reader = Reader::new(&connection.client, &connection.namespace);
+    let next = format!("`kubectl ordered order {name}{flags}` shows the order");
+    let Ok(seen) = reader.one(&name, connection.clock.now()).await else { return next };
+    let overview = Overview::of(&seen, "");
+    if let Phase::Held(hold) = &overview.phase
+        && Some(&hold.pod_uid) == pod.metadata.uid.as_ref()
+    {
+        return format!(
+            "{name} is held at this pod\n`kubectl ordered get {name}{flags}` shows where it stands"
+        );
+    }
+    let order = overview.in_order();
+    match order.iter().find(|row| Some(&*row.uid) == pod.metadata.uid.as_deref()) {
+        Some(row) => {
+            let place = row.place.unwrap_or(0);
+            format!("{name}: it is number {place} of {} to go\n{next}", order.len())
+        }
+        None if overview.is_rolling() => {
+            format!(
+                "{name}: it is of the current revision; its marks count once this rollout is done\n{next}"
+            )
+        }
+        None => next,
+    }
+}
+
+/// The name of the OrderedDeployment that the pod's set belongs to.
+async fn owner(connection: &Connection, pod: &PodSeen, uid: &str) -> Option<String> {
+    let set = pod.owner_references().iter().find(|owner| owner.uid == uid)?;
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let set = sets.get(&set.name).await.ok()?;
+    let owner = set.owner_references().iter().find(|owner| owner.controller == Some(true))?;
+    Some(owner.name.clone())
+}
+
+/// As Go writes a duration, and reads it.
+fn written(length: Duration) -> String {
+    let seconds = length.as_secs();
+    match (length.subsec_millis(), seconds) {
+        (0, 1..) if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
+        (0, 1..) if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        (0, _) => format!("{seconds}s"),
+        (_, _) => format!("{}ms", length.as_millis()),
+    }
+}
+
+#[cfg(test)]
+#[path = "mark/tests.rs"]
+mod tests;

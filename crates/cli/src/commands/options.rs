@@ -1,0 +1,40 @@
+//! `options`: the flags for a cluster that every command takes. It prints.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::client::ConnectArgs;
+use crate::exit::Exit;
+
+/// List the flags that all commands for a cluster take, as `kubectl options` does
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args) -> Result<Exit> {
+    let mut out = std::io::stdout();
+    writeln!(
+        out,
+        "These flags can be given to every command that talks to a cluster, before its name too:\n"
+    )?;
+    for (flag, help) in flags() {
+        writeln!(out, "  {flag}\n        {help}")?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Each flag with its value's name, and what it is for.
+pub(crate) fn flags() -> Vec<(String, String)> {
+    let command = <ConnectArgs as clap::Args>::augment_args(clap::Command::new(""));
+    let arguments = command.get_arguments();
+    arguments
+        .map(|argument| {
+            let short = argument.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
+            let value = argument.get_value_names().into_iter().flatten().next();
+            let value = value.map(|value| format!(" <{value}>")).unwrap_or_default();
+            let value = if argument.is_require_equals_set() { String::new() } else { value };
+            let flag = format!("{short}--{}{value}", argument.get_long().unwrap_or_default());
+            (flag, argument.get_help().map(ToString::to_string).unwrap_or_default())
+        })
+        .collect()
+}

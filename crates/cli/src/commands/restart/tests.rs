@@ -1,0 +1,36 @@
+use serde_json::json;
+
+use super::{annotate, restart};
+use crate::commands::mark::{Marks, Side, mark};
+use crate::testing::bench::{Bench, without_names};
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_replaces_all_pods_and_tells_the_points_ahead() {
+    let bench = Bench::start().await;
+    let order = bench.order().await;
+    mark(&bench.connection, &order[1], Marks { pause: Some(Side::After), ..Marks::default() }).await.unwrap();
+    let told = restart(&bench.connection, "web").await.unwrap();
+    insta::assert_snapshot!(without_names(&told, &order));
+    bench.until_state("Held").await;
+    bench.patch(json!({"spec": {"paused": true}})).await;
+    let refused = restart(&bench.connection, "web").await.unwrap_err().to_string();
+    assert!(refused.contains("kubectl ordered unpause web"), "{refused}");
+}
+
+#[test]
+fn the_annotation_is_the_one_of_kubectl_and_nothing_else_changes() {
+    for template in [
+        json!({"spec": {"a": 1}}),
+        json!({"metadata": null, "spec": {"a": 1}}),
+        json!({"metadata": {"annotations": null}, "spec": {"a": 1}}),
+    ] {
+        let mut changed = template.clone();
+        annotate(&mut changed, "now");
+        assert_eq!(changed["metadata"]["annotations"], json!({"kubectl.kubernetes.io/restartedAt": "now"}));
+        assert_eq!(changed["spec"], template["spec"]);
+    }
+    let mut kept = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}});
+    annotate(&mut kept, "now");
+    assert_eq!(kept["metadata"]["annotations"]["c"], "d");
+    assert_eq!(kept["metadata"]["labels"]["a"], "b");
+}

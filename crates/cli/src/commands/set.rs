@@ -1,0 +1,126 @@
+//! `set image`: another image for containers of the template. It writes the template, and nothing else.
+
+use std::io::Write;
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use crate::ahead;
+use crate::change::{self, Change};
+use crate::client::{ConnectArgs, Connection, object_name};
+use crate::exit::Exit;
+use crate::observe::Reader;
+
+/// Change the template, as `kubectl set` does
+#[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum What {
+    Image(ImageArgs),
+}
+
+/// Change images, which starts a rollout
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered set image web web=nginx:1.29
+  kubectl ordered set image web web=nginx:1.29 proxy=envoy:1.31
+  kubectl ordered set image web '*=nginx:1.29'
+
+CONTAINER is the name of a container or an init container of the template; `*` stands for all of them. The pause points \
+that the rollout meets are listed.")]
+pub(crate) struct ImageArgs {
+    /// The name of an OrderedDeployment
+    #[arg(value_parser = object_name)]
+    name: String,
+    /// A container of the template, and its new image
+    #[arg(value_name = "CONTAINER=IMAGE", required = true, value_parser = pair)]
+    images: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((container, image))
+            if !container.is_empty() && !image.is_empty() && !image.contains(char::is_whitespace) =>
+        {
+            Ok((container.to_owned(), image.to_owned()))
+        }
+        _ => Err("give a container and its image, such as web=nginx:1.29".to_owned()),
+    }
+}
+
+pub(crate) async fn run(args: Args) -> Result<Exit> {
+    let What::Image(args) = args.what;
+    let connection = args.connect.connect().await?;
+    writeln!(std::io::stdout(), "{}", set_image(&connection, &args.name, &args.images).await?)?;
+    Ok(Exit::Done)
+}
+
+/// Writes the images. What came of it, and what to do next.
+pub(crate) async fn set_image(
+    connection: &Connection,
+    name: &str,
+    images: &[(String, String)],
+) -> Result<String> {
+    let seen =
+        Reader::new(&connection.client, &connection.namespace).one(name, connection.clock.now()).await?;
+    let mut template = seen.deployment.spec.template.clone();
+    let doing = format!("cannot set images of {name} in {}", connection.namespace);
+    let changed = replace(&mut template.0, images, name)?;
+    if changed.is_empty() {
+        return Ok(format!(
+            "{name}: has these images already\n`kubectl ordered get {name}{}` shows where it stands",
+            connection.flags
+        ));
+    }
+    let change = Change { seen: &seen, name, template, annotation: None, doing: &doing };
+    let points = change.ahead();
+    change.write(connection).await?;
+    let next = if seen.deployment.spec.paused {
+        let flags = &connection.flags;
+        format!("it is paused as a whole: the rollout starts with `kubectl ordered unpause {name}{flags}`")
+    } else {
+        change::next(name, &connection.flags, &points)
+    };
+    Ok(format!("{name}: {}\n{}\n{next}", changed.join(", "), ahead::told(&points)))
+}
+
+/// Puts the images into the template. What changed, in words.
+fn replace(template: &mut Value, images: &[(String, String)], name: &str) -> Result<Vec<String>> {
+    let mut known = Vec::new();
+    for list in ["initContainers", "containers"] {
+        let containers = template["spec"][list].as_array().into_iter().flatten();
+        known.extend(containers.filter_map(|container| container["name"].as_str()).map(str::to_owned));
+    }
+    if let Some((wrong, _)) =
+        images.iter().find(|(container, _)| container != "*" && !known.contains(container))
+    {
+        bail!("{name} has no container {wrong:?}\nhint: it has {}", known.join(", "));
+    }
+    let mut changed = Vec::new();
+    for list in ["initContainers", "containers"] {
+        let containers = template.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let Some(own) = container["name"].as_str().map(str::to_owned) else { continue };
+            // The last one that names it counts, as for kubectl.
+            let found = images.iter().rev().find(|(container, _)| *container == own || container == "*");
+            if let Some((_, image)) = found.filter(|(_, image)| container["image"] != image.as_str()) {
+                let before = container["image"].as_str().unwrap_or("none");
+                changed.push(format!("{own} from {before} to {image}"));
+                container["image"] = image.as_str().into();
+            }
+        }
+    }
+    Ok(changed)
+}
+
+#[cfg(test)]
+#[path = "set/tests.rs"]
+mod tests;

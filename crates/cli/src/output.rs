@@ -1,0 +1,74 @@
+//! `-o`: objects as the server has them, for programs. It changes nothing of them but what kubectl leaves out too.
+
+use anyhow::{Result, anyhow};
+use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::{Api, Client};
+use ordereddeployment_api::OrderedDeployment;
+use serde_json::{Value, json};
+
+use crate::explain::explain;
+
+/// The forms of output. Comments of the variants would swell every help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Output {
+    // The tree with all columns.
+    Wide,
+    // The objects, as the server has them.
+    Json,
+    Yaml,
+    Name,
+}
+
+/// The objects as the server has them, fields unknown to this program included.
+pub(crate) fn raw(client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
+    let resource = ApiResource::erase::<OrderedDeployment>(&());
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+/// Reads that one, or all of them as a list.
+pub(crate) async fn read(api: &Api<DynamicObject>, name: Option<&str>) -> Result<Value> {
+    if let Some(name) = name {
+        let found = api.get(name).await.map_err(|error| explain(error, &format!("cannot read {name}")))?;
+        return object(found);
+    }
+    let found = api.list(&ListParams::default()).await;
+    let found = found.map_err(|error| explain(error, "cannot list the OrderedDeployments"))?;
+    let items: Result<Vec<Value>> = found.items.into_iter().map(object).collect();
+    Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items?}))
+}
+
+/// An object with its kind, which the items of lists and watches lack, and without what kubectl leaves out too.
+pub(crate) fn object(object: DynamicObject) -> Result<Value> {
+    let resource = ApiResource::erase::<OrderedDeployment>(&());
+    let mut value = serde_json::to_value(object)?;
+    value["apiVersion"] = resource.api_version.into();
+    value["kind"] = resource.kind.into();
+    value.get_mut("metadata").and_then(Value::as_object_mut).map(|metadata| metadata.remove("managedFields"));
+    Ok(value)
+}
+
+/// The text of an object or a list, every line ended.
+pub(crate) fn text(value: &Value, output: Output) -> Result<String> {
+    match output {
+        Output::Json => Ok(format!("{}\n", serde_json::to_string_pretty(value)?)),
+        Output::Yaml => yaml(value),
+        Output::Name | Output::Wide => {
+            let name = |object: &Value| {
+                let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                format!("ordereddeployment.ordereddeployment.io/{name}\n")
+            };
+            Ok(value["items"]
+                .as_array()
+                .map_or_else(|| name(value), |items| items.iter().map(name).collect()))
+        }
+    }
+}
+
+/// One YAML document.
+pub(crate) fn yaml(value: &Value) -> Result<String> {
+    let text = serde_saphyr::to_string(value).map_err(|error| anyhow!("cannot write YAML: {error}"))?;
+    Ok(if text.ends_with('\n') { text } else { format!("{text}\n") })
+}

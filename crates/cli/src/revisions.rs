@@ -1,0 +1,59 @@
+//! The revisions of an OrderedDeployment: its sets, the newest first. It reads and never writes.
+
+use anyhow::Result;
+use jiff::Timestamp;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, Template};
+use ordereddeployment_planner as planner;
+
+use crate::client::Connection;
+use crate::explain::explain;
+use crate::observe::is_owned;
+
+/// A template that was rolled out once, and is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Revision {
+    pub(crate) number: i64,
+    pub(crate) set: String,
+    /// The annotation `kubernetes.io/change-cause`.
+    pub(crate) cause: Option<String>,
+    pub(crate) template: Template,
+    pub(crate) created: Option<Timestamp>,
+    /// How many pods it has.
+    pub(crate) pods: i32,
+    /// Whether it is the template of the spec.
+    pub(crate) current: bool,
+}
+
+/// The revisions that are kept, the newest first.
+pub(crate) async fn read(connection: &Connection, deployment: &OrderedDeployment) -> Result<Vec<Revision>> {
+    let api: Api<OrderedReplicaSet> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let sets = api.list(&ListParams::default()).await;
+    let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?.items;
+    Ok(of(deployment, &sets))
+}
+
+fn of(deployment: &OrderedDeployment, sets: &[OrderedReplicaSet]) -> Vec<Revision> {
+    let uid = deployment.uid().unwrap_or_default();
+    let own = planner::without_hash(&deployment.spec.template);
+    let mut revisions: Vec<Revision> = sets
+        .iter()
+        .filter(|set| is_owned(set, &uid))
+        .map(|found| {
+            let set = planner::set(found);
+            Revision {
+                number: set.revision,
+                cause: found.annotations().get(annotation::CHANGE_CAUSE).cloned(),
+                pods: found.status.as_ref().and_then(|status| status.replicas).unwrap_or(0),
+                current: set.template.same_as(&own),
+                created: set.created,
+                set: set.name,
+                template: set.template,
+            }
+        })
+        .collect();
+    revisions.sort_by(|first, second| (second.number, &second.set).cmp(&(first.number, &first.set)));
+    revisions
+}
