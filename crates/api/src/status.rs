@@ -73,6 +73,10 @@ pub struct Rollout {
     pub template_hash: String,
     /// The number of replicas that its sets were last scaled for.
     pub replicas: i32,
+    /// While the running rollout is scaled to another number of replicas: the pods that each set had before, by
+    /// `pod-template-hash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled_from: Option<BTreeMap<String, i32>>,
 }
 
 /// A pause point at which the rollout is held.

@@ -35,10 +35,13 @@ pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
         status.pause = pausepoint::pause_of_the_rollout_before(census);
     }
     let revision = next_revision(census);
+    let before = census.status.rollout.as_ref();
     status.rollout = Some(Rollout {
         revision,
         template_hash: census.hash.clone(),
-        replicas: census.status.rollout.as_ref().map_or(census.spec.replicas, |rollout| rollout.replicas),
+        // Scaling under way goes on.
+        replicas: before.map_or(census.spec.replicas, |rollout| rollout.replicas),
+        scaled_from: before.and_then(|rollout| rollout.scaled_from.clone()),
     });
     status.hold = None;
     status.passed = None;

@@ -11,7 +11,7 @@ use ordereddeployment_api::{
 };
 
 use crate::census::{Bounds, Census, Member};
-use crate::sizes::{Sizes, Stored};
+use crate::sizes::{self, Sizes, Stored};
 use crate::{Decision, Event, Malformed, Point, Read, Record, conditions, events};
 
 /// The first pause point of the order that was not passed.
@@ -52,21 +52,31 @@ pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Divided<'c, 'a> {
 pub(crate) struct HeldPodIsGone;
 
 /// The place of the barrier among these pods, given in order, if there is one.
+///
+/// A pod whose hold was stored ahead of its DELETE is a barrier even if its value became malformed or nothing is behind it any
+/// more. As long as it is there it is one among others, though: a point that came to stand ahead of it is reached first.
 pub(crate) fn barrier_of(
     census: &Census<'_>,
     members: &[&Member<'_>],
 ) -> Result<Option<(usize, PausePoint)>, HeldPodIsGone> {
-    if let Some(hold) = census.status.hold.as_ref().filter(|hold| is_begun_after(hold)) {
-        // The barrier is that pod, whatever was annotated since.
-        let at = members.iter().position(|member| **member.uid() == *hold.pod_uid).ok_or(HeldPodIsGone)?;
-        return Ok(Some((at, PausePoint::After)));
+    let begun = census.status.hold.as_ref().filter(|hold| is_begun_after(hold));
+    if begun.is_some_and(|hold| members.iter().all(|member| **member.uid() != *hold.pod_uid)) {
+        return Err(HeldPodIsGone);
     }
     let mut all = members.iter().enumerate();
     Ok(all.find_map(|(at, member)| {
+        let side = point(member, census);
+        if begun_at(census, member).is_some() {
+            return Some((at, side.unwrap_or(PausePoint::After)));
+        }
         // With nothing behind it, a point `after` holds nothing.
-        let side = point(member, census)?;
-        (side == PausePoint::Before || at + 1 < members.len()).then_some((at, side))
+        side.filter(|side| *side == PausePoint::Before || at + 1 < members.len()).map(|side| (at, side))
     }))
+}
+
+/// The hold that was stored ahead of the DELETE of this pod.
+pub(crate) fn begun_at<'c>(census: &'c Census<'_>, member: &Member<'_>) -> Option<&'c Hold> {
+    census.status.hold.as_ref().filter(|hold| is_begun_after(hold) && **member.uid() == *hold.pod_uid)
 }
 
 /// The pause point of the pod, unless the rollout has passed it.
@@ -172,7 +182,10 @@ fn measure(census: &Census<'_>, sizes: &BTreeMap<String, i32>) -> i32 {
 /// The sizes that the sets have now, as a hold or a pause keeps them: the old ones what is there, without `leaving`; what is
 /// missing belongs to the current set, or where that one is not there to the largest old one.
 pub(crate) fn sizes_now(census: &Census<'_>, leaving: Option<&Member<'_>>) -> Sizes {
-    let mut sizes = census.by_set();
+    let rollout = census.status.rollout.as_ref().filter(|_| !census.recreate() && census.old_count() > 0);
+    // Where scaling was interrupted, the sizes are those that it began from.
+    let scaled_from = rollout.and_then(|rollout| rollout.scaled_from.as_ref());
+    let mut sizes = scaled_from.map_or_else(|| census.by_set(), sizes::widen);
     if let Some(size) = leaving.and_then(|member| sizes.get_mut(member.hash)) {
         *size -= 1;
     }

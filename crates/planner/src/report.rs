@@ -32,6 +32,7 @@ pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentSta
     if let Some(rollout) = status.rollout.as_mut().filter(|_| !rolls && idle) {
         // The sets have been scaled for it; a running rolling update says so itself.
         rollout.replicas = census.spec.replicas;
+        rollout.scaled_from = None;
     }
     if is_complete(census) {
         // The points passed were those of pods that are gone.

@@ -4,7 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ordereddeployment_api::{HoldReason, PausePoint, UnavailablePods, names::condition, names::reason};
+use ordereddeployment_api::{
+    HoldReason, PausePoint, Rollout, UnavailablePods, names::condition, names::reason,
+};
 use ordereddeployment_sorter as sorter;
 
 use crate::census::{Census, Member};
@@ -28,7 +30,17 @@ pub(crate) struct Moves {
 
 /// What the rollout's rules allow now.
 pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
-    let mut moves = match pausepoint::kept_sizes(census) {
+    let kept = pausepoint::kept_sizes(census);
+    let rolls = census.bounds.desired > 0 && census.old_count() > 0 && !census.recreate();
+    if kept.is_none() && !rolls && is_being_scaled(census) {
+        // What moves pods now is not scaling any more: where that began is past.
+        let mut status = census.status.clone();
+        if let Some(rollout) = &mut status.rollout {
+            rollout.scaled_from = None;
+        }
+        return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
+    }
+    let mut moves = match kept {
         Some(sizes) => keep(census, &sizes),
         None if census.bounds.desired == 0 => clear(census),
         None if census.old_count() == 0 => settle(census),
@@ -132,7 +144,7 @@ fn go_ahead<'m, 'c, 'a>(
     divided: &'m Divided<'c, 'a>,
 ) -> Result<&'m [&'c Member<'a>], Box<Decision>> {
     let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
-    let begun = census.status.hold.is_some();
+    let begun = pausepoint::begun_at(census, barrier.member).is_some();
     match (barrier.side, divided.ahead.len()) {
         (PausePoint::Before, 0) => {
             Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::PausePoint)))
@@ -228,7 +240,7 @@ fn out_of_turn<'c, 'a>(
         && at_or_behind
         && all_available
     {
-        return Err(Box::new(match &census.status.hold {
+        return Err(Box::new(match pausepoint::begun_at(census, barrier.member) {
             Some(hold) => pausepoint::block(census, hold),
             None => pausepoint::hold_at(census, barrier, HoldReason::Blocked),
         }));
@@ -279,56 +291,71 @@ impl Budget {
     }
 }
 
-/// D has changed in the running rollout: the sets are scaled in proportion before anything else.
+/// Whether a running rollout was being scaled when it was last looked at.
+fn is_being_scaled(census: &Census<'_>) -> bool {
+    census.status.rollout.as_ref().is_some_and(|rollout| rollout.scaled_from.is_some())
+}
+
+/// D has changed in the running rollout: the sets are scaled in proportion before anything else. What they are scaled from is stored
+/// first, so that an interruption, or another change of D meanwhile, ends in the same split.
 fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
-    let Some(rollout) =
-        census.status.rollout.as_ref().filter(|rollout| rollout.replicas != census.spec.replicas)
-    else {
+    let Some(rollout) = &census.status.rollout else { return Ok(None) };
+    if rollout.replicas == census.spec.replicas && !is_being_scaled(census) {
         return Ok(None);
-    };
-    let desired = census.bounds.desired;
-    let mut before = census.spec.clone();
-    before.replicas = rollout.replicas;
-    let before = i64::from(rollout.replicas.max(0)) + before.max_surge();
+    }
     let now = census.by_set();
-    let target = sizes::proportional(&now, before, census.bounds.ceiling);
-    let grows = desired > i64::from(rollout.replicas);
+    let target = scaled(census, rollout, &now);
     let mut moves = Moves::default();
-    if grows {
-        let divided = pausepoint::divide(census);
+    // A smaller D never creates a pod.
+    if census.spec.replicas >= rollout.replicas && !create_failed(census) {
+        let behind = crate::census::count(pausepoint::divide(census).behind.iter());
         let mut room = census.room_below(census.bounds.ceiling);
-        let failed = create_failed(census);
         for (hash, size) in &target {
             let mut missing = size - now.get(hash).copied().unwrap_or(0);
             if *hash == census.hash {
-                let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
-                missing = missing.min((desired - behind).max(0) - census.updated_count());
+                missing = missing.min((census.bounds.desired - behind).max(0) - census.updated_count());
             }
             let usable = census.usable_sets().any(|set| set.hash == *hash) || *hash == census.hash;
             let missing = missing.min(room);
-            if usable && !failed && missing > 0 {
+            if usable && missing > 0 {
                 room -= missing;
                 create(&mut moves, hash, missing);
             }
         }
-    } else {
-        let mut surplus: Vec<&Member<'_>> = Vec::new();
-        for (hash, active) in &now {
-            let wanted = target.get(hash).copied().unwrap_or(0);
-            let members = census.members.iter().filter(|member| member.hash == hash);
-            surplus.extend(members.take(usize::try_from(active - wanted).unwrap_or(0)));
-        }
-        surplus.sort_unstable_by(|first, second| first.key.cmp(&second.key));
-        moves.deletes = groups(census, &surplus, Purpose::Scale);
     }
-    if moves.creates.is_empty() && moves.deletes.is_empty() {
-        let mut status = census.status.clone();
-        if let Some(rollout) = &mut status.rollout {
+    let mut surplus: Vec<&Member<'_>> = Vec::new();
+    for (hash, active) in &now {
+        let wanted = target.get(hash).copied().unwrap_or(0);
+        let members = census.members.iter().filter(|member| member.hash == hash);
+        surplus.extend(members.take(usize::try_from(active - wanted).unwrap_or(0)));
+    }
+    surplus.sort_unstable_by(|first, second| first.key.cmp(&second.key));
+    moves.deletes = groups(census, &surplus, Purpose::Scale);
+    let is_done = moves.creates.is_empty() && moves.deletes.is_empty();
+    if !is_done && rollout.scaled_from.is_some() {
+        return Ok(Some(moves));
+    }
+    let mut status = census.status.clone();
+    if let Some(rollout) = &mut status.rollout {
+        if is_done {
             rollout.replicas = census.spec.replicas;
         }
-        return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
+        rollout.scaled_from = (!is_done).then(|| pausepoint::narrow(&now));
     }
-    Ok(Some(moves))
+    Err(Box::new(Decision::Record(Record { status, events: Vec::new() })))
+}
+
+/// The sizes of the sets once they are scaled: a pure function of those before and of D.
+fn scaled(census: &Census<'_>, rollout: &Rollout, now: &Sizes) -> Sizes {
+    let stored = rollout.scaled_from.as_ref();
+    let base = stored.map_or_else(|| now.clone(), sizes::widen);
+    if rollout.replicas == census.spec.replicas {
+        return base;
+    }
+    let mut before = census.spec.clone();
+    before.replicas = rollout.replicas;
+    let before = i64::from(rollout.replicas.max(0)) + before.max_surge();
+    sizes::proportional(&base, before, census.bounds.ceiling)
 }
 
 /// Updated pods beyond D: the first of the order.

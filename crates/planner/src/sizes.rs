@@ -28,8 +28,7 @@ impl Stored<'_> {
     /// Where D is what it was, the sizes are those stored. A smaller D is split in proportion. A larger one adds to all, under
     /// Recreate to what the hold left. Where there were old pods and D ≥ 1, at least one stays old.
     pub(crate) fn for_replicas(&self, desired: i64, strategy: &Strategy) -> Sizes {
-        let stored: Sizes =
-            self.sizes.iter().map(|(hash, size)| (hash.clone(), i64::from((*size).max(0)))).collect();
+        let stored = widen(self.sizes);
         let replicas = i64::from(self.replicas);
         let total: i64 = stored.values().sum();
         let wanted = if desired == replicas {
@@ -70,6 +69,11 @@ impl Stored<'_> {
             *sizes.entry(self.current.to_owned()).or_default() -= 1;
         }
     }
+}
+
+/// Sizes as they were stored; what is forged to be negative counts as none.
+pub(crate) fn widen(stored: &BTreeMap<String, i32>) -> Sizes {
+    stored.iter().map(|(hash, size)| (hash.clone(), i64::from((*size).max(0)))).collect()
 }
 
 /// Splits `total` in proportion to `base`; what rounding leaves over goes where it is missed most (the method of

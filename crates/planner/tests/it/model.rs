@@ -30,6 +30,8 @@ pub(crate) struct Cluster {
     pub(crate) failure: Option<Failure>,
     /// How many pods the namespace may have, terminating ones included.
     pub(crate) quota: Option<usize>,
+    /// How many pods one decision creates or deletes before the connection breaks.
+    pub(crate) breaks_after: Option<usize>,
     /// The nodes: `n0` to `n2`. Pods run on `n3` too, which is gone.
     pub(crate) nodes: BTreeMap<Arc<str>, NodeFacts>,
     /// Names of sets that somebody else has.
@@ -76,6 +78,7 @@ impl Cluster {
             broken: BTreeSet::new(),
             failure: None,
             quota: None,
+            breaks_after: None,
             nodes: ["n0", "n1", "n2"]
                 .map(|name| {
                     let labels = [("pool".to_owned(), name.to_owned())].into();
@@ -239,11 +242,12 @@ impl Cluster {
         for change in &act.sets {
             self.change_set(change);
         }
+        let mut left = self.breaks_after.unwrap_or(usize::MAX);
         let mut created = 0;
         for create in &act.creates {
             let set = self.sets.iter().find(|set| set.hash == create.hash && !set.terminating);
             let set = set.unwrap().clone();
-            for _ in 0..create.count {
+            for _ in 0..create.count.min(left) {
                 let refused = self.refused.contains(&image(&set.template));
                 let present = self.pods.iter().filter(|pod| !pod.finished).count();
                 if refused || self.quota.is_some_and(|quota| present >= quota) {
@@ -254,12 +258,14 @@ impl Cluster {
                 }
                 self.create(&set);
                 created += 1;
+                left -= 1;
             }
         }
         let targets: Vec<_> = act.deletes.iter().flat_map(|group| &group.targets).collect();
         if self.failure.is_none() {
             for group in &act.deletes {
-                for target in &group.targets {
+                for target in group.targets.iter().take(left) {
+                    left -= 1;
                     self.delete(&target.uid);
                     self.deleted.push((target.name.clone(), group.purpose));
                     if group.purpose == Purpose::Rollout {

@@ -64,17 +64,23 @@ impl<'a> View<'a> {
     fn barrier(&self) -> Option<(usize, PausePoint, bool)> {
         let status = self.status();
         let old: Vec<_> = self.old().collect();
-        if let Some(hold) = status.hold.as_ref().filter(|hold| has_begun(hold)) {
-            let at = old.iter().position(|(pod, ..)| *pod.facts.uid == *hold.pod_uid)?;
-            return Some((at, PausePoint::After, true));
+        let begun = status.hold.as_ref().filter(|hold| has_begun(hold));
+        // Once its pod is gone the rollout is about to be held: until then nothing may go.
+        if begun.is_some_and(|hold| old.iter().all(|(pod, ..)| *pod.facts.uid != *hold.pod_uid)) {
+            return Some((0, PausePoint::Before, false));
         }
         old.iter().enumerate().find_map(|(at, (pod, ..))| {
-            let Point::At { side, .. } = pod.point else { return None };
+            let begun = begun.is_some_and(|hold| *hold.pod_uid == *pod.facts.uid);
             let mut passed = status.passed.iter().flatten();
-            if passed.any(|passed| passed.pod_uid == "*" || *passed.pod_uid == *pod.facts.uid) {
-                return None;
+            let passed = passed.any(|passed| passed.pod_uid == "*" || *passed.pod_uid == *pod.facts.uid);
+            match pod.point {
+                Point::At { side: PausePoint::Before, .. } if !passed => {
+                    Some((at, PausePoint::Before, begun))
+                }
+                _ if begun => Some((at, PausePoint::After, true)),
+                Point::At { side, .. } if !passed && at + 1 < old.len() => Some((at, side, false)),
+                _ => None,
             }
-            (side == PausePoint::Before || at + 1 < old.len()).then_some((at, side, false))
         })
     }
 
@@ -176,6 +182,14 @@ pub(crate) fn check_record(observed: &Observed, record: &Record) {
     match (&before.hold, &after.hold) {
         (Some(hold), None) => assert!(may_end(&view, hold), "a hold is sticky: {hold:?}"),
         (Some(hold), Some(next)) => {
+            if has_begun(hold)
+                && next.deleted != Some(true)
+                && (hold.point, &hold.id) != (next.point, &next.id)
+            {
+                // Its pod is there still, and another point, or another side of it, is reached first.
+                begins(&view, next);
+                return;
+            }
             assert_eq!((&hold.id, &hold.pod_uid), (&next.id, &next.pod_uid), "one hold at a time");
             let there = view.pods.iter().any(|(pod, ..)| *pod.facts.uid == *hold.pod_uid);
             assert!(next.deleted != Some(true) || hold.deleted == Some(true) || !there, "it is still there");
@@ -245,12 +259,12 @@ pub(crate) fn check(observed: &Observed, act: &Act) {
     } else if rolls && spec_rolls(observed) {
         creates(&view, act);
     }
-    // A pause may keep a pod of an older set that is not there yet: then it is no plain scale-down.
-    let current: Vec<_> =
-        observed.sets.iter().filter(|set| is_current(observed, set)).map(|set| set.hash.as_str()).collect();
-    let pause = status.pause.iter().flat_map(|pause| &pause.sizes);
-    let keeps_old =
-        paused && pause.into_iter().any(|(hash, size)| *size > 0 && !current.contains(&hash.as_str()));
+    // A pause in a rollout keeps the share of an older set even while none of its pods is there: no plain scale-down then.
+    let usable = observed.sets.iter().filter(|set| !set.terminating && !is_current(observed, set));
+    let share = |hash: &str| {
+        status.pause.as_ref().and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0)
+    };
+    let keeps_old = paused && usable.into_iter().any(|set| share(&set.hash));
     if !rolls && !held && !keeps_old && !scale.is_empty() {
         let first: Vec<_> = view.pods.iter().take(scale.len()).map(|(pod, ..)| &pod.name).collect();
         let taken: Vec<_> = scale.iter().map(|target| &target.name).collect();
@@ -273,6 +287,25 @@ fn keeps(view: &View<'_>, scale: &[&Target]) {
     {
         let others = view.pods.iter().filter(|(pod, ..)| pod.set == held.set && stays(pod));
         assert_eq!(others.count(), 0, "the held pod goes last of its set");
+    }
+    for set in &view.observed.sets {
+        let held = |pod: &Pod| view.status().hold.is_some_and(|hold| *hold.pod_uid == *pod.facts.uid);
+        let of_set = view.pods.iter().map(|(pod, ..)| *pod).filter(|pod| pod.set == set.uid && !held(pod));
+        let mut stayed = of_set.skip_while(|pod| !stays(pod));
+        assert!(stayed.all(stays), "within a set the first of the order go");
+    }
+    if let (None, Some(pause)) = (view.status().hold, view.status().pause)
+        && i64::from(pause.replicas) == view.desired
+    {
+        for set in view.observed.sets.iter().filter(|set| !set.terminating) {
+            let active = view.pods.iter().filter(|(pod, ..)| pod.set == set.uid).count();
+            let left = view.pods.iter().filter(|(pod, ..)| pod.set == set.uid && stays(pod)).count();
+            let share = usize::try_from(pause.sizes.get(&set.hash).copied().unwrap_or(0)).unwrap();
+            assert!(
+                left >= active.min(share.min(usize::try_from(view.desired).unwrap())),
+                "a pause keeps its sizes"
+            );
+        }
     }
     let old = view.old().count();
     // A pause may have begun under another template, by which others were old.
@@ -301,8 +334,13 @@ fn creates(view: &View<'_>, act: &Act) {
         creates.map(|create| i64::try_from(create.count).unwrap()).sum()
     };
     assert!(sum(true) == 0 || view.updated() + sum(true) <= view.wanted(), "D − B updated pods are wanted");
-    let scaled = view.status().rollout.map_or(0, |rollout| rollout.replicas);
-    if scaled == observed.deployment.spec.replicas {
+    let rollout = view.status().rollout;
+    let scaled = rollout.as_ref().map_or(0, |rollout| rollout.replicas);
+    if rollout.is_some_and(|rollout| rollout.scaled_from.is_some())
+        && scaled == observed.deployment.spec.replicas
+    {
+        // D came back before its change was carried out: each set gets back what it had.
+    } else if scaled == observed.deployment.spec.replicas {
         assert!(sum(false) == 0 || view.reliable() + sum(false) <= view.floor, "lost pods come back updated");
     } else if scaled > observed.deployment.spec.replicas {
         assert_eq!(act.creates, [], "a smaller D never creates a pod");

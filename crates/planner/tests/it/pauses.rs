@@ -456,3 +456,81 @@ fn a_hold_that_leaves_all_pods_warns_of_nothing() {
     assert!(cluster.status().hold.is_some());
     assert_eq!(cluster.told(reason::HOLD_BELOW_REPLICAS), 0);
 }
+
+/// A hold stored ahead of the DELETE of the first of four pods, which cannot go yet.
+fn begun_after() -> Cluster {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 4,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+    }));
+    cluster.prioritize(&[9]);
+    cluster.pause_at(0, PausePoint::After);
+    cluster.set_image("v2");
+    cluster.rest();
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(false), "stored ahead of the DELETE");
+    cluster
+}
+
+#[test]
+fn a_point_annotated_on_a_pod_that_moved_ahead_of_a_begun_after_is_reached_first() {
+    for (side, gone) in [(PausePoint::Before, 0), (PausePoint::After, 1)] {
+        let mut cluster = begun_after();
+        let begun = cluster.status().hold.unwrap();
+        cluster.pod(2).facts.priority = Some(10);
+        let ahead = cluster.pause_at(2, side);
+        cluster.settle();
+        let hold = cluster.status().hold.unwrap();
+        assert_eq!((&hold.pod, hold.point), (&ahead, side));
+        assert_eq!(cluster.deleted.len(), gone, "nothing at or behind the first point goes");
+        // The resume of the hold that had not begun to hold names nothing, and its point is still reached.
+        cluster.request_resume(&begun.id);
+        cluster.settle();
+        assert_eq!(cluster.status().hold.unwrap().pod, ahead);
+        cluster.resume();
+        cluster.settle();
+        let hold = cluster.status().hold.unwrap();
+        assert_eq!((hold.pod, hold.deleted), (begun.pod.clone(), Some(true)));
+        let names: Vec<_> = cluster.deleted.iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(names, [ahead, begun.pod]);
+        cluster.resume();
+        cluster.settle();
+        assert!(cluster.is_complete());
+    }
+}
+
+#[test]
+fn pods_that_moved_ahead_of_a_begun_after_go_first_up_to_the_next_point() {
+    let mut cluster = begun_after();
+    let begun = cluster.status().hold.unwrap();
+    cluster.pod(2).facts.priority = Some(11);
+    cluster.pod(3).facts.priority = Some(10);
+    let first = cluster.pod(2).name.clone();
+    let ahead = cluster.pause_at(3, PausePoint::Before);
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().pod, ahead);
+    assert_eq!(cluster.deleted.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), [first]);
+    assert_ne!(ahead, begun.pod);
+}
+
+#[test]
+fn a_begun_after_that_is_made_a_before_keeps_its_pod() {
+    let mut cluster = begun_after();
+    let begun = cluster.status().hold.unwrap();
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    assert_eq!((hold.id, hold.point, hold.deleted), (begun.id, PausePoint::Before, None));
+    assert_eq!(cluster.deleted, []);
+    cluster.resume();
+    cluster.settle();
+    assert!(cluster.is_complete());
+}
+
+#[test]
+fn a_begun_after_whose_value_became_malformed_still_holds() {
+    let mut cluster = begun_after();
+    cluster.pod(0).point = Point::Malformed;
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(true));
+    assert_eq!(cluster.deleted.len(), 1);
+}

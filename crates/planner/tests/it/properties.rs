@@ -35,6 +35,7 @@ enum Happening {
     Taken(u8),
     Restart,
     Quota(Option<usize>),
+    Breaks(Option<usize>),
 }
 
 fn point() -> impl Strategy<Value = Point> {
@@ -90,6 +91,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (1u8..5).prop_map(Happening::Taken),
         1 => Just(Happening::Restart),
         1 => proptest::option::of(0usize..20).prop_map(Happening::Quota),
+        1 => proptest::option::of(1usize..6).prop_map(Happening::Breaks),
     ]
 }
 
@@ -224,6 +226,7 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
         }
         Happening::Restart => cluster.restart(),
         Happening::Quota(quota) => cluster.quota = quota,
+        Happening::Breaks(after) => cluster.breaks_after = after,
     }
 }
 
@@ -249,8 +252,15 @@ fn finish(cluster: &mut Cluster, when_asked: bool) {
     }
 }
 
+/// `PROPTEST_CASES` says how many cases there are, as everywhere; without it they are enough for a while.
+fn config() -> ProptestConfig {
+    let cases = std::env::var_os("PROPTEST_CASES").is_none().then_some(600);
+    let default = ProptestConfig { max_shrink_iters: 20_000, ..ProptestConfig::default() };
+    ProptestConfig { cases: cases.unwrap_or(default.cases), ..default }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn every_step_keeps_the_contract_and_it_settles_once_left_alone(

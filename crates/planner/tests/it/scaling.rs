@@ -1,7 +1,7 @@
 //! Scaling: outside a rollout, in one, held and paused.
 
 use ordereddeployment_api::PausePoint;
-use ordereddeployment_planner::Purpose;
+use ordereddeployment_planner::{Point, Purpose};
 use serde_json::json;
 
 use crate::model::Cluster;
@@ -394,4 +394,148 @@ fn a_resume_while_paused_before_the_pod_of_the_point_was_deleted_moves_no_pod() 
     cluster.settle();
     assert_eq!((cluster.status().hold, cluster.of_image("v1")), (None, before.0));
     assert_eq!(cluster.deleted, []);
+}
+
+/// Old and new pods side by side, as a template that never becomes ready leaves them.
+fn stuck(surge: i32, unavailable: i32) -> Cluster {
+    let bounds = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 10,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": bounds},
+        "deletionOrder": {"unavailablePods": "InOrder"},
+    }));
+    cluster.broken.extend(["v2".to_owned(), "v3".to_owned()]);
+    for image in ["v2", "v3"] {
+        cluster.set_image(image);
+        cluster.settle();
+    }
+    cluster
+}
+
+/// The pods of each revision once the sets have been scaled, before the rollout goes on.
+fn scaled(cluster: &mut Cluster) -> [usize; 3] {
+    for _ in 0..100 {
+        let rollout = cluster.status().rollout.unwrap();
+        if rollout.replicas == cluster.deployment.spec.replicas && rollout.scaled_from.is_none() {
+            return ["v1", "v2", "v3"].map(|image| cluster.of_image(image));
+        }
+        cluster.step();
+    }
+    panic!("it is never scaled: {:#?}", cluster.status());
+}
+
+#[test]
+fn scaling_that_is_interrupted_ends_in_the_same_split() {
+    for (surge, unavailable) in [(1, 1), (3, 0), (5, 3)] {
+        for replicas in [1, 2, 4, 7, 9, 11, 14, 20, 33] {
+            let mut whole = stuck(surge, unavailable);
+            whole.edit(|spec| spec.replicas = replicas);
+            let expected = scaled(&mut whole);
+            for breaks_after in 1..4 {
+                let mut cluster = stuck(surge, unavailable);
+                cluster.breaks_after = Some(breaks_after);
+                cluster.edit(|spec| spec.replicas = replicas);
+                assert_eq!(scaled(&mut cluster), expected, "{replicas} in steps of {breaks_after}");
+            }
+        }
+    }
+}
+
+#[test]
+fn replicas_changed_again_while_the_sets_are_scaled_are_measured_by_where_that_began() {
+    for (first, second) in [(20, 14), (2, 1), (20, 4), (5, 2), (14, 33)] {
+        let mut whole = stuck(3, 3);
+        whole.edit(|spec| spec.replicas = second);
+        let expected = scaled(&mut whole);
+        let mut cluster = stuck(3, 3);
+        cluster.breaks_after = Some(2);
+        cluster.edit(|spec| spec.replicas = first);
+        // Stored, and the first two pods moved.
+        cluster.step();
+        cluster.step();
+        assert!(cluster.status().rollout.unwrap().scaled_from.is_some());
+        cluster.restart();
+        cluster.edit(|spec| spec.replicas = second);
+        assert_eq!(scaled(&mut cluster), expected, "{first}, then {second}");
+    }
+}
+
+#[test]
+fn replicas_taken_back_while_the_sets_are_scaled_give_each_set_what_it_had() {
+    for replicas in [3, 25] {
+        let mut cluster = stuck(3, 3);
+        let before = ["v1", "v2", "v3"].map(|image| cluster.of_image(image));
+        cluster.breaks_after = Some(4);
+        cluster.edit(|spec| spec.replicas = replicas);
+        cluster.step();
+        cluster.step();
+        assert_ne!(["v1", "v2", "v3"].map(|image| cluster.of_image(image)), before);
+        cluster.edit(|spec| spec.replicas = 10);
+        assert_eq!(scaled(&mut cluster), before);
+    }
+}
+
+#[test]
+fn a_pause_that_interrupts_scaling_keeps_the_split_from_before_it() {
+    let mut whole = stuck(3, 3);
+    whole.edit(|spec| {
+        spec.paused = true;
+        spec.replicas = 20;
+    });
+    whole.settle();
+    let expected = ["v1", "v2", "v3"].map(|image| whole.of_image(image));
+    let mut cluster = stuck(3, 3);
+    cluster.breaks_after = Some(2);
+    cluster.edit(|spec| spec.replicas = 20);
+    cluster.step();
+    cluster.step();
+    cluster.breaks_after = None;
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    assert_eq!(["v1", "v2", "v3"].map(|image| cluster.of_image(image)), expected);
+    assert_eq!(cluster.status().rollout.unwrap().scaled_from, None);
+}
+
+#[test]
+fn recreate_that_begins_while_the_sets_are_scaled_refills_nothing() {
+    let mut cluster = stuck(3, 3);
+    cluster.breaks_after = Some(2);
+    cluster.edit(|spec| spec.replicas = 7);
+    cluster.step();
+    cluster.step();
+    assert!(cluster.status().rollout.unwrap().scaled_from.is_some());
+    cluster.edit(|spec| spec.strategy = serde_json::from_value(json!({"type": "Recreate"})).unwrap());
+    let first = cluster.active().find(|pod| cluster.image(pod) == "v1").unwrap().name.clone();
+    let pod = cluster.pods.iter_mut().find(|pod| pod.name == first).unwrap();
+    pod.facts.priority = Some(-1);
+    pod.point = Point::At { side: PausePoint::Before, duration: Ok(None) };
+    cluster.breaks_after = None;
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().pod, first);
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 0));
+    assert_eq!(cluster.status().rollout.unwrap().scaled_from, None);
+}
+
+#[test]
+fn a_pause_keeps_the_share_of_an_older_set_though_none_of_its_pods_could_be_created() {
+    let mut cluster = Cluster::new(&json!({"replicas": 6}));
+    cluster.quota = Some(2);
+    for _ in 0..6 {
+        cluster.step();
+    }
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.set_image("v2");
+    for _ in 0..6 {
+        cluster.step();
+    }
+    assert_eq!(cluster.status().hold.unwrap().sizes.values().sum::<i32>(), 6);
+    cluster.edit(|spec| {
+        spec.paused = true;
+        spec.replicas = 3;
+    });
+    // Now the pods that are there are of the current template, and those of v2 are the old ones.
+    cluster.set_image("v1");
+    cluster.quota = None;
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 2));
 }
