@@ -184,6 +184,8 @@ pub(crate) struct Cache {
     pub(crate) sets: Index<SetEntry>,
     nodes: BTreeMap<Arc<str>, NodeFacts>,
     listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
+    /// UIDs of deployments that match something which nobody controls: they read it live, to adopt it.
+    adopters: BTreeSet<Arc<str>>,
     /// How many lists were completed. Between two of them anything may have happened unseen.
     lists: u64,
 }
@@ -234,6 +236,34 @@ impl Cache {
                 self.nodes.remove(&named(&node));
             }
         }
+    }
+
+    /// A pod with these labels that nobody controls was seen. The answer: the deployments to look at, which may adopt it.
+    pub(crate) fn see_orphan(
+        &mut self,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> BTreeSet<DeploymentName> {
+        let matches = |set: &SetEntry| {
+            !set.is_terminating()
+                && set.object.metadata.namespace.as_deref() == namespace
+                && set.object.spec.selector.matches(labels)
+        };
+        let sets: Vec<_> = self.sets.entries.values().filter(|set| matches(set)).cloned().collect();
+        for set in &sets {
+            self.let_adopt(Arc::clone(set.owner()));
+        }
+        sets.iter().map(|set| deployment_of(set)).collect()
+    }
+
+    /// There is something that this deployment may adopt.
+    pub(crate) fn let_adopt(&mut self, deployment: Arc<str>) {
+        self.adopters.insert(deployment);
+    }
+
+    /// Whether there was something to adopt since the last time this was asked.
+    pub(crate) fn may_adopt(&mut self, deployment: &str) -> bool {
+        self.adopters.remove(deployment)
     }
 
     /// An OrderedDeployment was listed again.
@@ -350,6 +380,23 @@ mod tests {
             "spec": {"selector": {}, "template": {}},
         }));
         SetEntry::of(object.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_orphan_is_offered_once_to_those_whose_set_selects_it_in_its_namespace() {
+        let mut cache = Cache::default();
+        let mut selects = set("s1", "web", 1);
+        let wanted = std::collections::BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        selects.object.spec.selector.match_labels = Some(wanted.clone());
+        let shown = Seen::Applied { uid: "s1".into(), version: 1, entry: Some(selects) };
+        cache.see_set(shown, at(0));
+        assert!(cache.see_orphan(Some("other"), &wanted).is_empty());
+        assert!(cache.see_orphan(Some("shop"), &[("app".to_owned(), "x".to_owned())].into()).is_empty());
+        assert!(!cache.may_adopt("web-uid"));
+        let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
+        assert_eq!(cache.see_orphan(Some("shop"), &wanted), web);
+        assert!(cache.may_adopt("web-uid"));
+        assert!(!cache.may_adopt("web-uid"));
     }
 
     #[test]

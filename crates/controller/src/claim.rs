@@ -1,11 +1,11 @@
-//! Whose pods and sets are whose: adopts orphans that match, releases pods that match no more, as a Deployment does.
+//! Whose pods and sets are whose: adopts orphans that match, releases what matches no more, as a Deployment does.
 //!
 //! Adoption happens in a live read only, since a cache may still show an orphan that somebody else took. Each write
 //! carries UID and version; one that fails is left to the next read. It never takes anything from another controller.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
-use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_api::{OrderedReplicaSet, validate};
 use ordereddeployment_planner::PodView;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ impl Pass<'_> {
         pod: &PodView,
         sets: &[std::sync::Arc<SetEntry>],
     ) -> Option<PodEntry> {
-        if !is_orphan(&pod.metadata) || matches!(pod.phase(), "Succeeded" | "Failed") {
+        if !is_adoptable(pod) {
             return None;
         }
         let set = sets
@@ -44,6 +44,38 @@ impl Pass<'_> {
         let name = pod.name_any();
         let adopted = self.ctx.calls.patch::<PodView>(&self.namespace, &name, &patch).await;
         PodEntry::of(&told("adopt", "pod", &name, adopted)?)
+    }
+
+    /// Lets go of sets whose own labels do not match the deployment's selector any more. Their pods stay theirs.
+    pub(crate) async fn release_sets(&mut self) -> Result<(), Error> {
+        if !validate(&self.memory.deployment.spec).is_empty() {
+            // Nothing is done for a spec that is invalid.
+            return Ok(());
+        }
+        let selector = self.memory.deployment.spec.selector.clone();
+        for entry in self.sets() {
+            if entry.is_terminating() || selector.matches(entry.object.labels()) {
+                continue;
+            }
+            let name = &entry.set.name;
+            let found = self.ctx.calls.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
+            let Some(found) = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid())) else {
+                self.memory.sets.gone(entry.uid(), self.ctx.clock.now());
+                continue;
+            };
+            if selector.matches(found.labels()) {
+                // It matches again by now.
+                self.saw_set(found);
+                continue;
+            }
+            let patch = owners_patch(&found.metadata, &without(&found.metadata, &self.uid));
+            let released = self.ctx.calls.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
+            match told("release", "set", name, released) {
+                Some(_) => self.memory.sets.gone(entry.uid(), self.ctx.clock.now()),
+                None => self.memory.due = Some(Due::Conflict),
+            }
+        }
+        Ok(())
     }
 
     /// Lets go of pods whose labels match their set no more: somebody took them out, to look at them for instance.
@@ -66,9 +98,7 @@ impl Pass<'_> {
                 self.saw_pod(&found);
                 continue;
             }
-            let others: Vec<OwnerReference> =
-                found.owner_references().iter().filter(|owner| *owner.uid != **set.uid()).cloned().collect();
-            let patch = owners_patch(&found.metadata, &others);
+            let patch = owners_patch(&found.metadata, &without(&found.metadata, set.uid()));
             let name = &entry.pod.name;
             match told(
                 "release",
@@ -90,7 +120,12 @@ impl Pass<'_> {
     }
 }
 
-fn is_orphan(metadata: &ObjectMeta) -> bool {
+/// Whether a set may take it, if it matches.
+pub(crate) fn is_adoptable(pod: &PodView) -> bool {
+    is_orphan(&pod.metadata) && !matches!(pod.phase(), "Succeeded" | "Failed")
+}
+
+pub(crate) fn is_orphan(metadata: &ObjectMeta) -> bool {
     let mut owners = metadata.owner_references.iter().flatten();
     metadata.deletion_timestamp.is_none() && !owners.any(|owner| owner.controller == Some(true))
 }
@@ -101,6 +136,12 @@ fn with(metadata: &ObjectMeta, owner: OwnerReference) -> Vec<OwnerReference> {
     let mut owners: Vec<_> = others.cloned().collect();
     owners.push(OwnerReference { block_owner_deletion: Some(true), ..owner });
     owners
+}
+
+/// The owners it has but that one.
+fn without(metadata: &ObjectMeta, uid: &str) -> Vec<OwnerReference> {
+    let owners = metadata.owner_references.iter().flatten();
+    owners.filter(|owner| owner.uid != uid).cloned().collect()
 }
 
 fn owners_patch(metadata: &ObjectMeta, owners: &[OwnerReference]) -> Value {

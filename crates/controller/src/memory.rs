@@ -33,6 +33,8 @@ pub(crate) enum Due {
     Unknown,
     /// Somebody else wrote in between.
     Conflict,
+    /// There is something that nobody controls and that matches.
+    Orphan,
     /// The planner asked for it.
     Asked,
 }
@@ -47,6 +49,7 @@ impl Due {
             Self::Expired => "expired",
             Self::Unknown => "unknown",
             Self::Conflict => "conflict",
+            Self::Orphan => "orphan",
             Self::Asked => "asked",
         }
     }

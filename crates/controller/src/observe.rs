@@ -33,7 +33,10 @@ impl Pass<'_> {
     /// Drops what the watch has caught up with; why a live read is due, if it is.
     pub(crate) fn settle(&mut self) -> Option<Due> {
         let now = self.ctx.clock.now();
-        let cache = self.ctx.cache();
+        let mut cache = self.ctx.cache();
+        if cache.may_adopt(&self.uid) {
+            self.memory.due.get_or_insert(Due::Orphan);
+        }
         let expired = [self.memory.pods.settle(&cache.pods, now), self.memory.sets.settle(&cache.sets, now)];
         if expired.contains(&true) {
             self.memory.due = Some(Due::Expired);

@@ -109,6 +109,7 @@ impl Pass<'_> {
             }
             if !std::mem::replace(&mut released, true) {
                 // Once a pass: what the API server refuses now, it refuses a moment later.
+                self.release_sets().await?;
                 self.release_pods().await?;
             }
             let decision = match decide(&self.observe()) {

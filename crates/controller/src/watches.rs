@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 
 use crate::backoff::WatchBackoff;
 use crate::cache::{DeploymentName, Seen};
+use crate::claim::{is_adoptable, is_orphan};
 use crate::context::Context;
 use crate::entry::{PodEntry, SetEntry};
 use crate::readiness::{Readiness, Watched};
@@ -37,7 +38,8 @@ pub(crate) struct Watches {
 impl Watches {
     /// Runs all of them, for ever.
     pub(crate) async fn run(&self, writer: Writer<OrderedDeployment>) {
-        futures::join!(self.deployments(writer), self.sets(), self.pods(), self.nodes());
+        let store = writer.as_reader();
+        futures::join!(self.deployments(writer), self.sets(store), self.pods(), self.nodes());
     }
 
     async fn deployments(&self, mut writer: Writer<OrderedDeployment>) {
@@ -91,8 +93,13 @@ impl Watches {
         self.ctx.metrics.holds.set(i64::try_from(held.len()).unwrap_or(i64::MAX));
     }
 
-    async fn sets(&self) {
+    async fn sets(&self, deployments: Store<OrderedDeployment>) {
         self.follow(self.watched::<OrderedReplicaSet>(), Watched::Sets, |event| {
+            if let watcher::Event::Apply(set) = &event
+                && is_orphan(&set.metadata)
+            {
+                self.offer(set, &deployments);
+            }
             let seen = Seen::of(event, SetEntry::of);
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().see_set(seen, now);
@@ -101,8 +108,27 @@ impl Watches {
         .await;
     }
 
+    /// Lets those adopt the set whose selector matches it.
+    fn offer(&self, set: &OrderedReplicaSet, deployments: &Store<OrderedDeployment>) {
+        let mut adopters = deployments.state();
+        adopters.retain(|object| {
+            object.namespace() == set.namespace() && object.spec.selector.matches(set.labels())
+        });
+        adopters.sort_by_key(|object| object.name_any());
+        for object in &adopters {
+            self.ctx.cache().let_adopt(object.uid().unwrap_or_default().into());
+        }
+        self.look_at(adopters.iter().map(|object| ObjectRef::from_obj(&**object)));
+    }
+
     async fn pods(&self) {
         self.follow(self.watched::<PodView>(), Watched::Pods, |event| {
+            if let watcher::Event::Apply(pod) = &event
+                && is_adoptable(pod)
+            {
+                let names = self.ctx.cache().see_orphan(pod.namespace().as_deref(), pod.labels());
+                self.look_at(names.iter().map(reference));
+            }
             let seen = Seen::of(event, |pod: PodView| PodEntry::of(&pod));
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().see_pod(seen, now);
