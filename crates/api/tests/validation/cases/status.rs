@@ -124,10 +124,12 @@ fn conditions() -> Vec<Case> {
 fn rollout() -> Part {
     Part {
         at: "status.rollout",
-        whole: json!({"revision": 4, "templateHash": "bcdfghjklm", "replicas": 10}),
+        whole: json!({
+            "revision": 4, "templateHash": "bcdfghjklm", "replicas": 10, "scaledFrom": {"bcdfghjklm": 10},
+        }),
         required: &["revision", "templateHash", "replicas"],
         wrap: |rollout| json!({"status": {"rollout": rollout}}),
-        numbers: &["replicas"],
+        numbers: &["replicas", "scaledFrom{}"],
         broken: vec![],
     }
 }
