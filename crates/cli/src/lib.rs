@@ -9,6 +9,8 @@ mod ahead;
 mod change;
 mod client;
 mod commands;
+mod complete;
+mod convert;
 mod demo;
 mod embedded;
 mod exit;
@@ -19,6 +21,8 @@ mod observe;
 mod output;
 mod overview;
 mod pod;
+#[cfg(test)]
+mod reference;
 mod revisions;
 mod scale_down;
 mod state;
@@ -74,9 +78,11 @@ enum Command {
     Set(commands::set::Args),
     Mark(commands::mark::MarkArgs),
     Unmark(commands::mark::UnmarkArgs),
+    Convert(commands::convert::Args),
     Crd(commands::crd::Args),
     Sandbox(commands::sandbox::Args),
     Demo(commands::demo::Args),
+    Completion(commands::completion::Args),
     Options(commands::options::Args),
 }
 
@@ -99,7 +105,12 @@ impl Command {
             }
             Self::Mark(args) => Some(&mut args.connect),
             Self::Unmark(args) => Some(&mut args.connect),
-            Self::Crd(_) | Self::Sandbox(_) | Self::Demo(_) | Self::Options(_) => None,
+            Self::Convert(_)
+            | Self::Crd(_)
+            | Self::Sandbox(_)
+            | Self::Demo(_)
+            | Self::Completion(_)
+            | Self::Options(_) => None,
         }
     }
 
@@ -122,6 +133,8 @@ impl Command {
             Self::Crd(args) => commands::crd::run(&args).map(done),
             Self::Sandbox(args) => commands::sandbox::run(args).await.map(done),
             Self::Demo(args) => commands::demo::run(&args).await.map(done),
+            Self::Convert(args) => commands::convert::run(&args),
+            Self::Completion(args) => commands::completion::run(&args),
             Self::Options(args) => commands::options::run(&args),
         }
     }
@@ -129,6 +142,11 @@ impl Command {
 
 /// The whole program: parses, runs, and says what went wrong.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some(words) = to_complete(&arguments) {
+        complete::print(&words);
+        return Exit::Done;
+    }
     let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -159,6 +177,19 @@ fn command() -> clap::Command {
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut matches = command().try_get_matches_from(arguments)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
+}
+
+/// The words to complete, where that is what is asked: by a shell, or by kubectl, which runs `kubectl_complete-ordered`.
+fn to_complete(arguments: &[OsString]) -> Option<Vec<String>> {
+    let (program, rest) = arguments.split_first()?;
+    let by_name =
+        std::path::Path::new(program).file_stem().is_some_and(|name| name == "kubectl_complete-ordered");
+    let words = match rest.split_first() {
+        _ if by_name => rest,
+        Some((first, words)) if first == "__complete" => words,
+        _ => return None,
+    };
+    Some(words.iter().map(|word| word.to_string_lossy().into_owned()).collect())
 }
 
 fn run(cli: Cli) -> Result<Exit> {

@@ -85,8 +85,25 @@ fn the_help_of_every_command_says_what_it_is_for_with_examples() {
     let bench = Bench::new();
     insta::assert_snapshot!("help", bench.ok(&["--help"]));
     let commands = [
-        "get", "list", "status", "order", "resume", "pause", "unpause", "undo", "history", "restart", "set",
-        "mark", "unmark", "crd", "sandbox", "demo", "options",
+        "get",
+        "list",
+        "status",
+        "order",
+        "resume",
+        "pause",
+        "unpause",
+        "undo",
+        "history",
+        "restart",
+        "set",
+        "mark",
+        "unmark",
+        "convert",
+        "crd",
+        "sandbox",
+        "demo",
+        "completion",
+        "options",
     ];
     for command in commands {
         insta::assert_snapshot!(format!("help_{command}"), bench.ok(&[command, "--help"]));
@@ -184,4 +201,31 @@ async fn a_server_that_has_gone_is_told_apart_from_other_errors() {
     let error = tokio::task::block_in_place(|| bench.fails(&["get", "--kubeconfig", "config"]));
     assert!(error.contains("cannot reach the API server"), "{error}");
     assert!(error.lines().count() <= 2, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kubectl_and_shells_complete_names_from_the_cluster() {
+    let bench = Bench::new();
+    let sandbox = serve(&bench).await;
+    install(&sandbox).await;
+    let manifest = serde_json::json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "web:1"}]},
+        }},
+    });
+    let api: Api<ordereddeployment_api::OrderedDeployment> =
+        Api::default_namespaced(sandbox.client().unwrap());
+    api.create(&PostParams::default(), &serde_json::from_value(manifest).unwrap()).await.unwrap();
+    let complete = |words: &[&str]| {
+        let words = [&["__complete", "--kubeconfig", "config"], words].concat();
+        tokio::task::block_in_place(|| bench.ok(&words))
+    };
+    assert_eq!(complete(&["get", ""]), "web\n:4\n");
+    assert_eq!(complete(&["get", "od/w"]), "od/web\n:4\n");
+    assert_eq!(complete(&["set", "image", "web", ""]), "app=\n:6\n");
+    assert_eq!(complete(&["get", "-n", "def"]), "default\n:4\n");
+    assert_eq!(complete(&["sta"]), "status\n:4\n");
+    // Without a cluster nothing is known, and nothing is said.
+    assert_eq!(bench.ok(&["__complete", "--kubeconfig", "nowhere", "get", ""]), ":4\n");
 }

@@ -1,5 +1,7 @@
 //! The commands, one a module.
 
+pub(crate) mod completion;
+pub(crate) mod convert;
 pub(crate) mod crd;
 pub(crate) mod demo;
 pub(crate) mod get;

@@ -1,0 +1,30 @@
+//! `completion`: the script for a shell, or for kubectl. It prints.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::complete::{Shell, script};
+use crate::exit::Exit;
+
+/// Print the completion script of a shell, or the one through which kubectl completes `kubectl ordered`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered completion kubectl > ~/bin/kubectl_complete-ordered && chmod +x ~/bin/kubectl_complete-ordered
+  source <(kubectl-ordered completion bash)
+  source <(kubectl-ordered completion zsh)
+  kubectl-ordered completion fish | source
+
+The first, in any directory of PATH, completes `kubectl ordered` in every shell that completes kubectl (1.26 and newer). The \
+others complete `kubectl-ordered`. Names are asked of the cluster that the line speaks of.")]
+pub(crate) struct Args {
+    /// The shell, or kubectl
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit> {
+    write!(std::io::stdout(), "{}", script(args.shell))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,49 @@
+//! `convert`: manifests of Deployments as OrderedDeployments, and back. It reads files and prints; it asks no server.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::convert::{To, convert};
+use crate::exit::Exit;
+
+/// Convert manifests of Deployments to OrderedDeployments, or back
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered convert -f deployment.yaml | kubectl apply -f -
+  helm template my-chart | kubectl ordered convert -f - > ordered.yaml
+  kubectl ordered convert -f ordered.yaml --to deployment
+
+All documents of a file are looked at. Those of other kinds pass through untouched, but for autoscalers \
+(HorizontalPodAutoscaler, VerticalPodAutoscaler, ScaledObject) that name what was converted; that is told on standard error. \
+Comments stay where apiVersion and kind are all that changes. It converts manifests only: applied beside a Deployment that \
+still runs, the new object starts pods of its own.")]
+pub(crate) struct Args {
+    /// A manifest; `-` is standard input; may be repeated
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The kind to convert to
+    #[arg(long, value_name = "KIND", default_value = "ordereddeployment")]
+    to: To,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit> {
+    let mut texts = Vec::new();
+    for path in &args.files {
+        texts.push(if path.as_os_str() == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+            text
+        } else {
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
+        });
+    }
+    let converted = convert(&texts.join("\n---\n"), args.to)?;
+    for note in &converted.notes {
+        eprintln!("note: {note}");
+    }
+    write!(std::io::stdout(), "{}", converted.text)?;
+    Ok(Exit::Done)
+}

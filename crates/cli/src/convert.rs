@@ -1,0 +1,231 @@
+//! Manifests of Deployments as OrderedDeployments, and back. Text in, text out: it asks no server.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, anyhow, bail};
+use ordereddeployment_api::names::{GROUP, VERSION};
+use ordereddeployment_api::{OrderedDeployment, validate};
+use serde_json::Value;
+
+use crate::output::yaml;
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum To {
+    #[value(alias = "od")]
+    Ordereddeployment,
+    #[value(alias = "deploy")]
+    Deployment,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Converted {
+    pub(crate) text: String,
+    /// What the user should know, a line each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What a server fills in, and no manifest should have.
+const FILLED_IN: [&str; 6] =
+    ["uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"];
+const FILLED_IN_ANNOTATIONS: [&str; 2] =
+    ["deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"];
+/// The fields that a Deployment has not.
+const OUR_FIELDS: [&str; 2] = ["deletionOrder", "podDeletion"];
+
+impl To {
+    fn is(self) -> (String, &'static str) {
+        match self {
+            Self::Ordereddeployment => (format!("{GROUP}/{VERSION}"), "OrderedDeployment"),
+            Self::Deployment => ("apps/v1".to_owned(), "Deployment"),
+        }
+    }
+
+    fn from(self) -> Self {
+        match self {
+            Self::Ordereddeployment => Self::Deployment,
+            Self::Deployment => Self::Ordereddeployment,
+        }
+    }
+
+    /// Whether the object is of the kind that is converted.
+    fn takes(self, object: &Value) -> bool {
+        let (version, kind) = self.from().is();
+        object["apiVersion"] == version.as_str() && object["kind"] == kind
+    }
+}
+
+/// Converts all documents. Those of other kinds stay as they are, byte by byte, but for references to what was converted.
+pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
+    let documents = split(text);
+    let mut parsed = Vec::new();
+    for (index, document) in documents.iter().enumerate() {
+        parsed.push(parse(document).map_err(|error| {
+            anyhow!(
+                "document {}: {error}\nhint: templates are to be rendered first: `helm template … | kubectl ordered convert -f -`",
+                index + 1
+            )
+        })?);
+    }
+    let mut names = BTreeSet::new();
+    for object in parsed.iter().flat_map(objects) {
+        if to.takes(object) {
+            names.insert(object["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    let mut notes = Vec::new();
+    let mut written = Vec::new();
+    for (document, mut value) in documents.iter().zip(parsed) {
+        let before = value.clone();
+        if value["items"].is_array() {
+            for item in value["items"].as_array_mut().into_iter().flatten() {
+                object(item, to, &names, &mut notes)?;
+            }
+        } else {
+            object(&mut value, to, &names, &mut notes)?;
+        }
+        written.push(if value == before { (*document).to_owned() } else { text_of(document, &value, to)? });
+    }
+    if names.is_empty() {
+        notes.push(format!("there is no {} here; nothing was converted", to.from().is().1));
+    }
+    Ok(Converted { text: join(&written), notes })
+}
+
+/// The documents of a stream.
+fn split(text: &str) -> Vec<&str> {
+    let mut documents = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            documents.push(&text[start..at]);
+            start = at + line.len();
+        }
+        at += line.len();
+    }
+    documents.push(&text[start..]);
+    documents.retain(|document| !document.trim().is_empty());
+    documents
+}
+
+fn join(documents: &[String]) -> String {
+    let mut text = String::new();
+    for (index, document) in documents.iter().enumerate() {
+        if index > 0 {
+            text.push_str("---\n");
+        }
+        text.push_str(document);
+        if !document.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    text
+}
+
+fn parse(document: &str) -> Result<Value> {
+    let parsed: Result<Value, _> = serde_saphyr::from_str(document);
+    // The parser draws a picture of the place below its message.
+    parsed.map_err(|error| anyhow!("{}", error.to_string().lines().next().unwrap_or_default().to_owned()))
+}
+
+fn objects(document: &Value) -> Vec<&Value> {
+    match document["items"].as_array() {
+        Some(items) => items.iter().collect(),
+        None => vec![document],
+    }
+}
+
+fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<String>) -> Result<()> {
+    let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if to.takes(value) {
+        let (version, kind) = to.is();
+        value["apiVersion"] = version.into();
+        value["kind"] = kind.into();
+        strip(value);
+        if to == To::Deployment {
+            let dropped: Vec<&str> = OUR_FIELDS
+                .into_iter()
+                .filter(|field| {
+                    value["spec"].as_object_mut().is_some_and(|spec| spec.remove(*field).is_some())
+                })
+                .collect();
+            if !dropped.is_empty() {
+                notes.push(format!("{name}: a Deployment has no {}: dropped", dropped.join(" and ")));
+            }
+        } else {
+            check(value, &name)?;
+        }
+        return Ok(());
+    }
+    let kind = value["kind"].as_str().unwrap_or_default().to_owned();
+    if kind == "Deployment" && to == To::Ordereddeployment {
+        let version = value["apiVersion"].as_str().unwrap_or_default();
+        notes.push(format!("{name}: a Deployment of {version} is left as it is; only apps/v1 is converted"));
+    }
+    let field = match kind.as_str() {
+        "HorizontalPodAutoscaler" | "ScaledObject" => "scaleTargetRef",
+        "VerticalPodAutoscaler" => "targetRef",
+        _ => return Ok(()),
+    };
+    let (version, wanted) = to.is();
+    let (_, from) = to.from().is();
+    let target = value.pointer_mut(&format!("/spec/{field}")).and_then(Value::as_object_mut);
+    let Some(target) = target else { return Ok(()) };
+    let points_at = target.get("name").and_then(Value::as_str).is_some_and(|name| names.contains(name));
+    // KEDA means a Deployment where it names no kind.
+    let of_kind = target.get("kind").map_or(from == "Deployment", |kind| kind == from);
+    if points_at && of_kind {
+        target.insert("apiVersion".to_owned(), version.into());
+        target.insert("kind".to_owned(), wanted.into());
+        notes.push(format!("{kind} {name}: now scales the {wanted}"));
+    }
+    Ok(())
+}
+
+/// Takes away what a server has filled in: the manifest may come from `kubectl get -o yaml`.
+fn strip(value: &mut Value) {
+    value.as_object_mut().map(|object| object.remove("status"));
+    let Some(metadata) = value["metadata"].as_object_mut() else { return };
+    metadata.retain(|key, _| !FILLED_IN.contains(&key.as_str()));
+    let emptied = metadata.get_mut("annotations").and_then(Value::as_object_mut).is_some_and(|annotations| {
+        let before = annotations.len();
+        annotations.retain(|key, _| !FILLED_IN_ANNOTATIONS.contains(&key.as_str()));
+        before > 0 && annotations.is_empty()
+    });
+    if emptied {
+        metadata.remove("annotations");
+    }
+}
+
+/// What a server would refuse is told now.
+fn check(value: &Value, name: &str) -> Result<()> {
+    let typed: Result<OrderedDeployment, _> = serde_json::from_value(value.clone());
+    let typed =
+        typed.map_err(|error| anyhow!("Deployment {name}: {error}\nhint: would `kubectl apply` take it?"))?;
+    let violations: Vec<String> = validate(&typed.spec).iter().map(ToString::to_string).collect();
+    if !violations.is_empty() {
+        bail!("Deployment {name}: {}\nhint: mend the manifest first", violations.join("; "));
+    }
+    Ok(())
+}
+
+/// The converted object. Where two lines are all that changed, the rest of the text stays, comments too.
+fn text_of(document: &str, value: &Value, to: To) -> Result<String> {
+    let (version, kind) = to.is();
+    let lines = document.split_inclusive('\n').map(|line| {
+        if line.starts_with("apiVersion:") {
+            format!("apiVersion: {version}\n")
+        } else if line.starts_with("kind:") {
+            format!("kind: {kind}\n")
+        } else {
+            line.to_owned()
+        }
+    });
+    let edited: String = lines.collect();
+    if parse(&edited).is_ok_and(|parsed| parsed == *value) { Ok(edited) } else { yaml(value) }
+}
+
+#[cfg(test)]
+#[path = "convert/tests.rs"]
+mod tests;

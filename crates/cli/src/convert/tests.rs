@@ -1,0 +1,96 @@
+use super::{To, convert};
+
+const CHART: &str = "\
+# The web of the shop.
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web  # kept
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: nginx:1.28
+        args: |
+          kind: Deployment
+---
+apiVersion: v1
+kind: Service   # untouched
+metadata: {name: web}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  maxReplicas: 3
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: other}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: other}
+  maxReplicas: 3
+";
+
+fn both(text: &str, to: To) -> String {
+    let converted = convert(text, to).unwrap();
+    format!("{}# notes:\n{}", converted.text, converted.notes.join("\n"))
+}
+
+#[test]
+fn a_deployment_keeps_its_text_and_what_scales_it_follows() {
+    insta::assert_snapshot!(both(CHART, To::Ordereddeployment));
+}
+
+#[test]
+fn back_again_is_what_it_was_before() {
+    let there = convert(CHART, To::Ordereddeployment).unwrap().text;
+    let back = convert(&there, To::Deployment).unwrap().text;
+    let documents = |text: &str| -> Vec<serde_json::Value> {
+        super::split(text).into_iter().map(|document| super::parse(document).unwrap()).collect()
+    };
+    assert_eq!(documents(&back), documents(CHART));
+    assert!(back.contains("# The web of the shop.") && back.contains("# kept"), "{back}");
+}
+
+#[test]
+fn what_a_server_filled_in_is_left_out_also_in_lists() {
+    let got = r#"{"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "apps/v1", "kind": "Deployment",
+         "metadata": {"name": "web", "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2030-01-01T00:00:00Z",
+            "annotations": {"deployment.kubernetes.io/revision": "3"}},
+         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "web:1"}], "unheardOf": 1}}},
+         "status": {"replicas": 1}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "uid": "kept"}}]}"#;
+    insta::assert_snapshot!(both(got, To::Ordereddeployment));
+}
+
+#[test]
+fn fields_that_a_deployment_has_not_are_dropped_and_told() {
+    let ordered = convert(CHART, To::Ordereddeployment).unwrap().text.replacen(
+        "spec:\n  selector",
+        "spec:\n  podDeletion: Evict\n  deletionOrder: {unavailablePods: InOrder}\n  selector",
+        1,
+    );
+    let back = convert(&ordered, To::Deployment).unwrap();
+    assert!(!back.text.contains("deletionOrder") && !back.text.contains("podDeletion"), "{}", back.text);
+    assert_eq!(back.notes[0], "web: a Deployment has no deletionOrder and podDeletion: dropped");
+}
+
+#[test]
+fn what_cannot_be_converted_says_why() {
+    let template = convert("kind: {{ .Values.kind }\n", To::Ordereddeployment).unwrap_err().to_string();
+    assert!(template.contains("document 1:") && template.contains("helm template"), "{template}");
+    let empty = CHART.replace("selector: {matchLabels: {app: web}}", "selector: {}");
+    let refused = convert(&empty, To::Ordereddeployment).unwrap_err().to_string();
+    assert!(refused.contains("Deployment web:") && refused.contains("hint:"), "{refused}");
+    let old =
+        convert(&CHART.replace("apps/v1\nkind", "extensions/v1beta1\nkind"), To::Ordereddeployment).unwrap();
+    assert_eq!(old.notes.len(), 2, "{:?}", old.notes);
+    assert!(convert("", To::Deployment).unwrap().text.is_empty());
+}
