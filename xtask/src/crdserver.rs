@@ -63,8 +63,10 @@ fn build(apt: &Apt, scratch: &Path, into: &Path) -> Result<()> {
     let gopath = unpacked.join("usr/share/gocode");
     let program = into.join(PROGRAM);
     let mut go = Go::unpacked(&unpacked)?.command("go", &gopath, scratch)?;
+    // Memory for time, and no tables for debuggers, as for the other servers.
     go.current_dir(&gopath)
-        .args(["build", "-trimpath", "-ldflags=-s -w", "-o"])
+        .env("GOGC", "400")
+        .args(["build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o"])
         .arg(&program)
         .arg(IMPORT_PATH);
     run_logged(&mut go, &scratch.join("build.log"))?;

@@ -1,8 +1,9 @@
 //! Real Kubernetes servers: `KUBEBUILDER_ASSETS` where set, else 1.20 built from Debian's source package, with etcd out
 //! of Debian's package. It builds them and says where they are; it never starts them.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,12 +12,13 @@ use anyhow::{Context, Result, bail};
 use crate::apt::Apt;
 use crate::cache;
 use crate::golang::Go;
-use crate::process::{capture, find_in_path, run_logged};
+use crate::process::{capture, run_logged};
 
 /// The last Debian suite whose source package holds the whole of Kubernetes with its dependencies.
 const SUITE: &str = "bookworm";
 const VERSION: &str = "1.20.2";
-const SERVERS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubemark"];
+const SERVERS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+const IMPORT_PATH: &str = "k8s.io/kubernetes";
 /// Where Debian's Go packages put sources.
 const GOCODE: &str = "usr/share/gocode/src";
 
@@ -31,7 +33,7 @@ pub(crate) fn announcement() -> Result<Option<String>> {
     }
     let place = cache::root()?.join(entry_name());
     Ok(Some(format!(
-        "Kubernetes {VERSION}, built out of Debian {SUITE}'s source package (130 MB to fetch, 4 GB of disk while \
+        "Kubernetes {VERSION}, built out of Debian {SUITE}'s source package (130 MB to fetch, 3 GB of disk while \
          building, some minutes on two cores), to {}",
         place.display()
     )))
@@ -58,7 +60,7 @@ pub(crate) fn find() -> Result<PathBuf> {
             place.display()
         );
         eprintln!(
-            "That fetches 130 MB of Debian packages, needs 4 GB of disk and some minutes on two cores."
+            "That fetches 130 MB of Debian packages, needs 3 GB of disk and some minutes on two cores."
         );
     }
     cache::entry(&entry_name(), build)
@@ -66,9 +68,6 @@ pub(crate) fn find() -> Result<PathBuf> {
 }
 
 fn build(into: &Path) -> Result<()> {
-    if find_in_path("make").is_none() {
-        bail!("Kubernetes is built by make: install it (Debian's package make)");
-    }
     let scratch = cache::Scratch::new("kubernetes-build")?;
     let scratch = scratch.path();
     let apt = Apt::new(scratch, SUITE)?;
@@ -81,26 +80,115 @@ fn build(into: &Path) -> Result<()> {
     replace_reflect2(&source, &unpacked)?;
     let gopath = scratch.join("gopath");
     fs::create_dir_all(gopath.join("src/k8s.io"))?;
-    let linked = gopath.join("src/k8s.io/kubernetes");
+    let linked = gopath.join("src").join(IMPORT_PATH);
     symlink(&source, &linked)?;
-
-    let what = SERVERS.map(|server| format!("cmd/{server}")).join(" ");
-    let go = Go::unpacked(&unpacked)?;
-    let mut make = go.command("make", &gopath, scratch)?;
-    put_first_in_path(&mut make, &stand_ins(scratch)?);
-    make.current_dir(&linked).arg(format!("WHAT={what}"));
-    run_logged(&mut make, &scratch.join("build.log"))?;
-
-    let built = source.join("_output/bin");
-    for server in SERVERS {
-        fs::copy(built.join(server), into.join(server))
-            .with_context(|| format!("the build made no {server}"))?;
-    }
+    let tree = Tree { go: Go::unpacked(&unpacked)?, gopath, linked, scratch: scratch.to_owned() };
+    tree.generate_openapi()?;
+    tree.build_servers(into)?;
     fs::copy(unpacked.join("usr/bin/etcd"), into.join("etcd"))
         .context("Debian's etcd-server holds no etcd")?;
     let said = capture(Command::new(into.join("kube-apiserver")).arg("--version"))?;
     if !said.contains(VERSION) {
         bail!("Debian {SUITE} built {} instead of {VERSION}", said.trim());
+    }
+    Ok(())
+}
+
+/// The sources, and what builds them. Kubernetes' own makefiles would build and run six generators on the whole tree, and
+/// want make, rsync and jq; all but one of the files that they make are in the sources already.
+struct Tree {
+    go: Go,
+    gopath: PathBuf,
+    /// Where the sources lie in `gopath`.
+    linked: PathBuf,
+    scratch: PathBuf,
+}
+
+impl Tree {
+    /// A command at the top of the sources.
+    fn command(&self, program: &str) -> Result<Command> {
+        let mut command = self.go.command(program, &self.gopath, &self.scratch)?;
+        // Without PWD, Go would see where the link leads, and that is not in its path.
+        command.current_dir(&self.linked).env("PWD", &self.linked);
+        Ok(command)
+    }
+
+    fn go(&self) -> Result<Command> {
+        let mut go = self.command("go")?;
+        // Memory for time: about a gigabyte more saves a sixth.
+        go.env("GOGC", "400").arg("build");
+        Ok(go)
+    }
+
+    /// The one file that is not in the sources, made as the makefiles make it.
+    fn generate_openapi(&self) -> Result<()> {
+        let generator = self.scratch.join("openapi-gen");
+        let log = self.scratch.join("openapi.log");
+        let mut build = self.go()?;
+        build.arg("-o").arg(&generator).arg("./vendor/k8s.io/kube-openapi/cmd/openapi-gen");
+        run_logged(&mut build, &log)?;
+
+        let mut inputs = BTreeSet::new();
+        for folder in ["cmd", "pkg", "plugin", "staging/src/k8s.io"] {
+            packages_for_openapi(&self.linked, Path::new(folder), &mut inputs)?;
+        }
+        let inputs: Vec<String> = inputs.into_iter().collect();
+        // It asks Go for what it reads.
+        let mut generate = self.command(&generator.to_string_lossy())?;
+        generate
+            .args(["--logtostderr", "-O", "zz_generated.openapi", "-p"])
+            .arg(format!("{IMPORT_PATH}/pkg/generated/openapi"))
+            .args(["-i", &inputs.join(","), "-h", "hack/boilerplate/boilerplate.generatego.txt", "-r"])
+            .arg(self.scratch.join("openapi-violations"))
+            .arg("--output-base")
+            .arg(self.gopath.join("src"));
+        run_logged(&mut generate, &log)
+    }
+
+    fn build_servers(&self, into: &Path) -> Result<()> {
+        let (major_minor, _) = VERSION.rsplit_once('.').context("a version without dots")?;
+        let (major, minor) = major_minor.split_once('.').context("a version with one dot")?;
+        let mut flags = vec!["-s -w".to_owned()];
+        for package in ["component-base/version", "client-go/pkg/version"] {
+            for (name, value) in [
+                ("gitVersion", format!("v{VERSION}")),
+                ("gitMajor", major.into()),
+                ("gitMinor", minor.into()),
+            ] {
+                flags.push(format!("-X {IMPORT_PATH}/vendor/k8s.io/{package}.{name}={value}"));
+            }
+        }
+        let mut build = self.go()?;
+        // Nobody debugs them: without tables for that they are built faster.
+        build
+            .arg("-gcflags=all=-dwarf=false")
+            .arg(format!("-ldflags={}", flags.join(" ")))
+            .arg("-o")
+            .arg(into);
+        build.args(SERVERS.map(|server| format!("./cmd/{server}")));
+        run_logged(&mut build, &self.scratch.join("build.log"))
+    }
+}
+
+/// Adds the import paths of the packages in `folder` that ask for OpenAPI definitions.
+fn packages_for_openapi(top: &Path, folder: &Path, found: &mut BTreeSet<String>) -> Result<()> {
+    const ASKS: &[u8] = b"\n// +k8s:openapi-gen=";
+    for entry in fs::read_dir(top.join(folder))? {
+        let entry = entry?;
+        let (path, name) = (folder.join(entry.file_name()), entry.file_name());
+        let name = name.to_string_lossy();
+        if entry.file_type()?.is_dir() {
+            // Examples, with definitions of their own.
+            if name != "code-generator" && name != "sample-apiserver" {
+                packages_for_openapi(top, &path, found)?;
+            }
+        } else if name.ends_with(".go") && !name.ends_with("_test.go") {
+            let text = fs::read(top.join(&path))?;
+            if text.windows(ASKS.len()).any(|window| window == ASKS) {
+                let package = folder.to_string_lossy().replacen("staging/src/", "vendor/", 1);
+                found.insert(format!("{IMPORT_PATH}/{package}"));
+            }
+        }
     }
     Ok(())
 }
@@ -118,27 +206,4 @@ fn replace_reflect2(source: &Path, unpacked: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Kubernetes' build calls rsync for one thing, to copy each finished file; this saves its dozen packages.
-fn stand_ins(scratch: &Path) -> Result<PathBuf> {
-    let folder = scratch.join("stand-ins");
-    fs::create_dir_all(&folder)?;
-    let rsync = folder.join("rsync");
-    fs::write(&rsync, "#!/bin/sh\n# rsync -pc FILE FOLDER\nexec cp -p -- \"$2\" \"$3\"\n")?;
-    fs::set_permissions(&rsync, fs::Permissions::from_mode(0o755))?;
-    Ok(folder)
-}
-
-fn put_first_in_path(command: &mut Command, folder: &Path) {
-    let now = command
-        .get_envs()
-        .find(|(key, _)| *key == "PATH")
-        .and_then(|(_, value)| value.map(ToOwned::to_owned));
-    let mut path = folder.as_os_str().to_owned();
-    if let Some(now) = now {
-        path.push(":");
-        path.push(now);
-    }
-    command.env("PATH", path);
 }
