@@ -10,6 +10,7 @@ mod crdcheck;
 mod crdserver;
 mod golang;
 mod helm;
+mod image;
 mod kubectl;
 mod kubernetes;
 mod process;
@@ -27,12 +28,15 @@ Tasks of this repository.
 Usage: cargo xtask <task>
 
   test [--fast]
-             run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo, and
-             the CRDs and scenarios on real Kubernetes servers; --fast leaves the last two out
+             run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo, the
+             image's program, and the CRDs and scenarios on real Kubernetes servers; --fast leaves the last three out
   crds       write the CRDs, as the code has them, to charts/ordered-deployment/crds
   crd-check [MANIFEST...]
              ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs and refuse
              whatever breaks one of their constraints, and what they say to the manifests (a dry run)
+  image-check
+             build the controller by the Dockerfile's command, check that it needs nothing of the system, and run
+             scenarios with it on the sandbox
   kubernetes print the folder of the real Kubernetes binaries, building them if need be
   kubectl    print the path of the kubectl that the tests use, fetching one if need be
   helm       print the path of the Helm that the tests use, fetching one if need be
@@ -60,6 +64,7 @@ fn main() -> ExitCode {
         ["crd-check", ref manifests @ ..] => {
             crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
         }
+        ["image-check"] => suites::image_check(),
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
         ["helm"] => helm::find().map(|path| println!("{}", path.display())),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{run, top};
-use crate::{cache, crdcheck, crdserver, helm, kubectl, kubernetes, tools};
+use crate::{cache, crdcheck, crdserver, helm, image, kubectl, kubernetes, tools};
 
 /// How long the demo may take once built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -24,18 +24,17 @@ struct Count {
 
 type Suite = fn() -> Result<Count>;
 
-const SUITES: [(&str, Suite); 7] = [
-    ("format", format),
-    ("lints", lints),
-    ("dependencies", dependencies),
-    ("tests", tests),
-    ("chart", chart),
-    ("sandbox", scenarios_on_the_sandbox),
-    ("demo", demo),
-];
+/// What compiles, and may have other things built beside it.
+const BUILDING: [(&str, Suite); 4] =
+    [("format", format), ("lints", lints), ("dependencies", dependencies), ("build", build)];
 
-/// What needs real Kubernetes programs.
-const REAL_SUITES: [(&str, Suite); 2] = [("crds", crds), ("real", scenarios_on_real_servers)];
+/// What runs, and has the machine for itself.
+const RUNNING: [(&str, Suite); 4] =
+    [("tests", tests), ("chart", chart), ("sandbox", scenarios_on_the_sandbox), ("demo", demo)];
+
+/// What takes a build of its own, of ours or of real Kubernetes programs.
+const LEFT_OUT_BY_FAST: [(&str, Suite); 3] =
+    [("image", image), ("crds", crds), ("real", scenarios_on_real_servers)];
 
 /// How tests that start a real control plane end their names; those of the other kind end in `on_the_sandbox`.
 const ON_REAL: &str = "on_a_real_server";
@@ -46,10 +45,29 @@ const BY_HELM: &str = "by_helm";
 /// Runs the suites up to the first that fails; true if none did. The total is the last line, whatever happens.
 pub(crate) fn run_all(fast: bool) -> Result<bool> {
     announce(fast)?;
+    let tools = std::thread::spawn(move || fetch_tools(fast));
     let mut total = Count::default();
-    let mut passed = true;
-    let real = REAL_SUITES.iter().filter(|_| !fast);
-    for &(name, suite) in SUITES.iter().chain(real) {
+    let built = run_suites(&BUILDING, &mut total);
+    if !tools.is_finished() {
+        println!("Waiting for the tools that are built in the background; they are kept for the next time.");
+    }
+    // Whoever needs a tool asks for it again, and says why there is none.
+    drop(tools.join());
+    let mut passed = built && run_suites(&RUNNING, &mut total);
+    if passed && !fast {
+        passed = run_suites(&LEFT_OUT_BY_FAST, &mut total);
+    }
+    if fast {
+        let left_out = LEFT_OUT_BY_FAST.map(|(name, _)| name).join(", ");
+        println!("Left out by --fast, since they need real Kubernetes servers or another build: {left_out}");
+    }
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(passed)
+}
+
+/// Runs suites up to the first that fails; true if none did.
+fn run_suites(suites: &[(&str, Suite)], total: &mut Count) -> bool {
+    for &(name, suite) in suites {
         let start = Instant::now();
         let outcome = suite();
         let count = match &outcome {
@@ -65,16 +83,22 @@ pub(crate) fn run_all(fast: bool) -> Result<bool> {
         println!("suite {name}: {} passed, {} failed ({seconds} s)", count.passed, count.failed);
         if count.failed > 0 {
             eprintln!("error: the suite `{name}` failed; those after it did not run");
-            passed = false;
-            break;
+            return false;
         }
     }
-    if fast {
-        let left_out = REAL_SUITES.map(|(name, _)| name).join(", ");
-        println!("Left out by --fast, since they need real Kubernetes servers: {left_out}");
+    true
+}
+
+/// Has the tools there before the suites that run begin: a download or a linker leaves a core idle, and tests with
+/// promised deadlines want theirs undisturbed.
+fn fetch_tools(fast: bool) {
+    let mut failures = vec![kubectl::find().err(), helm::find().err()];
+    if !fast {
+        failures.extend([kubernetes::find().err(), crdserver::find().err()]);
     }
-    println!("{} passed, {} failed", total.passed, total.failed);
-    Ok(passed)
+    for failure in failures.into_iter().flatten() {
+        eprintln!("{failure:#}");
+    }
 }
 
 /// Says what will be fetched or built, and where, before anything is.
@@ -138,6 +162,21 @@ fn dependencies() -> Result<Count> {
     Ok(Count { passed: 3, failed: 0 })
 }
 
+/// All that the suites after it run, so that they compile nothing.
+fn build() -> Result<Count> {
+    run(&mut build_tests())?;
+    run(cargo().args(["build", "--release", "--quiet"]))?;
+    Ok(Count { passed: 2, failed: 0 })
+}
+
+/// Always the whole workspace with all features, and programs together with tests, whose dependencies ask more features
+/// of the same crates: else those would be compiled once for the programs and once for the tests.
+fn build_tests() -> Command {
+    let mut command = cargo();
+    command.args(["build", "--workspace", "--all-features", "--bins", "--tests", "--quiet"]);
+    command
+}
+
 /// Everything that needs no scenario; those of the sandbox and of real servers are suites of their own.
 fn tests() -> Result<Count> {
     cargo_test(&[], &["--skip", ON_SANDBOX, "--skip", ON_REAL, "--skip", BY_HELM], &[])
@@ -167,10 +206,34 @@ fn crds() -> Result<Count> {
     Ok(Count { passed, failed })
 }
 
-/// Always the whole workspace with all features, so that nothing is compiled twice.
+/// The controller's program as the image has it, but not optimised: that would take a second release build.
+fn image() -> Result<Count> {
+    static_program_on_the_sandbox(false)
+}
+
+/// `cargo xtask image-check`: the same, built by the Dockerfile's command.
+pub(crate) fn image_check() -> Result<()> {
+    let count = static_program_on_the_sandbox(true)?;
+    if count.failed > 0 {
+        bail!("{} scenarios failed with the image's program", count.failed);
+    }
+    println!("{} checks of the image's program passed", count.passed);
+    Ok(())
+}
+
+fn static_program_on_the_sandbox(release: bool) -> Result<Count> {
+    let program = image::build(release)?;
+    let variables = [("E2E_CONTROLLER", program)];
+    let mut count = cargo_test(&["--tests"], &["ten_pods", "--skip", ON_REAL], &variables)?;
+    // That it is static, and that it runs.
+    count.passed += 2;
+    Ok(count)
+}
+
+/// Runs tests of the whole workspace, to compile nothing but what `build_tests` does.
 fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)]) -> Result<Count> {
     // Scenarios start the controller's binary from beside their own; a test of one package would not build it.
-    run(cargo().args(["build", "--workspace", "--all-features", "--bins", "--quiet"]))?;
+    run(&mut build_tests())?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]).args(targets).arg("--").args(filters);
     command.env("KUBECTL", kubectl::find()?).env("HELM", helm::find()?);

@@ -1,0 +1,66 @@
+//! The controller as the `Dockerfile` builds it: one file that needs nothing of the system it runs on. It builds no image,
+//! and it does not judge the program beyond that.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::process::{capture, run, top};
+
+const PROGRAM: &str = "ordered-controller-manager";
+
+/// Builds it; with `release` by the very command of the `Dockerfile`, else without optimising it. Fails unless it is
+/// static and runs.
+pub(crate) fn build(release: bool) -> Result<PathBuf> {
+    ensure!(cfg!(target_os = "linux"), "the image's program is built on Linux only");
+    // As in the Dockerfile: with an explicit target, the flags do not reach build scripts and procedural macros.
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(top()).stdin(Stdio::null()).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    cargo.args(["build", "--quiet", "--locked", "--package", "ordereddeployment-controller"]);
+    cargo.args(["--target", &target]);
+    if release {
+        cargo.arg("--release");
+    }
+    run(&mut cargo)?;
+    let folder = top().join("target").join(target).join(if release { "release" } else { "debug" });
+    let program = folder.join(PROGRAM);
+    let bytes = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
+    if has_interpreter(&bytes).with_context(|| format!("{} is no program", program.display()))? {
+        bail!("{} is not static: it asks for a loader", program.display());
+    }
+    let version = capture(Command::new(&program).arg("--version").env_clear())?;
+    println!("{}: static, {} MB, {}", program.display(), bytes.len() >> 20, version.trim());
+    Ok(program)
+}
+
+/// Whether a 64-bit little-endian ELF file names a program that has to load its libraries.
+fn has_interpreter(elf: &[u8]) -> Option<bool> {
+    const PT_INTERP: u64 = 3;
+    if !elf.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let number = |at: usize, length: usize| {
+        let bytes = elf.get(at..at + length)?;
+        Some(bytes.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    let headers = usize::try_from(number(0x20, 8)?).ok()?;
+    let (size, count) = (usize::try_from(number(0x36, 2)?).ok()?, usize::try_from(number(0x38, 2)?).ok()?);
+    let kinds = (0..count).map(|index| number(headers + index * size, 4)).collect::<Option<Vec<_>>>()?;
+    Some(kinds.contains(&PT_INTERP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_interpreter;
+
+    #[test]
+    fn a_test_program_asks_for_a_loader_and_a_text_is_no_program() {
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(has_interpreter(&own), Some(true));
+        assert_eq!(has_interpreter(b"#!/bin/sh\n"), None);
+        assert_eq!(has_interpreter(&own[..0x30]), None);
+    }
+}
