@@ -21,21 +21,22 @@ pub async fn hold_the_machine() -> MutexGuard<'static, ()> {
 pub type Scenario = fn(World) -> LocalBoxFuture<'static, ()>;
 
 /// Runs one on an embedded server of its own.
-pub async fn alone(setting: Setting, name: &'static str, scenario: Scenario) -> anyhow::Result<()> {
+pub async fn alone(setting: Setting, name: &'static str, scenario: Scenario) -> Result<(), String> {
     run(Server::Sandbox, setting, &[(name, scenario)]).await
 }
 
 /// Runs all of them at once on one control plane, each in a namespace of its own: starting one costs more than most
 /// scenarios.
-pub async fn side_by_side(setting: Setting, scenarios: &[(&'static str, Scenario)]) -> anyhow::Result<()> {
+pub async fn side_by_side(setting: Setting, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
     let _machine = hold_the_machine().await;
     run(Server::Real, setting, scenarios).await
 }
 
-async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scenario)]) -> anyhow::Result<()> {
+/// Fails with the names of the scenarios that do, or with what keeps all of them from starting.
+async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
     let start = Instant::now();
-    let world = World::with(server, setting).await?;
-    let _manager = world.start_manager()?;
+    let world = World::with(server, setting).await.map_err(|error| format!("{error:#}"))?;
+    let _manager = world.start_manager().map_err(|error| format!("{error:#}"))?;
     if server == Server::Real {
         println!("a control plane in {:.1?}", start.elapsed());
     }
@@ -52,8 +53,7 @@ async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scena
         cleared.map_err(|error| format!("{name}: {error:#}"))
     });
     let failed: Vec<String> = join_all(running).await.into_iter().filter_map(Result::err).collect();
-    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join("; "));
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
 /// Makes a test of each server out of each `async fn(Server)` named: `NAME::on_the_sandbox` and, with the feature

@@ -52,10 +52,29 @@ impl World {
         self.annotate(pod, &format!("{}={priority}", annotation::DELETE_PRIORITY)).await
     }
 
+    /// Makes a pod a pause point: `before`, `after`.
+    pub async fn pause_at(&self, pod: &str, side: &str) -> Result<()> {
+        self.annotate(pod, &format!("{}={side}", annotation::PAUSE_POINT)).await
+    }
+
+    /// Says that a pod is ready, or is not, as its kubelet would.
+    pub async fn set_ready(&self, pod: &str, ready: bool) -> Result<()> {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let status = if ready { "True" } else { "False" };
+        let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": now});
+        let patch = json!({"status": {"conditions": [condition]}}).to_string();
+        self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
+    }
+
     /// Resumes the hold that `web` is in, by its id.
     pub async fn resume(&self) -> Result<()> {
         let status = self.deployments().get("web").await?.status.unwrap_or_default();
         let id = status.hold.context("there is no hold to resume")?.id;
+        self.request_resume(&id).await
+    }
+
+    /// Asks for a resume, whatever it names.
+    pub async fn request_resume(&self, id: &str) -> Result<()> {
         let patch = json!({"status": {"resumeRequested": id}}).to_string();
         let patch = ["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch];
         self.kubectl.run(&patch).await.map(drop)

@@ -1,14 +1,20 @@
 //! Kubernetes' own controllers and tools on our objects: autoscaler, disruption budgets, drain.
 
+mod budgets;
+
+use budgets::{
+    a_budget_that_allows_nothing_stops_evictions_until_it_allows_some,
+    a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands, budget,
+};
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DynamicObject, GroupVersionKind};
 use kube::core::ApiResource;
 use kube::{Api, ResourceExt};
-use ordereddeployment_api::names::annotation;
-use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_sandbox::{NodeSpec, Taint};
-use serde_json::{Value, json};
+#[cfg(feature = "real-servers")]
+use serde_json::Value;
+use serde_json::json;
 
 /// The pool that only the scenario of the drain uses.
 const OWN_POOL: &str = "drained";
@@ -36,79 +42,6 @@ fn objects(world: &World, version: &str, kind: &str) -> Api<DynamicObject> {
     let (group, version) = version.split_once('/').unwrap();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     Api::namespaced_with(world.client.clone(), &world.namespace, &resource)
-}
-
-async fn budget(world: &World, max_unavailable: Value) -> Api<DynamicObject> {
-    let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
-    let budget = json!({
-        "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": max_unavailable},
-    });
-    world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
-    objects(world, &version, "PodDisruptionBudget")
-}
-
-/// Waits until the budget counts that many pods, all of them healthy.
-async fn counts(world: &World, budgets: &Api<DynamicObject>, pods: i64) {
-    let counted = |budget: &DynamicObject| {
-        let number = |key: &str| budget.data.pointer(&format!("/status/{key}")).and_then(Value::as_i64);
-        number("expectedPods") == Some(pods)
-            && number("currentHealthy") == Some(pods)
-            && number("desiredHealthy") == Some(pods - 1)
-            && number("disruptionsAllowed") == Some(1)
-    };
-    let what = format!("a budget of {pods} pods");
-    world.until_object(budgets.clone(), "web", &what, counted).await.unwrap();
-}
-
-/// A budget in terms of what is unavailable sums the published sizes of the pods' owners: they are our sets.
-async fn a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands(world: World) {
-    let pods = world.deployed(&json!({})).await.unwrap();
-    let budgets = budget(&world, json!(1)).await;
-    counts(&world, &budgets, 6).await;
-    for (pod, priority) in [(&pods[0], 5), (&pods[1], 4), (&pods[2], 3), (&pods[3], 2)] {
-        world.prioritise(pod, priority).await.unwrap();
-    }
-    for held in [&pods[1], &pods[3]] {
-        world.annotate(held, &format!("{}=before", annotation::PAUSE_POINT)).await.unwrap();
-    }
-    // Between the writes of two sets it may expect too many, never too few: that would allow an eviction more.
-    let in_range = |sum: i64| assert!(sum >= 6, "sizes of {sum} in all");
-    let all: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
-    let sizes = world.until_all(all, "never", |sets| {
-        in_range(sets.iter().map(|set| i64::from(set.spec.replicas)).sum());
-        false
-    });
-    let expected = world.until_object(budgets.clone(), "web", "never", |budget: &DynamicObject| {
-        budget.data.pointer("/status/expectedPods").and_then(Value::as_i64).map(in_range);
-        false
-    });
-    let rollout = async {
-        world.set_image("web:2").await.unwrap();
-        world.held_with(1, 6).await.unwrap();
-        counts(&world, &budgets, 6).await;
-        world.resume().await.unwrap();
-        world.held_with(3, 6).await.unwrap();
-        counts(&world, &budgets, 6).await;
-    };
-    tokio::select! {
-        () = rollout => {}
-        ended = sizes => panic!("{ended:?}"),
-        ended = expected => panic!("{ended:?}"),
-    }
-    // Scaled while held.
-    for replicas in [9, 4] {
-        world.scale(replicas).await.unwrap();
-        let available = |object: &OrderedDeployment| {
-            let status = object.status.clone().unwrap_or_default();
-            status.hold.is_some() && status.available_replicas == Some(replicas)
-        };
-        world.until("web", "scaled in its hold", available).await.unwrap();
-        counts(&world, &budgets, i64::from(replicas)).await;
-    }
-    world.resume().await.unwrap();
-    world.complete("web", 4).await.unwrap();
-    counts(&world, &budgets, 4).await;
 }
 
 async fn a_drained_node_is_left_and_its_pods_are_replaced_elsewhere(world: World) {
@@ -201,6 +134,7 @@ async fn an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order(wor
 side_by_side!(
     with_nodes_to_drain();
     a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands,
+    a_budget_that_allows_nothing_stops_evictions_until_it_allows_some,
     a_drained_node_is_left_and_its_pods_are_replaced_elsewhere;
     only on a real server:
     an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order,

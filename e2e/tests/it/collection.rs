@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
-use ordereddeployment_api::names::annotation;
 use serde_json::json;
 
 async fn sets(world: &World) -> Vec<OrderedReplicaSet> {
@@ -81,7 +80,7 @@ async fn a_deleted_namespace_ends_and_costs_the_controller_nothing_more(world: W
     doomed.deployed(&json!({})).await.unwrap();
     // One is held, so that everything has something to lose.
     let pods = doomed.pods().await.unwrap();
-    doomed.annotate(&pods[0].name_any(), &format!("{}=before", annotation::PAUSE_POINT)).await.unwrap();
+    doomed.pause_at(&pods[0].name_any(), "before").await.unwrap();
     doomed.set_image("web:2").await.unwrap();
     doomed.held("web").await.unwrap();
     let writes = async || {

@@ -14,7 +14,7 @@ async fn to_hold_at_the_third(world: &World, side: &str) -> ([String; 2], String
     for (pod, priority) in [(&first, 5), (&second, 5), (&third, 3)] {
         world.prioritise(pod, priority).await.unwrap();
     }
-    world.annotate(&third, &format!("{}={side}", annotation::PAUSE_POINT)).await.unwrap();
+    world.pause_at(&third, side).await.unwrap();
     world.set_image("web:2").await.unwrap();
     let mut two = [first, second];
     two.sort();
@@ -50,7 +50,7 @@ async fn a_point_after_deletes_its_pod_and_nothing_behind_it(world: World) {
 
 async fn a_timed_pause_ends_by_itself(world: World) {
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
-    world.annotate(&pods[0], &format!("{}=true", annotation::PAUSE_POINT)).await.unwrap();
+    world.pause_at(&pods[0], "true").await.unwrap();
     world.annotate(&pods[0], &format!("{}=2s", annotation::PAUSE_DURATION)).await.unwrap();
     world.prioritise(&pods[0], 1).await.unwrap();
     world.set_image("web:2").await.unwrap();

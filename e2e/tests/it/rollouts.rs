@@ -139,8 +139,7 @@ async fn a_node_rule_with_a_cost_lets_unready_pods_go_first(world: World) {
     world.deployed(&json!({"deletionOrder": {"nodePriorities": [rule]}})).await.unwrap();
     let (hybrid, pods) = (hybrid(&world).await, world.pods().await.unwrap());
     let unready = pods.iter().find(|pod| !is_on(pod, &hybrid)).unwrap().name_any();
-    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}).to_string();
-    world.kubectl.run(&["patch", "pod", &unready, "--subresource=status", "-p", &status]).await.unwrap();
+    world.set_ready(&unready, false).await.unwrap();
     // One after the other: pods of one priority go in parallel.
     for replicas in [5, 4] {
         world.scale(replicas).await.unwrap();

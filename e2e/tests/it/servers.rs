@@ -6,6 +6,7 @@ use e2e::proxy::Matching;
 use e2e::{Server, World, on_both};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
+#[cfg(feature = "real-servers")]
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, WatchParams};
 use kube_runtime::wait::{await_condition, conditions};

@@ -1,0 +1,101 @@
+//! Scaling while a rollout runs, and pods that take long to end.
+
+use std::time::Duration;
+
+use e2e::{Setting, World, side_by_side};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+/// Pods that end slowly enough to be seen.
+fn with_slow_ends() -> Setting {
+    Setting { termination_delay: Duration::from_millis(400), ..Setting::default() }
+}
+
+fn bounds() -> Value {
+    json!({"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 2}})
+}
+
+/// How many pods that do not terminate have the old image and the new one.
+fn split(pods: &[Pod]) -> (usize, usize) {
+    let active = || pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    let is_new = |pod: &&Pod| pod.spec.as_ref().unwrap().containers[0].image.as_deref() == Some("web:broken");
+    let new = active().filter(is_new).count();
+    (active().count() - new, new)
+}
+
+/// A rollout that cannot end, of eight; then of twelve; then of five. `scale` scales it.
+async fn scaled_while_stuck(world: &World, scale: impl AsyncFn(i32)) {
+    // Two old ones make room, up to the ceiling of ten; in proportion up to fourteen; in proportion down to seven, then
+    // one more old one goes and one new one comes.
+    for (replicas, old, new) in [(8, 6, 4), (12, 8, 6), (5, 3, 4)] {
+        scale(replicas).await;
+        let what = format!("{old} old pods and {new} new ones of {replicas}");
+        world.until_pods(&what, |pods| split(pods) == (old, new)).await.unwrap();
+    }
+}
+
+async fn a_stuck_rollout_is_scaled_in_proportion(world: World) {
+    world.deployed(&json!({"replicas": 8, "strategy": bounds()})).await.unwrap();
+    world.set_image("web:broken").await.unwrap();
+    scaled_while_stuck(&world, async |replicas| world.scale(replicas).await.unwrap()).await;
+}
+
+/// The very same numbers.
+#[cfg(feature = "real-servers")]
+async fn a_deployment_is_scaled_the_same(world: World) {
+    let mut strategy = bounds();
+    strategy["type"] = "RollingUpdate".into();
+    let deployment = |image: &str| {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {
+                "replicas": 8, "selector": {"matchLabels": {"app": "web"}}, "strategy": strategy,
+                "template": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "web", "image": image}]},
+                },
+            },
+        })
+    };
+    let kubectl = &world.kubectl;
+    kubectl.run_with(&["apply", "-f", "-"], &deployment("web:1").to_string()).await.unwrap();
+    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+    kubectl.run_with(&["apply", "-f", "-"], &deployment("web:broken").to_string()).await.unwrap();
+    let scale = async |replicas: i32| {
+        kubectl.run(&["scale", "deployment", "web", &format!("--replicas={replicas}")]).await.unwrap();
+    };
+    scaled_while_stuck(&world, scale).await;
+}
+
+async fn terminating_pods_count_where_that_is_asked_for(world: World) {
+    let spec = json!({"replicas": 4, "podReplacementPolicy": "TerminationComplete"});
+    let pods = world.deployed(&spec).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    let never_more = world.until_pods("never", |pods| {
+        assert!(pods.len() <= 5, "{} pods, terminating ones included", pods.len());
+        false
+    });
+    tokio::select! {
+        done = world.complete("web", 4) => drop(done.unwrap()),
+        ended = never_more => panic!("{ended:?}"),
+    }
+    // Nor where two are lost at once: there is room for one more than four.
+    let settled = world.until_pods("four", |pods| pods.len() == 4).await.unwrap();
+    let lost: Vec<_> = settled[..2].iter().map(ResourceExt::name_any).collect();
+    world.kubectl.run(&["delete", "pod", &lost[0], &lost[1], "--wait=false"]).await.unwrap();
+    let replaced = |pods: &[Pod]| {
+        assert!(pods.len() <= 5, "{} pods, terminating ones included", pods.len());
+        pods.len() == 4 && pods.iter().all(|pod| !lost.contains(&pod.name_any()))
+    };
+    world.until_pods("four again", replaced).await.unwrap();
+    assert_eq!(world.deletions().await.unwrap().len(), pods.len() + 2);
+}
+
+side_by_side!(
+    with_slow_ends();
+    a_stuck_rollout_is_scaled_in_proportion,
+    terminating_pods_count_where_that_is_asked_for;
+    only on a real server:
+    a_deployment_is_scaled_the_same,
+);

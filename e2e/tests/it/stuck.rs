@@ -1,0 +1,109 @@
+//! Rollouts that meet what is not as it should be: unready pods, points that get lost, a resume of all points.
+
+use e2e::{Setting, World, side_by_side};
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{HoldReason, OrderedDeployment};
+use serde_json::{Value, json};
+
+/// Six pods, of which the last two of the order are not ready, so that the floor forbids to delete the first. In order.
+async fn with_two_unready_behind(world: &World, more: &Value) -> Vec<String> {
+    let pods = world.deployed(more).await.unwrap();
+    for (pod, priority) in pods.iter().zip([5, 4, 3, 2, -1, -2]) {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    for pod in &pods[4..] {
+        world.set_ready(pod, false).await.unwrap();
+    }
+    let four = |object: &OrderedDeployment| {
+        object.status.as_ref().is_some_and(|status| status.available_replicas == Some(4))
+    };
+    world.until("web", "four available", four).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    pods
+}
+
+async fn unready_pods_go_first_where_the_order_is_blocked(world: World) {
+    let pods = with_two_unready_behind(&world, &json!({})).await;
+    world.complete("web", 6).await.unwrap();
+    let deleted = world.deleted().await.unwrap();
+    assert!(pods[4..].iter().all(|pod| deleted[..2].contains(pod)), "{deleted:?} of {pods:?}");
+    assert_eq!(deleted[2..], pods[..4], "then by the order");
+}
+
+async fn unready_pods_wait_for_their_turn_where_that_is_asked_for(world: World) {
+    let pods =
+        with_two_unready_behind(&world, &json!({"deletionOrder": {"unavailablePods": "InOrder"}})).await;
+    let waits = |object: &OrderedDeployment| {
+        let status = object.status.clone().unwrap_or_default();
+        let stalled = status.condition(condition::STALLED).cloned();
+        stalled.is_some_and(|stalled| stalled.reason == reason::WAITING_IN_ORDER)
+    };
+    let object = world.until("web", "waiting", waits).await.unwrap();
+    let stalled = object.status.unwrap().condition(condition::STALLED).cloned().unwrap();
+    assert!(stalled.message.contains(&pods[0]), "{stalled:?}");
+    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    for pod in &pods[4..] {
+        world.set_ready(pod, true).await.unwrap();
+    }
+    world.complete("web", 6).await.unwrap();
+    assert_eq!(world.deleted().await.unwrap(), pods);
+}
+
+async fn unready_pods_behind_a_pause_point_hold_the_rollout_as_blocked(world: World) {
+    let pods = world.deployed(&json!({})).await.unwrap();
+    world.pause_at(&pods[1], "before").await.unwrap();
+    for (pod, priority) in pods.iter().zip([5, 4]) {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    for pod in &pods[4..] {
+        world.set_ready(pod, false).await.unwrap();
+    }
+    let unready = |object: &OrderedDeployment| {
+        object.status.as_ref().is_some_and(|status| status.available_replicas == Some(4))
+    };
+    world.until("web", "four available", unready).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
+    assert_eq!((hold.reason, hold.pod), (HoldReason::Blocked, pods[1].clone()));
+    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    world.resume().await.unwrap();
+    world.complete("web", 6).await.unwrap();
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 6);
+}
+
+/// Held at the first of two points.
+async fn held_at_the_first_of_two(world: &World) -> [String; 2] {
+    let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
+    for (pod, priority) in [(&pods[0], 2), (&pods[1], 1)] {
+        world.prioritise(pod, priority).await.unwrap();
+        world.pause_at(pod, "before").await.unwrap();
+    }
+    world.set_image("web:2").await.unwrap();
+    world.held_with(0, 4).await.unwrap();
+    [pods[0].clone(), pods[1].clone()]
+}
+
+async fn a_pod_lost_with_its_point_not_reached_is_told(world: World) {
+    let [_, second] = held_at_the_first_of_two(&world).await;
+    world.kubectl.run(&["delete", "pod", &second]).await.unwrap();
+    world.until_told(reason::PAUSE_POINT_LOST).await.unwrap();
+    world.resume().await.unwrap();
+    world.complete("web", 4).await.unwrap();
+}
+
+async fn a_resume_of_all_points_passes_the_later_ones_too(world: World) {
+    let [first, second] = held_at_the_first_of_two(&world).await;
+    world.request_resume("*@2").await.unwrap();
+    world.complete("web", 4).await.unwrap();
+    let deleted = world.deleted().await.unwrap();
+    assert_eq!((deleted.len(), &deleted[0], &deleted[1]), (4, &first, &second));
+}
+
+side_by_side!(
+    Setting::default();
+    unready_pods_go_first_where_the_order_is_blocked,
+    unready_pods_wait_for_their_turn_where_that_is_asked_for,
+    unready_pods_behind_a_pause_point_hold_the_rollout_as_blocked,
+    a_pod_lost_with_its_point_not_reached_is_told,
+    a_resume_of_all_points_passes_the_later_ones_too,
+);
