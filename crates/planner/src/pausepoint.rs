@@ -258,7 +258,15 @@ fn sizes_for(census: &Census<'_>, current: &str) -> Option<Sizes> {
         let pod = census.members.iter().find(|member| **member.uid() == *hold.pod_uid);
         pod.map(|member| member.hash)
     });
-    let stored = Stored { sizes, replicas, usable, fallback: &fallback, current, held: held_set };
+    // An old set that has more pods than were stored for it got them while `spec.paused` left no other one to fill: that
+    // the pause is over moves none of them.
+    let present = census.by_set();
+    let beyond = |hash: &str| {
+        present.get(hash).copied().unwrap_or(0) - i64::from(sizes.get(hash).copied().unwrap_or(0))
+    };
+    let old = usable.iter().copied().filter(|hash| *hash != current && beyond(hash) > 0);
+    let heir = old.max_by_key(|hash| beyond(hash));
+    let stored = Stored { sizes, replicas, usable, fallback: &fallback, heir, current, held: held_set };
     Some(stored.for_replicas(census.bounds.desired, &census.spec.strategy))
 }
 

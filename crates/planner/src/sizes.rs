@@ -16,6 +16,8 @@ pub(crate) struct Stored<'a> {
     pub(crate) usable: Vec<&'a str>,
     /// The set that gets what no stored size speaks of.
     pub(crate) fallback: &'a str,
+    /// The set that has taken over what belonged to a set that is gone; else the fallback does.
+    pub(crate) heir: Option<&'a str>,
     /// The current template's hash: every other set is old.
     pub(crate) current: &'a str,
     /// The set of the held pod: of the old ones it keeps a pod longest.
@@ -42,10 +44,10 @@ impl Stored<'_> {
         };
         let kept: Sizes =
             stored.into_iter().filter(|(hash, _)| self.usable.contains(&hash.as_str())).collect();
-        // What belonged to a set that is gone goes to the fallback, else the service would stay too small.
+        // What belonged to a set that is gone goes to another one, else the service would stay too small.
         let gone = total - kept.values().sum::<i64>();
         let mut base = kept;
-        *base.entry(self.fallback.to_owned()).or_default() += gone;
+        *base.entry(self.heir.unwrap_or(self.fallback).to_owned()).or_default() += gone;
         let mut sizes = apportion(&base, wanted, self.fallback);
         self.keep_one_old(&base, &mut sizes);
         sizes
@@ -196,7 +198,15 @@ mod tests {
     fn for_replicas(entries: &[(&str, i32)], replicas: i32, desired: i64) -> Sizes {
         let sizes = stored(entries);
         let usable = sizes.keys().map(String::as_str).collect();
-        let stored = Stored { sizes: &sizes, replicas, usable, fallback: "new", current: "new", held: None };
+        let stored = Stored {
+            sizes: &sizes,
+            replicas,
+            usable,
+            fallback: "new",
+            heir: None,
+            current: "new",
+            held: None,
+        };
         stored.for_replicas(desired, &Strategy::default())
     }
 
@@ -229,6 +239,7 @@ mod tests {
             replicas: 10,
             usable: vec!["new"],
             fallback: "new",
+            heir: None,
             current: "new",
             held: None,
         };
@@ -304,8 +315,15 @@ mod tests {
         let split = stored(&[("a", 1), ("b", 2), ("new", 17)]);
         for (held, kept) in [(Some("a"), "a"), (None, "b"), (Some("new"), "b")] {
             let usable = split.keys().map(String::as_str).collect();
-            let stored =
-                Stored { sizes: &split, replicas: 20, usable, fallback: "new", current: "new", held };
+            let stored = Stored {
+                sizes: &split,
+                replicas: 20,
+                usable,
+                fallback: "new",
+                heir: None,
+                current: "new",
+                held,
+            };
             assert_eq!(stored.for_replicas(1, &Strategy::default())[kept], 1, "{held:?}");
         }
     }

@@ -539,3 +539,28 @@ fn a_pause_keeps_the_share_of_an_older_set_though_none_of_its_pods_could_be_crea
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 2));
 }
+
+#[test]
+fn pods_that_took_the_place_of_a_deleted_set_while_paused_stay_in_the_hold_after_it() {
+    let mut cluster = Cluster::running(&json!({"replicas": 3}));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.prioritize(&[9]);
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.set_image("v3");
+    cluster.step();
+    cluster.step();
+    assert!(cluster.status().hold.is_some());
+    cluster.edit(|spec| spec.paused = true);
+    cluster.delete_set(1);
+    cluster.settle();
+    // No set of v3 was made yet: the only one there is fills the gap.
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v3")), (3, 0));
+    cluster.edit(|spec| spec.paused = false);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v3")), (3, 0));
+    assert!(cluster.status().hold.is_some());
+    cluster.resume();
+    cluster.settle();
+    assert_eq!(cluster.of_image("v3"), 3);
+}
