@@ -8,5 +8,6 @@ mod model;
 mod oracle;
 mod pauses;
 mod properties;
+mod reports;
 mod rollouts;
 mod scaling;

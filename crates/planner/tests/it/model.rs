@@ -135,6 +135,11 @@ impl Cluster {
         image(&set.template)
     }
 
+    #[allow(clippy::unused_self, reason = "asked of a cluster, as of its pods")]
+    pub(crate) fn image_of(&self, set: &Set) -> String {
+        image(&set.template)
+    }
+
     /// Active pods of that image.
     pub(crate) fn of_image(&self, name: &str) -> usize {
         self.active().filter(|pod| self.image(pod) == name).count()

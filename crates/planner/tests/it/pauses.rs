@@ -534,3 +534,93 @@ fn a_begun_after_whose_value_became_malformed_still_holds() {
     assert_eq!(cluster.status().hold.unwrap().deleted, Some(true));
     assert_eq!(cluster.deleted.len(), 1);
 }
+
+#[test]
+fn the_sizes_stored_ahead_of_a_delete_are_those_without_its_pod() {
+    let mut cluster = begun_after();
+    let hold = cluster.status().hold.unwrap();
+    let size = |cluster: &Cluster, image: &str| {
+        let set = cluster.sets.iter().find(|set| cluster.image_of(set) == image).unwrap();
+        hold.sizes.get(&set.hash).copied().unwrap_or(0)
+    };
+    assert_eq!((size(&cluster, "v1"), hold.replicas), (3, 4));
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), 3);
+}
+
+#[test]
+fn the_end_of_a_pause_is_a_whole_second_and_never_too_early() {
+    let mut cluster = Cluster::running(&json!({"replicas": 4}));
+    cluster.prioritize(&[5]);
+    cluster.pod(0).point =
+        Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_millis(1500))) };
+    cluster.set_image("v2");
+    while cluster.status().hold.is_none() {
+        assert!(cluster.step());
+    }
+    let hold = cluster.status().hold.unwrap();
+    assert_eq!(hold.until.unwrap().0.as_second() - hold.since.0.as_second(), 2);
+    cluster.tick(1);
+    cluster.rest();
+    assert!(cluster.status().hold.is_some());
+    cluster.tick(1);
+    cluster.rest();
+    assert_eq!(cluster.status().hold, None);
+}
+
+#[test]
+fn a_pause_entered_while_held_stores_nothing_of_its_own_and_the_hold_outlives_it() {
+    let (mut cluster, name) = ten(PausePoint::Before);
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    assert_eq!(cluster.status().pause, None, "the hold's sizes are kept");
+    cluster.edit(|spec| spec.paused = false);
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().pod, name);
+    // Resumed while paused, the pause takes its sizes over.
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    let sizes = cluster.status().hold.unwrap().sizes;
+    cluster.resume();
+    cluster.settle();
+    assert_eq!(cluster.status().pause.unwrap().sizes, sizes);
+}
+
+#[test]
+fn a_malformed_duration_neither_ends_a_hold_nor_moves_its_end() {
+    let mut cluster = Cluster::running(&json!({"replicas": 4}));
+    cluster.prioritize(&[5]);
+    cluster.pod(0).point =
+        Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(60))) };
+    cluster.set_image("v2");
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    let pod = cluster.pods.iter_mut().find(|pod| pod.name == hold.pod).unwrap();
+    pod.point = Point::At { side: PausePoint::Before, duration: Err(Malformed) };
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().until, hold.until);
+    // Without one it lasts until it is resumed.
+    cluster.pods.iter_mut().find(|pod| pod.name == hold.pod).unwrap().point =
+        Point::At { side: PausePoint::Before, duration: Ok(None) };
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().until, None);
+    let held = cluster.status().condition(condition::HELD).cloned().unwrap();
+    assert!(held.message.contains("until it is resumed"), "{}", held.message);
+}
+
+#[test]
+fn a_hold_whose_last_old_pod_is_lost_gets_it_back_and_one_without_any_to_restore_ends() {
+    let (mut cluster, _) = ten(PausePoint::Before);
+    cluster.edit(|spec| spec.replicas = 1);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 0));
+    let uid = cluster.pod(0).facts.uid.clone();
+    cluster.delete(&uid);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.status().hold.is_some()), (1, true));
+    // The set itself is deleted: nothing is left to hold.
+    cluster.delete_set(0);
+    cluster.settle();
+    assert_eq!(cluster.status().hold, None);
+    assert!(cluster.is_complete());
+}

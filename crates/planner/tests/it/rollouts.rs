@@ -392,3 +392,91 @@ fn a_quota_that_leaves_no_room_for_the_surge_does_not_stop_a_rollout() {
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (0, 6));
     assert!(cluster.is_complete());
 }
+
+#[test]
+fn a_revision_is_never_given_twice_though_its_set_was_deleted() {
+    let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.delete_set(1);
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!(cluster.status().rollout.unwrap().revision, 3);
+    assert_eq!(cluster.sets.iter().map(|set| set.revision).max(), Some(3));
+}
+
+#[test]
+fn a_set_of_the_newest_revision_keeps_it_where_the_status_was_lost() {
+    let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.deployment.status = None;
+    cluster.settle();
+    assert_eq!(cluster.status().rollout.unwrap().revision, 2);
+    assert!(cluster.is_complete());
+    // Where the newest one is another, it gets the next.
+    cluster.set_image("v1");
+    cluster.deployment.status = None;
+    cluster.settle();
+    assert_eq!(cluster.status().rollout.unwrap().revision, 3);
+}
+
+#[test]
+fn an_old_set_with_pods_that_still_terminate_is_kept_beyond_the_limit() {
+    let mut spec = rolling(2, &json!(2), &json!(0));
+    spec["revisionHistoryLimit"] = json!(0);
+    let mut cluster = Cluster::running(&spec);
+    cluster.set_image("v2");
+    cluster.rest();
+    for pod in &mut cluster.pods {
+        (pod.facts.ready, pod.facts.ready_since) = (true, pod.facts.created);
+    }
+    cluster.rest();
+    assert!(cluster.is_complete());
+    assert!(cluster.pods.iter().any(|pod| pod.terminating));
+    assert_eq!(cluster.sets.len(), 2, "its pods are there still");
+    cluster.tick(1);
+    cluster.rest();
+    assert_eq!(cluster.sets.len(), 1);
+}
+
+#[test]
+fn of_old_sets_of_one_revision_the_older_one_goes_first() {
+    let mut spec = rolling(1, &json!(1), &json!(0));
+    spec["revisionHistoryLimit"] = json!(1);
+    let mut cluster = Cluster::running(&spec);
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.tick(10);
+    cluster.set_image("v3");
+    cluster.edit(|spec| spec.revision_history_limit = 3);
+    cluster.settle();
+    assert_eq!(cluster.sets.len(), 3);
+    // The annotation was edited by hand.
+    let kept = cluster.sets[0].name.clone();
+    cluster.sets[0].revision = 2;
+    cluster.sets[0].created =
+        cluster.sets[1].created.map(|created| created + jiff::SignedDuration::from_secs(1));
+    cluster.edit(|spec| spec.revision_history_limit = 1);
+    cluster.settle();
+    assert!(cluster.sets.iter().any(|set| set.name == kept), "{:?}", cluster.sets);
+}
+
+#[test]
+fn a_collision_met_in_a_rollout_under_way_is_no_other_rollout() {
+    let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
+    cluster.set_image("v2");
+    cluster.step();
+    let rollout = cluster.status().rollout.unwrap();
+    // Only as the set is made it is met that its name is taken.
+    cluster.taken_names.insert(format!("web-{}", rollout.template_hash));
+    cluster.settle();
+    let status = cluster.status();
+    assert_eq!(
+        (status.collision_count, status.rollout.as_ref().map(|rollout| rollout.revision)),
+        (Some(1), Some(2))
+    );
+    assert_ne!(status.rollout.unwrap().template_hash, rollout.template_hash);
+    assert!(cluster.is_complete());
+    assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 1);
+}

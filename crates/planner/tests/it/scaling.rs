@@ -564,3 +564,55 @@ fn pods_that_took_the_place_of_a_deleted_set_while_paused_stay_in_the_hold_after
     cluster.settle();
     assert_eq!(cluster.of_image("v3"), 3);
 }
+
+#[test]
+fn a_percentage_of_surge_that_was_is_that_of_the_replicas_before() {
+    for (replicas, expected) in [(10, (10, 5)), (4, (4, 2)), (40, (40, 20))] {
+        let mut cluster = Cluster::running(&json!({
+            "replicas": 20,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
+        }));
+        cluster.broken.insert("v2".into());
+        cluster.set_image("v2");
+        cluster.settle();
+        assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (20, 10));
+        cluster.edit(|spec| spec.replicas = replicas);
+        let [old, new, _] = scaled(&mut cluster);
+        assert_eq!((old, new), expected);
+    }
+}
+
+#[test]
+fn a_pause_that_begins_before_the_new_set_is_made_fills_the_largest_old_one() {
+    let mut spec = json!({"replicas": 6, "deletionOrder": {"unavailablePods": "InOrder"}});
+    spec["strategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}});
+    let mut cluster = Cluster::running(&spec);
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (6, 2));
+    for _ in 0..3 {
+        let uid = cluster.active().find(|pod| cluster.image(pod) == "v1").unwrap().facts.uid.clone();
+        cluster.delete(&uid);
+    }
+    cluster.edit(|spec| spec.paused = true);
+    cluster.set_image("v3");
+    cluster.settle();
+    // Five are there, six are wanted.
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2"), cluster.of_image("v3")), (4, 2, 0));
+}
+
+#[test]
+fn a_larger_number_of_replicas_in_a_recreate_hold_adds_to_what_it_left() {
+    let mut cluster = Cluster::running(&json!({"replicas": 6, "strategy": {"type": "Recreate"}}));
+    cluster.prioritize(&[5, 5, 3]);
+    cluster.pause_at(2, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    for (replicas, expected) in [(6, 4), (8, 6), (5, 4), (3, 3), (6, 4)] {
+        cluster.edit(|spec| spec.replicas = replicas);
+        cluster.settle();
+        assert_eq!(cluster.active().count(), expected, "{replicas}");
+    }
+}

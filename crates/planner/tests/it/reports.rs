@@ -1,0 +1,311 @@
+//! What the status says: the clock of the progress deadline, the counts, the points passed.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ordereddeployment_api::{ConditionStatus, PausePoint, names::condition, names::reason};
+use ordereddeployment_planner::{Decision, Hindrance, Proof, decide};
+use ordereddeployment_sorter::Nodes;
+use serde_json::{Value, json};
+
+use crate::model::Cluster;
+
+fn rolling(replicas: i32, surge: i32, unavailable: i32) -> Value {
+    json!({
+        "replicas": replicas,
+        "progressDeadlineSeconds": 100,
+        "minReadySeconds": 0,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+    })
+}
+
+/// A rollout at its floor that makes no progress.
+fn stuck() -> Cluster {
+    let mut cluster = Cluster::running(&rolling(4, 1, 1));
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (3, 2));
+    cluster
+}
+
+fn progressing(cluster: &Cluster) -> (String, Timestamp) {
+    let status = cluster.status();
+    let found = status.condition(condition::PROGRESSING).unwrap();
+    (found.reason.clone(), found.last_update_time.0)
+}
+
+fn whole(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap()
+}
+
+#[test]
+fn every_kind_of_progress_starts_the_clock_of_the_deadline_anew_and_nothing_else_does() {
+    let ready = |cluster: &mut Cluster, image: &str| {
+        let index = cluster.active().position(|pod| cluster.image(pod) == image && !pod.facts.ready).unwrap();
+        let now = cluster.now;
+        let pod = cluster.pod(index);
+        (pod.facts.ready, pod.facts.ready_since) = (true, Some(now));
+    };
+    let lose = |cluster: &mut Cluster, image: &str| {
+        let uid = cluster.active().find(|pod| cluster.image(pod) == image).unwrap().facts.uid.clone();
+        cluster.delete(&uid);
+    };
+    // Ready but not available yet, an old pod gone, a new pod ready.
+    let mut cluster = stuck();
+    let before = progressing(&cluster).1;
+    cluster.tick(10);
+    cluster.rest();
+    assert_eq!(progressing(&cluster).1, before, "time alone is no progress");
+    cluster.edit(|spec| spec.min_ready_seconds = 50);
+    cluster.rest();
+    assert_eq!(progressing(&cluster).1, before, "an edit is none");
+    ready(&mut cluster, "v2");
+    cluster.rest();
+    assert_eq!(progressing(&cluster).1, whole(cluster.now), "a pod that got ready is");
+    let readied = progressing(&cluster).1;
+    cluster.tick(49);
+    cluster.rest();
+    assert_eq!(progressing(&cluster).1, readied);
+    cluster.tick(1);
+    cluster.step();
+    cluster.rest();
+    assert_eq!(progressing(&cluster).1, whole(cluster.now), "and one that became available");
+
+    let mut cluster = stuck();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.rest();
+    cluster.edit(|spec| spec.paused = false);
+    cluster.tick(5);
+    cluster.rest();
+    assert_eq!(progressing(&cluster), (reason::DEPLOYMENT_RESUMED.into(), whole(cluster.now)));
+
+    let mut cluster = stuck();
+    cluster.tick(10);
+    // Else one would come in its stead before anything is told.
+    cluster.quota = Some(0);
+    lose(&mut cluster, "v1");
+    cluster.step();
+    cluster.rest();
+    assert_eq!(progressing(&cluster).1, whole(cluster.now), "an old pod less is progress too");
+}
+
+#[test]
+fn the_deadline_passes_at_its_second_and_not_before_and_progress_takes_it_back() {
+    let mut cluster = stuck();
+    let start = progressing(&cluster).1;
+    let deadline = start.as_second() + 100;
+    cluster.tick(deadline - 1 - cluster.now.as_second());
+    cluster.rest();
+    assert_ne!(progressing(&cluster).0, reason::PROGRESS_DEADLINE_EXCEEDED);
+    assert!(cluster.wake.unwrap() >= Timestamp::from_second(deadline).unwrap());
+    assert!(cluster.wake.unwrap() <= Timestamp::from_second(deadline + 1).unwrap());
+    cluster.tick(1);
+    cluster.rest();
+    assert_eq!(progressing(&cluster).0, reason::PROGRESS_DEADLINE_EXCEEDED);
+    let status = cluster.status();
+    let told = status.condition(condition::PROGRESSING).unwrap();
+    assert_eq!(told.status, ConditionStatus::False);
+    assert!(told.message.contains("100 seconds"), "{}", told.message);
+    cluster.broken.clear();
+    for pod in &mut cluster.pods {
+        (pod.facts.ready, pod.facts.ready_since) = (true, pod.facts.created);
+    }
+    cluster.rest();
+    assert_eq!(progressing(&cluster).0, reason::REPLICA_SET_UPDATED);
+}
+
+#[test]
+fn after_completion_neither_scaling_nor_a_lost_pod_runs_the_clock() {
+    let mut cluster = Cluster::running(&rolling(4, 1, 1));
+    let uid = cluster.pod(0).facts.uid.clone();
+    cluster.broken.insert("v1".into());
+    cluster.delete(&uid);
+    cluster.edit(|spec| spec.replicas = 6);
+    for _ in 0..3 {
+        cluster.settle();
+        cluster.tick(200);
+    }
+    cluster.rest();
+    assert!(!cluster.is_complete());
+    assert_eq!(progressing(&cluster).0, reason::NEW_REPLICA_SET_AVAILABLE);
+    // A rollout does.
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_ne!(progressing(&cluster).0, reason::NEW_REPLICA_SET_AVAILABLE);
+}
+
+#[test]
+fn a_deadline_of_the_largest_number_never_passes() {
+    let mut spec = rolling(4, 1, 1);
+    spec["progressDeadlineSeconds"] = json!(i32::MAX);
+    let mut cluster = Cluster::running(&spec);
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.wake, None);
+}
+
+#[test]
+fn in_a_hold_the_clock_runs_while_wanted_updated_pods_are_unavailable() {
+    let mut cluster = Cluster::running(&rolling(4, 1, 1));
+    cluster.prioritize(&[5, 4]);
+    cluster.pause_at(1, PausePoint::Before);
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(cluster.status().hold.is_some());
+    assert_ne!(progressing(&cluster).0, reason::ROLLOUT_HELD);
+    cluster.tick(200);
+    cluster.rest();
+    assert_eq!(progressing(&cluster).0, reason::PROGRESS_DEADLINE_EXCEEDED);
+    for pod in &mut cluster.pods {
+        (pod.facts.ready, pod.facts.ready_since) = (true, pod.facts.created);
+    }
+    cluster.rest();
+    let status = cluster.status();
+    let told = status.condition(condition::PROGRESSING).unwrap();
+    assert_eq!((told.reason.as_str(), told.status), (reason::ROLLOUT_HELD, ConditionStatus::Unknown));
+    assert_eq!(cluster.wake, None, "a clock that stands wakes nobody");
+}
+
+#[test]
+fn the_points_passed_are_forgotten_once_the_rollout_is_complete_and_not_before() {
+    let mut cluster = Cluster::running(&rolling(4, 1, 1));
+    cluster.prioritize(&[5]);
+    let name = cluster.pause_at(0, PausePoint::Before);
+    let uid = cluster.pod(0).facts.uid.clone();
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.status().hold.as_ref().unwrap().pod, name);
+    cluster.resume();
+    cluster.settle();
+    let passed = cluster.status().passed.unwrap();
+    assert_eq!(passed.iter().map(|passed| &*passed.pod_uid).collect::<Vec<_>>(), [&*uid]);
+    for pod in &mut cluster.pods {
+        (pod.facts.ready, pod.facts.ready_since) = (true, pod.facts.created);
+    }
+    cluster.broken.clear();
+    cluster.settle();
+    assert!(cluster.is_complete());
+    assert_eq!(cluster.status().passed, None);
+}
+
+#[test]
+fn the_counts_are_those_of_what_is_there() {
+    let mut cluster = stuck();
+    let uid = cluster.active().find(|pod| cluster.image(pod) == "v1").unwrap().facts.uid.clone();
+    cluster.pods.iter_mut().find(|pod| pod.facts.uid == uid).unwrap().facts.ready = false;
+    cluster.rest();
+    let status = cluster.status();
+    let counts = (status.replicas, status.updated_replicas, status.ready_replicas, status.available_replicas);
+    assert_eq!(counts, (Some(5), Some(2), Some(2), Some(2)));
+    assert_eq!((status.unavailable_replicas, status.terminating_replicas), (Some(2), Some(0)));
+    let available = status.condition(condition::AVAILABLE).unwrap();
+    assert_eq!(
+        (available.status, available.reason.as_str()),
+        (ConditionStatus::False, "MinimumReplicasUnavailable")
+    );
+    assert_eq!(status.observed_generation, cluster.deployment.metadata.generation);
+    // One that terminates, and one that has finished, are not active.
+    cluster.delete(&uid);
+    cluster.rest();
+    let status = cluster.status();
+    assert_eq!(status.terminating_replicas, Some(1));
+    cluster.pods.iter_mut().find(|pod| pod.facts.uid == uid).unwrap().finished = true;
+    cluster.rest();
+    assert_eq!(cluster.status().terminating_replicas, Some(0));
+}
+
+#[test]
+fn under_recreate_enough_are_available_only_where_all_are() {
+    let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": {"type": "Recreate"}}));
+    let holds = |cluster: &Cluster| cluster.status().condition(condition::AVAILABLE).unwrap().status;
+    assert_eq!(holds(&cluster), ConditionStatus::True);
+    cluster.pod(0).facts.ready = false;
+    cluster.rest();
+    assert_eq!(holds(&cluster), ConditionStatus::False);
+}
+
+#[test]
+fn each_hindrance_is_told_by_its_own_reason() {
+    let table = [
+        (Hindrance::Create, reason::FAILED_CREATE),
+        (Hindrance::Delete, reason::FAILED_DELETE),
+        (Hindrance::Evict, reason::EVICTION_REFUSED),
+    ];
+    for (what, expected) in table {
+        let mut cluster = stuck();
+        cluster.failure = Some(ordereddeployment_planner::Failure { what, message: "why".into() });
+        let Decision::Act(act) = decide(&cluster.observed(true, Proof::Accepted, Nodes::new())) else {
+            panic!()
+        };
+        let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
+        assert_eq!((told.reason.as_str(), told.message.as_str()), (expected, "why"));
+    }
+}
+
+#[test]
+fn what_stalls_a_rollout_is_looked_at_again_soon() {
+    let mut spec = rolling(4, 0, 1);
+    spec["progressDeadlineSeconds"] = json!(i32::MAX);
+    let mut cluster = Cluster::running(&spec);
+    cluster.refused.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.rest();
+    let wait = cluster.wake.unwrap().duration_since(cluster.now);
+    assert_eq!(wait.unsigned_abs(), Duration::from_secs(10));
+}
+
+#[test]
+fn a_point_is_lost_only_where_the_rollout_had_not_dealt_with_it() {
+    let start = || {
+        let mut cluster = Cluster::running(&rolling(4, 1, 1));
+        cluster.prioritize(&[5, 4, 3]);
+        let names = [0, 1, 2].map(|index| cluster.pause_at(index, PausePoint::Before));
+        cluster.set_image("v2");
+        cluster.settle();
+        assert_eq!(cluster.status().hold.as_ref().unwrap().pod, names[0]);
+        (cluster, names)
+    };
+    let lose = |cluster: &mut Cluster, name: &str| {
+        let uid = cluster.pods.iter().find(|pod| pod.name == name).unwrap().facts.uid.clone();
+        cluster.delete(&uid);
+        cluster.settle();
+        cluster.told(reason::PAUSE_POINT_LOST)
+    };
+    // The held one is not: its hold goes on.
+    let (mut cluster, names) = start();
+    assert_eq!(lose(&mut cluster, &names[0]), 0);
+    // One further on is, once.
+    assert_eq!(lose(&mut cluster, &names[2]), 1);
+    // One whose annotation was taken away is not, nor one that a resume of all has passed.
+    let (mut cluster, names) = start();
+    cluster.pods.iter_mut().find(|pod| pod.name == names[2]).unwrap().point =
+        ordereddeployment_planner::Point::None;
+    cluster.settle();
+    assert_eq!(lose(&mut cluster, &names[2]), 0);
+    cluster.request_resume("*@2");
+    let uid = cluster.pods.iter().find(|pod| pod.name == names[1]).unwrap().facts.uid.clone();
+    cluster.delete(&uid);
+    cluster.settle();
+    assert_eq!(cluster.told(reason::PAUSE_POINT_LOST), 0);
+    assert!(cluster.is_complete());
+}
+
+#[test]
+fn with_no_replicas_nothing_is_created_whatever_the_surge() {
+    let mut cluster = Cluster::running(&rolling(4, 3, 1));
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 0);
+    let count = cluster.steps;
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 0);
+    assert!(cluster.steps > count);
+}
