@@ -16,7 +16,7 @@ mod world;
 
 pub use helm::{Helm, top};
 pub use kubectl::Kubectl;
-pub use manager::Manager;
+pub use manager::{Manager, beside_the_test};
 pub use proxy::Proxy;
 pub use request::{Deletion, Request};
 pub use scenario::{Scenario, alone, hold_the_machine, side_by_side};

@@ -18,21 +18,36 @@ pub struct Manager {
 impl Manager {
     /// Starts it on the server of that kubeconfig.
     pub fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
-        let program = program()?;
-        let mut child = Command::new(&program)
+        let mut command = Command::new(program()?);
+        command
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .arg("--metrics-bind-address=127.0.0.1:0")
             .args(arguments)
             .env("RUST_LOG", "info")
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .with_context(|| {
-                format!("{} does not start: run `cargo build --workspace` first", program.display())
-            })?;
+            .env("NO_COLOR", "1");
+        Self::run(command)
+    }
+
+    /// Starts it with exactly these arguments and variables, and that kubeconfig by the environment.
+    pub fn exactly(kubeconfig: &Path, arguments: &[String], variables: &[(String, String)]) -> Result<Self> {
+        let mut command = Command::new(program()?);
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .env("KUBECONFIG", kubeconfig);
+        Self::run(command)
+    }
+
+    fn run(mut command: Command) -> Result<Self> {
+        let mut child =
+            command.stdin(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).spawn().with_context(
+                || {
+                    let program = command.as_std().get_program().to_string_lossy().into_owned();
+                    format!("{program} does not start: run `cargo build --workspace` first")
+                },
+            )?;
         let mut lines = BufReader::new(child.stderr.take().context("the controller has no log")?).lines();
         let (sender, log) = mpsc::unbounded_channel();
         // Read on whatever happens: a full pipe would stop the controller.
@@ -84,12 +99,17 @@ impl Manager {
     }
 }
 
-/// `E2E_CONTROLLER`, else the binary beside the test's own: both are built into one target folder.
+/// `E2E_CONTROLLER`, else the binary beside the test's own.
 fn program() -> Result<PathBuf> {
-    if let Some(program) = std::env::var_os("E2E_CONTROLLER") {
-        return Ok(program.into());
+    match std::env::var_os("E2E_CONTROLLER") {
+        Some(program) => Ok(program.into()),
+        None => beside_the_test("ordered-controller-manager"),
     }
+}
+
+/// A binary of this workspace, beside the test's own: all are built into one target folder.
+pub fn beside_the_test(program: &str) -> Result<PathBuf> {
     let test = std::env::current_exe().context("cannot find the test's own binary")?;
     let folder = test.ancestors().nth(2).context("the test's binary lies in no target folder")?;
-    Ok(folder.join("ordered-controller-manager"))
+    Ok(folder.join(program))
 }

@@ -1,6 +1,6 @@
 //! One server with the CRDs installed, for one scenario.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +76,7 @@ pub struct World {
     pub proxy: Arc<Proxy>,
     /// The namespace of the scenario.
     pub namespace: String,
+    straight: PathBuf,
     kubeconfig: PathBuf,
     backend: Arc<Backend>,
     _folder: Arc<tempfile::TempDir>,
@@ -113,8 +114,18 @@ impl World {
         Self::assemble(Backend::Sandbox(Box::new(sandbox)), client, &ours, &theirs, "default").await
     }
 
+    /// A real control plane that knows nothing of us yet, for what installs the CRDs itself. Never somebody's cluster.
+    pub async fn bare() -> Result<Self> {
+        let setting = Setting { definitions: Vec::new(), ..Setting::default() };
+        Self::around(ControlPlane::start_own(&setting).await?).await
+    }
+
     async fn real(setting: Setting) -> Result<Self> {
-        let plane = Box::new(ControlPlane::start(&setting).await?);
+        Self::around(ControlPlane::start(&setting).await?).await
+    }
+
+    async fn around(plane: ControlPlane) -> Result<Self> {
+        let plane = Box::new(plane);
         let client = plane.client("scenario").await?;
         let (ours, theirs) = (plane.kubeconfig(), plane.controller_kubeconfig());
         let namespace = plane.namespace().to_owned();
@@ -137,7 +148,7 @@ impl World {
         let kubectl = Kubectl::new(&straight);
         let namespace = namespace.to_owned();
         let (proxy, backend, folder) = (Arc::new(proxy), Arc::new(backend), Arc::new(folder));
-        Ok(Self { kubectl, client, proxy, namespace, kubeconfig, backend, _folder: folder })
+        Ok(Self { kubectl, client, proxy, namespace, straight, kubeconfig, backend, _folder: folder })
     }
 
     /// The same server, in a fresh namespace of that name, so that scenarios can share it.
@@ -175,6 +186,30 @@ impl World {
             Backend::Sandbox(_) => None,
             Backend::Real(plane) => Some(plane),
         }
+    }
+
+    /// From now on the controller behind the proxy is that service account, and the scenario's namespace is this one.
+    pub async fn act_as(&mut self, account: (&str, &str), namespace: &str) -> Result<()> {
+        let plane = self.control_plane().context("the sandbox has no service accounts")?;
+        let kubeconfig = plane.kubeconfig_of_account(account.0, account.1).await?;
+        self.proxy = Arc::new(Proxy::start(&kubeconfig).await?);
+        namespace.clone_into(&mut self.namespace);
+        kubeconfig::write_private(&self.kubeconfig, &self.proxy.kubeconfig(namespace))
+    }
+
+    /// Starts the controller's binary behind the proxy with these arguments and variables, and no others.
+    pub fn start_manager_exactly(
+        &self,
+        arguments: &[String],
+        variables: &[(String, String)],
+    ) -> Result<Manager> {
+        Manager::exactly(&self.kubeconfig, arguments, variables)
+    }
+
+    /// The kubeconfig of [`Self::kubectl`], for other programs of a user.
+    #[must_use]
+    pub fn straight(&self) -> &Path {
+        &self.straight
     }
 
     /// Starts the controller's binary behind the proxy.

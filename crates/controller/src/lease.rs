@@ -15,6 +15,7 @@ use ordereddeployment_api::names::CONTROLLER;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backoff::WatchBackoff;
+use crate::client::signed;
 use crate::election::{Record, Seen, Step, Timing, next};
 use crate::{CallError, Fence};
 
@@ -38,8 +39,8 @@ impl std::fmt::Debug for Candidate {
 impl Candidate {
     /// A candidate of that name, for the Lease `ordered-controller-manager` of that namespace.
     #[must_use]
-    pub fn new(client: Client, namespace: &str, identity: &str, timing: Timing, fence: Fence) -> Self {
-        let api = Api::namespaced(client, namespace);
+    pub fn new(client: &Client, namespace: &str, identity: &str, timing: Timing, fence: Fence) -> Self {
+        let api = Api::namespaced(signed(client, None), namespace);
         Self { api, identity: identity.to_owned(), timing, fence, seen: None, lease: None }
     }
 

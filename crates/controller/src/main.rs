@@ -131,7 +131,7 @@ fn election(
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "host".to_owned());
     let identity = identity(&host, std::process::id());
     tracing::info!(%identity, namespace, "standing for the lead");
-    Ok((Candidate::new(client.clone(), namespace, &identity, timing, fence), lead))
+    Ok((Candidate::new(client, namespace, &identity, timing, fence), lead))
 }
 
 /// Runs the controller while this process leads. Losing the lead ends the process: whatever it believes may be old.

@@ -28,9 +28,14 @@ pub struct Assets {
 
 /// The first source there is; an error that says what to do where there is none.
 pub(super) fn find() -> Result<Source> {
-    if let Some(file) = std::env::var_os("E2E_KUBECONFIG") {
-        return Ok(Source::Cluster(file.into()));
+    match std::env::var_os("E2E_KUBECONFIG") {
+        Some(file) => Ok(Source::Cluster(file.into())),
+        None => programs().map(Source::Programs),
     }
+}
+
+/// The same, leaving out what is somebody else's.
+pub(super) fn programs() -> Result<Assets> {
     let folder = match std::env::var_os("KUBEBUILDER_ASSETS") {
         Some(folder) => PathBuf::from(folder),
         None => cached().context(
@@ -47,7 +52,7 @@ pub(super) fn find() -> Result<Source> {
             );
         }
     }
-    Ok(Source::Programs(Assets { version: version(&folder)?, folder }))
+    Ok(Assets { version: version(&folder)?, folder })
 }
 
 /// What `cargo xtask kubernetes` built, the youngest.

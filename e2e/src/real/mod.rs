@@ -17,7 +17,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -67,14 +68,21 @@ enum Way {
 impl ControlPlane {
     /// Starts it. Its controllers find the custom kinds served when they first look.
     pub async fn start(setting: &Setting) -> Result<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("ordereddeployment-e2e-")
-            .tempdir()
-            .context("cannot make a folder for the servers")?;
-        let mut plane = match assets::find()? {
+        let folder = folder()?;
+        let plane = match assets::find()? {
             Source::Cluster(file) => theirs(&file, folder).await?,
             Source::Programs(assets) => ours(&assets, folder, setting).await?,
         };
+        plane.complete(setting).await
+    }
+
+    /// Starts one of its own even where `E2E_KUBECONFIG` names a cluster, for what would change all of that.
+    pub async fn start_own(setting: &Setting) -> Result<Self> {
+        ours(&assets::programs()?, folder()?, setting).await?.complete(setting).await
+    }
+
+    async fn complete(self, setting: &Setting) -> Result<Self> {
+        let mut plane = self;
         let client = plane.client("scenario").await?;
         install(&client, &setting.definitions).await?;
         if let (Some(children), Way::Ours(identity)) = (&mut plane.children, &plane.access) {
@@ -101,6 +109,15 @@ impl ControlPlane {
     #[must_use]
     pub fn controller_kubeconfig(&self) -> String {
         self.kubeconfig_of(User::Controller)
+    }
+
+    /// A kubeconfig of a service account, with a token as its pods get one.
+    pub async fn kubeconfig_of_account(&self, namespace: &str, name: &str) -> Result<String> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client("scenario").await?, namespace);
+        let wanted = TokenRequest::default();
+        let made = accounts.create_token_request(name, &PostParams::default(), &wanted).await;
+        let made = made.with_context(|| format!("cannot get a token of {namespace}/{name}"))?;
+        self.kubeconfig_with_token(&made.status.context("a token request without its token")?.token)
     }
 
     /// A kubeconfig with a token of somebody else, such as a service account.
@@ -176,6 +193,11 @@ impl ControlPlane {
         })
         .await
     }
+}
+
+fn folder() -> Result<tempfile::TempDir> {
+    let made = tempfile::Builder::new().prefix("ordereddeployment-e2e-").tempdir();
+    made.context("cannot make a folder for the servers")
 }
 
 /// Asks until it works; servers have no way to call back.

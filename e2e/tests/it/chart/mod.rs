@@ -1,9 +1,20 @@
 //! The Helm chart, by real Helm.
 
+#[cfg(feature = "real-servers")]
+mod installed;
+#[cfg(feature = "real-servers")]
+mod people;
 mod rendering;
+#[cfg(feature = "real-servers")]
+mod rights;
+#[cfg(feature = "real-servers")]
+mod work;
 
 /// Where it lies in the checkout.
 const CHART: &str = "charts/ordered-deployment";
+/// How it is installed.
+#[cfg(feature = "real-servers")]
+const GUIDE: &str = "docs/installation.md";
 
 /// The values that the chart is tried with, besides its defaults.
 fn sets_of_values() -> Vec<String> {
@@ -13,4 +24,13 @@ fn sets_of_values() -> Vec<String> {
     files.sort();
     assert!(files.len() >= 3, "{files:?}");
     files
+}
+
+/// The guide's command that starts so, in its words, without the program.
+#[cfg(feature = "real-servers")]
+fn documented(start: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(e2e::top().join(GUIDE)).unwrap().replace("\\\n", " ");
+    let line = text.lines().find(|line| line.starts_with(start));
+    let line = line.unwrap_or_else(|| panic!("{GUIDE} has no command that starts with `{start}`"));
+    line.split_whitespace().skip(1).map(str::to_owned).collect()
 }

@@ -1,0 +1,279 @@
+//! The chart's life on a real API server, by the very commands that the documentation gives: installed, at work, upgraded,
+//! uninstalled, installed again, and installed for one namespace.
+
+use std::time::Instant;
+
+use e2e::{Helm, Manager, World};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ListParams, PostParams};
+use kube::{Resource, ResourceExt};
+use serde_json::json;
+
+use super::rights::{Account, all_are_used, granted, nothing_was_refused};
+use super::work::{self, complete, image, patch};
+use super::{CHART, documented, people, sets_of_values};
+
+const NAME: &str = "ordered-deployment";
+/// Where the guide installs it.
+const NAMESPACE: &str = "ordered-system";
+/// No container runs here: processes share the machine's ports, and must not be reached from elsewhere.
+const LOCALLY: &str = "extraArgs={--metrics-bind-address=127.0.0.1:0}";
+
+/// A server with the chart, and who runs what.
+struct Cluster {
+    world: World,
+    helm: Helm,
+}
+
+/// What the installed Deployment runs.
+struct Program {
+    account: String,
+    arguments: Vec<String>,
+    variables: Vec<(String, String)>,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let world = World::bare().await.unwrap();
+        let helm = Helm::on(world.straight()).unwrap();
+        Self { world, helm }
+    }
+
+    /// Runs the guide's helm command that starts so, with more arguments.
+    async fn helm(&self, start: &str, more: &[&str]) -> String {
+        let command = documented(start);
+        let command: Vec<&str> = command.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        self.helm.run(&command).await.unwrap()
+    }
+
+    /// The same with kubectl, to which paths are told whole.
+    async fn kubectl(&self, start: &str, more: &[&str]) -> String {
+        let whole = |word: String| {
+            if word.starts_with(CHART) { e2e::top().join(word).display().to_string() } else { word }
+        };
+        let command: Vec<String> = documented(start).into_iter().map(whole).collect();
+        let command: Vec<&str> = command.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        self.world.kubectl.run(&command).await.unwrap()
+    }
+
+    async fn install(&self) {
+        let more = ["--wait", "--timeout=60s", "--set", LOCALLY];
+        let said = self.helm(
+            "helm install ordered-deployment charts/ordered-deployment --namespace ordered-system",
+            &more,
+        );
+        let said = said.await;
+        assert!(said.contains("STATUS: deployed"), "{said}");
+        self.kubectl("kubectl --namespace ordered-system rollout status", &["--timeout=60s"]).await;
+    }
+
+    /// What the Deployment of that namespace says, read from the server.
+    async fn program(&self, namespace: &str) -> Program {
+        let deployments: Api<Deployment> = Api::namespaced(self.world.client.clone(), namespace);
+        let pod = deployments.get(NAME).await.unwrap().spec.unwrap().template.spec.unwrap();
+        let container = pod.containers.into_iter().next().unwrap();
+        let variables = container.env.into_iter().flatten();
+        Program {
+            account: pod.service_account_name.unwrap(),
+            arguments: container.args.unwrap(),
+            variables: variables.map(|one| (one.name, one.value.unwrap_or_default())).collect(),
+        }
+    }
+
+    async fn crds(&self) -> Vec<CustomResourceDefinition> {
+        let crds: Api<CustomResourceDefinition> = Api::all(self.world.client.clone());
+        let mut crds = crds.list(&ListParams::default()).await.unwrap().items;
+        crds.retain(|crd| crd.spec.group == ordereddeployment_api::names::GROUP);
+        crds
+    }
+
+    async fn make_namespace(&self, name: &str) {
+        let namespaces: Api<Namespace> = Api::all(self.world.client.clone());
+        let mut namespace = Namespace::default();
+        namespace.meta_mut().name = Some(name.to_owned());
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+    }
+
+    /// Whether the server is as old as the oldest: it knows no CEL rules, nor does its kubectl find them in its schema.
+    fn is_old(&self) -> bool {
+        let version = &self.world.control_plane().unwrap().version;
+        let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+        minor.unwrap() < 23
+    }
+}
+
+fn start(world: &World, program: &Program) -> Manager {
+    world.start_manager_exactly(&program.arguments, &program.variables).unwrap()
+}
+
+/// Ends it as a kubelet does, so that it gives the lead up.
+async fn end(mut manager: Manager) {
+    manager.signal("TERM").await.unwrap();
+    assert!(manager.ended().await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_chart_lives_as_documented_and_grants_what_is_used_on_a_real_server() {
+    let _machine = e2e::hold_the_machine().await;
+    let mut cluster = timed("a control plane", Cluster::start()).await;
+    timed("installed", is_installed(&cluster)).await;
+    timed("every set of values", every_set_of_values_is_taken_by_the_server(&cluster)).await;
+    timed("at work", does_its_work_with_exactly_its_rights(&mut cluster)).await;
+    timed("upgraded", is_upgraded_with_its_crds(&cluster)).await;
+    timed("uninstalled", is_uninstalled_and_leaves_crds_and_objects(&cluster)).await;
+    timed("installed again", takes_up_what_it_left(&mut cluster)).await;
+    timed("in one namespace", works_in_one_namespace(&mut cluster)).await;
+}
+
+/// One step, and how long it took.
+async fn timed<T>(step: &str, future: impl Future<Output = T>) -> T {
+    let start = Instant::now();
+    let done = Box::pin(future).await;
+    println!("{step}: {:.1?}", start.elapsed());
+    done
+}
+
+async fn is_installed(cluster: &Cluster) {
+    cluster.install().await;
+    assert_eq!(cluster.crds().await.len(), 2);
+    let manifest = cluster.helm.run(&["get", "manifest", NAME, "--namespace", NAMESPACE]).await.unwrap();
+    let budget = if cluster.is_old() { "policy/v1beta1" } else { "policy/v1" };
+    assert!(manifest.contains(&format!("apiVersion: {budget}\nkind: PodDisruptionBudget")), "{manifest}");
+    let pods: Api<Pod> = Api::namespaced(cluster.world.client.clone(), NAMESPACE);
+    assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 2);
+}
+
+/// As a dry run, with the server's own version. (It has no ServiceMonitors.)
+async fn every_set_of_values_is_taken_by_the_server(cluster: &Cluster) {
+    cluster.make_namespace("team-a").await;
+    cluster.make_namespace("shop").await;
+    let version = &cluster.world.control_plane().unwrap().version;
+    for values in sets_of_values() {
+        let template = [
+            "template",
+            "tried",
+            CHART,
+            "--namespace=team-a",
+            "--kube-version",
+            version,
+            "--values",
+            &values,
+        ];
+        let without = ["--set", "serviceMonitor.enabled=false"];
+        let manifests = cluster.helm.run(&[&template[..], &without].concat()).await.unwrap();
+        let apply = ["apply", "--dry-run=server", "--filename=-"];
+        cluster.world.kubectl.run_with(&apply, &manifests).await.unwrap();
+    }
+}
+
+async fn does_its_work_with_exactly_its_rights(cluster: &mut Cluster) {
+    let program = cluster.program(NAMESPACE).await;
+    let account = Account { namespace: NAMESPACE, name: &program.account };
+    let granted = granted(&cluster.world, account).await;
+    cluster.world.act_as((NAMESPACE, &program.account), "default").await.unwrap();
+    let world = &cluster.world;
+    let mut first = start(world, &program);
+    first.until_logged("leading").await.unwrap();
+    let mut second = start(world, &program);
+    second.until_logged("every watch has synced").await.unwrap();
+    work::until_held(world).await;
+    people::have_the_rights_of_their_roles(world).await;
+    people::resume_only_where_they_may(world).await;
+    work::until_evicted(world).await;
+    end(first).await;
+    second.until_logged("leading").await.unwrap();
+    patch(world, &image("web:4")).await;
+    complete(world, "web:4").await;
+    end(second).await;
+    all_are_used(world, account, &granted).await;
+}
+
+async fn is_upgraded_with_its_crds(cluster: &Cluster) {
+    // As if they were those of an older chart.
+    let columns = "/spec/versions/0/additionalPrinterColumns";
+    let older = json!([{"op": "remove", "path": columns}]).to_string();
+    for crd in cluster.crds().await {
+        cluster
+            .world
+            .kubectl
+            .run(&["patch", "crd", &crd.name_any(), "--type=json", "-p", &older])
+            .await
+            .unwrap();
+    }
+    let has_columns = async || {
+        let crds = cluster.crds().await;
+        crds.iter().filter(|crd| crd.spec.versions[0].additional_printer_columns.is_some()).count()
+    };
+    let upgrade = ["--wait", "--timeout=60s", "--set", LOCALLY];
+    cluster.helm("helm upgrade ordered-deployment", &upgrade).await;
+    assert_eq!(has_columns().await, 0, "Helm changes no CRD: that is why the guide has a command for it");
+    let old: &[&str] = if cluster.is_old() { &["--validate=false"] } else { &[] };
+    cluster.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
+    assert_eq!(has_columns().await, 2);
+    let history = cluster.helm.run(&["history", NAME, "--namespace", NAMESPACE]).await.unwrap();
+    assert!(history.contains("Upgrade complete"), "{history}");
+}
+
+async fn is_uninstalled_and_leaves_crds_and_objects(cluster: &Cluster) {
+    let pods = cluster.world.pods().await.unwrap();
+    cluster.helm("helm uninstall ordered-deployment", &[]).await;
+    assert_eq!(cluster.crds().await.len(), 2);
+    let left = cluster
+        .world
+        .kubectl
+        .run(&["get", "ordereddeployments", "--all-namespaces", "-oname"])
+        .await
+        .unwrap();
+    assert_eq!(left.trim(), "ordereddeployment.ordereddeployment.io/web");
+    assert_eq!(uids(&cluster.world.pods().await.unwrap()), uids(&pods));
+}
+
+fn uids(pods: &[Pod]) -> Vec<String> {
+    pods.iter().filter_map(ResourceExt::uid).collect()
+}
+
+async fn takes_up_what_it_left(cluster: &mut Cluster) {
+    let before = uids(&cluster.world.pods().await.unwrap());
+    cluster.install().await;
+    let program = cluster.program(NAMESPACE).await;
+    cluster.world.act_as((NAMESPACE, &program.account), "default").await.unwrap();
+    let world = &cluster.world;
+    let mut manager = start(world, &program);
+    manager.until_logged("leading").await.unwrap();
+    patch(world, &json!({"replicas": 11})).await;
+    world.complete("web", 11).await.unwrap();
+    let after = uids(&world.pods().await.unwrap());
+    assert!(before.iter().all(|uid| after.contains(uid)), "it goes on with the pods that were there");
+    end(manager).await;
+    cluster.helm("helm uninstall ordered-deployment", &[]).await;
+}
+
+async fn works_in_one_namespace(cluster: &mut Cluster) {
+    let start_of = "helm install ordered-deployment charts/ordered-deployment --namespace team-a";
+    let more = ["--wait", "--timeout=60s", "--set", LOCALLY, "--set=userRoles.create=false", "--skip-crds"];
+    cluster.helm(start_of, &more).await;
+    let program = cluster.program("team-a").await;
+    // Work elsewhere, which is not its own.
+    cluster.world.kubectl.run(&["scale", "od", "web", "--replicas=3"]).await.unwrap();
+    cluster.world.act_as(("team-a", &program.account), "shop").await.unwrap();
+    let world = &cluster.world;
+    let mut manager = start(world, &program);
+    manager.until_logged("leading").await.unwrap();
+    work::apply(world).await;
+    complete(world, "web:1").await;
+    patch(world, &image("web:2")).await;
+    complete(world, "web:2").await;
+    end(manager).await;
+    nothing_was_refused(world, Account { namespace: "team-a", name: &program.account }).await;
+    let seen = world.kubectl.run(&[
+        "get",
+        "od",
+        "web",
+        "-ojsonpath={.metadata.generation} {.status.observedGeneration}",
+    ]);
+    let seen = seen.await.unwrap();
+    let (generation, observed) = seen.split_once(' ').unwrap();
+    assert_ne!(generation, observed, "nobody looks after the other namespace");
+}

@@ -1,0 +1,180 @@
+//! What the chart's roles for people allow, on the whole API of ours.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use e2e::World;
+use futures::future::join_all;
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::Api;
+use kube::api::PostParams;
+use ordereddeployment_api::names::GROUP;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::documented;
+
+/// How long the aggregated roles may take, and the authorizer to know them.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+const READ: &[&str] = &["get", "list", "watch"];
+const RESOURCES: [&str; 8] = [
+    "ordereddeployments",
+    "ordereddeployments/status",
+    "ordereddeployments/scale",
+    "ordereddeployments/finalizers",
+    "orderedreplicasets",
+    "orderedreplicasets/status",
+    "orderedreplicasets/scale",
+    "orderedreplicasets/finalizers",
+];
+
+/// Resources and the verbs allowed on them.
+type Rights = &'static [(&'static str, &'static [&'static str])];
+
+const VIEWER: Rights = &[
+    ("ordereddeployments", READ),
+    ("ordereddeployments/status", READ),
+    ("ordereddeployments/scale", READ),
+    ("orderedreplicasets", READ),
+    ("orderedreplicasets/status", READ),
+    ("orderedreplicasets/scale", READ),
+];
+/// Reads everything, as part of `edit`, and never writes a status, nor a set.
+const EDITOR: Rights = &[
+    ("ordereddeployments", &VERBS),
+    ("ordereddeployments/status", READ),
+    ("ordereddeployments/scale", &["get", "list", "watch", "update", "patch"]),
+    ("orderedreplicasets", READ),
+    ("orderedreplicasets/status", READ),
+    ("orderedreplicasets/scale", READ),
+];
+/// The same, bound by itself.
+const EDITOR_ALONE: Rights = &[
+    ("ordereddeployments", &VERBS),
+    ("ordereddeployments/scale", &["get", "update", "patch"]),
+    ("orderedreplicasets", READ),
+];
+const RESUMER: Rights = &[("ordereddeployments", READ), ("ordereddeployments/status", &["get", "patch"])];
+
+/// Users, the ClusterRole that each is bound to in the scenario's namespace, and what that must be worth.
+const PEOPLE: [(&str, &str, Rights); 7] = [
+    ("vera", "view", VIEWER),
+    ("eddi", "edit", EDITOR),
+    ("adam", "admin", EDITOR),
+    ("viola", "ordered-deployment-viewer", VIEWER),
+    ("emil", "ordered-deployment-editor", EDITOR_ALONE),
+    ("rita", "ordered-deployment-resumer", RESUMER),
+    ("nobody", "", &[]),
+];
+
+/// Binds the roles and checks every right of every one.
+pub(crate) async fn have_the_rights_of_their_roles(world: &World) {
+    for (user, role, _) in PEOPLE.into_iter().filter(|(_, role, _)| !role.is_empty()) {
+        let binding = ["create", "rolebinding", user, "--clusterrole", role, "--user", user];
+        world.kubectl.run(&binding).await.unwrap();
+    }
+    for (user, role, rights) in PEOPLE {
+        let expected: BTreeSet<(&str, &str)> =
+            rights.iter().flat_map(|(resource, verbs)| verbs.iter().map(|verb| (*resource, *verb))).collect();
+        // The role is aggregated and the authorizer told in a moment, not at once.
+        let limit = Instant::now() + PATIENCE;
+        let mut allowed = allowed(world, user).await;
+        while allowed != expected && Instant::now() < limit {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            allowed = self::allowed(world, user).await;
+        }
+        assert_eq!(allowed, expected, "{user}, by {role}");
+    }
+}
+
+/// What the API server says that this user may do.
+async fn allowed(world: &World, user: &str) -> BTreeSet<(&'static str, &'static str)> {
+    let every = RESOURCES.iter().flat_map(|resource| VERBS.iter().map(move |verb| (*resource, *verb)));
+    let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
+    let answers = join_all(every.map(async |(resource, verb)| {
+        let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
+        let attributes = ResourceAttributes {
+            group: Some(GROUP.to_owned()),
+            resource: Some(plural.to_owned()),
+            subresource: part.map(str::to_owned),
+            verb: Some(verb.to_owned()),
+            namespace: Some(world.namespace.clone()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            user: Some(user.to_owned()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let answer = reviews.create(&PostParams::default(), &review).await.unwrap();
+        answer.status.is_some_and(|status| status.allowed).then_some((resource, verb))
+    }));
+    answers.await.into_iter().flatten().collect()
+}
+
+/// With `web` held: who may edit cannot resume, who may resume can do nothing else. In the end it is resumed.
+pub(crate) async fn resume_only_where_they_may(world: &World) {
+    let web = world.deployments().get("web").await.unwrap();
+    let hold = web.status.unwrap().hold.unwrap().id;
+    let request = json!({"status": {"resumeRequested": hold}}).to_string();
+    let resume = async |user: &str, more: &[&str]| {
+        let asked =
+            ["--as", user, "patch", "od", "web", "--subresource=status", "--type=merge", "-p", &request];
+        world.kubectl.run(&[&asked, more].concat()).await
+    };
+    for user in ["vera", "eddi", "adam", "emil", "nobody"] {
+        let refused = resume(user, &[]).await.unwrap_err().to_string();
+        assert!(refused.contains("Forbidden") || refused.contains("forbidden"), "{user}: {refused}");
+    }
+    let scale =
+        async |user: &str| world.kubectl.run(&["--as", user, "scale", "od", "web", "--replicas=10"]).await;
+    for user in ["vera", "rita", "nobody"] {
+        let refused = scale(user).await.unwrap_err().to_string();
+        assert!(refused.contains("Forbidden") || refused.contains("forbidden"), "{user}: {refused}");
+    }
+    for user in ["eddi", "adam", "emil"] {
+        scale(user).await.unwrap();
+    }
+    // Its spec is out of reach through the status too.
+    let both = json!({"spec": {"replicas": 1}, "status": {"resumeRequested": hold}}).to_string();
+    let sly = ["--as=rita", "patch", "od", "web", "--subresource=status", "--type=merge", "-p", &both];
+    let tried = [&sly[..], &["--dry-run=server", "-ojsonpath={.spec.replicas}"]].concat();
+    assert_eq!(world.kubectl.run(&tried).await.unwrap(), "10");
+    resume("rita", &["--dry-run=server"]).await.unwrap();
+    by_the_command_line(world).await;
+}
+
+/// `kubectl ordered resume`, by a service account that the guide's own command lets resume, and nothing else.
+async fn by_the_command_line(world: &World) {
+    let (namespace, account) = (world.namespace.as_str(), "releases");
+    world.kubectl.run(&["create", "serviceaccount", account]).await.unwrap();
+    let group = format!("system:serviceaccounts:{namespace}");
+    let own = |word: String| match word.as_str() {
+        "shop" => namespace.to_owned(),
+        "release-managers" => group.clone(),
+        _ => word,
+    };
+    let bind: Vec<String> = documented("kubectl create rolebinding resumers").into_iter().map(own).collect();
+    assert!(bind.contains(&group) && bind.iter().any(|word| word == namespace), "{bind:?}");
+    world.kubectl.run(&bind.iter().map(String::as_str).collect::<Vec<_>>()).await.unwrap();
+    let kubeconfig = world.control_plane().unwrap().kubeconfig_of_account(namespace, account).await.unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), kubeconfig).unwrap();
+    let program = e2e::beside_the_test("kubectl-ordered").unwrap();
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        let mut resume = tokio::process::Command::new(&program);
+        resume.args(["resume", "web"]).env("KUBECONFIG", file.path()).kill_on_drop(true);
+        let output = resume.output().await.unwrap();
+        if output.status.success() {
+            return;
+        }
+        // The authorizer is told of a binding in a moment, not at once.
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("forbidden") && Instant::now() < limit, "{said}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,143 @@
+//! Everything that the controller can do, provoked once.
+
+use e2e::World;
+use e2e::proxy::Matching;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::{Api, ListParams};
+use kube::{Resource, ResourceExt};
+use kube_runtime::wait::{await_condition, conditions};
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use serde_json::{Value, json};
+
+/// Three pods in four have their priority by where they run; one old revision is kept.
+const MANIFEST: &str = "\
+apiVersion: ordereddeployment.io/v1alpha1
+kind: OrderedDeployment
+metadata: {name: web}
+spec:
+  replicas: 10
+  revisionHistoryLimit: 1
+  selector: {matchLabels: {app: web}}
+  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 1}}
+  deletionOrder:
+    nodePriorities: [{nodeSelector: {matchLabels: {node.usage: hybrid}}, priority: 5}]
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: 'web:1'}]}
+";
+
+async fn run(world: &World, arguments: &[&str]) -> String {
+    let namespace = ["--namespace", &world.namespace];
+    world.kubectl.run(&[&namespace, arguments].concat()).await.unwrap()
+}
+
+fn api<K>(world: &World) -> Api<K>
+where
+    K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+{
+    Api::namespaced(world.client.clone(), &world.namespace)
+}
+
+/// Waits until `web` is complete with ten pods of that image.
+pub(crate) async fn complete(world: &World, image: &str) -> OrderedDeployment {
+    let done = world.complete("web", 10).await.unwrap();
+    assert_eq!(world.pods_of_image(image).await.unwrap().len(), 10, "{image}");
+    done
+}
+
+/// Makes `web`, with ten pods.
+pub(crate) async fn apply(world: &World) {
+    make(world, MANIFEST).await;
+}
+
+async fn make(world: &World, manifest: &str) {
+    let apply = ["--namespace", &world.namespace, "apply", "-f", "-"];
+    world.kubectl.run_with(&apply, manifest).await.unwrap();
+}
+
+/// The name of the only set of that deployment.
+async fn set_of(world: &World, deployment: &str) -> String {
+    let selector = ListParams::default().labels(&format!("app={deployment}"));
+    let sets = api::<OrderedReplicaSet>(world).list(&selector).await.unwrap().items;
+    assert_eq!(sets.len(), 1, "{sets:?}");
+    sets[0].name_any()
+}
+
+/// Changes `web`.
+pub(crate) async fn patch(world: &World, spec: &Value) {
+    let patch = json!({"spec": spec}).to_string();
+    run(world, &["patch", "od", "web", "--type=merge", "-p", &patch]).await;
+}
+
+/// What starts a rollout to that image.
+pub(crate) fn image(image: &str) -> Value {
+    json!({"template": {"spec": {"containers": [{"name": "web", "image": image}]}}})
+}
+
+/// Up to the hold in the first rollout.
+pub(crate) async fn until_held(world: &World) {
+    // Creates that fail alike are one event, which is patched.
+    world.proxy.rules().refuse(Matching::new("create", "pods"), 500, 3);
+    apply(world).await;
+    complete(world, "web:1").await;
+    let events: Api<Event> = api(world);
+    let events = events.list(&ListParams::default()).await.unwrap();
+    assert!(events.iter().any(|event| event.count > Some(1)), "an event told twice is one event");
+
+    let hash = set_of(world, "web").await.trim_start_matches("web-").to_owned();
+
+    // A set that matches no more is read and released.
+    make(world, &MANIFEST.replace("web", "tiny").replace("replicas: 10", "replicas: 0")).await;
+    world.complete("tiny", 0).await.unwrap();
+    let set = set_of(world, "tiny").await;
+    run(world, &["label", "ors", &set, "app-"]).await;
+    let is_free = |set: Option<&OrderedReplicaSet>| set.is_some_and(|set| set.owner_references().is_empty());
+    await_condition(api::<OrderedReplicaSet>(world), &set, is_free).await.unwrap();
+    run(world, &["delete", "od", "tiny"]).await;
+
+    // A pod that matches no more is read and released, and replaced.
+    let released = world.pods_of_image("web:1").await.unwrap().remove(0);
+    run(world, &["label", "pod", &released, "app=other", "--overwrite"]).await;
+    let is_free = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.owner_references().is_empty());
+    await_condition(api::<Pod>(world), &released, is_free).await.unwrap();
+    run(world, &["delete", "pod", &released]).await;
+    complete(world, "web:1").await;
+
+    // A pod that cannot be deleted as it was is read again.
+    world.proxy.rules().refuse(Matching::new("delete", "pods"), 409, 1);
+    let point = world.pods_of_image("web:1").await.unwrap().remove(0);
+    let last = ["ordereddeployment.io/delete-priority=-1", "ordereddeployment.io/pause-point=before"];
+    run(world, &[&["annotate", "pod", &point], &last[..]].concat()).await;
+    // A stray pod that matches is adopted; its node, which nobody has ever seen, is read.
+    let stray = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "stray", "labels": {"app": "web", "pod-template-hash": hash}},
+        "spec": {
+            "nodeName": "nowhere", "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "web", "image": "web:1"}],
+        },
+    });
+    make(world, &stray.to_string()).await;
+    patch(world, &image("web:2")).await;
+    world.held("web").await.unwrap();
+    assert_eq!(world.proxy.rules().faults_left(), 0, "everything went wrong that was to");
+}
+
+/// From there on, under the first controller.
+pub(crate) async fn until_evicted(world: &World) {
+    complete(world, "web:2").await;
+    let sets: Api<OrderedReplicaSet> = api(world);
+    let of_web = ListParams::default().labels("app=web");
+    let first = sets.list(&of_web).await.unwrap().items.into_iter();
+    let first = first.min_by_key(|set| set.metadata.creation_timestamp.clone()).unwrap();
+    let mut spec = image("web:3");
+    spec["podDeletion"] = "Evict".into();
+    let before = world.deletions().await.unwrap().len();
+    patch(world, &spec).await;
+    complete(world, "web:3").await;
+    let evicted = world.deletions().await.unwrap().split_off(before);
+    assert!(evicted.len() == 10 && evicted.iter().all(|one| one.evicted), "{evicted:?}");
+    // The history keeps one old set, not two.
+    let uid = first.uid().unwrap();
+    await_condition(sets, &first.name_any(), conditions::is_deleted(&uid)).await.unwrap();
+}
