@@ -138,6 +138,12 @@ impl Sandbox {
         Ok(endpoint)
     }
 
+    /// What its clock says.
+    #[must_use]
+    pub fn now(&self) -> jiff::Timestamp {
+        self.server.clock.now()
+    }
+
     /// Every request so far, in the order in which they were answered.
     #[must_use]
     pub fn requests(&self) -> Vec<Record> {

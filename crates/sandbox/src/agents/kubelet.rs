@@ -108,7 +108,7 @@ impl Worker {
         let started = seconds(self.kubelets.clock.now());
         if !self.kubelets.ready_delay.is_zero() {
             self.report(self.creating(&started)).await;
-            tokio::time::sleep(self.kubelets.ready_delay).await;
+            self.kubelets.clock.wait(self.kubelets.ready_delay).await;
         }
         self.report(self.running(&started, 0)).await;
         let mut pause = Duration::from_secs(10);
@@ -124,7 +124,7 @@ impl Worker {
     async fn end(self) {
         let grace = self.pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
         let limit = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
-        tokio::time::sleep(self.kubelets.termination_delay.min(limit)).await;
+        self.kubelets.clock.wait(self.kubelets.termination_delay.min(limit)).await;
         let only_this = Preconditions { uid: Some(self.uid.clone()), resource_version: None };
         let options = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         let options = options.preconditions(only_this);

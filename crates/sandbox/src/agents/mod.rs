@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{Stream, StreamExt};
 use kube_runtime::watcher::{self, Event};
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long an agent waits after a failed request.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
@@ -84,18 +85,30 @@ where
         .boxed()
 }
 
-/// Waits for one item, gives others of the same moment time to arrive, then takes all that are there; none at the end
-/// of the stream.
+/// Waits for one item, gives others of the same moment time to arrive, then gives all that came; none at the end of the
+/// stream.
 pub(crate) async fn burst<S: Stream + Unpin>(stream: &mut S, patience: Duration) -> Option<Vec<S::Item>> {
+    gather(stream, patience, || Instant::now() + GATHER).await
+}
+
+/// The same, taking what arrives until a time that is asked for when the first item is there.
+pub(crate) async fn gather<S: Stream + Unpin>(
+    stream: &mut S,
+    patience: Duration,
+    until: impl FnOnce() -> Instant,
+) -> Option<Vec<S::Item>> {
     let mut items = Vec::new();
-    match tokio::time::timeout(patience, stream.next()).await {
+    match timeout(patience, stream.next()).await {
         Ok(Some(item)) => items.push(item),
         Ok(None) => return None,
         Err(_) => return Some(items),
     }
-    tokio::time::sleep(GATHER).await;
-    while let Some(Some(item)) = stream.next().now_or_never() {
-        items.push(item);
+    let until = until();
+    while Instant::now() < until {
+        match timeout_at(until, stream.next()).await {
+            Ok(Some(item)) => items.push(item),
+            Ok(None) | Err(_) => break,
+        }
     }
     Some(items)
 }

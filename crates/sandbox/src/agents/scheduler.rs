@@ -1,34 +1,25 @@
-//! Assigns pods to nodes: the least loaded node that takes the pod, then the first by name.
+//! Assigns pods to nodes, as the crate `placement` says: previews of a rollout go by the same function.
 //!
-//! It knows labels, taints, cordons and the number of pods a node takes; it never looks at resources or affinity, and
-//! never preempts.
+//! Here is only what a client of a server does: it watches, binds, and says why a pod finds no node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Patch, PatchParams, Request};
 use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::Event;
+use ordereddeployment_placement::{self as placement, Wants, place};
 use serde_json::{Value, json};
 
-use super::{Cache, Key, RETRY, burst, watch};
+use super::{Cache, GATHER, Key, RETRY, gather, watch};
 use crate::clock::{Clock, seconds};
 
 enum Seen {
     Pod(Box<Event<Pod>>),
     Node(Box<Event<Node>>),
-}
-
-/// Why a node does not take a pod.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Refusal {
-    Selector,
-    Unschedulable,
-    Taint,
-    Full,
 }
 
 struct Scheduler {
@@ -53,7 +44,8 @@ pub async fn run(client: Client, clock: Clock) {
         assumed: BTreeMap::new(),
     };
     let mut patience = Duration::MAX;
-    while let Some(seen) = burst(&mut events, patience).await {
+    let pace = scheduler.clock.clone();
+    while let Some(seen) = gather(&mut events, patience, || pace.next_round(GATHER)).await {
         for event in seen {
             match event {
                 Seen::Pod(event) => scheduler.pods.apply(*event),
@@ -82,17 +74,25 @@ impl Scheduler {
         if pending.is_empty() {
             return true;
         }
+        let nodes: BTreeMap<String, placement::Node> = self
+            .nodes
+            .objects
+            .iter()
+            .map(|((_, name), node)| (name.clone(), placement::Node::of(node)))
+            .collect();
         let mut load = self.load();
         let mut bindings = Vec::new();
         let mut refusals = Vec::new();
         for (key, pod) in pending {
-            match self.choose(&pod, &load) {
+            let wants = pod.spec.as_ref().map(Wants::of).unwrap_or_default();
+            match place(&wants, &nodes, &load) {
                 Ok(node) => {
+                    let node = node.to_owned();
                     *load.entry(node.clone()).or_default() += 1;
                     self.assumed.insert(pod.uid().unwrap_or_default(), node.clone());
                     bindings.push((key, pod, node));
                 }
-                Err(message) => refusals.push((key, pod, message)),
+                Err(unplaced) => refusals.push((key, pod, unplaced.to_string())),
             }
         }
         let bound = join_all(bindings.iter().map(|(key, pod, node)| self.bind(key, pod, node))).await;
@@ -141,20 +141,6 @@ impl Scheduler {
             }
         }
         load
-    }
-
-    fn choose(&self, pod: &Pod, load: &BTreeMap<String, usize>) -> Result<String, String> {
-        let mut refused: BTreeMap<Refusal, usize> = BTreeMap::new();
-        let mut best: Option<(usize, &str)> = None;
-        for ((_, name), node) in &self.nodes.objects {
-            let count = load.get(name).copied().unwrap_or_default();
-            match refusal(pod, node, count) {
-                Some(why) => *refused.entry(why).or_default() += 1,
-                None if best.is_none_or(|(least, _)| count < least) => best = Some((count, name)),
-                None => {}
-            }
-        }
-        best.map(|(_, name)| name.to_owned()).ok_or_else(|| describe(self.nodes.objects.len(), &refused))
     }
 
     async fn bind(&self, (namespace, name): &Key, pod: &Pod, node: &str) -> Result<(), kube::Error> {
@@ -206,66 +192,4 @@ fn wants_node(pod: &Pod) -> bool {
         && !matches!(phase, Some("Succeeded" | "Failed"))
         && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
         && spec.scheduler_name.as_deref().is_none_or(|name| name == "default-scheduler")
-}
-
-fn refusal(pod: &Pod, node: &Node, count: usize) -> Option<Refusal> {
-    let spec = pod.spec.as_ref()?;
-    let labels = node.labels();
-    if spec.node_selector.iter().flatten().any(|(key, value)| labels.get(key) != Some(value)) {
-        return Some(Refusal::Selector);
-    }
-    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
-    let tolerates = |key: &str, value: &str, effect: &str| {
-        tolerations.iter().any(|toleration| tolerated(toleration, key, value, effect))
-    };
-    let node_spec = node.spec.as_ref();
-    let cordoned = node_spec.and_then(|spec| spec.unschedulable) == Some(true);
-    if cordoned && !tolerates("node.kubernetes.io/unschedulable", "", "NoSchedule") {
-        return Some(Refusal::Unschedulable);
-    }
-    for taint in node_spec.iter().flat_map(|spec| spec.taints.iter().flatten()) {
-        let value = taint.value.as_deref().unwrap_or_default();
-        if matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-            && !tolerates(&taint.key, value, &taint.effect)
-        {
-            return Some(Refusal::Taint);
-        }
-    }
-    let room = node
-        .status
-        .as_ref()
-        .and_then(|status| status.allocatable.as_ref())
-        .and_then(|room| room.get("pods"))
-        .and_then(|room| room.0.parse::<usize>().ok())
-        .unwrap_or_default();
-    (count >= room).then_some(Refusal::Full)
-}
-
-fn tolerated(toleration: &Toleration, key: &str, value: &str, effect: &str) -> bool {
-    if toleration.effect.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != effect) {
-        return false;
-    }
-    let wanted = toleration.key.as_deref().unwrap_or_default();
-    if toleration.operator.as_deref() == Some("Exists") {
-        return wanted.is_empty() || wanted == key;
-    }
-    wanted == key && toleration.value.as_deref().unwrap_or_default() == value
-}
-
-fn describe(nodes: usize, refused: &BTreeMap<Refusal, usize>) -> String {
-    let reasons: Vec<String> = refused
-        .iter()
-        .map(|(why, count)| match why {
-            Refusal::Selector => format!("{count} node(s) didn't match Pod's node affinity/selector"),
-            Refusal::Unschedulable => format!("{count} node(s) were unschedulable"),
-            Refusal::Taint => format!("{count} node(s) had untolerated taint"),
-            Refusal::Full => format!("{count} Too many pods"),
-        })
-        .collect();
-    let reasons = if reasons.is_empty() {
-        "no nodes available to schedule pods".to_owned()
-    } else {
-        reasons.join(", ")
-    };
-    format!("0/{nodes} nodes are available: {reasons}.")
 }
