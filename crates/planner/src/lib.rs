@@ -21,6 +21,7 @@ mod report;
 mod rollout;
 mod sizes;
 mod view;
+mod world;
 
 pub use decide::decide;
 pub use line_up::{LineUp, Place, line_up};
@@ -30,4 +31,6 @@ pub use model::{
 };
 pub use node_rules::node_rules;
 pub use objects::{new_pod, new_set, owner_of, without_hash};
+pub use pausepoint::seconds as whole_seconds;
 pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set};
+pub use world::{Done, World};

@@ -419,7 +419,8 @@ fn pause(census: &Census<'_>) -> Option<Decision> {
 }
 
 /// Times are stored in whole seconds: one that is compared with a stored one must be too.
-pub(crate) fn seconds(time: Timestamp) -> Timestamp {
+#[must_use]
+pub fn seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 

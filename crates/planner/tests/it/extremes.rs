@@ -1,8 +1,7 @@
 //! Numbers at the end of their range: nothing overflows, loops or allocates for them.
 
 use ordereddeployment_api::{Hold, HoldReason, PausePoint};
-use ordereddeployment_planner::{Act, Decision, Proof, decide};
-use ordereddeployment_sorter::Nodes;
+use ordereddeployment_planner::{Act, Decision, Observed, Proof, decide};
 use serde_json::{Value, json};
 
 use crate::model::Cluster;
@@ -10,7 +9,7 @@ use crate::model::Cluster;
 /// What is done for a deployment that is observed as it is, once everything that must be stored is stored.
 fn act(cluster: &mut Cluster) -> Act {
     loop {
-        match decide(&cluster.observed(true, Proof::Accepted, Nodes::new())) {
+        match decide(&Observed { live: true, proof: Proof::Accepted, ..cluster.observed() }) {
             Decision::Act(act) => return act,
             Decision::Record(record) => cluster.deployment.status = Some(record.status),
             Decision::Read(read) => panic!("{read:?}"),

@@ -1,41 +1,32 @@
-//! A cluster in a few lines: it carries out decisions at once, and its kubelets are done when `tick` is called.
-//!
-//! It stops at a failure where the controller does, and knows no more of a decision than the controller does.
+//! A [`World`] whose scheduler and kubelets are done when `tick` is called, and whose API server refuses what it is told to.
+//! Every decision goes by the oracle before it is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
-use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, PausePoint, Template};
+use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
 use ordereddeployment_planner::{
-    Act, Decision, Event, Failure, Hindrance, Observed, Pod, Point, Proof, Purpose, Read, Regarding, Set,
-    SetChange, decide,
+    Act, Decision, Event, Pod, Point, Proof, Purpose, Regarding, Set, SetChange, World, whole_seconds,
 };
-use ordereddeployment_sorter::{Facts, NodeFacts, Nodes, Phase};
+use ordereddeployment_sorter::{NodeFacts, Phase};
 use serde_json::{Value, json};
 
 use crate::oracle;
 
 pub(crate) struct Cluster {
-    pub(crate) deployment: OrderedDeployment,
-    pub(crate) sets: Vec<Set>,
-    pub(crate) pods: Vec<Pod>,
-    pub(crate) now: Timestamp,
+    world: World,
     /// Images that the API server refuses.
     pub(crate) refused: BTreeSet<String>,
     /// Images that never become ready.
     pub(crate) broken: BTreeSet<String>,
-    pub(crate) failure: Option<Failure>,
     /// How many pods the namespace may have, terminating ones included.
     pub(crate) quota: Option<usize>,
     /// How many pods one decision creates or deletes before the connection breaks.
     pub(crate) breaks_after: Option<usize>,
-    /// The nodes: `n0` to `n2`. Pods run on `n3` too, which is gone.
-    pub(crate) nodes: BTreeMap<Arc<str>, NodeFacts>,
-    /// Names of sets that somebody else has.
-    pub(crate) taken_names: BTreeSet<String>,
     /// When the last act wanted to be asked again.
     pub(crate) wake: Option<Timestamp>,
     /// Names of the pods deleted, in order, with what for.
@@ -45,9 +36,21 @@ pub(crate) struct Cluster {
     pub(crate) dry_runs: usize,
     /// How many decisions were carried out.
     pub(crate) steps: usize,
-    known_points: BTreeMap<Arc<str>, String>,
     rolled_out: BTreeSet<Arc<str>>,
-    count: u32,
+}
+
+impl Deref for Cluster {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl DerefMut for Cluster {
+    fn deref_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
 }
 
 impl Cluster {
@@ -68,32 +71,36 @@ impl Cluster {
         for (key, value) in spec.as_object().unwrap() {
             object["spec"][key] = value.clone();
         }
-        Self {
+        let world = World {
             deployment: serde_json::from_value(object).unwrap(),
             sets: Vec::new(),
             pods: Vec::new(),
-            // The controller's clock is finer than the times that an API server stores.
-            now: Timestamp::from_millisecond(1_700_000_000_700).unwrap(),
-            refused: BTreeSet::new(),
-            broken: BTreeSet::new(),
-            failure: None,
-            quota: None,
-            breaks_after: None,
+            // Pods run on `n3` too, which is gone.
             nodes: ["n0", "n1", "n2"]
                 .map(|name| {
                     let labels = [("pool".to_owned(), name.to_owned())].into();
                     (name.into(), NodeFacts { labels, ..NodeFacts::default() })
                 })
                 .into(),
+            // The controller's clock is finer than the times that an API server stores.
+            now: Timestamp::from_millisecond(1_700_000_000_700).unwrap(),
+            failure: None,
+            known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
+            count: 0,
+        };
+        Self {
+            world,
+            refused: BTreeSet::new(),
+            broken: BTreeSet::new(),
+            quota: None,
+            breaks_after: None,
             wake: None,
             deleted: Vec::new(),
             events: Vec::new(),
             dry_runs: 0,
             steps: 0,
-            known_points: BTreeMap::new(),
             rolled_out: BTreeSet::new(),
-            count: 0,
         }
     }
 
@@ -106,11 +113,6 @@ impl Cluster {
 
     pub(crate) fn status(&self) -> OrderedDeploymentStatus {
         self.deployment.status.clone().unwrap_or_default()
-    }
-
-    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut ordereddeployment_api::OrderedDeploymentSpec)) {
-        change(&mut self.deployment.spec);
-        *self.deployment.metadata.generation.get_or_insert(0) += 1;
     }
 
     pub(crate) fn set_image(&mut self, image: &str) {
@@ -161,21 +163,6 @@ impl Cluster {
         pod.name.clone()
     }
 
-    pub(crate) fn observed(&self, live: bool, proof: Proof, nodes: Nodes) -> Observed {
-        Observed {
-            deployment: Arc::new(self.deployment.clone()),
-            sets: self.sets.clone(),
-            pods: self.pods.clone(),
-            nodes,
-            now: self.now,
-            live,
-            proof,
-            failure: self.failure.clone(),
-            known_points: self.known_points.clone(),
-            taken_names: self.taken_names.clone(),
-        }
-    }
-
     /// Another process takes over: what only memory held is gone.
     pub(crate) fn restart(&mut self) {
         self.known_points.clear();
@@ -184,9 +171,10 @@ impl Cluster {
 
     /// Somebody deletes a set, and its pods with it.
     pub(crate) fn delete_set(&mut self, index: usize) {
-        let set = &mut self.sets[index];
+        let World { sets, pods, .. } = &mut self.world;
+        let set = &mut sets[index];
         set.terminating = true;
-        for pod in self.pods.iter_mut().filter(|pod| pod.set == set.uid) {
+        for pod in pods.iter_mut().filter(|pod| pod.set == set.uid) {
             pod.terminating = true;
         }
     }
@@ -194,44 +182,29 @@ impl Cluster {
     /// One decision, carried out and checked. Whether anything was done.
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
-        let (mut live, mut proof, mut nodes) = (false, Proof::Unknown, Nodes::new());
-        loop {
-            let observed = self.observed(live, proof.clone(), nodes.clone());
-            match decide(&observed) {
-                Decision::Read(Read::Live) => {
-                    assert!(!live, "asked for what it has");
-                    live = true;
-                }
-                Decision::Read(Read::Nodes(names)) => {
-                    let read = |name: Arc<str>| (Arc::clone(&name), self.nodes.get(&name).cloned());
-                    let before = nodes.len();
-                    nodes.extend(names.into_iter().map(read));
-                    assert!(nodes.len() > before, "asked for what it has");
-                }
-                Decision::Read(Read::DryRun { .. }) => {
-                    assert_eq!(proof, Proof::Unknown, "asked for what it has");
-                    self.dry_runs += 1;
-                    let refused = self.refused.contains(&image(&self.deployment.spec.template));
-                    proof = if refused { Proof::Refused("no".into()) } else { Proof::Accepted };
-                }
-                Decision::Record(record) => {
-                    oracle::check_record(&observed, &record);
-                    self.store(&record.status);
-                    self.events.extend(record.events);
-                    return true;
-                }
-                Decision::Act(act) => {
-                    oracle::check(&observed, &act);
-                    return self.carry_out(&act);
-                }
+        let mut dry_runs = 0;
+        let (observed, decision) = self.world.decide(|template| {
+            dry_runs += 1;
+            if self.refused.contains(&image(template)) {
+                Proof::Refused("no".into())
+            } else {
+                Proof::Accepted
+            }
+        });
+        self.dry_runs += dry_runs;
+        match decision {
+            Decision::Read(read) => panic!("asked for what it has: {read:?}"),
+            Decision::Record(record) => {
+                oracle::check_record(&observed, &record);
+                self.store(&record.status);
+                self.events.extend(record.events);
+                true
+            }
+            Decision::Act(act) => {
+                oracle::check(&observed, &act);
+                self.carry_out(&act)
             }
         }
-    }
-
-    /// The status as it comes back from a server: times in whole seconds.
-    fn store(&mut self, status: &OrderedDeploymentStatus) {
-        let text = serde_json::to_string(status).unwrap();
-        self.deployment.status = Some(serde_json::from_str(&text).unwrap());
     }
 
     fn carry_out(&mut self, act: &Act) -> bool {
@@ -242,106 +215,64 @@ impl Cluster {
         assert_ne!(act.requeue, Some(Duration::ZERO), "asks again at once");
         self.wake = act.requeue.map(|wait| self.now + SignedDuration::try_from(wait).unwrap());
         self.events.extend(act.events.clone());
-        self.known_points.clone_from(&act.points);
-        self.failure = None;
         for change in &act.sets {
-            self.change_set(change);
+            self.check_change(change);
         }
-        let mut left = self.breaks_after.unwrap_or(usize::MAX);
-        let mut created = 0;
-        for create in &act.creates {
-            let set = self.sets.iter().find(|set| set.hash == create.hash && !set.terminating);
-            let set = set.unwrap().clone();
-            for _ in 0..create.count.min(left) {
-                let refused = self.refused.contains(&image(&set.template));
-                let present = self.pods.iter().filter(|pod| !pod.finished).count();
-                if refused || self.quota.is_some_and(|quota| present >= quota) {
-                    let message = if refused { "pods is invalid" } else { "exceeded quota" }.to_owned();
-                    // The round of that set ends; the others have theirs.
-                    self.failure.get_or_insert(Failure { what: Hindrance::Create, message });
-                    break;
-                }
-                self.create(&set);
-                created += 1;
-                left -= 1;
+        let act = &self.as_far_as_it_comes(act);
+        let (refused, quota) = (&self.refused, self.quota);
+        let done = self.world.carry_out(act, |world, set| {
+            let present = world.pods.iter().filter(|pod| !pod.finished).count();
+            if refused.contains(&image(&set.template)) {
+                return Err("pods is invalid".to_owned());
             }
+            if quota.is_some_and(|quota| present >= quota) {
+                Err("exceeded quota".to_owned())
+            } else {
+                Ok(())
+            }
+        });
+        for uid in &done.created {
+            let pod = self.world.pods.iter_mut().find(|pod| pod.facts.uid == *uid).unwrap();
+            let number: u32 = pod.resource_version.parse().unwrap();
+            // Some are not scheduled at once.
+            pod.facts.node = (!number.is_multiple_of(4)).then(|| format!("n{}", number % 4).into());
         }
-        let targets: Vec<_> = act.deletes.iter().flat_map(|group| &group.targets).collect();
-        if self.failure.is_none() {
-            for group in &act.deletes {
-                for target in group.targets.iter().take(left) {
-                    left -= 1;
-                    self.delete(&target.uid);
-                    self.deleted.push((target.name.clone(), group.purpose));
-                    if group.purpose == Purpose::Rollout {
-                        self.rolled_out.insert(Arc::clone(&target.uid));
-                    }
+        for group in act.deletes.iter().filter(|_| done.deleted) {
+            for target in &group.targets {
+                self.deleted.push((target.name.clone(), group.purpose));
+                if group.purpose == Purpose::Rollout {
+                    self.rolled_out.insert(Arc::clone(&target.uid));
                 }
             }
         }
-        let done = !act.sets.is_empty() || created > 0 || !targets.is_empty();
-        if !done || self.failure.is_some() {
-            let before = self.deployment.status.clone();
-            self.store(&act.status);
-            return before != self.deployment.status;
-        }
-        done
+        done.changed
     }
 
-    fn change_set(&mut self, change: &SetChange) {
+    /// What of an act is done before the connection breaks.
+    fn as_far_as_it_comes(&self, act: &Act) -> Act {
+        let mut act = act.clone();
+        let mut left = self.breaks_after.unwrap_or(usize::MAX);
+        for create in &mut act.creates {
+            create.count = create.count.min(left);
+            left -= create.count;
+        }
+        for group in &mut act.deletes {
+            group.targets.truncate(left);
+            left -= group.targets.len();
+        }
+        act
+    }
+
+    fn check_change(&self, change: &SetChange) {
         match change {
-            SetChange::Create { name, hash, revision, replicas } => {
+            SetChange::Create { name, .. } => {
                 assert!(self.sets.iter().all(|set| set.name != *name), "one set a template");
-                self.count += 1;
-                self.sets.push(Set {
-                    name: name.clone(),
-                    uid: format!("set-{}", self.count).into(),
-                    hash: hash.clone(),
-                    revision: *revision,
-                    created: Some(seconds(self.now)),
-                    replicas: *replicas,
-                    min_ready_seconds: self.deployment.spec.min_ready_seconds,
-                    template: ordereddeployment_planner::without_hash(&self.deployment.spec.template),
-                    terminating: false,
-                });
             }
-            SetChange::Update { uid, replicas, revision, min_ready_seconds } => {
-                let set = self.sets.iter_mut().find(|set| set.uid == *uid).unwrap();
-                set.replicas = replicas.unwrap_or(set.replicas);
-                set.revision = revision.unwrap_or(set.revision);
-                set.min_ready_seconds = min_ready_seconds.unwrap_or(set.min_ready_seconds);
-            }
+            SetChange::Update { uid, .. } => assert!(self.sets.iter().any(|set| set.uid == *uid)),
             SetChange::Delete { uid } => {
                 assert!(self.pods.iter().all(|pod| pod.set != *uid), "a set with pods is kept");
-                self.sets.retain(|set| set.uid != *uid);
             }
         }
-    }
-
-    fn create(&mut self, set: &Set) {
-        self.count += 1;
-        let name = format!("{}-{:04}", set.name, self.count);
-        self.pods.push(Pod {
-            facts: Facts {
-                uid: format!("uid-{:04}", self.count).into(),
-                // Some are not scheduled at once.
-                node: (!self.count.is_multiple_of(4)).then(|| format!("n{}", self.count % 4).into()),
-                phase: Phase::Pending,
-                created: Some(seconds(self.now)),
-                ..Facts::default()
-            },
-            name,
-            set: Arc::clone(&set.uid),
-            resource_version: self.count.to_string(),
-            terminating: false,
-            finished: false,
-            point: Point::None,
-        });
-    }
-
-    pub(crate) fn delete(&mut self, uid: &str) {
-        let pod = self.pods.iter_mut().find(|pod| *pod.facts.uid == *uid && !pod.terminating).unwrap();
-        pod.terminating = true;
     }
 
     /// Time passes: pods become ready, terminating ones are gone.
@@ -351,16 +282,20 @@ impl Cluster {
 
     fn tick_to(&mut self, time: Timestamp) {
         self.now = time;
-        let now = seconds(self.now);
+        let now = whole_seconds(self.now);
         self.pods.retain(|pod| !pod.terminating);
-        self.sets.retain(|set| !set.terminating || self.pods.iter().any(|pod| pod.set == set.uid));
+        let World { sets, pods, .. } = &mut self.world;
+        sets.retain(|set| !set.terminating || pods.iter().any(|pod| pod.set == set.uid));
+        let broken = &self.broken;
         let broken: Vec<_> = self
+            .world
             .sets
             .iter()
-            .filter(|set| self.broken.contains(&image(&set.template)))
+            .filter(|set| broken.contains(&image(&set.template)))
             .map(|set| Arc::clone(&set.uid))
             .collect();
-        for pod in self.pods.iter_mut().filter(|pod| !pod.finished && pod.facts.phase == Phase::Pending) {
+        for pod in self.world.pods.iter_mut().filter(|pod| !pod.finished && pod.facts.phase == Phase::Pending)
+        {
             pod.facts.node.get_or_insert_with(|| "n0".into());
             pod.facts.phase = Phase::Running;
             pod.facts.ready = !broken.contains(&pod.set);
@@ -437,9 +372,4 @@ impl Cluster {
 
 fn image(template: &Template) -> String {
     template.0["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
-}
-
-/// As an API server stores times.
-fn seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap()
 }

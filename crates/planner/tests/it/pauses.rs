@@ -326,9 +326,10 @@ fn the_time_of_a_pause_after_runs_from_when_its_pod_is_gone() {
     cluster.tick(100);
     cluster.rest();
     assert_eq!(cluster.status().hold.unwrap().deleted, Some(false), "the floor forbids it");
+    let now = cluster.now;
     for pod in &mut cluster.pods {
         pod.facts.ready = true;
-        pod.facts.ready_since = Some(cluster.now);
+        pod.facts.ready_since = Some(now);
     }
     cluster.rest();
     cluster.tick(1);

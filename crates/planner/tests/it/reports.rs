@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ordereddeployment_api::{ConditionStatus, PausePoint, names::condition, names::reason};
-use ordereddeployment_planner::{Decision, Hindrance, Proof, decide};
-use ordereddeployment_sorter::Nodes;
+use ordereddeployment_planner::{Decision, Hindrance, Observed, Proof, decide};
 use serde_json::{Value, json};
 
 use crate::model::Cluster;
@@ -239,7 +238,9 @@ fn each_hindrance_is_told_by_its_own_reason() {
     for (what, expected) in table {
         let mut cluster = stuck();
         cluster.failure = Some(ordereddeployment_planner::Failure { what, message: "why".into() });
-        let Decision::Act(act) = decide(&cluster.observed(true, Proof::Accepted, Nodes::new())) else {
+        let Decision::Act(act) =
+            decide(&Observed { live: true, proof: Proof::Accepted, ..cluster.observed() })
+        else {
             panic!()
         };
         let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();

@@ -202,9 +202,10 @@ fn a_larger_number_of_replicas_in_a_rollout_makes_no_more_updated_pods_than_that
     cluster.set_image("v2");
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 4));
+    let now = cluster.now;
     for pod in cluster.pods.iter_mut().skip(5) {
         pod.facts.ready = true;
-        pod.facts.ready_since = Some(cluster.now);
+        pod.facts.ready_since = Some(now);
     }
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (1, 4));
