@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use ordereddeployment_api::{OrderedDeployment, Template};
 use ordereddeployment_planner::{Failure, Proof};
 use ordereddeployment_sorter::Nodes;
+use tokio::time::Instant;
 
 use crate::entry::{PodEntry, SetEntry, number};
 use crate::events::Warned;
@@ -88,7 +89,7 @@ pub(crate) struct Memory {
     pub(crate) last_live: Option<LiveRead>,
     pub(crate) proven: Option<Proven>,
     /// When the status was last reported.
-    pub(crate) reported: Option<Timestamp>,
+    pub(crate) reported: Option<Instant>,
     /// Since when the published sizes have been behind the last batch.
     pub(crate) unpublished: Option<Timestamp>,
     /// Failures in a row.

@@ -161,15 +161,14 @@ impl Pass<'_> {
         let now = self.ctx.clock.now();
         let until = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
         let news = News::of(&self.status(), &act.status);
-        // A report from the future is one from before the clock was set back.
-        let last = self.memory.reported.filter(|reported| *reported <= now);
-        let next = last.and_then(|reported| reported.checked_add(news.every()).ok());
-        if let Some(next) = next.filter(|next| !failed && now < *next) {
+        let since = self.memory.reported.map(|reported| reported.elapsed());
+        let left = since.map_or(Duration::ZERO, |since| news.every().saturating_sub(since));
+        if !failed && !left.is_zero() {
             let wait = [act.requeue, self.publishes_at().map(until)].into_iter().flatten();
-            return Ok(End::Idle(wait.fold(until(next), Duration::min).max(SHORTEST)));
+            return Ok(End::Idle(wait.fold(left, Duration::min).max(SHORTEST)));
         }
         if news != News::Nothing {
-            self.memory.reported = Some(now);
+            self.memory.reported = Some(Instant::now());
         }
         if self.store_status(&act.status).await? == Stored::Conflict {
             return Ok(End::Unfinished);

@@ -1,6 +1,7 @@
 //! Report: stores what a decision says of the object and of its sets, where it differs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -57,11 +58,11 @@ impl News {
     }
 
     /// How long a report waits for the one before it to grow old: a burst of pods that come, get ready and go is one report.
-    pub(crate) fn every(self) -> SignedDuration {
+    pub(crate) fn every(self) -> Duration {
         match self {
-            Self::Nothing => SignedDuration::ZERO,
-            Self::Counts => SignedDuration::from_secs(1),
-            Self::Conditions => SignedDuration::from_millis(100),
+            Self::Nothing => Duration::ZERO,
+            Self::Counts => Duration::from_secs(1),
+            Self::Conditions => Duration::from_millis(100),
         }
     }
 }

@@ -67,48 +67,58 @@ async fn a_replaced_pod_costs_eight_requests() {
     assert!(all <= 80, "{all} requests: {counts:#?}");
 }
 
-/// The published size of the old pods' set, and how many of its pods were left, as each pod went.
-fn published_and_left(requests: &[Record], verb: &str, subresource: Option<&str>) -> Vec<(i64, i64)> {
-    let mut published = 10;
-    let mut left = 10;
-    let mut seen = Vec::new();
-    let size = |record: &Record| record.body.as_ref()?["spec"]["replicas"].as_i64();
-    // Of ten one or two are gone when its size is first published; the other set has no more than two by then.
-    let old = requests.iter().find(|record| record.plural == "orderedreplicasets" && size(record) > Some(7));
-    let old = old.unwrap().name.clone();
+/// A batch of deletions.
+struct Batch {
+    /// The published size of the old pods' set as it went.
+    published: i64,
+    /// How many of its pods were left before.
+    left: i64,
+    /// How many went.
+    gone: i64,
+}
+
+/// The batches, those of one moment together.
+fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option<&str>) -> Vec<Batch> {
+    let (mut published, mut left) = (10, 10);
+    let mut seen: Vec<Batch> = Vec::new();
+    let mut last = None;
+    let old = pods[0].rsplit_once('-').map(|(set, _)| set.to_owned());
     for record in requests.iter().filter(|record| record.code < 300) {
         if record.plural == "orderedreplicasets" && record.name == old {
-            published = size(record).unwrap_or(published);
+            let size = record.body.as_ref().and_then(|body| body["spec"]["replicas"].as_i64());
+            published = size.unwrap_or(published);
         }
         let goes =
             record.plural == "pods" && record.verb == verb && record.subresource.as_deref() == subresource;
-        if goes {
-            seen.push((published, left));
-            left -= 1;
+        if !goes {
+            continue;
         }
+        match seen.last_mut() {
+            Some(batch) if last == Some(record.at) => batch.gone += 1,
+            _ => seen.push(Batch { published, left, gone: 1 }),
+        }
+        last = Some(record.at);
+        left -= 1;
     }
     assert_eq!((published, left), (0, 0), "all is published in the end");
+    assert!(seen.len() > 3, "no more than two go at a time");
     seen
 }
 
 #[tokio::test(start_paused = true)]
 async fn published_sizes_are_at_most_one_batch_behind() {
-    let (requests, _) = rolled_out(json!({})).await;
-    let seen = published_and_left(&requests, "delete", None);
-    assert_eq!(seen.len(), 10);
-    for (published, left) in seen {
+    let (requests, pods) = rolled_out(json!({})).await;
+    for Batch { published, left, gone } in batches(&requests, &pods, "delete", None) {
         // As it goes, its own batch may be published already or not; the one before it is.
-        assert!(published == left || published == left - 1, "{published} published, {left} left");
+        assert!(published == left || published == left - gone, "{published} published, {left} left");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_evictions_the_sizes_are_published_before_each_batch() {
-    let (requests, _) = rolled_out(json!({"podDeletion": "Evict"})).await;
-    let seen = published_and_left(&requests, "create", Some("eviction"));
-    assert_eq!(seen.len(), 10);
-    for (published, left) in seen {
-        assert_eq!(published, left - 1);
+    let (requests, pods) = rolled_out(json!({"podDeletion": "Evict"})).await;
+    for Batch { published, left, gone } in batches(&requests, &pods, "create", Some("eviction")) {
+        assert_eq!(published, left - gone);
     }
 }
 
