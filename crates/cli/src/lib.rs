@@ -46,6 +46,7 @@ Examples:
   kubectl ordered demo                          watch an ordered rollout; needs no cluster
   kubectl ordered get web -w                    pods, their order and the pause points of web
   kubectl ordered order web --replicas 8        who would go if web were scaled down to 8
+  kubectl ordered plan web --image web=app:2    a whole rollout ahead of time, step by step
   kubectl ordered status web                    wait for the rollout; the exit code tells its end
   kubectl ordered resume web                    continue a rollout held at a pause point
   kubectl ordered crd | kubectl apply -f -      install the CRDs
@@ -69,6 +70,7 @@ enum Command {
     List(commands::list::Args),
     Status(commands::status::Args),
     Order(commands::order::Args),
+    Plan(commands::plan::Args),
     Resume(commands::resume::Args),
     Pause(commands::pause::PauseArgs),
     Unpause(commands::pause::UnpauseArgs),
@@ -94,6 +96,7 @@ impl Command {
             Self::List(args) => Some(&mut args.connect),
             Self::Status(args) => Some(&mut args.connect),
             Self::Order(args) => Some(&mut args.connect),
+            Self::Plan(args) => Some(&mut args.connect),
             Self::Resume(args) => Some(&mut args.connect),
             Self::Pause(args) => Some(&mut args.connect),
             Self::Unpause(args) => Some(&mut args.connect),
@@ -121,6 +124,7 @@ impl Command {
             Self::List(args) => commands::list::run(args).await,
             Self::Status(args) => commands::status::run(args).await,
             Self::Order(args) => commands::order::run(args).await.map(done),
+            Self::Plan(args) => commands::plan::run(args).await.map(done),
             Self::Resume(args) => commands::resume::run(args).await.map(done),
             Self::Pause(args) => commands::pause::run(args).await,
             Self::Unpause(args) => commands::pause::run_unpause(args).await,

@@ -89,6 +89,7 @@ fn the_help_of_every_command_says_what_it_is_for_with_examples() {
         "list",
         "status",
         "order",
+        "plan",
         "resume",
         "pause",
         "unpause",

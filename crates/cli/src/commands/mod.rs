@@ -11,6 +11,7 @@ pub(crate) mod mark;
 pub(crate) mod options;
 pub(crate) mod order;
 pub(crate) mod pause;
+pub(crate) mod plan;
 pub(crate) mod restart;
 pub(crate) mod resume;
 pub(crate) mod sandbox;
