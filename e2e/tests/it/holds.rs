@@ -51,12 +51,12 @@ async fn a_point_after_deletes_its_pod_and_nothing_behind_it(world: World) {
 async fn a_timed_pause_ends_by_itself(world: World) {
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.pause_at(&pods[0], "true").await.unwrap();
-    world.annotate(&pods[0], &format!("{}=2s", annotation::PAUSE_DURATION)).await.unwrap();
+    world.annotate(&pods[0], &format!("{}=4s", annotation::PAUSE_DURATION)).await.unwrap();
     world.prioritise(&pods[0], 1).await.unwrap();
     world.set_image("web:2").await.unwrap();
     let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
     assert_eq!((hold.pod.as_str(), hold.reason), (pods[0].as_str(), HoldReason::PausePoint));
-    assert_eq!(hold.until.unwrap().0.as_second() - hold.since.0.as_second(), 2);
+    assert_eq!(hold.until.unwrap().0.as_second() - hold.since.0.as_second(), 4);
     let passed = world.until("web", "past its pause point", lifted).await.unwrap().status.unwrap();
     assert_eq!(passed.passed.unwrap()[0].pod_uid, hold.pod_uid);
     world.complete("web", 3).await.unwrap();

@@ -61,7 +61,7 @@ async fn a_paused_object_rolls_nothing_out_but_scales(world: World) {
 }
 
 async fn pods_count_as_available_only_after_min_ready_seconds(world: World) {
-    world.apply(&json!({"replicas": 2, "minReadySeconds": 2})).await.unwrap();
+    world.apply(&json!({"replicas": 2, "minReadySeconds": 4})).await.unwrap();
     let ready = |object: &OrderedDeployment| {
         let status = object.status.clone().unwrap_or_default();
         status.ready_replicas == Some(2) && status.available_replicas.unwrap_or_default() == 0
@@ -72,7 +72,7 @@ async fn pods_count_as_available_only_after_min_ready_seconds(world: World) {
     for pod in world.pods().await.unwrap() {
         let conditions = pod.status.unwrap().conditions.unwrap();
         let ready = conditions.into_iter().find(|one| one.type_ == "Ready").unwrap();
-        assert!(at - ready.last_transition_time.unwrap().0.as_second() >= 2);
+        assert!(at - ready.last_transition_time.unwrap().0.as_second() >= 4);
     }
 }
 
