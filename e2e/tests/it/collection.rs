@@ -1,6 +1,7 @@
 //! Deletion, with each propagation policy or with the namespace, does what it does for a Deployment.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
@@ -125,8 +126,13 @@ async fn a_deployment_does_the_same(world: World) {
     assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }
 
+/// Pods that take long to end, so that who does not wait for them is seen.
+fn with_slow_ends() -> Setting {
+    Setting { termination_delay: Duration::from_secs(1), ..Setting::default() }
+}
+
 side_by_side!(
-    Setting::default();
+    with_slow_ends();
     deletion_in_the_foreground_ends_when_sets_and_pods_are_gone,
     deletion_in_the_background_removes_all,
     orphans_keep_running_and_an_object_of_the_same_selector_takes_them_in,
