@@ -77,7 +77,6 @@ pub(crate) fn is_complete(census: &Census<'_>) -> bool {
         && census.status.hold.is_none()
         && census.updated_count() == desired
         && census.updated_available() == desired
-        && (census.current.is_some() || desired == 0)
 }
 
 fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {

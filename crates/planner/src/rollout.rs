@@ -380,10 +380,6 @@ fn is_proven(census: &Census<'_>) -> bool {
 fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision>> {
     match &census.observed.proof {
         Proof::Refused(message) => {
-            if moves.creates.len() > 1 {
-                // Pods that an old set lost come back even so.
-                moves.creates.remove(&census.hash);
-            }
             moves.stalled = Some((
                 reason::TEMPLATE_REFUSED,
                 format!(

@@ -310,3 +310,91 @@ fn with_no_replicas_nothing_is_created_whatever_the_surge() {
     assert_eq!(cluster.active().count(), 0);
     assert!(cluster.steps > count);
 }
+
+/// Held with two updated pods wanted, none of which is ready.
+fn held_and_waiting() -> Cluster {
+    let mut spec = rolling(6, 1, 2);
+    spec["minReadySeconds"] = json!(50);
+    let mut cluster = Cluster::running(&spec);
+    cluster.tick(100);
+    cluster.settle();
+    cluster.prioritize(&[5, 5, 4]);
+    cluster.pause_at(2, PausePoint::Before);
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 2));
+    assert!(cluster.status().hold.is_some());
+    cluster
+}
+
+#[test]
+fn an_updated_pod_that_becomes_available_is_progress_though_another_one_is_not() {
+    let mut cluster = held_and_waiting();
+    let index = cluster.active().position(|pod| cluster.image(pod) == "v2").unwrap();
+    let now = cluster.now;
+    let pod = cluster.pod(index);
+    (pod.facts.ready, pod.facts.ready_since) = (true, Some(now));
+    cluster.rest();
+    let readied = progressing(&cluster).1;
+    assert_eq!(readied, whole(cluster.now));
+    cluster.tick(51);
+    cluster.rest();
+    assert_eq!(progressing(&cluster), (reason::REPLICA_SET_UPDATED.into(), whole(cluster.now)));
+}
+
+#[test]
+fn a_pause_that_ends_in_a_hold_starts_the_clock_of_the_pods_it_waits_for() {
+    let mut cluster = held_and_waiting();
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    assert_eq!(progressing(&cluster).0, reason::DEPLOYMENT_PAUSED);
+    cluster.edit(|spec| spec.paused = false);
+    cluster.rest();
+    assert_eq!(progressing(&cluster), (reason::REPLICA_SET_UPDATED.into(), whole(cluster.now)));
+}
+
+#[test]
+fn a_pause_is_told_of_though_the_rollout_is_complete() {
+    let mut cluster = Cluster::running(&rolling(3, 1, 0));
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    assert!(cluster.is_complete());
+    assert_eq!(progressing(&cluster).0, reason::DEPLOYMENT_PAUSED);
+}
+
+#[test]
+fn a_rollout_held_at_no_replicas_is_not_complete() {
+    let mut cluster = held_and_waiting();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 0);
+    assert!(!cluster.is_complete());
+}
+
+#[test]
+fn more_available_pods_than_replicas_leave_none_unavailable() {
+    let mut cluster = stuck();
+    for pod in &mut cluster.pods {
+        (pod.facts.ready, pod.facts.ready_since) = (true, pod.facts.created);
+    }
+    let observed = Observed { live: true, proof: Proof::Accepted, ..cluster.observed() };
+    let Decision::Act(act) = decide(&observed) else { panic!() };
+    assert_eq!((act.status.available_replicas, act.status.unavailable_replicas), (Some(5), Some(0)));
+}
+
+#[test]
+fn the_sets_count_as_scaled_only_once_they_are() {
+    let mut cluster = Cluster::running(&rolling(3, 1, 1));
+    cluster.quota = Some(4);
+    cluster.edit(|spec| spec.replicas = 8);
+    for _ in 0..10 {
+        cluster.step();
+        cluster.tick(1);
+    }
+    assert_eq!(cluster.active().count(), 4);
+    assert_eq!(cluster.status().rollout.unwrap().replicas, 3);
+    cluster.quota = None;
+    cluster.settle();
+    assert_eq!(cluster.status().rollout.unwrap().replicas, 8);
+}

@@ -480,3 +480,31 @@ fn a_collision_met_in_a_rollout_under_way_is_no_other_rollout() {
     assert!(cluster.is_complete());
     assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 1);
 }
+
+#[test]
+fn neither_floor_counts_on_surplus_pods_that_go_in_the_same_decision() {
+    // How many old pods are unready: the last one, which counts for the second floor alone; all, and then only that one binds.
+    for (unready, left) in [(1, 3), (4, 2)] {
+        let mut cluster = Cluster::running(&rolling(4, &json!(4), &json!(0)));
+        cluster.prioritize(&[4, 3, 2, 1]);
+        for index in 4 - unready..4 {
+            cluster.pod(index).facts.ready = false;
+        }
+        cluster.broken.insert("v2".into());
+        cluster.set_image("v2");
+        cluster.rest();
+        for index in [4, 5] {
+            let now = cluster.now;
+            let pod = cluster.pod(index);
+            pod.facts.priority = Some(9);
+            (pod.facts.ready, pod.facts.ready_since) = (true, Some(now));
+        }
+        cluster.pods.iter_mut().for_each(|pod| pod.facts.phase = ordereddeployment_sorter::Phase::Running);
+        cluster.settle();
+        assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (left, 4), "{unready}");
+        cluster.edit(|spec| spec.replicas = 3);
+        cluster.settle();
+        assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (left, 3), "{unready}");
+        assert_eq!(cluster.deleted.last().unwrap().1, Purpose::Scale);
+    }
+}

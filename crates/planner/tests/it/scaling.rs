@@ -216,17 +216,20 @@ fn a_larger_number_of_replicas_in_a_rollout_makes_no_more_updated_pods_than_that
 
 #[test]
 fn replicas_taken_back_while_paused_are_scaled_although_the_first_scaling_never_ended() {
-    let mut cluster = Cluster::running(&json!({"replicas": 0}));
-    cluster.edit(|spec| spec.replicas = 1);
-    while cluster.active().next().is_none() {
-        assert!(cluster.step());
+    for surge in [json!("25%"), json!(1)] {
+        let strategy = json!({"rollingUpdate": {"maxSurge": surge}});
+        let mut cluster = Cluster::running(&json!({"replicas": 0, "strategy": strategy}));
+        cluster.edit(|spec| spec.replicas = 1);
+        while cluster.active().next().is_none() {
+            assert!(cluster.step());
+        }
+        cluster.edit(|spec| spec.paused = true);
+        cluster.step();
+        cluster.edit(|spec| spec.replicas = 0);
+        cluster.set_image("v2");
+        cluster.settle();
+        assert_eq!(cluster.active().count(), 0);
     }
-    cluster.edit(|spec| spec.paused = true);
-    cluster.step();
-    cluster.edit(|spec| spec.replicas = 0);
-    cluster.set_image("v2");
-    cluster.settle();
-    assert_eq!(cluster.active().count(), 0);
 }
 
 #[test]
