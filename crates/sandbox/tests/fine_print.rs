@@ -81,6 +81,7 @@ async fn a_patch_whose_result_is_of_no_such_type_is_unprocessable() {
     for (path, patch) in [
         (one(MAPS, "m"), json!({"data": {"k": 1}})),
         (one(MAPS, "m"), json!({"kind": "Other"})),
+        (one(MAPS, "m"), json!({"apiVersion": "v7"})),
         (one(SETS, "s/scale"), json!({"spec": {"replicas": "x"}})),
         (one(SETS, "s/scale"), json!({"kind": "Other"})),
     ] {
@@ -112,6 +113,10 @@ async fn where_there_is_no_list_a_strategic_patch_is_taken_as_it_is() {
         json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}]}});
     let (code, status) = ask(&client, "PATCH", &one(PODS, "p"), STRATEGIC, patch).await;
     assert_eq!((code, fields(&status)), (422, vec!["metadata.ownerReferences.uid"]));
+    // Where there is one, a server has no word for what is wrong with an item that has no key.
+    let patch = json!({"spec": {"containers": [{"image": "web:2"}]}});
+    let (code, status) = ask(&client, "PATCH", &one(PODS, "p"), STRATEGIC, patch).await;
+    assert_eq!((code, &status["reason"]), (500, &Value::Null));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,6 +128,10 @@ async fn a_custom_object_of_another_kind_is_invalid_where_its_kind_is_written() 
     ask(&client, "POST", GADGETS, JSON, made).await;
     let (code, status) = ask(&client, "PATCH", &one(GADGETS, "g"), MERGE, json!({"kind": "Other"})).await;
     assert_eq!((code, fields(&status)), (422, vec!["kind"]));
+    let patch = json!({"metadata": {"labels": {"a": 1}}});
+    let (code, status) = ask(&client, "PATCH", &one(GADGETS, "g"), MERGE, patch).await;
+    assert_eq!((code, fields(&status)), (422, vec!["patch"]));
+    assert_eq!(ask(&client, "PATCH", &one(GADGETS, "g"), MERGE, json!({"apiVersion": "v7"})).await.0, 400);
     // The status endpoint takes nothing but the status.
     let metadata = json!({"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5});
     let patch = json!({"kind": "Other", "metadata": metadata, "status": {"note": "x"}});
@@ -232,11 +241,22 @@ async fn a_custom_object_without_a_size_has_no_scale_until_it_is_given_one() {
     let made = json!({"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": "g"}});
     ask(&client, "POST", GADGETS, JSON, made).await;
     let path = one(GADGETS, "g/scale");
-    assert_eq!(ask(&client, "GET", &path, JSON, Value::Null).await.0, 500);
+    let (code, status) = ask(&client, "GET", &path, JSON, Value::Null).await;
+    assert_eq!((code, &status["reason"]), (500, &json!("InternalError")));
     assert_eq!(ask(&client, "PATCH", &path, MERGE, json!({"spec": {"replicas": 0}})).await.0, 400);
     let (code, scale) = ask(&client, "PATCH", &path, MERGE, json!({"spec": {"replicas": 2}})).await;
     assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(2)));
     assert_eq!(ask(&client, "GET", &path, JSON, Value::Null).await.0, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_no_number_is_an_error_of_the_cache_or_of_the_storage() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    for (query, code) in [("", 500), ("&limit=2", 400), ("&resourceVersionMatch=Exact", 400)] {
+        let path = format!("{MAPS}?resourceVersion=nonsense{query}");
+        assert_eq!(ask(&client, "GET", &path, JSON, Value::Null).await.0, code, "{query}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -175,9 +175,9 @@ fn merge_list(list: &mut Vec<Value>, patch: &[Value], merge: ListMerge, at: Plac
             return Err(PatchError::bad_request("items of a list that merges by key must be objects"));
         };
         let Some(id) = fields.get(key) else {
-            return Err(PatchError::bad_request(format!(
-                "map: {item} does not contain declared merge key: {key}"
-            )));
+            // A server has no better answer to this one.
+            let message = format!("map: {item} does not contain declared merge key: {key}");
+            return Err(PatchError { code: 500, message });
         };
         if fields.get(DIRECTIVE).is_some_and(|d| d == "delete") {
             list.retain(|old| old.get(key) != Some(id));

@@ -111,7 +111,7 @@ fn the_ports_of_a_service_merge_by_port_and_those_of_a_container_by_container_po
 fn an_item_without_its_key_cannot_be_merged_into_a_list() {
     let bad = json!({"spec": {"containers": [{"image": "x"}]}});
     let there = json!({"spec": {"containers": [{"name": "main"}]}});
-    assert_eq!(apply(PatchKind::Strategic, &info("Pod"), &there, &bad).unwrap_err().code, 400);
+    assert_eq!(apply(PatchKind::Strategic, &info("Pod"), &there, &bad).unwrap_err().code, 500);
     assert_eq!(apply(PatchKind::Strategic, &info("Pod"), &json!({}), &bad).unwrap(), bad);
 }
 

@@ -91,7 +91,11 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     // Longer operators ahead of their own beginnings.
     for (sign, equal) in [("!=", false), ("==", true), ("=", true)] {
         if let Some(rest) = rest.strip_prefix(sign) {
-            let (value, rest) = word(rest.trim_start());
+            let rest = rest.trim_start();
+            if let Some(odd) = rest.chars().next().filter(|c| "=!<>()".contains(*c)) {
+                return Err(format!("found '{odd}', expected: identifier"));
+            }
+            let (value, rest) = word(rest);
             let values = vec![checked_value(&key, value)?];
             return done(if equal { Operator::In(values) } else { Operator::NotIn(values) }, rest);
         }

@@ -62,7 +62,7 @@ impl State {
             changed |= self.advance(&places, index, &dependents);
         }
         for index in orphans {
-            changed |= self.collect_orphan(&places[index], &dependents);
+            changed |= self.attempt_to_delete(&places[index], &dependents);
         }
         changed
     }
@@ -83,31 +83,46 @@ impl State {
         places
     }
 
-    /// Deletes an object none of whose owners is left, or drops references to owners that are gone.
-    fn collect_orphan(
+    /// Deletes an object that no owner keeps, or drops its references to those owners that do not.
+    fn attempt_to_delete(
         &mut self,
-        (info, key): &Place,
+        place: &Place,
         dependents: &BTreeMap<String, Vec<(usize, bool)>>,
     ) -> bool {
+        let (info, key) = place;
         let Some(object) = self.store.get(&storage(info), key).map(Arc::clone) else { return false };
-        let (alive, gone): (Vec<&Value>, Vec<&Value>) =
-            object::owners(&object).iter().partition(|owner| self.store.exists(uid_of(owner)));
-        if gone.is_empty() {
+        if object::terminating(&object) {
             return false;
         }
-        if alive.is_empty() {
-            let uid = object::uid(&object);
-            let held_open = dependents.get(uid).is_some_and(|list| list.iter().any(|(_, blocks)| *blocks));
-            let foreground = object::finalizers(&object).iter().any(|one| one == "foregroundDeletion");
-            let options =
-                if held_open && foreground { Options::foreground(uid) } else { Options::background(uid) };
-            return self.delete_one(info, key, &options).is_ok();
+        let owners = object::owners(&object);
+        let kept: Vec<Value> = owners.iter().filter(|owner| self.keeps(uid_of(owner))).cloned().collect();
+        if kept.len() == owners.len() {
+            return false;
         }
-        let alive: Vec<Value> = alive.into_iter().cloned().collect();
-        let mut kept = Value::clone(&object);
-        object::set_meta(&mut kept, "ownerReferences", alive.into());
-        self.store.put(&storage(info), key, kept);
-        true
+        if !kept.is_empty() {
+            let mut freed = Value::clone(&object);
+            object::set_meta(&mut freed, "ownerReferences", kept.into());
+            self.store.put(&storage(info), key, freed);
+            return true;
+        }
+        let uid = object::uid(&object);
+        let is_awaited = owners.iter().any(|owner| self.store.exists(uid_of(owner)));
+        let options = if is_awaited && dependents.get(uid).is_some_and(|mine| !mine.is_empty()) {
+            Options::foreground(uid)
+        } else {
+            // What its finalizers ask for stays as it is.
+            Options::collected(uid)
+        };
+        self.delete_one(info, key, &options).is_ok()
+    }
+
+    /// Whether the owner keeps its dependents: it is there, and does not wait for their end.
+    fn keeps(&self, uid: &str) -> bool {
+        let waits = |owner: &Value| {
+            object::terminating(owner)
+                && object::finalizers(owner).iter().any(|one| one == "foregroundDeletion")
+        };
+        self.store.by_uid(uid).is_some_and(|owner| !waits(owner))
     }
 
     /// Does what the finalizers of an object that is being deleted ask for.
@@ -129,7 +144,7 @@ impl State {
             return self.release(&places[index], "orphan");
         }
         if has("foregroundDeletion") {
-            return self.foreground(places, index, mine);
+            return self.foreground(places, index, dependents, mine);
         }
         if info.is_builtin("", "Namespace") {
             return self.empty_namespace(&places[index], places);
@@ -140,26 +155,27 @@ impl State {
         false
     }
 
-    fn foreground(&mut self, places: &[Place], index: usize, mine: &[(usize, bool)]) -> bool {
+    /// Those dependents that block the owner's deletion go first; the others when it is gone.
+    fn foreground(
+        &mut self,
+        places: &[Place],
+        index: usize,
+        dependents: &BTreeMap<String, Vec<(usize, bool)>>,
+        mine: &[(usize, bool)],
+    ) -> bool {
         let (mut changed, mut blocked) = (false, false);
-        for (dependent, blocks) in mine {
+        for (dependent, _) in mine.iter().filter(|(_, blocks)| *blocks) {
+            changed |= self.attempt_to_delete(&places[*dependent], dependents);
             let (info, key) = &places[*dependent];
-            let Some(object) = self.store.get(&storage(info), key).map(Arc::clone) else { continue };
-            // A dependent with another living owner stays.
-            let owners = object::owners(&object);
-            if owners.iter().any(|owner| self.is_living(uid_of(owner))) {
-                continue;
-            }
-            if !object::terminating(&object) {
-                changed |= self.delete_one(info, key, &Options::foreground(object::uid(&object))).is_ok();
-            }
-            blocked |= *blocks && self.store.get(&storage(info), key).is_some();
+            let (owner_info, owner_key) = &places[index];
+            let owner =
+                self.store.get(&storage(owner_info), owner_key).map(|owner| object::uid(owner).to_owned());
+            let left = self.store.get(&storage(info), key);
+            blocked |= left.is_some_and(|left| {
+                object::owners(left).iter().any(|one| Some(uid_of(one)) == owner.as_deref())
+            });
         }
         if blocked { changed } else { self.release(&places[index], "foregroundDeletion") }
-    }
-
-    fn is_living(&self, uid: &str) -> bool {
-        self.store.by_uid(uid).is_some_and(|object| !object::terminating(object))
     }
 
     fn disown(&mut self, (info, key): &Place, owner: &str) {

@@ -30,7 +30,11 @@ pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
 pub(super) fn apply(ask: &Ask<'_>, original: &Value) -> Result<Value, Failure> {
     let patch = ask.call.json()?;
     patch::apply(kind(ask)?, &ask.info, original, &patch).map_err(|error| {
-        let reason = if error.code == 422 { "Invalid" } else { "BadRequest" };
+        let reason = match error.code {
+            422 => "Invalid",
+            500 => "",
+            _ => "BadRequest",
+        };
         let mut failure = Failure::new(error.code, reason, error.message);
         failure.details = (error.code == 422).then(|| serde_json::json!({}));
         failure
@@ -56,7 +60,9 @@ impl State {
         }
         metadata::decode(ask, &mut patched).map_err(|failure| {
             // Only a result that cannot be decoded at all is the patch's fault.
-            let undecodable = failure.code == 400 && failure.message.contains("cannot be handled as a");
+            let has = |words: &str| failure.code == 400 && failure.message.contains(words);
+            let undecodable = has("cannot be handled as a")
+                || has("does not match the expected API version") && ask.info.origin == Origin::Builtin;
             if undecodable { self::undecodable(&Value::Null, &failure.message) } else { failure }
         })?;
         if object::name(&patched) != ask.name() {

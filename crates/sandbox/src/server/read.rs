@@ -134,9 +134,16 @@ impl State {
     fn snapshot(&mut self, ask: &Ask<'_>) -> Result<(u64, Option<Key>, BTreeMap<Key, Arc<Value>>), Failure> {
         let resource = ask.resource();
         let current = self.store.version;
-        let wanted = wanted_version(&ask.query)
-            .map_err(|error| Failure::bad_request(format!("invalid resource version: {}", error.message)))?;
         let matching = ask.query.get("resourceVersionMatch");
+        // What a server's cache cannot answer goes to its storage, which words it differently.
+        let from_storage = matching.is_some() || ask.query.get("limit").is_some();
+        let wanted = wanted_version(&ask.query).map_err(|error| {
+            if from_storage {
+                Failure::bad_request(format!("invalid resource version: {}", error.message))
+            } else {
+                error
+            }
+        })?;
         if let Some(token) = ask.query.get("continue") {
             if wanted.is_some_and(|wanted| wanted != 0) {
                 return Err(Failure::bad_request(

@@ -37,7 +37,7 @@ impl State {
         if *method == Method::GET {
             return if unset {
                 let why = format!("the spec replicas field {:?} does not exist", paths.spec_replicas);
-                Err(Failure::internal(why))
+                Err(Failure::new(500, "InternalError", format!("Internal error occurred: {why}")))
             } else {
                 Ok(Reply::ok(current))
             };
