@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::known;
 use super::side::Kind;
 
 /// How many edits can be asked for; lists shorter than that repeat.
@@ -96,7 +97,8 @@ fn gadget() -> Vec<Value> {
         json!({"spec": {"replicas": -1}}),
         json!({"spec": {"replicas": "x"}}),
         json!({"spec": {"replicas": 1.5}}),
-        json!({"spec": {"replicas": 5_000_000_000_i64}}),
+        // No 32-bit number; see `known` for why it is no larger.
+        json!({"spec": {"replicas": known::TOO_LARGE}}),
         json!({"spec": {"replicas": null}}),
         json!({"spec": {"colour": "far longer than the twenty characters there may be"}}),
         json!({"spec": {"unknown": 1}}),
@@ -130,6 +132,7 @@ fn pod() -> Vec<Value> {
     vec![
         json!({"spec": {"containers": [{"name": "main", "image": "web:2"}]}}),
         json!({"spec": {"containers": [{"name": "other", "image": "web:2"}]}}),
+        json!({"spec": {"containers": [{"image": "web:2"}]}}),
         json!({"spec": {"nodeName": "silent"}}),
         json!({"spec": {"activeDeadlineSeconds": 10}}),
         json!({"spec": {"terminationGracePeriodSeconds": 7}}),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -13,14 +14,31 @@ use super::side::{Kind, Side};
 /// How long a server may take for the next event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The events from that version up to the marker.
-pub async fn events(side: &mut Side, kind: Kind, version: &str, selector: &str) -> Value {
-    let path = format!("{}?watch=true&resourceVersion={version}{selector}", side.collection(kind));
+/// A watch of one kind from the n-th moment of the sequence on.
+#[derive(Clone, Copy, Debug)]
+pub struct Watch {
+    pub kind: Kind,
+    pub moment: usize,
+    pub selector: &'static str,
+}
+
+/// What these watches announce up to the marker. All at once: a real server takes its time for the first event of each.
+pub async fn events(side: &mut Side, watches: &[Watch]) -> Vec<Value> {
+    let reading = watches.iter().map(|watch| {
+        let (collection, version) = (side.collection(watch.kind), &side.moments[watch.moment]);
+        let path = format!("{collection}?watch=true&resourceVersion={version}{}", watch.selector);
+        read(side, path)
+    });
+    let raw = join_all(reading).await;
+    watches.iter().zip(raw).map(|(watch, raw)| shown(side, watch.kind, &raw)).collect()
+}
+
+async fn read(side: &Side, path: String) -> Vec<Value> {
     let request = http::Request::get(&path).header("Accept", "application/json").body(Body::empty()).unwrap();
     let mut response = side.client.send(request).await.unwrap();
     let mut buffer = Vec::new();
     let mut raw: Vec<Value> = Vec::new();
-    'reading: loop {
+    loop {
         let frame = tokio::time::timeout(PATIENCE, response.body_mut().frame()).await;
         let Ok(Some(Ok(frame))) = frame else {
             panic!("{}: no marker in the watch {path}: {raw:?}", side.label)
@@ -32,20 +50,34 @@ pub async fn events(side: &mut Side, kind: Kind, version: &str, selector: &str) 
             let ends = event.pointer("/object/metadata/name") == Some(&json!(MARKER));
             raw.push(event);
             if ends {
-                break 'reading;
+                return raw;
             }
         }
     }
-    for event in &raw {
+}
+
+/// What a watch that ends by itself announces, bookmarks aside.
+pub async fn events_for_a_second(side: &mut Side, kind: Kind, path: &str) -> Value {
+    let request = http::Request::get(path).header("Accept", "application/json").body(Body::empty()).unwrap();
+    let response = tokio::time::timeout(PATIENCE, side.client.send(request)).await.unwrap().unwrap();
+    let bytes =
+        tokio::time::timeout(PATIENCE, response.into_body().collect()).await.unwrap().unwrap().to_bytes();
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let raw: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
+    shown(side, kind, &raw)
+}
+
+fn shown(side: &mut Side, kind: Kind, raw: &[Value]) -> Value {
+    for event in raw {
         side.learn(&event["object"]);
     }
-    assert_ascending(side, &raw);
+    assert_ascending(side, raw);
     let mut shown: Vec<Value> = raw
         .iter()
         .map(|event| json!({"type": event["type"], "object": normal::object(side, kind, &event["object"])}))
         .collect();
     for event in &mut shown {
-        normal::names(side, kind, event);
+        normal::names(side, event);
     }
     // A collection is deleted by name, and made-up names sort by chance.
     shown.sort_by_key(|event| event.pointer("/object/metadata/name").map(ToString::to_string));

@@ -4,11 +4,13 @@
 
 mod edits;
 mod events;
+mod garbage;
 mod known;
 mod normal;
 mod operations;
 mod play;
 mod run;
+mod script;
 mod side;
 
 use std::collections::BTreeSet;
@@ -58,19 +60,21 @@ fn both_answer_the_same_requests_alike_on_a_real_server() {
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
         let mut runner = TestRunner::new_with_rng(Config::default(), rng);
         let sequences = vec(operations::any(), 1..=LENGTH);
-        let (mut differences, mut reports, mut requests) = (BTreeSet::new(), Vec::new(), 0);
+        let mut reports = pair.differences_of_the_script().await;
+        let (mut differences, mut requests, mut shrinks) = (BTreeSet::new(), 0, SHRUNK);
         for _ in 0..number("E2E_DIFFERENTIAL_CASES", CASES) {
             let mut tree = sequences.new_tree(&mut runner).unwrap();
             let operations = tree.current();
             requests += operations.len();
             for found in pair.differences(&operations).await {
-                if differences.insert(found.clone()) && reports.len() < SHRUNK {
-                    reports.push(shrunk(&mut pair, &mut tree, &found).await);
+                if differences.insert(found.clone()) {
+                    let is_shrunk = shrinks > 0;
+                    shrinks = shrinks.saturating_sub(1);
+                    reports.push(if is_shrunk { shrunk(&mut pair, &mut tree, &found).await } else { found });
                 }
             }
         }
         println!("differential: {requests} requests to each server");
-        reports.extend(differences.into_iter().skip(SHRUNK));
         assert!(reports.is_empty(), "{} differences\n{}", reports.len(), reports.join("\n\n"));
     });
 }

@@ -16,7 +16,7 @@ pub fn answer(side: &Side, kind: Kind, answer: &Answer) -> Value {
     } else {
         object(side, kind, body)
     };
-    names(side, kind, &mut shown);
+    names(side, &mut shown);
     json!({"code": answer.code, "body": shown})
 }
 
@@ -75,6 +75,14 @@ pub fn object(side: &Side, kind: Kind, object: &Value) -> Value {
             }
         }
     }
+    // That of the one condition that a server writes itself, at a binding.
+    for condition in
+        object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        if let Some(time) = condition.get_mut("lastTransitionTime").filter(|time| time.is_string()) {
+            *time = "a time".into();
+        }
+    }
     known::strip(kind, &mut object);
     object
 }
@@ -87,20 +95,21 @@ fn number(metadata: &mut Map<String, Value>, key: &str, ordinal: impl Fn(&str) -
 }
 
 /// Puts ordinal numbers in place of made-up names and of the namespace, anywhere.
-pub fn names(side: &Side, kind: Kind, value: &mut Value) {
+pub fn names(side: &Side, value: &mut Value) {
     match value {
         Value::String(text) => {
-            let made = side.generated.get(&kind).into_iter().flatten();
-            for (index, name) in made.enumerate() {
-                *text = text.replace(name.as_str(), &format!("made-{index}"));
+            for (kind, made) in &side.generated {
+                for (index, name) in made.iter().enumerate() {
+                    *text = text.replace(name.as_str(), &format!("made-{kind:?}-{index}"));
+                }
             }
             *text = text.replace(side.namespace.as_str(), "the-namespace");
             for (index, uid) in side.uids.iter().enumerate() {
                 *text = text.replace(uid.as_str(), &format!("uid-{index}"));
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| names(side, kind, item)),
-        Value::Object(map) => map.values_mut().for_each(|item| names(side, kind, item)),
+        Value::Array(items) => items.iter_mut().for_each(|item| names(side, item)),
+        Value::Object(map) => map.values_mut().for_each(|item| names(side, item)),
         _ => {}
     }
 }

@@ -45,6 +45,14 @@ pub enum Operation {
         edit: usize,
         dry: bool,
     },
+    /// An object that belongs to another one, which may be absent.
+    CreateDependent {
+        kind: Kind,
+        name: &'static str,
+        owner_kind: Kind,
+        owner: Name,
+        blocks: bool,
+    },
     Get {
         kind: Kind,
         name: Name,
@@ -102,6 +110,12 @@ pub enum Operation {
         labels: &'static str,
         fields: &'static str,
     },
+    /// As it was at a moment of this sequence.
+    ListAt {
+        kind: Kind,
+        moment: usize,
+        limit: usize,
+    },
     Pages {
         kind: Kind,
         limit: usize,
@@ -129,6 +143,9 @@ impl Operation {
     }
 }
 
+/// Names of objects that belong to others.
+const DEPENDENTS: [&str; 2] = ["c", "d"];
+
 fn kind() -> impl Strategy<Value = Kind> {
     prop::sample::select(vec![
         Kind::ConfigMap,
@@ -145,6 +162,7 @@ fn name() -> impl Strategy<Value = Name> {
         8 => prop::sample::select(vec!["a", "b"]).prop_map(Name::Fixed),
         1 => Just(Name::Fixed("absent")),
         1 => (0_usize..2).prop_map(Name::Generated),
+        2 => prop::sample::select(DEPENDENTS.to_vec()).prop_map(Name::Fixed),
     ]
 }
 
@@ -191,6 +209,15 @@ pub fn any() -> impl Strategy<Value = Operation> {
     prop_oneof![
         6 => (kind(), created, prop_oneof![1 => Just(0), 1 => edit()], dry())
             .prop_map(|(kind, name, edit, dry)| Operation::Create { kind, name, edit, dry }),
+        2 => (kind(), prop::sample::select(DEPENDENTS.to_vec()), kind(), name(), prop::bool::ANY).prop_map(
+            |(kind, name, owner_kind, owner, blocks)| Operation::CreateDependent {
+                kind,
+                name,
+                owner_kind,
+                owner,
+                blocks
+            }
+        ),
         1 => (kind(), name()).prop_map(|(kind, name)| Operation::Get { kind, name }),
         6 => (kind(), name(), part(), edit(), version(), dry()).prop_map(
             |(kind, name, part, edit, version, dry)| Operation::Update { kind, name, part, edit, version, dry }
@@ -215,6 +242,8 @@ pub fn any() -> impl Strategy<Value = Operation> {
         ),
         1 => (kind(), selector).prop_map(|(kind, selector)| Operation::DeleteCollection { kind, selector }),
         2 => (kind(), labels, fields).prop_map(|(kind, labels, fields)| Operation::List { kind, labels, fields }),
+        1 => (kind(), 0_usize..8, 0_usize..3)
+            .prop_map(|(kind, moment, limit)| Operation::ListAt { kind, moment, limit }),
         1 => (kind(), 1_usize..3, prop::bool::ANY).prop_map(
             |(kind, limit, write_between)| Operation::Pages { kind, limit, write_between }
         ),

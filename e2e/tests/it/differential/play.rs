@@ -1,20 +1,16 @@
 //! Sends one operation to one server. What it compares it leaves to others.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::operations::{Name, Operation, PatchKind, Uid, Version};
 use super::side::{Answer, Kind, Side};
-use super::{edits, known, normal};
-
-/// Kept by the server while its garbage collector is at work.
-const COLLECTING: [&str; 2] = ["orphan", "foregroundDeletion"];
+use super::{edits, garbage, known, normal};
 
 /// Sends what the operation means on this side; what is compared comes back.
 pub async fn play(side: &mut Side, operation: &Operation) -> Value {
     match operation {
         Operation::Create { kind, name, edit, dry } => create(side, *kind, *name, *edit, *dry).await,
+        Operation::CreateDependent { .. } => create_dependent(side, operation).await,
         Operation::Get { kind, name } => {
             let path = side.path(*kind, *name, "");
             let answer = side.get(&path).await;
@@ -28,7 +24,10 @@ pub async fn play(side: &mut Side, operation: &Operation) -> Value {
                 PatchKind::Strategic => ("application/strategic-merge-patch+json", edits::edit(*kind, *edit)),
                 PatchKind::Json => ("application/json-patch+json", edits::list(*kind, *edit)),
             };
-            known::strip_edit(false, strategic, &mut body);
+            if strategic {
+                let current = side.get(&side.path(*kind, *name, "")).await.body;
+                known::strip_strategic(&current, &mut body);
+            }
             let path = side.path(*kind, *name, part) + dry_run(*dry);
             let answer = side.send("PATCH", &path, form, Some(&body)).await;
             normal::answer(side, *kind, &answer)
@@ -67,7 +66,6 @@ pub async fn play(side: &mut Side, operation: &Operation) -> Value {
             let answer = side.send("DELETE", &path, "application/json", Some(&options)).await;
             let mut shown = normal::answer(side, *kind, &answer);
             known::strip_deleted(&mut shown);
-            collected(side, *kind, *name).await;
             shown
         }
         Operation::DeleteCollection { kind, selector } => {
@@ -78,6 +76,18 @@ pub async fn play(side: &mut Side, operation: &Operation) -> Value {
         Operation::List { kind, labels, fields } => {
             let query = format!("labelSelector={}&fieldSelector={}", escaped(labels), escaped(fields));
             let answer = side.get(&format!("{}?{query}", side.collection(*kind))).await;
+            let mut shown = normal::answer(side, *kind, &answer);
+            in_order_of_making(&mut shown);
+            shown
+        }
+        Operation::ListAt { kind, moment, limit } => {
+            let moment = &side.moments[moment % side.moments.len()];
+            let query = format!("resourceVersion={moment}&resourceVersionMatch=Exact&limit={limit}");
+            let answer = side.get(&format!("{}?{query}", side.collection(*kind))).await;
+            if *limit > 0 {
+                // Which ones come first, made-up names decide.
+                return page(&answer);
+            }
             let mut shown = normal::answer(side, *kind, &answer);
             in_order_of_making(&mut shown);
             shown
@@ -156,7 +166,7 @@ async fn create(side: &mut Side, kind: Kind, name: Option<&str>, edit: usize, dr
         None => object["metadata"]["generateName"] = "made-up-".into(),
     }
     let mut edit = edits::edit(kind, edit);
-    known::strip_edit(true, false, &mut edit);
+    known::strip_creation(&mut edit);
     merge(&mut object, &edit);
     let path = side.collection(kind) + dry_run(dry);
     let answer = side.send("POST", &path, "application/json", Some(&object)).await;
@@ -172,23 +182,50 @@ async fn create(side: &mut Side, kind: Kind, name: Option<&str>, edit: usize, dr
     shown
 }
 
+async fn create_dependent(side: &mut Side, operation: &Operation) -> Value {
+    let Operation::CreateDependent { kind, name, owner_kind, owner, blocks } = operation else {
+        return Value::Null;
+    };
+    let there = side.get(&side.path(*owner_kind, *owner, "")).await.body;
+    let uid = Side::uid(&there, Uid::Current).or_else(|| Side::uid(&there, Uid::Wrong));
+    let (version, owner_kind, _) = owner_kind.names();
+    let owner_name = there.pointer("/metadata/name").cloned().unwrap_or_else(|| "absent".into());
+    let mut object = kind.named(name);
+    object["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": version, "kind": owner_kind, "name": owner_name, "uid": uid, "blockOwnerDeletion": blocks,
+    }]);
+    let path = side.collection(*kind);
+    let answer = side.send("POST", &path, "application/json", Some(&object)).await;
+    if answer.succeeded() {
+        side.has_dependents = true;
+        garbage::has_seen(side, *kind).await;
+    }
+    normal::answer(side, *kind, &answer)
+}
+
+/// What is compared of a part of a list.
+fn page(answer: &Answer) -> Value {
+    let items = answer.body.get("items").and_then(Value::as_array).map(Vec::len);
+    json!({
+        "code": answer.code, "items": items, "reason": answer.body.get("reason"),
+        "remaining": answer.body.pointer("/metadata/remainingItemCount"),
+        "continues": answer.body.pointer("/metadata/continue").is_some_and(|token| token != ""),
+    })
+}
+
 async fn pages(side: &mut Side, kind: Kind, limit: usize, write_between: bool) -> Value {
     let mut shown = Vec::new();
     let mut next = String::new();
-    for page in 0..10 {
+    for turn in 0..10 {
         let path = format!("{}?limit={limit}&continue={}", side.collection(kind), escaped(&next));
         let answer = side.get(&path).await;
-        let items = answer.body.get("items").and_then(Value::as_array).map(Vec::len);
-        shown.push(json!({
-            "code": answer.code, "items": items, "reason": answer.body.get("reason"),
-            "remaining": answer.body.pointer("/metadata/remainingItemCount"),
-        }));
+        shown.push(page(&answer));
         let token = answer.body.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default();
         if token.is_empty() {
             break;
         }
         token.clone_into(&mut next);
-        if write_between && page == 0 {
+        if write_between && turn == 0 {
             // Pages show what there was at the first one.
             let late = kind.named("yy-late");
             let path = side.collection(kind);
@@ -197,21 +234,6 @@ async fn pages(side: &mut Side, kind: Kind, limit: usize, write_between: bool) -
         }
     }
     json!(shown)
-}
-
-/// Waits until the garbage collector has let go of an object.
-async fn collected(side: &mut Side, kind: Kind, name: Name) {
-    let path = side.path(kind, name, "");
-    for _ in 0..6000 {
-        let Answer { body, .. } = side.get(&path).await;
-        let finalizers = body.pointer("/metadata/finalizers").and_then(Value::as_array);
-        let waits = finalizers.into_iter().flatten().any(|one| COLLECTING.iter().any(|name| one == name));
-        if !waits {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the garbage collector of the {} does not let go of {path}", side.label);
 }
 
 fn preconditions(side: &Side, current: &Value, uid: Uid, version: Version) -> Value {

@@ -5,14 +5,17 @@ use std::time::Duration;
 use e2e::World;
 use serde_json::{Value, json};
 
-use super::events::events;
-use super::normal;
+use super::events::{Watch, events};
 use super::operations::Operation;
 use super::play::{in_order_of_making, play};
 use super::side::{Kind, Side};
+use super::{garbage, known, normal, script};
 
 /// Ends every watch.
 pub const MARKER: &str = "zz-the-end";
+
+/// After so many requests the version of the whole server is remembered, to look back at it.
+const MOMENTS: usize = 6;
 
 /// Both servers.
 pub struct Pair {
@@ -29,20 +32,43 @@ impl Pair {
             let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "silent"}});
             let answer = side.send("POST", "/api/v1/nodes", "application/json", Some(&node)).await;
             assert!(answer.succeeded(), "{answer:?}");
+            open_namespace(side, garbage::CANARIES).await;
         }
         Self { sides, sequences: 0, _worlds: [sandbox, real] }
+    }
+
+    /// Takes the fixed steps; says where the servers differ.
+    pub async fn differences_of_the_script(&mut self) -> Vec<String> {
+        self.open().await;
+        let mut found = Vec::new();
+        let mut answers = [script::Answers::new(), script::Answers::new()];
+        for step in script::steps() {
+            let mut shown = Vec::new();
+            for (side, answers) in self.sides.iter_mut().zip(&mut answers) {
+                shown.push(script::take(side, answers, &step).await);
+            }
+            for shown in &mut shown {
+                known::strip_words(step.label, shown);
+            }
+            found.extend(compare(&shown).map(|difference| format!("{}:\n  {difference}", step.label)));
+        }
+        found
     }
 
     /// Plays the sequence in a fresh namespace; says where the servers differ. What follows from an earlier difference is
     /// left out: it ends with the first that leaves another object behind.
     pub async fn differences(&mut self, operations: &[Operation]) -> Vec<String> {
-        let starts = self.open().await;
+        self.open().await;
         let mut found = Vec::new();
         let mut parted = false;
-        for operation in operations {
+        for (place, operation) in operations.iter().enumerate() {
             let mut shown = Vec::new();
             for side in &mut self.sides {
+                if place % MOMENTS == 0 {
+                    side.remember_the_moment().await;
+                }
                 shown.push(play(side, operation).await);
+                garbage::is_collected(side, operation).await;
             }
             if let Some(difference) = compare(&shown) {
                 found.push(format!("{}:\n  {difference}", operation.title()));
@@ -58,26 +84,19 @@ impl Pair {
         }
         if !parted {
             self.mark_the_end().await;
-            found.extend(self.difference_of_events(&starts).await);
+            found.extend(self.difference_of_events().await);
         }
         // The namespaces stay: emptying them would keep the controllers busy with what no one looks at any more.
         found
     }
 
-    /// A namespace for the next sequence; the versions from which its events count.
-    async fn open(&mut self) -> Vec<Vec<String>> {
+    /// A namespace for the next sequence.
+    async fn open(&mut self) {
         self.sequences += 1;
         let namespace = format!("sequence-{}", self.sequences);
-        let mut starts = Vec::new();
         for side in &mut self.sides {
             open_namespace(side, &namespace).await;
-            let mut versions = Vec::new();
-            for kind in Kind::ALL {
-                versions.push(collection_version(side, kind).await);
-            }
-            starts.push(versions);
         }
-        starts
     }
 
     async fn mark_the_end(&mut self) {
@@ -91,26 +110,29 @@ impl Pair {
         }
     }
 
-    /// Compares what watches from the start of the sequence announce.
-    async fn difference_of_events(&mut self, starts: &[Vec<String>]) -> Option<String> {
+    /// Compares what watches from the start and from the middle of the sequence announce.
+    async fn difference_of_events(&mut self) -> Option<String> {
+        let middle = self.sides[0].moments.len() / 2;
+        let mut watches = Vec::new();
         // Selected watches turn changes into additions and deletions.
-        for selector in ["", "&labelSelector=a%3D1", "&fieldSelector=metadata.name%21%3Db"] {
-            for (place, kind) in Kind::ALL.into_iter().enumerate() {
-                let mut shown = Vec::new();
-                for (side, versions) in self.sides.iter_mut().zip(starts) {
-                    shown.push(events(side, kind, &versions[place], selector).await);
-                }
-                if let Some(found) = compare(&shown) {
-                    let list = |events: &Value| {
-                        let lines = events.as_array().into_iter().flatten().map(summary);
-                        lines.collect::<Vec<_>>().join("\n    ")
-                    };
-                    return Some(format!(
-                        "watch of {kind:?}{selector}:\n  {found}\n  sandbox\n    {}\n  real\n    {}",
-                        list(&shown[0]),
-                        list(&shown[1])
-                    ));
-                }
+        for (moment, selector) in
+            [(0, ""), (0, "&labelSelector=a%3D1"), (0, "&fieldSelector=metadata.name%21%3Db"), (middle, "")]
+        {
+            watches.extend(Kind::ALL.map(|kind| Watch { kind, moment, selector }));
+        }
+        let [sandbox, real] = &mut self.sides;
+        let (ours, theirs) = (events(sandbox, &watches).await, events(real, &watches).await);
+        for ((watch, ours), theirs) in watches.iter().zip(ours).zip(theirs) {
+            if let Some(found) = compare(&[ours.clone(), theirs.clone()]) {
+                let list = |events: &Value| {
+                    let lines = events.as_array().into_iter().flatten().map(summary);
+                    lines.collect::<Vec<_>>().join("\n    ")
+                };
+                return Some(format!(
+                    "{watch:?}:\n  {found}\n  sandbox\n    {}\n  real\n    {}",
+                    list(&ours),
+                    list(&theirs)
+                ));
             }
         }
         None
@@ -167,10 +189,4 @@ async fn open_namespace(side: &mut Side, namespace: &str) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("{} takes no pods in {namespace}", side.label);
-}
-
-async fn collection_version(side: &mut Side, kind: Kind) -> String {
-    let path = side.collection(kind);
-    let list = side.get(&path).await;
-    list.body.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned()
 }

@@ -122,6 +122,10 @@ pub struct Side {
     pub versions: BTreeMap<String, Vec<String>>,
     /// UIDs in the order in which they appeared.
     pub uids: Vec<String>,
+    /// Versions of the whole server, taken at the same points of the sequence on both sides.
+    pub moments: Vec<String>,
+    /// Whether objects belong to others, so that the garbage collector has work.
+    pub has_dependents: bool,
 }
 
 impl Side {
@@ -133,6 +137,8 @@ impl Side {
             generated: BTreeMap::new(),
             versions: BTreeMap::new(),
             uids: Vec::new(),
+            moments: Vec::new(),
+            has_dependents: false,
         }
     }
 
@@ -182,6 +188,14 @@ impl Side {
 
     pub async fn get(&mut self, path: &str) -> Answer {
         self.send("GET", path, "", None).await
+    }
+
+    /// Takes the version of the whole server.
+    pub async fn remember_the_moment(&mut self) {
+        let path = self.collection(Kind::ConfigMap);
+        let list = self.get(&path).await.body;
+        let version = list.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        self.moments.push(version.unwrap_or_default().to_owned());
     }
 
     /// Remembers UIDs and versions of an object or a list.

@@ -1,0 +1,272 @@
+//! A fixed sequence of requests whose answers are compared word by word: what a person reads of a refusal, and the corners
+//! that random requests reach too seldom.
+
+use serde_json::{Value, json};
+
+use super::events::events_for_a_second;
+use super::normal;
+use super::side::{Answer, Kind, Side};
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const PATCH: &str = "application/json-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// One request. In path and body `{ns}` stands for the namespace, and `{KEY:LABEL}` for that key of the metadata answered to
+/// the step of that label.
+pub struct Step {
+    pub label: &'static str,
+    kind: Kind,
+    method: &'static str,
+    path: String,
+    form: &'static str,
+    body: Value,
+}
+
+fn step(label: &'static str, kind: Kind, method: &'static str, rest: &str) -> Step {
+    let (version, _, plural) = kind.names();
+    let root = if version == "v1" { "api" } else { "apis" };
+    let path = format!("/{root}/{version}/namespaces/{{ns}}/{plural}{rest}");
+    Step { label, kind, method, path, form: JSON, body: Value::Null }
+}
+
+impl Step {
+    fn with(self, body: Value) -> Self {
+        Self { body, ..self }
+    }
+
+    fn of(self, form: &'static str) -> Self {
+        Self { form, ..self }
+    }
+
+    fn at(self, path: &str) -> Self {
+        Self { path: path.to_owned(), ..self }
+    }
+}
+
+/// What was answered before, by the label of the step.
+pub type Answers = Vec<(&'static str, Value)>;
+
+/// Sends a step and shows its answer, with its words.
+pub async fn take(side: &mut Side, answers: &mut Answers, step: &Step) -> Value {
+    let path = filled(side, answers, &step.path);
+    if path.contains("watch=") {
+        return events_for_a_second(side, step.kind, &path).await;
+    }
+    let body = filled(side, answers, &step.body.to_string());
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let answer = side.send(step.method, &path, step.form, Some(&body).filter(|body| !body.is_null())).await;
+    answers.push((step.label, answer.body.clone()));
+    let mut shown = normal::answer(side, step.kind, &answer);
+    if let Some(words) = words(side, &answer) {
+        shown["words"] = words;
+    }
+    shown
+}
+
+fn filled(side: &Side, answers: &Answers, text: &str) -> String {
+    let mut text = text.replace("{ns}", &side.namespace);
+    for (label, answer) in answers {
+        for key in ["resourceVersion", "uid", "continue"] {
+            let value = answer["metadata"][key].as_str().unwrap_or_default();
+            text = text.replace(&format!("{{{key}:{label}}}"), value);
+        }
+    }
+    text
+}
+
+/// The message of a refusal without versions, and what each cause says.
+fn words(side: &Side, answer: &Answer) -> Option<Value> {
+    if answer.succeeded() {
+        return None;
+    }
+    let details = answer.body.pointer("/details/causes").and_then(Value::as_array);
+    let mut causes: Vec<&Value> =
+        details.into_iter().flatten().filter_map(|cause| cause.get("message")).collect();
+    // Real servers check some rules on metadata twice.
+    causes.dedup();
+    let mut words = json!([answer.body["message"], causes]);
+    normal::names(side, &mut words);
+    let plain: Vec<char> = words.to_string().chars().collect();
+    // Versions are numbers of some digits; those that are compared have fewer.
+    let mut shown = String::new();
+    for run in plain.chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit()) {
+        let is_version = run[0].is_ascii_digit() && run.len() > 1;
+        shown.extend(if is_version { vec!['#'] } else { run.to_vec() });
+    }
+    Some(shown.into())
+}
+
+/// The steps, in order.
+pub fn steps() -> Vec<Step> {
+    let mut steps = of_pods();
+    steps.extend(of_gadgets());
+    steps.extend(of_lists());
+    steps
+}
+
+fn of_pods() -> Vec<Step> {
+    let step = |label, method, rest: &str| step(label, Kind::Pod, method, rest);
+    let pod = |name: &str| {
+        let mut pod = Kind::Pod.named(name);
+        pod["metadata"]["labels"] = json!({"a": "b"});
+        pod["spec"]["nodeName"] = "silent".into();
+        pod
+    };
+    let held = |name: &str| {
+        let mut pod = pod(name);
+        pod["metadata"]["finalizers"] = json!(["test.example/hold"]);
+        pod
+    };
+    let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+    let finalizers = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"},
+        "target": {"kind": "Node", "name": "n"}});
+    let report = json!({
+        "metadata": {"labels": {"by": "status"}}, "spec": {"nodeName": "other"},
+        "status": {"phase": "Running", "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}]},
+    });
+    let from_old = json!({"metadata": {"resourceVersion": "{resourceVersion:create}", "labels": {"e": "f"}}});
+    let image = json!({"spec": {"containers": [{"name": "main", "image": "web:2"}]}});
+    vec![
+        step("create", "POST", "").with(pod("a")),
+        step("create again", "POST", "").with(pod("a")),
+        step("create badly named", "POST", "").with(pod("B_")),
+        step("create in no namespace", "POST", "").at("/api/v1/namespaces/no-such/pods").with(pod("a")),
+        step("get", "GET", "/a"),
+        step("get missing", "GET", "/zz"),
+        step("unknown subresource", "GET", "/a/nope"),
+        step("merge labels", "PATCH", "/a").of(MERGE).with(labels(json!({"c": "d"}))),
+        step("change nothing", "PATCH", "/a").of(MERGE).with(labels(json!({"c": "d"}))),
+        step("change the image", "PATCH", "/a").of(STRATEGIC).with(image),
+        step("change from an old version", "PATCH", "/a").of(STRATEGIC).with(from_old),
+        step("change the name", "PATCH", "/a").of(MERGE).with(json!({"metadata": {"name": "b"}})),
+        step("remove by JSON patch", "PATCH", "/a")
+            .of(PATCH)
+            .with(json!([{"op": "remove", "path": "/metadata/labels/c"}])),
+        step("fail a test", "PATCH", "/a")
+            .of(PATCH)
+            .with(json!([{"op": "test", "path": "/metadata/labels/a", "value": "x"}])),
+        step("replace a missing one", "PUT", "/zz").with(pod("zz")),
+        step("bind twice", "POST", "/a/binding").with(binding),
+        step("report", "PATCH", "/a/status").of(STRATEGIC).with(report),
+        step("delete another uid", "DELETE", "/a").with(json!({"preconditions": {"uid": "x"}})),
+        step("delete another version", "DELETE", "/a")
+            .with(json!({"preconditions": {"resourceVersion": "1"}})),
+        step("delete as if", "DELETE", "/a?dryRun=All"),
+        step("delete", "DELETE", "/a").with(json!({})),
+        step("delete again", "DELETE", "/a").with(json!({})),
+        step("delete sooner", "DELETE", "/a").with(json!({"gracePeriodSeconds": 5})),
+        step("delete later", "DELETE", "/a").with(json!({"gracePeriodSeconds": 50})),
+        step("delete now", "DELETE", "/a").with(json!({"gracePeriodSeconds": 0})),
+        step("gone", "GET", "/a"),
+        step("create held", "POST", "").with(held("c")),
+        step("delete held", "DELETE", "/c").with(json!({"gracePeriodSeconds": 0})),
+        step("hold on", "PATCH", "/c")
+            .of(MERGE)
+            .with(finalizers(json!(["test.example/more", "test.example/hold"]))),
+        step("let go", "PATCH", "/c").of(MERGE).with(finalizers(Value::Null)),
+        step("gone too", "GET", "/c"),
+        step("create held and graceful", "POST", "").with(held("d")),
+        step("mark", "DELETE", "/d").with(json!({})),
+        step("let go early", "PATCH", "/d").of(MERGE).with(finalizers(Value::Null)),
+        step("still there", "GET", "/d"),
+        step("finish", "DELETE", "/d").with(json!({"gracePeriodSeconds": 0})),
+        step("create watched", "POST", "").with(pod("f")),
+        step("force", "DELETE", "/f").with(json!({"gracePeriodSeconds": 0})),
+        step("watch", "GET", "?watch=1&timeoutSeconds=1&resourceVersion={resourceVersion:create watched}"),
+        step("list nothing", "GET", ""),
+        step("select an unknown field", "GET", "?fieldSelector=spec.nope%3Da"),
+    ]
+}
+
+fn of_gadgets() -> Vec<Step> {
+    let step = |label, method, rest: &str| step(label, Kind::Gadget, method, rest);
+    let gadget = |name: &str, spec: Value| json!({"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": name}, "spec": spec});
+    let versioned = |spec: Value| {
+        let mut gadget = gadget("a", spec);
+        gadget["metadata"]["resourceVersion"] = "{resourceVersion:make}".into();
+        gadget
+    };
+    let scale = json!({
+        "apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 6},
+        "metadata": {"name": "a", "namespace": "{ns}", "resourceVersion": "{resourceVersion:get the scale}"},
+    });
+    let status = json!({"spec": {"colour": "no"}, "status": {"note": "x", "replicas": 2, "selector": "a=b"}});
+    vec![
+        step("make", "POST", "").with(gadget("a", json!({"colour": "red", "nonsense": 1}))),
+        step("make again", "POST", "").with(gadget("a", json!({}))),
+        step("make badly named", "POST", "").with(gadget("B_", json!({}))),
+        step("replace without a version", "PUT", "/zz").with(gadget("zz", json!({}))),
+        step("replace under another name", "PUT", "/b").with(gadget("a", json!({}))),
+        step("replace", "PUT", "/a").with(versioned(json!({"colour": "blue"}))),
+        step("replace an old version", "PUT", "/a").with(versioned(json!({"colour": "green"}))),
+        step("merge", "PATCH", "/a")
+            .of(MERGE)
+            .with(json!({"spec": {"replicas": 3}, "status": {"note": "x"}})),
+        step("merge nothing", "PATCH", "/a").of(MERGE).with(json!({"spec": {"replicas": 3}})),
+        step("label", "PATCH", "/a").of(MERGE).with(json!({"metadata": {"labels": {"x": "y"}}})),
+        step("patch strategically", "PATCH", "/a").of(STRATEGIC).with(json!({"spec": {}})),
+        step("apply", "PATCH", "/a?fieldManager=x").of(APPLY).with(gadget("a", json!({}))),
+        step("patch the status", "PATCH", "/a/status").of(MERGE).with(status),
+        step("get the scale", "GET", "/a/scale"),
+        step("scale", "PATCH", "/a/scale").of(MERGE).with(json!({"spec": {"replicas": 5}})),
+        step("scale an old version", "PUT", "/a/scale").with(scale),
+        step("get it", "GET", "/a"),
+        step("unknown resource", "GET", "").at("/apis/test.example/v1/namespaces/{ns}/gizmos"),
+        step("watch it", "GET", "?watch=1&timeoutSeconds=1&resourceVersion={resourceVersion:replace}"),
+        step("delete it as if", "DELETE", "/a?dryRun=All"),
+        step("hold it", "PATCH", "/a")
+            .of(MERGE)
+            .with(json!({"metadata": {"finalizers": ["test.example/hold"]}})),
+        step("delete it held", "DELETE", "/a"),
+        step("delete it held again", "DELETE", "/a"),
+        step("let it go", "PATCH", "/a")
+            .of(PATCH)
+            .with(json!([{"op": "remove", "path": "/metadata/finalizers"}])),
+        step("it is gone", "GET", "/a"),
+        step("delete it missing", "DELETE", "/a"),
+    ]
+}
+
+fn of_lists() -> Vec<Step> {
+    let step = |label, method, rest: &str| step(label, Kind::ConfigMap, method, rest);
+    let map = |name: &str| Kind::ConfigMap.named(name);
+    vec![
+        step("one", "POST", "").with(map("p1")),
+        step("two", "POST", "").with(map("p2")),
+        step("three", "POST", "").with(map("p3")),
+        step("a page", "GET", "?limit=2"),
+        step("in between", "POST", "").with(map("p25")),
+        step("the next page", "GET", "?limit=2&continue={continue:a page}"),
+        step("a page of a selection", "GET", "?limit=2&labelSelector=a%3D1"),
+        step("continue with a version", "GET", "?limit=2&resourceVersion=1&continue={continue:a page}"),
+        step("continue from nonsense", "GET", "?limit=2&continue=nonsense"),
+        step("a limit that is no number", "GET", "?limit=x"),
+        step("a limit below zero", "GET", "?limit=-1"),
+        step("match without a version", "GET", "?resourceVersionMatch=Exact"),
+        step("match nothing exactly", "GET", "?resourceVersionMatch=Exact&resourceVersion=0"),
+        step("match in an unknown way", "GET", "?resourceVersionMatch=Nearly&resourceVersion=1"),
+        step("list at nonsense", "GET", "?resourceVersion=nonsense"),
+        step("list at nonsense exactly", "GET", "?resourceVersion=nonsense&resourceVersionMatch=Exact"),
+        step("page at nonsense", "GET", "?resourceVersion=nonsense&limit=2"),
+        step("get at nonsense", "GET", "/p1?resourceVersion=nonsense"),
+        step("get from the past", "GET", "/p1?resourceVersion=1"),
+        step("list as it was", "GET", "?resourceVersionMatch=Exact&resourceVersion={resourceVersion:two}"),
+        step(
+            "page as it was",
+            "GET",
+            "?resourceVersionMatch=Exact&resourceVersion={resourceVersion:three}&limit=2",
+        ),
+        step("the next page as it was", "GET", "?limit=2&continue={continue:page as it was}"),
+        step("select badly", "GET", "?labelSelector=a%3D%3D%3D"),
+        step("select badly by field", "GET", "?fieldSelector=metadata.name"),
+        step("delete a selection", "DELETE", "?labelSelector=a%3D1").with(json!({})),
+        step("nothing is left", "GET", ""),
+        step("delete badly", "DELETE", "/p1").with(json!({"propagationPolicy": "Sometimes"})),
+        step("delete doubly", "DELETE", "/p1")
+            .with(json!({"propagationPolicy": "Orphan", "orphanDependents": true})),
+    ]
+}
