@@ -1,44 +1,27 @@
 //! What the server's own log says of a rollout: who deleted what, in which order, bound to what, at which cost.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
-use e2e::{Deletion, Request, Server, World, on_both};
-use kube::ResourceExt;
+use e2e::{Deletion, Request, Setting, World, side_by_side};
+use kube::api::DynamicObject;
+use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::names::{condition, reason};
+use serde_json::{Value, json};
 
-const NEW_IMAGE: &str = r#"{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}"#;
+use crate::built_in::budget;
 
-fn manifest(replicas: usize, more: &str) -> String {
-    format!(
-        "\
-apiVersion: ordereddeployment.io/v1alpha1
-kind: OrderedDeployment
-metadata: {{name: web}}
-spec:
-  replicas: {replicas}
-  selector: {{matchLabels: {{app: web}}}}
-  strategy: {{type: RollingUpdate, rollingUpdate: {{maxSurge: 2, maxUnavailable: 2}}}}
-{more}
-  template:
-    metadata: {{labels: {{app: web}}}}
-    spec:
-      containers: [{{name: web, image: 'web:1'}}]
-"
-    )
-}
-
-/// Ten pods, complete; every pod's priority by its name.
-async fn ten_pods_with_priorities(world: &World, more: &str) -> BTreeMap<String, i32> {
-    world.kubectl.run_with(&["apply", "-f", "-"], &manifest(10, more)).await.unwrap();
-    world.complete("web", 10).await.unwrap();
-    let mut priorities = BTreeMap::new();
-    // Names are random, so that this is no order of creation.
-    for (index, pod) in world.pods().await.unwrap().iter().enumerate() {
-        let priority = [2, 0, 7, -3, 2, 7, 0, 5, 0, 1][index];
-        let annotation = format!("ordereddeployment.io/delete-priority={priority}");
-        world.kubectl.run(&["annotate", "pod", &pod.name_any(), &annotation]).await.unwrap();
-        priorities.insert(pod.name_any(), priority);
+/// Ten pods, complete, with these priorities; by name, so that nothing of it is the order in which they were made.
+async fn ten_pods(world: &World, more: Value) -> BTreeMap<String, i32> {
+    const PRIORITIES: [i32; 10] = [2, 0, 7, -3, 2, 7, 0, 5, 0, 1];
+    let mut spec = json!({"replicas": 10});
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let pods = world.deployed(&spec).await.unwrap();
+    for (pod, priority) in pods.iter().zip(PRIORITIES).filter(|(_, priority)| *priority != 0) {
+        world.prioritise(pod, priority).await.unwrap();
     }
-    priorities
+    assert_eq!(world.deletions().await.unwrap(), [], "nothing was deleted before");
+    pods.into_iter().zip(PRIORITIES).collect()
 }
 
 /// Every deletion is ours, bound to one version of one pod, in the order of the priorities.
@@ -49,6 +32,7 @@ fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, en
     assert_eq!(uids.len(), deletions.len(), "no pod was deleted twice: {deletions:#?}");
     for deletion in deletions {
         assert!(deletion.by_the_controller(), "somebody else deleted a pod: {deletion:?}");
+        // The sandbox knows only one user.
         assert!(
             deletion.user.as_deref().is_none_or(|user| user == "ordered-controller-manager"),
             "{deletion:?}"
@@ -60,70 +44,126 @@ fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, en
     assert!(order.is_sorted_by(|first, second| first >= second), "{order:?}");
 }
 
-/// What the controller asked for, by verb and resource.
-fn bill(requests: &[Request]) -> BTreeMap<String, usize> {
+/// What our controller asked for in this namespace since that request, by verb and resource; watches stay open.
+async fn bill(world: &World, since: usize) -> BTreeMap<String, usize> {
     let mut bill = BTreeMap::new();
-    for request in requests.iter().filter(|request| request.by_the_controller()) {
+    let ours = |request: &&Request| {
+        request.by_the_controller()
+            && request.namespace.as_deref() == Some(&world.namespace)
+            && request.verb != "watch"
+    };
+    for request in world.requests().await.unwrap().split_off(since).iter().filter(ours) {
         let part = request.subresource.as_deref().map(|part| format!("/{part}")).unwrap_or_default();
         *bill.entry(format!("{} {}{part}", request.verb, request.plural)).or_default() += 1;
     }
     bill
 }
 
-async fn a_rollout_deletes_in_order_bound_to_versions_and_at_a_known_cost(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let manager = world.start_manager().unwrap();
-    let priorities = ten_pods_with_priorities(&world, "").await;
+/// What ten pods may cost that are replaced one at a time in so many seconds. Each is created and deleted by a request of its
+/// own, and every second time the sizes of both sets are changed. The rest is told at most once a second, however many
+/// pods there are.
+fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
+    // One at the start and one at the end.
+    let told = seconds + 2;
+    BTreeMap::from([
+        ("create pods", 10),
+        ("delete pods", 10),
+        // A batch that is alone for ten seconds is published by itself.
+        ("patch orderedreplicasets", 10 + seconds / 10),
+        ("create orderedreplicasets", 1),
+        // Pods created, pods deleted, sets scaled; the rollout's start and end.
+        ("create events", 3 * told + 2),
+        // Conditions do not wait: a revision is new, progresses, is complete.
+        ("patch ordereddeployments/status", told + 3),
+        ("patch orderedreplicasets/status", 2 * told),
+        // The live read that a new generation asks for.
+        ("get ordereddeployments", 1),
+        ("list orderedreplicasets", 1),
+        ("list pods", 1),
+    ])
+}
+
+async fn a_rollout_deletes_in_order_bound_to_versions_and_at_a_known_cost(world: World) {
+    let priorities = ten_pods(&world, json!({})).await;
     let before = world.requests().await.unwrap().len();
-    assert_eq!(world.deletions().await.unwrap(), [], "nothing was deleted before the rollout");
-    world.kubectl.run(&["patch", "od", "web", "--type=merge", "-p", NEW_IMAGE]).await.unwrap();
+    let start = Instant::now();
+    world.set_image("web:2").await.unwrap();
     world.complete("web", 10).await.unwrap();
     let deletions = world.deletions().await.unwrap();
     assert_eq!(deletions.len(), 10);
     assert_ordered(&deletions, &priorities, "/rollout");
 
-    let requests = world.requests().await.unwrap().split_off(before);
-    let ours: Vec<&Request> = requests.iter().filter(|request| request.by_the_controller()).collect();
-    let writes = ours.iter().filter(|request| request.writes()).count();
-    let count = |number: usize| f64::from(u32::try_from(number).unwrap()) / 10.0;
-    println!(
-        "requests per replaced pod on {server:?}: {:.1}, of them writes {:.1}: {:?}",
-        count(ours.len()),
-        count(writes),
-        bill(&requests)
-    );
-    assert!(writes <= 120, "a delete, a create, their events, and what is published of each step");
-    manager.kill().await.unwrap();
+    let bill = bill(&world, before).await;
+    let all: usize = bill.values().sum();
+    let seconds = usize::try_from(start.elapsed().as_secs()).unwrap();
+    let on = if world.control_plane().is_some() { "a real server" } else { "the sandbox" };
+    println!("ten pods replaced on {on} in {seconds} s: {all} requests: {bill:?}");
+    let bounds = bounds(seconds);
+    for (what, count) in &bill {
+        let bound = bounds.get(what.as_str());
+        assert!(bound.is_some_and(|most| count <= most), "{count} of {what}, not {bound:?}: {bill:#?}");
+    }
 }
 
-async fn a_scale_down_deletes_the_first_of_the_order(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let manager = world.start_manager().unwrap();
-    let priorities = ten_pods_with_priorities(&world, "").await;
-    world.kubectl.run(&["scale", "od", "web", "--replicas=6"]).await.unwrap();
+async fn a_scale_down_deletes_the_first_of_the_order(world: World) {
+    let priorities = ten_pods(&world, json!({})).await;
+    world.scale(6).await.unwrap();
     world.complete("web", 6).await.unwrap();
     let deletions = world.deletions().await.unwrap();
     assert_ordered(&deletions, &priorities, "/scale");
     let gone: Vec<i32> = deletions.iter().map(|deletion| priorities[&deletion.pod]).collect();
     assert_eq!(gone, [7, 7, 5, 2], "four of ten, one of the two of priority 2");
-    manager.kill().await.unwrap();
 }
 
-async fn evictions_go_in_the_same_order_and_are_bound_to_the_same(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let manager = world.start_manager().unwrap();
-    let priorities = ten_pods_with_priorities(&world, "  podDeletion: Evict").await;
-    world.kubectl.run(&["patch", "od", "web", "--type=merge", "-p", NEW_IMAGE]).await.unwrap();
+/// Without a surge, a budget that allows nothing to be unavailable refuses every eviction. Servers as old as 1.20 know
+/// evictions by `policy/v1beta1` only.
+async fn evictions_wait_for_a_budget_that_refuses_them_and_go_in_the_same_order(world: World) {
+    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+    let priorities = ten_pods(&world, json!({"podDeletion": "Evict", "strategy": bounds})).await;
+    let budgets = budget(&world, json!(0)).await;
+    let allows = |budget: &DynamicObject, count: i64| {
+        let number = |key: &str| budget.data.pointer(&format!("/status/{key}")).and_then(Value::as_i64);
+        number("expectedPods") == Some(10) && number("disruptionsAllowed") == Some(count)
+    };
+    let nothing = |budget: &DynamicObject| allows(budget, 0);
+    world.until_object(budgets.clone(), "web", "a budget of nothing", nothing).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    let refused = |object: &OrderedDeployment| {
+        let failure =
+            object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE)).cloned();
+        failure.is_some_and(|failure| failure.reason == reason::EVICTION_REFUSED)
+    };
+    let object = world.until("web", "refused", refused).await.unwrap();
+    assert_eq!(object.status.unwrap().available_replicas, Some(10));
+    assert_eq!(world.deletions().await.unwrap(), []);
+    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 10);
+    let attempts: Vec<Request> = world
+        .requests()
+        .await
+        .unwrap()
+        .into_iter()
+        .filter(|request| {
+            request.subresource.as_deref() == Some("eviction")
+                && request.namespace.as_deref() == Some(&world.namespace)
+                && request.code == 429
+        })
+        .collect();
+    assert!(!attempts.is_empty());
+    for attempt in attempts {
+        assert_eq!(priorities[attempt.name.as_ref().unwrap()], 7, "nobody is asked of out of turn");
+    }
+
+    budget(&world, json!(1)).await;
     world.complete("web", 10).await.unwrap();
     let deletions = world.deletions().await.unwrap();
     assert_eq!(deletions.len(), 10);
     assert!(deletions.iter().all(|deletion| deletion.evicted), "{deletions:#?}");
     assert_ordered(&deletions, &priorities, "/rollout");
-    manager.kill().await.unwrap();
 }
 
-on_both!(
+side_by_side!(
+    Setting::default();
     a_rollout_deletes_in_order_bound_to_versions_and_at_a_known_cost,
     a_scale_down_deletes_the_first_of_the_order,
-    evictions_go_in_the_same_order_and_are_bound_to_the_same,
+    evictions_wait_for_a_budget_that_refuses_them_and_go_in_the_same_order,
 );

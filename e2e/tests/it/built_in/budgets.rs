@@ -1,15 +1,14 @@
-//! Disruption budgets: what they expect in a rollout, and how they stop evictions.
+//! Disruption budgets: what they expect in a rollout. How they stop evictions, `witness` tells.
 
 use e2e::World;
 use kube::Api;
 use kube::api::DynamicObject;
-use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use serde_json::{Value, json};
 
 use super::{objects, version};
 
-pub(super) async fn budget(world: &World, max_unavailable: Value) -> Api<DynamicObject> {
+pub(crate) async fn budget(world: &World, max_unavailable: Value) -> Api<DynamicObject> {
     let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
     let budget = json!({
         "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
@@ -80,27 +79,4 @@ pub(super) async fn a_disruption_budget_expects_what_is_wanted_wherever_a_rollou
     world.resume().await.unwrap();
     world.complete("web", 4).await.unwrap();
     counts(&world, &budgets, 4).await;
-}
-
-/// Where pods are evicted a budget can stop a rollout; it is told, costs no pod, and goes on once the budget allows it.
-pub(super) async fn a_budget_that_allows_nothing_stops_evictions_until_it_allows_some(world: World) {
-    world.deployed(&json!({"replicas": 3, "podDeletion": "Evict"})).await.unwrap();
-    let budgets = budget(&world, json!(0)).await;
-    let counted = |budget: &DynamicObject| {
-        budget.data.pointer("/status/expectedPods").and_then(Value::as_i64) == Some(3)
-    };
-    world.until_object(budgets, "web", "counted", counted).await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    let refused = |object: &OrderedDeployment| {
-        let status = object.status.clone().unwrap_or_default();
-        status
-            .condition(condition::REPLICA_FAILURE)
-            .is_some_and(|failure| failure.reason == reason::EVICTION_REFUSED)
-    };
-    world.until("web", "refused an eviction", refused).await.unwrap();
-    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
-    budget(&world, json!(1)).await;
-    world.complete("web", 3).await.unwrap();
-    let deletions = world.deletions().await.unwrap();
-    assert!(deletions.len() == 3 && deletions.iter().all(|one| one.evicted), "{deletions:#?}");
 }
