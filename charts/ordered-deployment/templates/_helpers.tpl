@@ -102,6 +102,10 @@ Exactly what the controller does in the namespaces that it watches. Each rule sa
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
+# Read only while an OrderedDeployment takes over from a Deployment: it waits until both are gone.
+- apiGroups: [apps]
+  resources: [deployments, replicasets]
+  verbs: [get]
 {{- end -}}
 
 {{/* Pods run on nodes, and rules by node need their labels, taints and whether they are cordoned. */}}

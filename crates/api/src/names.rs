@@ -21,6 +21,14 @@ pub mod annotation {
     pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
     /// The revision of a set: a decimal number that grows with every rollout.
     pub const REVISION: &str = "ordereddeployment.io/revision";
+    /// The object takes over from these others: `deployments/web,replicasets/web-5d9c`, of its own namespace. Until all of
+    /// them are gone, its controller takes orphans in and neither creates nor deletes anything.
+    pub const ADOPTING: &str = "ordereddeployment.io/adopting";
+    /// Which state of the Deployment an object that takes over was made of.
+    pub const ADOPTED_GENERATION: &str = "ordereddeployment.io/adopted-generation";
+    /// The object's pods are being given to a Deployment, in that step (any text): its controller does nothing while this
+    /// is there, and says so with that text.
+    pub const HANDING_BACK: &str = "ordereddeployment.io/handing-back";
     /// Why a revision was made: copied from the `OrderedDeployment` to its newest set, shown by the history.
     pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 }
@@ -85,6 +93,10 @@ pub mod reason {
     pub const WAITING_IN_ORDER: &str = "WaitingInOrder";
     /// ReplicaFailure: a PodDisruptionBudget refuses the eviction of the next pod.
     pub const EVICTION_REFUSED: &str = "EvictionRefused";
+    /// Progressing and Complete: what the object takes over from is not gone yet.
+    pub const ADOPTING: &str = "Adopting";
+    /// Progressing and Complete: the pods are being given to a Deployment.
+    pub const HANDING_BACK: &str = "HandingBack";
     /// Stalled: nothing stands in the way.
     pub const NOT_STALLED: &str = "NotStalled";
     /// ReplicaFailure and event: the API server refused or failed a create.

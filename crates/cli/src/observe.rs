@@ -147,6 +147,8 @@ impl Seen {
             failure: None,
             known_points: BTreeMap::new(),
             taken_names: std::collections::BTreeSet::new(),
+            sources: BTreeMap::new(),
+            unadopted: std::collections::BTreeSet::new(),
         }
     }
 

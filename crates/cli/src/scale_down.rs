@@ -29,7 +29,7 @@ fn prepare(observed: &mut Observed) -> Option<Act> {
                 }
             }
             // What was observed is live, and a dry run proves nothing that a scale-down needs.
-            Decision::Read(Read::Live | Read::DryRun { .. }) => return None,
+            Decision::Read(Read::Live | Read::Sources(_) | Read::DryRun { .. }) => return None,
         }
     }
     None

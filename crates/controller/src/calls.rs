@@ -5,11 +5,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use kube::{Client, Resource};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner::{NodeView, PodView, Purpose};
+use ordereddeployment_planner::{NodeView, PodView, Purpose, Source};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -92,6 +93,19 @@ impl Calls {
 
     pub(crate) async fn node(&self, name: &str) -> Result<Option<NodeView>, CallError> {
         in_time(Api::all(self.client.clone()).get_opt(name)).await
+    }
+
+    /// Whether that one of Kubernetes' own is still there.
+    pub(crate) async fn is_there(&self, namespace: &str, source: &Source) -> Result<bool, CallError> {
+        let there = match source {
+            Source::Deployment(name) => {
+                in_time(self.api::<Deployment>(namespace).get_opt(name)).await?.is_some()
+            }
+            Source::ReplicaSet(name) => {
+                in_time(self.api::<ReplicaSet>(namespace).get_opt(name)).await?.is_some()
+            }
+        };
+        Ok(there)
     }
 
     /// Everything that matches, as of now: without a resourceVersion the list is read from the store itself, not from a

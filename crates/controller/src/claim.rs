@@ -6,7 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
 use ordereddeployment_api::{OrderedReplicaSet, validate};
-use ordereddeployment_planner::PodView;
+use ordereddeployment_planner::{PodView, is_handed_back};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -15,10 +15,21 @@ use crate::error::CallError;
 use crate::memory::Due;
 use crate::reconcile::Pass;
 
+/// What became of a pod that has no set of ours.
+#[derive(Debug)]
+pub(crate) enum Adopted {
+    /// It has one now.
+    Yes(Box<PodEntry>),
+    /// It should have: the next live read tries again.
+    Failed,
+    /// None of our business.
+    NotOurs,
+}
+
 impl Pass<'_> {
     /// Takes a set that nobody controls. It was listed by the deployment's selector.
     pub(crate) async fn adopt_set(&self, set: &OrderedReplicaSet) -> Option<SetEntry> {
-        if !is_orphan(&set.metadata) {
+        if !is_orphan(&set.metadata) || is_handed_back(&self.memory.deployment) {
             return None;
         }
         let owner = self.memory.deployment.controller_owner_ref(&())?;
@@ -29,21 +40,22 @@ impl Pass<'_> {
     }
 
     /// Takes a pod that nobody controls for the set whose selector, with the hash, it matches.
-    pub(crate) async fn adopt_pod(
-        &self,
-        pod: &PodView,
-        sets: &[std::sync::Arc<SetEntry>],
-    ) -> Option<PodEntry> {
-        if !is_adoptable(pod) {
-            return None;
+    pub(crate) async fn adopt_pod(&self, pod: &PodView, sets: &[std::sync::Arc<SetEntry>]) -> Adopted {
+        if !is_adoptable(pod) || is_handed_back(&self.memory.deployment) {
+            return Adopted::NotOurs;
         }
-        let set = sets
-            .iter()
-            .find(|set| !set.is_terminating() && set.object.spec.selector.matches(pod.labels()))?;
-        let patch = owners_patch(&pod.metadata, &with(&pod.metadata, set.object.controller_owner_ref(&())?));
+        let ours = |set: &&std::sync::Arc<SetEntry>| {
+            !set.is_terminating() && set.object.spec.selector.matches(pod.labels())
+        };
+        let set = sets.iter().find(ours);
+        let Some(owner) = set.and_then(|set| set.object.controller_owner_ref(&())) else {
+            return Adopted::NotOurs;
+        };
+        let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
         let name = pod.name_any();
         let adopted = self.ctx.calls.patch::<PodView>(&self.namespace, &name, &patch).await;
-        PodEntry::of(&told("adopt", "pod", &name, adopted)?)
+        let entry = told("adopt", "pod", &name, adopted).and_then(|pod| PodEntry::of(&pod));
+        entry.map_or(Adopted::Failed, |entry| Adopted::Yes(Box::new(entry)))
     }
 
     /// Lets go of sets whose own labels do not match the deployment's selector any more. Their pods stay theirs.

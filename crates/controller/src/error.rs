@@ -26,6 +26,9 @@ pub enum Error {
     /// A node could not be read.
     #[error("cannot read a node: {0}")]
     ReadNode(#[source] CallError),
+    /// What the object takes over from could not be read.
+    #[error("cannot read what it takes over from: {0}")]
+    ReadSource(#[source] CallError),
     /// The dry run that proves a template could not be made.
     #[error("cannot try the template: {0}")]
     TryTemplate(#[source] CallError),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use ordereddeployment_api::{OrderedDeployment, Template};
-use ordereddeployment_planner::{Failure, Proof};
+use ordereddeployment_planner::{Failure, Proof, Source};
 use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
@@ -84,6 +84,10 @@ pub(crate) struct Memory {
     pub(crate) taken_names: BTreeSet<String>,
     /// Nodes read live in this pass.
     pub(crate) nodes: Nodes,
+    /// What it takes over from, as read in this pass: whether it is still there.
+    pub(crate) sources: BTreeMap<Source, bool>,
+    /// Orphans that match and that the last live read could not take in.
+    pub(crate) unadopted: BTreeSet<String>,
     /// A live read that something asked for.
     pub(crate) due: Option<Due>,
     pub(crate) last_live: Option<LiveRead>,
@@ -107,6 +111,8 @@ impl Memory {
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             nodes: Nodes::new(),
+            sources: BTreeMap::new(),
+            unadopted: BTreeSet::new(),
             due: None,
             last_live: None,
             proven: None,

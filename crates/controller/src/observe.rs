@@ -8,11 +8,12 @@ use kube::ResourceExt;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{
-    self as planner, Event, EventType, Observed, PodView, Proof, Regarding, new_pod, new_set,
+    self as planner, Event, EventType, Observed, PodView, Proof, Regarding, Source, new_pod, new_set,
 };
 use ordereddeployment_sorter::Nodes;
 
 use crate::Error;
+use crate::claim::Adopted;
 use crate::entry::{Entry, PodEntry, SetEntry};
 use crate::error::Judgement;
 use crate::memory::{Due, LiveRead, Proven};
@@ -61,6 +62,8 @@ impl Pass<'_> {
             failure: self.memory.failure.clone(),
             known_points: self.memory.known_points.clone(),
             taken_names: self.memory.taken_names.clone(),
+            sources: self.memory.sources.clone(),
+            unadopted: self.memory.unadopted.clone(),
         }
     }
 
@@ -127,12 +130,19 @@ impl Pass<'_> {
             self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
         let sets = self.sets();
         let mut found = Vec::new();
+        let mut unadopted = BTreeSet::new();
         for pod in &listed {
-            match PodEntry::of(pod) {
-                Some(entry) => found.push(entry),
-                None => found.extend(self.adopt_pod(pod, &sets).await),
+            if let Some(entry) = PodEntry::of(pod) {
+                found.push(entry);
+                continue;
+            }
+            match self.adopt_pod(pod, &sets).await {
+                Adopted::Yes(entry) => found.push(*entry),
+                Adopted::Failed => _ = unadopted.insert(pod.name_any()),
+                Adopted::NotOurs => {}
             }
         }
+        self.memory.unadopted = unadopted;
         // Pods of ours that do not match the selector any more, and pods that are gone.
         let unlisted = unlisted(self.pods(&sets), &found);
         for entry in &unlisted {
@@ -157,6 +167,16 @@ impl Pass<'_> {
             let node = self.ctx.calls.node(name).await.map_err(Error::ReadNode)?;
             self.memory.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
         }
+        Ok(())
+    }
+
+    /// Reads whether these are still there, and then, in a live read, what they have left.
+    pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
+        for source in sources {
+            let there = self.ctx.calls.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;
+            self.memory.sources.insert(source.clone(), there);
+        }
+        self.memory.due = Some(Due::Asked);
         Ok(())
     }
 

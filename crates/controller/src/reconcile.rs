@@ -55,6 +55,7 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     let mut memory = memory.lock().await;
     memory.refresh(Arc::clone(&deployment));
     memory.nodes.clear();
+    memory.sources.clear();
     let mut pass = Pass {
         ctx: &ctx,
         memory: &mut memory,
@@ -119,6 +120,7 @@ impl Pass<'_> {
             match decision {
                 Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
                 Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,
+                Decision::Read(Read::Sources(sources)) => self.read_sources(&sources).await?,
                 Decision::Read(Read::DryRun { hash }) => self.try_template(&hash).await?,
                 Decision::Record(record) => self.record(&record).await?,
                 Decision::Act(act) if failed => return self.end(&act, true).await,

@@ -9,8 +9,8 @@ use ordereddeployment_api::{names::condition, names::reason, validate};
 
 use crate::census::{Census, Member};
 use crate::{
-    Act, Decision, Event, Observed, Purpose, Read, SetChange, conditions, events, history, pausepoint,
-    report, rollout,
+    Act, Decision, Event, Observed, Purpose, Read, SetChange, conditions, events, handover, history,
+    pausepoint, report, rollout,
 };
 
 /// How soon what stalls a rollout is looked at again, as nothing may tell when it is over.
@@ -27,6 +27,9 @@ pub fn decide(observed: &Observed) -> Decision {
     let violations = validate(census.spec);
     if !violations.is_empty() {
         return Decision::Act(Act { status: report::invalid(&census, &violations), ..Act::default() });
+    }
+    if let Some(closed) = handover::gate(&census) {
+        return closed;
     }
     let missing = Census::missing_nodes(observed);
     if !missing.is_empty() {

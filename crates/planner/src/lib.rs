@@ -11,6 +11,7 @@ mod census;
 mod conditions;
 mod decide;
 mod events;
+mod handover;
 mod history;
 mod line_up;
 mod model;
@@ -24,10 +25,11 @@ mod view;
 mod world;
 
 pub use decide::decide;
+pub use handover::{is_handed_back, sources};
 pub use line_up::{LineUp, Place, line_up};
 pub use model::{
     Act, Create, Decision, DeleteGroup, Event, EventType, Failure, Hindrance, Malformed, Observed, Pod,
-    Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Target,
+    Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Source, Target,
 };
 pub use node_rules::node_rules;
 pub use objects::{new_pod, new_set, owner_of, without_hash};

@@ -31,6 +31,19 @@ pub struct Observed {
     pub known_points: BTreeMap<Arc<str>, String>,
     /// Names of sets that belong to somebody else: a set of ours cannot have them.
     pub taken_names: BTreeSet<String>,
+    /// Those that it takes over from and that were asked for: whether they are still there. See [`Read::Sources`].
+    pub sources: BTreeMap<Source, bool>,
+    /// Pods of the sets' selectors that have no controller, and that the last live read could not take in.
+    pub unadopted: BTreeSet<String>,
+}
+
+/// Something of Kubernetes' own that an OrderedDeployment takes over from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The Deployment of that name.
+    Deployment(String),
+    /// The ReplicaSet of that name.
+    ReplicaSet(String),
 }
 
 /// A set, as far as decisions read it.
@@ -146,6 +159,9 @@ pub enum Read {
     Live,
     /// These nodes, live.
     Nodes(BTreeSet<Arc<str>>),
+    /// Whether these are still there, and after that the object and its pods, live: what those that are gone had, is there
+    /// to be taken.
+    Sources(BTreeSet<Source>),
     /// A dry-run create of a pod of the set with this template hash, for [`Observed::proof`].
     DryRun {
         /// The current template's hash.

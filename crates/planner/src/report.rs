@@ -13,17 +13,7 @@ use crate::{Hindrance, conditions, pausepoint};
 
 /// The status as of this decision.
 pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentStatus {
-    let mut status = census.status.clone();
-    let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
-    let ready = census.members.iter().filter(|member| member.pod.facts.ready);
-    status.observed_generation = census.observed.deployment.metadata.generation;
-    status.replicas = narrow(census.active());
-    status.updated_replicas = narrow(census.updated_count());
-    status.ready_replicas = narrow(crate::census::count(ready));
-    status.available_replicas = narrow(census.available());
-    status.unavailable_replicas = narrow((census.bounds.desired - census.available()).max(0));
-    status.terminating_replicas = narrow(census.terminating());
-    status.selector = Some(census.spec.selector.to_selector_string());
+    let mut status = counted(census);
     let rolls = !census.recreate()
         && census.bounds.desired > 0
         && census.old_count() > 0
@@ -47,6 +37,37 @@ pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentSta
         let message = "No pause point holds the rollout";
         conditions::set(&mut status, condition::HELD, False, reason::NOT_HELD, message, census.observed.now);
     }
+    status
+}
+
+/// Nothing is done while pods change hands: what is there, and the reason.
+pub(crate) fn closed(census: &Census<'_>, reason: &str, message: &str) -> OrderedDeploymentStatus {
+    let now = census.observed.now;
+    let mut status = counted(census);
+    available(census, &mut status);
+    conditions::set(&mut status, condition::PROGRESSING, Unknown, reason, message, now);
+    conditions::set(&mut status, condition::COMPLETE, False, reason, message, now);
+    conditions::set(&mut status, condition::STALLED, False, reason, message, now);
+    if status.condition(condition::HELD).is_none() {
+        let message = "No pause point holds the rollout";
+        conditions::set(&mut status, condition::HELD, False, reason::NOT_HELD, message, now);
+    }
+    status
+}
+
+/// The status with the counts as of this decision.
+fn counted(census: &Census<'_>) -> OrderedDeploymentStatus {
+    let mut status = census.status.clone();
+    let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
+    let ready = census.members.iter().filter(|member| member.pod.facts.ready);
+    status.observed_generation = census.observed.deployment.metadata.generation;
+    status.replicas = narrow(census.active());
+    status.updated_replicas = narrow(census.updated_count());
+    status.ready_replicas = narrow(crate::census::count(ready));
+    status.available_replicas = narrow(census.available());
+    status.unavailable_replicas = narrow((census.bounds.desired - census.available()).max(0));
+    status.terminating_replicas = narrow(census.terminating());
+    status.selector = Some(census.spec.selector.to_selector_string());
     status
 }
 

@@ -12,8 +12,8 @@ use ordereddeployment_sorter::{NodeFacts, Nodes};
 
 use crate::pausepoint::seconds;
 use crate::{
-    Act, Decision, Failure, Hindrance, Observed, Pod, PodView, Proof, Read, Set, SetChange, decide, new_pod,
-    without_hash,
+    Act, Decision, Failure, Hindrance, Observed, Pod, PodView, Proof, Read, Set, SetChange, Source, decide,
+    new_pod, without_hash,
 };
 
 /// An OrderedDeployment and what belongs to it.
@@ -35,6 +35,10 @@ pub struct World {
     pub known_points: BTreeMap<Arc<str>, String>,
     /// Names of sets that somebody else has.
     pub taken_names: BTreeSet<String>,
+    /// Which of those it takes over from are still there; one that is not named here is.
+    pub sources: BTreeMap<Source, bool>,
+    /// Orphans that could not be taken in.
+    pub unadopted: BTreeSet<String>,
     /// How many objects were made.
     pub count: u32,
 }
@@ -64,6 +68,8 @@ impl World {
             failure: observed.failure.clone(),
             known_points: observed.known_points.clone(),
             taken_names: observed.taken_names.clone(),
+            sources: observed.sources.clone(),
+            unadopted: observed.unadopted.clone(),
             count: 0,
         }
     }
@@ -82,6 +88,8 @@ impl World {
             failure: self.failure.clone(),
             known_points: self.known_points.clone(),
             taken_names: self.taken_names.clone(),
+            sources: self.sources.clone(),
+            unadopted: self.unadopted.clone(),
         }
     }
 
@@ -97,6 +105,14 @@ impl World {
                 Decision::Read(Read::DryRun { .. }) if !proven => {
                     proven = true;
                     observed.proof = prove(&self.deployment.spec.template);
+                }
+                Decision::Read(Read::Sources(sources))
+                    if sources.iter().any(|source| !observed.sources.contains_key(source)) =>
+                {
+                    for source in sources {
+                        observed.sources.entry(source.clone()).or_insert(true);
+                    }
+                    observed.live = true;
                 }
                 Decision::Read(Read::Nodes(names))
                     if names.iter().any(|name| !observed.nodes.contains_key(name)) =>

@@ -87,6 +87,8 @@ impl Cluster {
             failure: None,
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            unadopted: BTreeSet::new(),
             count: 0,
         };
         Self {

@@ -1,0 +1,97 @@
+//! Pods that change hands between a Deployment and an OrderedDeployment: while they do, nothing is created and nothing
+//! deleted, since whoever looks at half of the pods would replace the other half.
+//!
+//! It never moves a pod: the garbage collector and the command line do, and adoption is the controller's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::names::{annotation, reason};
+
+use crate::census::Census;
+use crate::{Act, Decision, Read, Source, report};
+
+/// How soon it is looked again whether the others are gone: nothing tells.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Whether the pods are being given to a Deployment: then none is taken in either.
+#[must_use]
+pub fn is_handed_back(deployment: &OrderedDeployment) -> bool {
+    annotation_of(deployment, annotation::HANDING_BACK).is_some()
+}
+
+/// Those that the object takes over from; `Err` is what of the annotation names nothing. Once its first rollout has begun they
+/// do not count any more: it has taken over, and the annotation is a remnant.
+pub fn sources(deployment: &OrderedDeployment) -> Result<BTreeSet<Source>, String> {
+    if deployment.status.as_ref().is_some_and(|status| status.rollout.is_some()) {
+        return Ok(BTreeSet::new());
+    }
+    let Some(value) = annotation_of(deployment, annotation::ADOPTING) else { return Ok(BTreeSet::new()) };
+    value.split(',').map(|text| source(text.trim()).ok_or_else(|| text.to_owned())).collect()
+}
+
+/// The decision while pods change hands; `None` once they do not.
+pub(crate) fn gate(census: &Census<'_>) -> Option<Decision> {
+    let observed = census.observed;
+    let deployment = &*observed.deployment;
+    if let Some(step) = annotation_of(deployment, annotation::HANDING_BACK) {
+        let message = format!("The pods are being given to a Deployment, and nothing is done here ({step})");
+        return Some(closed(census, reason::HANDING_BACK, &message, None));
+    }
+    let wait = |message: &str| Some(closed(census, reason::ADOPTING, message, Some(LOOK_AGAIN)));
+    let named = match sources(deployment) {
+        Ok(named) if named.is_empty() => return None,
+        Ok(named) => named,
+        Err(text) => {
+            let key = annotation::ADOPTING;
+            return wait(&format!("{text:?} in the annotation {key} names no Deployment and no ReplicaSet"));
+        }
+    };
+    if named.iter().any(|source| !observed.sources.contains_key(source)) {
+        return Some(Decision::Read(Read::Sources(named)));
+    }
+    let there = |source: &&Source| observed.sources.get(*source).is_some_and(|there| *there);
+    let there: Vec<String> = named.iter().filter(there).map(ToString::to_string).collect();
+    if !there.is_empty() {
+        return wait(&format!("It takes over once these are gone: {}", there.join(", ")));
+    }
+    if !observed.live {
+        return Some(Decision::Read(Read::Live));
+    }
+    if !observed.unadopted.is_empty() {
+        let pods: Vec<&str> = observed.unadopted.iter().map(String::as_str).take(5).collect();
+        return wait(&format!("It takes over once these pods are its own: {}", pods.join(", ")));
+    }
+    None
+}
+
+fn closed(census: &Census<'_>, reason: &str, message: &str, requeue: Option<Duration>) -> Decision {
+    let status = report::closed(census, reason, message);
+    // Points that were known stay known: their pods are only not looked at now.
+    let points = census.observed.known_points.clone();
+    Decision::Act(Act { status, requeue, points, ..Act::default() })
+}
+
+fn source(text: &str) -> Option<Source> {
+    match text.split_once('/')? {
+        (_, "") => None,
+        ("deployments", name) => Some(Source::Deployment(name.to_owned())),
+        ("replicasets", name) => Some(Source::ReplicaSet(name.to_owned())),
+        _ => None,
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Deployment(name) => write!(formatter, "deployments/{name}"),
+            Self::ReplicaSet(name) => write!(formatter, "replicasets/{name}"),
+        }
+    }
+}
+
+fn annotation_of<'a>(deployment: &'a OrderedDeployment, key: &str) -> Option<&'a str> {
+    let annotations: &BTreeMap<String, String> = deployment.metadata.annotations.as_ref()?;
+    annotations.get(key).map(String::as_str)
+}
