@@ -4,6 +4,7 @@
 //! mark, a template. It never deletes or creates a pod: that is the controller's, the embedded one's of `demo` and `sandbox`
 //! included.
 
+mod adopt;
 mod age;
 mod ahead;
 mod change;
@@ -81,6 +82,7 @@ enum Command {
     Mark(commands::mark::MarkArgs),
     Unmark(commands::mark::UnmarkArgs),
     Convert(commands::convert::Args),
+    Adopt(commands::adopt::Args),
     Crd(commands::crd::Args),
     Sandbox(commands::sandbox::Args),
     Demo(commands::demo::Args),
@@ -108,6 +110,7 @@ impl Command {
             }
             Self::Mark(args) => Some(&mut args.connect),
             Self::Unmark(args) => Some(&mut args.connect),
+            Self::Adopt(args) => Some(&mut args.connect),
             Self::Convert(_)
             | Self::Crd(_)
             | Self::Sandbox(_)
@@ -134,6 +137,7 @@ impl Command {
             Self::Set(args) => commands::set::run(args).await,
             Self::Mark(args) => commands::mark::run(args).await,
             Self::Unmark(args) => commands::mark::run_unmark(args).await,
+            Self::Adopt(args) => commands::adopt::run(args).await.map(done),
             Self::Crd(args) => commands::crd::run(&args).map(done),
             Self::Sandbox(args) => commands::sandbox::run(args).await.map(done),
             Self::Demo(args) => commands::demo::run(&args).await.map(done),

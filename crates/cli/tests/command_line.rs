@@ -100,6 +100,7 @@ fn the_help_of_every_command_says_what_it_is_for_with_examples() {
         "mark",
         "unmark",
         "convert",
+        "adopt",
         "crd",
         "sandbox",
         "demo",

@@ -1,5 +1,6 @@
 //! The commands, one a module.
 
+pub(crate) mod adopt;
 pub(crate) mod completion;
 pub(crate) mod convert;
 pub(crate) mod crd;

@@ -186,6 +186,7 @@ async fn does_its_work_with_exactly_its_rights(cluster: &mut Cluster) {
     second.until_logged("leading").await.unwrap();
     patch(world, &image("web:4")).await;
     complete(world, "web:4").await;
+    work::adopts(world).await;
     end(second).await;
     all_are_used(world, account, &granted).await;
 }

@@ -141,3 +141,26 @@ pub(crate) async fn until_evicted(world: &World) {
     let uid = first.uid().unwrap();
     await_condition(sets, &first.name_any(), conditions::is_deleted(&uid)).await.unwrap();
 }
+
+/// A Deployment is taken over with its pods, and removed again: the controller looks whether those that it takes over from
+/// are gone.
+pub(crate) async fn adopts(world: &World) {
+    let manifest = MANIFEST.replace("web", "moved").replace("replicas: 10", "replicas: 2");
+    let (head, rest) = manifest.split_once("  deletionOrder").unwrap();
+    let (_, template) = rest.split_once("  template").unwrap();
+    let plain = format!("{head}  template{template}")
+        .replace("ordereddeployment.io/v1alpha1", "apps/v1")
+        .replace("OrderedDeployment", "Deployment");
+    make(world, &plain).await;
+    run(world, &["rollout", "status", "deployment/moved", "--timeout=60s"]).await;
+    let pods = world.pods_of_image("moved:1").await.unwrap();
+    let mut adopt = tokio::process::Command::new(e2e::beside_the_test("kubectl-ordered").unwrap());
+    adopt.args(["adopt", "deployment/moved", "--namespace", &world.namespace, "--kubeconfig"]);
+    let adopted = adopt.arg(world.straight()).kill_on_drop(true).output().await.unwrap();
+    assert!(adopted.status.success(), "{}", String::from_utf8_lossy(&adopted.stderr));
+    world.complete("moved", 2).await.unwrap();
+    assert_eq!(world.pods_of_image("moved:1").await.unwrap(), pods);
+    run(world, &["delete", "od", "moved"]).await;
+    let of_moved = |pod: &Pod| pod.labels().get("app").is_some_and(|app| app == "moved");
+    world.until_pods("gone with moved", |pods| !pods.iter().any(of_moved)).await.unwrap();
+}

@@ -1,0 +1,156 @@
+//! The same object as another kind: a Deployment as an OrderedDeployment, a ReplicaSet as an OrderedReplicaSet, and back.
+//!
+//! Raw JSON, so that nothing is lost on the way. It never reads or writes a server.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
+use kube::core::{DynamicObject, ObjectMeta};
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::{Template, template_hash};
+use ordereddeployment_planner::without_hash;
+use serde_json::{Map, Value, json};
+
+use super::seen::{Kind, annotation_of};
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// A Deployment's revision, on it and on its ReplicaSets.
+const REVISION: &str = "deployment.kubernetes.io/revision";
+/// What the Deployment controller writes on its ReplicaSets for itself.
+const OF_THE_DEPLOYMENT_CONTROLLER: &str = "deployment.kubernetes.io/";
+/// No API server takes a pod with this finalizer, as its name is none: a ReplicaSet with it in its template can take pods
+/// in and cannot create any.
+const CLOSED: &str = "ordereddeployment.io/closed/until-all-pods-are-here";
+
+/// The OrderedDeployment that is to take over from the Deployment and from these ReplicaSets.
+pub(crate) fn ordered(deployment: &DynamicObject, sources: &[String]) -> DynamicObject {
+    let mut object = renamed(deployment, Kind::OrderedDeployment);
+    let mut names = vec![format!("deployments/{}", deployment.name_any())];
+    names.extend(sources.iter().map(|name| format!("replicasets/{name}")));
+    object.annotations_mut().extend([
+        (annotation::ADOPTING.to_owned(), names.join(",")),
+        (annotation::ADOPTED_GENERATION.to_owned(), generation(deployment)),
+    ]);
+    object.data = json!({"spec": deployment.data.get("spec")});
+    object
+}
+
+/// Which state of the Deployment an OrderedDeployment was made of.
+pub(crate) fn generation(deployment: &DynamicObject) -> String {
+    let uid = deployment.uid().unwrap_or_default();
+    format!("{uid}/{}", deployment.metadata.generation.unwrap_or(0))
+}
+
+/// The Deployment that is to take over, paused, so that it does nothing before it has been looked at.
+pub(crate) fn deployment(ordered: &DynamicObject, mark: &str) -> DynamicObject {
+    let mut object = renamed(ordered, Kind::Deployment);
+    object.annotations_mut().insert(annotation::HANDING_BACK.to_owned(), mark.to_owned());
+    let mut spec = ordered.data.get("spec").cloned().unwrap_or_default();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("deletionOrder");
+        spec.remove("podDeletion");
+        spec.insert("paused".to_owned(), true.into());
+    }
+    object.data = json!({"spec": spec});
+    object
+}
+
+/// The OrderedReplicaSet for a ReplicaSet. It has no owner yet: the controller takes it in.
+pub(crate) fn set(replica_set: &DynamicObject) -> DynamicObject {
+    let mut object = renamed(replica_set, Kind::OrderedReplicaSet);
+    let revision = annotation_of(replica_set, REVISION).unwrap_or("0").to_owned();
+    object.annotations_mut().retain(|key, _| !key.starts_with(OF_THE_DEPLOYMENT_CONTROLLER));
+    object.annotations_mut().insert(annotation::REVISION.to_owned(), revision);
+    object.data = json!({"spec": replica_set.data.get("spec")});
+    object
+}
+
+/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it takes pods in and cannot create any.
+pub(crate) fn replica_set(set: &DynamicObject, replicas: i64, mark: Option<&str>) -> DynamicObject {
+    let mut object = renamed(set, Kind::ReplicaSet);
+    let annotations = object.annotations_mut();
+    if let Some(revision) = annotations.remove(annotation::REVISION) {
+        annotations.insert(REVISION.to_owned(), revision);
+    }
+    let mut spec = set.data.get("spec").cloned().unwrap_or_default();
+    spec["replicas"] = replicas.into();
+    if let Some(mark) = mark {
+        annotations.insert(annotation::HANDING_BACK.to_owned(), mark.to_owned());
+        let mut finalizers = finalizers(set).as_array().cloned().unwrap_or_default();
+        finalizers.push(CLOSED.into());
+        if !spec["template"]["metadata"].is_object() {
+            spec["template"]["metadata"] = Map::new().into();
+        }
+        spec["template"]["metadata"]["finalizers"] = finalizers.into();
+    }
+    object.data = json!({"spec": spec});
+    object
+}
+
+/// Opens a closed ReplicaSet: a merge patch.
+pub(crate) fn opened(set: &DynamicObject) -> Value {
+    json!({
+        "metadata": {"annotations": {annotation::HANDING_BACK: null}},
+        "spec": {"template": {"metadata": {"finalizers": finalizers(set)}}},
+    })
+}
+
+fn finalizers(set: &DynamicObject) -> Value {
+    set.data.pointer("/spec/template/metadata/finalizers").cloned().unwrap_or_default()
+}
+
+/// Whether both have the same pods, but for the hash.
+pub(crate) fn same_template(first: &DynamicObject, second: &DynamicObject) -> bool {
+    template(first).same_as(&template(second))
+}
+
+/// The template without its hash.
+fn template(object: &DynamicObject) -> Template {
+    without_hash(&Template(object.data.pointer("/spec/template").cloned().unwrap_or_default()))
+}
+
+/// A word for this attempt: another one has another.
+pub(crate) fn mark(ordered: &DynamicObject) -> String {
+    let version = ordered.resource_version().unwrap_or_default();
+    template_hash(&Template(json!([ordered.uid(), version])), 0)
+}
+
+/// An object of that kind with the same name, labels and annotations.
+fn renamed(object: &DynamicObject, kind: Kind) -> DynamicObject {
+    let resource = kind.resource();
+    let mut annotations: BTreeMap<String, String> = object.annotations().clone();
+    for key in [annotation::ADOPTING, annotation::ADOPTED_GENERATION, annotation::HANDING_BACK] {
+        annotations.remove(key);
+    }
+    if matches!(kind, Kind::Deployment | Kind::OrderedDeployment) {
+        annotations.remove(REVISION);
+    }
+    if let Some(applied) = annotations.remove(LAST_APPLIED)
+        && let Some(applied) = applied_as(&applied, &resource.api_version, &resource.kind)
+    {
+        annotations.insert(LAST_APPLIED.to_owned(), applied);
+    }
+    let mut renamed = DynamicObject::new(&object.name_any(), &resource);
+    renamed.metadata = ObjectMeta {
+        name: Some(object.name_any()),
+        namespace: object.namespace(),
+        labels: object.metadata.labels.clone(),
+        annotations: Some(annotations),
+        ..ObjectMeta::default()
+    };
+    renamed
+}
+
+/// What was applied, as the other kind: a later `kubectl apply` of the changed manifest then sees what was taken out of it.
+fn applied_as(text: &str, api_version: &str, kind: &str) -> Option<String> {
+    let mut applied: Value = serde_json::from_str(text).ok()?;
+    let object = applied.as_object_mut()?;
+    object.insert("apiVersion".to_owned(), api_version.into());
+    object.insert("kind".to_owned(), kind.into());
+    // kubectl ends it so.
+    serde_json::to_string(&applied).ok().map(|text| text + "\n")
+}
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::{deployment, opened, ordered, replica_set, same_template, set};
+
+fn object(value: Value) -> DynamicObject {
+    serde_json::from_value(value).unwrap()
+}
+
+fn spec() -> Value {
+    json!({
+        "replicas": 3, "minReadySeconds": 5, "selector": {"matchLabels": {"app": "web"}},
+        "strategy": {"type": "Recreate"}, "revisionHistoryLimit": 4,
+        "template": {"metadata": {"labels": {"app": "web"}, "creationTimestamp": null},
+                     "spec": {"containers": [], "futureField": {"deep": [1]}}},
+    })
+}
+
+fn web() -> DynamicObject {
+    let applied = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{}}"#;
+    object(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": "d", "generation": 7, "resourceVersion": "9",
+            "labels": {"team": "a"},
+            "annotations": {"deployment.kubernetes.io/revision": "3", "note": "kept",
+                            "kubectl.kubernetes.io/last-applied-configuration": applied},
+            "managedFields": [],
+        },
+        "spec": spec(), "status": {"replicas": 3},
+    }))
+}
+
+#[test]
+fn a_deployment_becomes_an_ordered_one_with_its_spec_whole_and_says_what_it_takes_over_from() {
+    let converted = serde_json::to_value(ordered(&web(), &["web-5d9c".to_owned()])).unwrap();
+    assert_eq!(
+        converted,
+        json!({
+            "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+            "metadata": {
+                "name": "web", "namespace": "shop", "labels": {"team": "a"},
+                "annotations": {
+                    "note": "kept",
+                    "ordereddeployment.io/adopting": "deployments/web,replicasets/web-5d9c",
+                    "ordereddeployment.io/adopted-generation": "d/7",
+                    "kubectl.kubernetes.io/last-applied-configuration":
+                        "{\"apiVersion\":\"ordereddeployment.io/v1alpha1\",\"kind\":\"OrderedDeployment\",\
+                         \"metadata\":{\"name\":\"web\"},\"spec\":{}}\n",
+                },
+            },
+            "spec": spec(),
+        })
+    );
+}
+
+#[test]
+fn back_it_is_paused_and_without_what_a_deployment_does_not_know() {
+    let mut there = ordered(&web(), &[]);
+    there.data["spec"]["deletionOrder"] = json!({"unavailablePods": "InOrder"});
+    there.data["spec"]["podDeletion"] = "Evict".into();
+    let mut expected = spec();
+    expected["paused"] = true.into();
+    let back = deployment(&there, "m");
+    assert_eq!(back.data, json!({"spec": expected}));
+    let annotations = back.metadata.annotations.unwrap();
+    assert_eq!(annotations["ordereddeployment.io/handing-back"], "m");
+    assert_eq!(annotations.len(), 3, "{annotations:?}");
+}
+
+#[test]
+fn a_replica_set_keeps_its_hash_and_its_revision_both_ways() {
+    let mut spec = spec();
+    spec["selector"]["matchLabels"]["pod-template-hash"] = "5d9c".into();
+    spec["template"]["metadata"]["labels"]["pod-template-hash"] = "5d9c".into();
+    let original = object(json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {
+            "name": "web-5d9c", "uid": "r", "labels": {"pod-template-hash": "5d9c"},
+            "annotations": {"deployment.kubernetes.io/revision": "3", "kubernetes.io/change-cause": "why",
+                            "deployment.kubernetes.io/desired-replicas": "3"},
+        },
+        "spec": spec,
+    }));
+    let there = set(&original);
+    let annotations = there.metadata.annotations.clone().unwrap();
+    assert_eq!(annotations["ordereddeployment.io/revision"], "3");
+    assert_eq!(annotations.len(), 2, "{annotations:?}");
+    assert!(same_template(&there, &web()));
+    let back = replica_set(&there, 3, None);
+    assert_eq!(back.data, original.data);
+    assert_eq!(back.metadata.annotations.unwrap()["deployment.kubernetes.io/revision"], "3");
+}
+
+#[test]
+fn a_closed_replica_set_is_opened_to_what_it_should_be() {
+    for finalizers in [Value::Null, json!(["example.com/own"])] {
+        let mut web = web();
+        web.data["spec"]["template"]["metadata"]["finalizers"] = finalizers.clone();
+        let there = set(&web);
+        let closed = replica_set(&there, 3, Some("m"));
+        let written = closed.data["spec"]["template"]["metadata"]["finalizers"].as_array().unwrap().clone();
+        let last = written.last().unwrap().as_str().unwrap();
+        assert_eq!(last.matches('/').count(), 2, "a server would take {last}");
+        assert_eq!(written.len(), finalizers.as_array().map_or(1, |own| own.len() + 1));
+        assert_eq!(opened(&there)["spec"]["template"]["metadata"]["finalizers"], finalizers);
+    }
+}

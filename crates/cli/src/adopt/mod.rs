@@ -1,0 +1,155 @@
+//! Deployments into OrderedDeployments and back, with their pods: step by step, each decided from what is there.
+
+mod back;
+mod convert;
+mod forward;
+mod seen;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use kube::api::PostParams;
+use kube::{Client, ResourceExt};
+use tokio::time::Instant;
+
+use crate::explain::explain;
+use seen::{Kind, Seen};
+pub(crate) use steps::Hands;
+use steps::{Next, Write};
+
+/// How often it is looked whether what is waited for is so.
+const LOOK: Duration = Duration::from_millis(200);
+/// How often in a row somebody else may come before.
+const MOST_CONFLICTS: usize = 50;
+
+/// Where to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From a Deployment to an OrderedDeployment.
+    Forward,
+    /// From an OrderedDeployment to a Deployment.
+    Back,
+}
+
+/// Whose pods, and where.
+#[derive(Clone)]
+pub(crate) struct Takeover<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) way: Way,
+    /// How long to wait for one thing; none waits for ever.
+    pub(crate) patience: Option<Duration>,
+}
+
+impl Takeover<'_> {
+    /// Goes on from whatever is there until all is done. `tell` hears of each write.
+    pub(crate) async fn run(
+        &self,
+        hands: &mut Hands,
+        mut tell: impl FnMut(&str) -> Result<()>,
+    ) -> Result<()> {
+        let mut waiting: Option<(String, Instant)> = None;
+        let mut conflicts = 0;
+        loop {
+            let seen = self.read().await?;
+            match self.next(&seen)? {
+                Next::Done => return Ok(()),
+                Next::Do(writes) => {
+                    let conflict = hands.perform(self.client, self.namespace, &writes).await?;
+                    if conflict {
+                        conflicts += 1;
+                        if conflicts > MOST_CONFLICTS {
+                            bail!(
+                                "{}: somebody else changes it again and again\nhint: run this again",
+                                self.name
+                            );
+                        }
+                        continue;
+                    }
+                    conflicts = 0;
+                    waiting = None;
+                    for write in &writes {
+                        tell(&write.words())?;
+                    }
+                }
+                Next::Wait(what) => {
+                    let since = match &waiting {
+                        Some((before, since)) if *before == what => *since,
+                        _ => Instant::now(),
+                    };
+                    if self.patience.is_some_and(|patience| since.elapsed() >= patience) {
+                        return Err(self.too_late(&what));
+                    }
+                    waiting = Some((what, since));
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+        }
+    }
+
+    /// What would be done, and whether the server would take the new object. Nothing is written.
+    pub(crate) async fn preview(&self) -> Result<Vec<String>> {
+        let seen = self.read().await?;
+        let first = match self.next(&seen)? {
+            Next::Done => return Ok(Vec::new()),
+            Next::Wait(what) => return Ok(vec![format!("wait {what}"), "and go on".to_owned()]),
+            Next::Do(writes) => writes,
+        };
+        if let [Write::Create(kind, object)] = &*first {
+            let dry = PostParams { dry_run: true, ..PostParams::default() };
+            let tried = kind.api(self.client, self.namespace).create(&dry, object).await;
+            tried.map_err(|error| explain(error, "the server would refuse it"))?;
+        }
+        let mut lines: Vec<String> = first.iter().map(Write::words).collect();
+        lines.extend(self.rest(&seen));
+        Ok(lines)
+    }
+
+    /// The steps after the first one, where nothing has been done yet.
+    fn rest(&self, seen: &Seen) -> Vec<String> {
+        let names = |objects: &[kube::core::DynamicObject], kind: Kind| -> Vec<String> {
+            objects.iter().map(|object| format!("{}/{}", kind.plural(), object.name_any())).collect()
+        };
+        let old = names(&seen.replica_sets, Kind::ReplicaSet).join(", ");
+        let new = names(&seen.sets, Kind::OrderedReplicaSet).join(", ");
+        let name = self.name;
+        let pods = seen.pods.len();
+        match (self.way, &seen.deployment, &seen.ordered) {
+            (Way::Forward, Some(_), None) => vec![
+                format!("create an OrderedReplicaSet for each of {old}"),
+                format!("delete deployments/{name}, and leave what it owns"),
+                format!("delete {old}, and leave what they own: the controller takes {pods} pods in"),
+                format!("let autoscalers of deployments/{name} scale ordereddeployments/{name}"),
+            ],
+            (Way::Back, None, Some(_)) => vec![
+                format!("let the controller of {name} do nothing"),
+                format!("give {pods} pods to the ReplicaSet, and let it replace lost ones"),
+                format!("create deployments/{name}, which takes the ReplicaSets in"),
+                format!("let autoscalers of ordereddeployments/{name} scale deployments/{name}"),
+                format!("delete ordereddeployments/{name} and {new}, and leave what they own"),
+            ],
+            _ => vec!["and what was begun before is finished".to_owned()],
+        }
+    }
+
+    async fn read(&self) -> Result<Seen> {
+        Seen::read(self.client, self.namespace, self.name).await
+    }
+
+    fn next(&self, seen: &Seen) -> Result<Next> {
+        match self.way {
+            Way::Forward => forward::next(seen),
+            Way::Back => back::next(seen),
+        }
+    }
+
+    fn too_late(&self, what: &str) -> anyhow::Error {
+        let back = if self.way == Way::Back { " --back" } else { "" };
+        let name = self.name;
+        anyhow!("{name}: waited in vain {what}\nhint: `kubectl ordered adopt {name}{back}` goes on from here")
+    }
+}

@@ -1,0 +1,197 @@
+//! A running Deployment becomes an OrderedDeployment and a Deployment again, with the real controllers beside.
+//!
+//! The sandbox has no Deployment controller; there the same steps run against a stand-in, in the command line's own tests.
+#![cfg(feature = "real-servers")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use e2e::proxy::Matching;
+use e2e::{Proxy, Server, World, hold_the_machine};
+use kube::ResourceExt;
+use tokio::process::Command;
+
+const DEPLOYMENT: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 10
+  selector: {matchLabels: {app: web}}
+  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 1}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: 'web:1', ports: [{containerPort: 80}], readinessProbe: {tcpSocket: {port: 80}}}]
+---
+apiVersion: autoscaling/v1
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec: {minReplicas: 2, maxReplicas: 20, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+";
+
+/// A server, and the command line behind a proxy that breaks it off.
+struct Bench {
+    world: World,
+    proxy: Proxy,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let world = World::start(Server::Real).await.unwrap();
+        let plane = world.control_plane().unwrap();
+        let proxy = Proxy::start(&plane.kubeconfig()).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config"), proxy.kubeconfig(&world.namespace)).unwrap();
+        Self { world, proxy, folder }
+    }
+
+    /// Runs `kubectl ordered adopt deployment/web`; whether it succeeded, and what it printed.
+    async fn adopt(&self, back: bool) -> (bool, String) {
+        let own = std::env::current_exe().unwrap();
+        let mut command = Command::new(own.ancestors().nth(2).unwrap().join("kubectl-ordered"));
+        command.args(["adopt", "deployment/web", "--kubeconfig"]).arg(self.folder.path().join("config"));
+        command.args(back.then_some("--back")).kill_on_drop(true);
+        let output = command.output().await.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    }
+
+    /// Breaks it off at each of these writes in turn, once they are done, and then lets it finish.
+    async fn broken_off_at(&self, writes: &[(&'static str, &'static str)], back: bool) {
+        for (verb, plural) in writes {
+            self.proxy.rules().lose_answers(Matching::new(verb, plural), 1);
+            let (done, text) = self.adopt(back).await;
+            assert!(!done && self.proxy.rules().faults_left() == 0, "{verb} {plural}: {text}");
+        }
+        let (done, text) = self.adopt(back).await;
+        assert!(done, "{text}");
+    }
+
+    async fn pods(&self) -> BTreeSet<String> {
+        self.world.pods().await.unwrap().iter().map(|pod| pod.uid().unwrap()).collect()
+    }
+
+    /// Pods made or ended by anybody so far.
+    async fn turnover(&self) -> Vec<String> {
+        let mut requests = self.world.requests().await.unwrap();
+        requests.retain(|request| {
+            request.plural == "pods"
+                && request.namespace.as_deref() == Some(&self.world.namespace)
+                && request.code < 300
+                && request.writes()
+                && matches!(request.verb.as_str(), "create" | "delete" | "deletecollection")
+                && matches!(request.subresource.as_deref(), None | Some("eviction"))
+        });
+        requests.iter().map(|one| format!("{} {} {}", one.user_agent, one.verb, one.path)).collect()
+    }
+
+    async fn owners(&self) -> BTreeMap<String, usize> {
+        let mut owners = BTreeMap::new();
+        for pod in self.world.pods().await.unwrap() {
+            let owner = pod.owner_references().first().map(|owner| owner.kind.clone());
+            *owners.entry(owner.unwrap_or_default()).or_default() += 1;
+        }
+        owners
+    }
+
+    async fn target(&self) -> String {
+        let path = "jsonpath={.spec.scaleTargetRef.kind}";
+        self.world.kubectl.run(&["get", "hpa", "web", "-o", path]).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_at_every_write_on_a_real_server()
+ {
+    let _machine = hold_the_machine().await;
+    let bench = Bench::start().await;
+    let world = &bench.world;
+    let manager = world.start_manager().unwrap();
+    let kubectl = &world.kubectl;
+    kubectl.run_with(&["apply", "-f", "-"], DEPLOYMENT).await.unwrap();
+    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+    let (pods, before) = (bench.pods().await, bench.turnover().await);
+    assert_eq!(pods.len(), 10);
+
+    let forward = [
+        ("create", "ordereddeployments"),
+        ("create", "orderedreplicasets"),
+        ("delete", "deployments"),
+        ("delete", "replicasets"),
+        ("patch", "horizontalpodautoscalers"),
+    ];
+    bench.broken_off_at(&forward, false).await;
+    assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
+    assert_eq!(bench.owners().await, [("OrderedReplicaSet".to_owned(), 10)].into());
+    assert_eq!(bench.target().await, "OrderedDeployment");
+    world.complete("web", 10).await.unwrap();
+
+    // Back with the same pods.
+    let back = [
+        ("create", "replicasets"),
+        ("patch", "ordereddeployments"),
+        ("patch", "pods"),
+        ("patch", "replicasets"),
+        ("create", "deployments"),
+        ("patch", "deployments"),
+        ("patch", "horizontalpodautoscalers"),
+        ("delete", "ordereddeployments"),
+        ("delete", "orderedreplicasets"),
+    ];
+    bench.broken_off_at(&back, true).await;
+    assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
+    assert_eq!(bench.owners().await, [("ReplicaSet".to_owned(), 10)].into());
+    assert_eq!(bench.target().await, "Deployment");
+    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+
+    // And once more, uninterrupted; then a rollout in our order.
+    let (done, text) = bench.adopt(false).await;
+    assert!(done, "{text}");
+    assert_eq!((bench.pods().await, bench.turnover().await), (pods, before));
+    world.complete("web", 10).await.unwrap();
+    let first = world.pods().await.unwrap()[6].name_any();
+    kubectl.run(&["annotate", "pod", &first, "ordereddeployment.io/delete-priority=5"]).await.unwrap();
+    let image = r#"{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}"#;
+    kubectl.run(&["patch", "od", "web", "--type=merge", "-p", image]).await.unwrap();
+    world.complete("web", 10).await.unwrap();
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 10);
+    let deletions = world.deletions().await.unwrap();
+    assert_eq!(deletions[0].pod, first);
+    assert!(deletions.iter().all(e2e::Deletion::by_the_controller), "{deletions:?}");
+    manager.kill().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_lost_after_whoever_adopts_was_killed_comes_back_on_a_real_server() {
+    let _machine = hold_the_machine().await;
+    let bench = Bench::start().await;
+    let world = &bench.world;
+    let manager = world.start_manager().unwrap();
+    world.kubectl.run_with(&["apply", "-f", "-"], DEPLOYMENT).await.unwrap();
+    world.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+    for (verb, plural) in [
+        ("create", "ordereddeployments"),
+        ("create", "orderedreplicasets"),
+        ("delete", "deployments"),
+        ("delete", "replicasets"),
+    ] {
+        bench.proxy.rules().lose_answers(Matching::new(verb, plural), 1);
+        assert!(!bench.adopt(false).await.0, "{verb} {plural}");
+        let lost = world.pods().await.unwrap()[0].name_any();
+        world.kubectl.run(&["delete", "pod", &lost, "--wait=true"]).await.unwrap();
+        let healed = async {
+            while world.pods().await.unwrap().len() != 10 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), healed)
+            .await
+            .unwrap_or_else(|_| panic!("{verb} {plural}"));
+    }
+    assert!(bench.adopt(false).await.0);
+    world.complete("web", 10).await.unwrap();
+    assert_eq!(bench.owners().await, [("OrderedReplicaSet".to_owned(), 10)].into());
+    manager.kill().await.unwrap();
+}
