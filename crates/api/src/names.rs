@@ -51,8 +51,14 @@ pub mod condition {
     pub const HELD: &str = "Held";
     /// Every pod is of the current template and available, and none is left over.
     pub const COMPLETE: &str = "Complete";
-    /// Nothing goes on until somebody changes the spec or the cluster; the message says what (kstatus).
+    /// Nothing goes on until somebody changes the spec or the cluster; the message says what. A rollout past its progress
+    /// deadline is stalled too (kstatus: failed).
     pub const STALLED: &str = "Stalled";
+    /// The pods are not yet what the spec says, and nothing keeps them from getting there but time, a hold or a pause
+    /// (kstatus: in progress). Never `True` beside [`STALLED`].
+    pub const RECONCILING: &str = "Reconciling";
+    /// Those that every object has from its first status on, so that `kubectl wait` finds them.
+    pub const ALWAYS: [&str; 6] = [AVAILABLE, PROGRESSING, HELD, COMPLETE, STALLED, RECONCILING];
 }
 
 /// Reasons of conditions and of events.
@@ -65,13 +71,13 @@ pub mod reason {
     pub const REPLICA_SET_UPDATED: &str = "ReplicaSetUpdated";
     /// Progressing: the rollout is done.
     pub const NEW_REPLICA_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
-    /// Progressing: no progress within `progressDeadlineSeconds`.
+    /// Progressing and Stalled: no progress within `progressDeadlineSeconds`.
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
-    /// Progressing: `spec.paused` is set.
+    /// Progressing and Reconciling: `spec.paused` is set.
     pub const DEPLOYMENT_PAUSED: &str = "DeploymentPaused";
     /// Progressing: `spec.paused` was taken away.
     pub const DEPLOYMENT_RESUMED: &str = "DeploymentResumed";
-    /// Progressing and Held: the rollout is held at a pause point.
+    /// Progressing, Held and Reconciling: the rollout is held at a pause point.
     pub const ROLLOUT_HELD: &str = "RolloutHeld";
     /// Progressing: the rollout was resumed.
     pub const ROLLOUT_RESUMED: &str = "RolloutResumed";
@@ -81,11 +87,11 @@ pub mod reason {
     pub const MINIMUM_REPLICAS_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
     /// Held: no pause point holds the rollout.
     pub const NOT_HELD: &str = "NotHeld";
-    /// Complete: the rollout still goes on.
+    /// Complete and Reconciling: the rollout still goes on.
     pub const ROLLOUT_IN_PROGRESS: &str = "RolloutInProgress";
-    /// Complete: every pod is updated and available.
+    /// Complete and Reconciling: every pod is updated and available.
     pub const ROLLOUT_COMPLETE: &str = "RolloutComplete";
-    /// Stalled: the spec breaks a rule that the API server did not check.
+    /// Stalled and all conditions that it makes void: the spec breaks a rule that the API server did not check.
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// Stalled: the API server refuses pods of this template.
     pub const TEMPLATE_REFUSED: &str = "TemplateRefused";

@@ -13,8 +13,10 @@ use crate::schema;
 /// pause points passed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+// Tools that wait (kstatus) take an object without any status for one that is done.
+#[schemars(extend("default" = {"observedGeneration": -1}))]
 pub struct OrderedDeploymentStatus {
-    /// The generation of the spec that this status speaks of.
+    /// The generation of the spec that this status speaks of; -1: of none yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Pods that run or start: not terminating, not finished.

@@ -33,6 +33,7 @@ pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentSta
     complete(census, &mut status);
     failure(census, &mut status);
     stalled(census, moves, &mut status);
+    reconciling(census, &mut status);
     if status.condition(condition::HELD).is_none() {
         let message = "No pause point holds the rollout";
         conditions::set(&mut status, condition::HELD, False, reason::NOT_HELD, message, census.observed.now);
@@ -48,6 +49,7 @@ pub(crate) fn closed(census: &Census<'_>, reason: &str, message: &str) -> Ordere
     conditions::set(&mut status, condition::PROGRESSING, Unknown, reason, message, now);
     conditions::set(&mut status, condition::COMPLETE, False, reason, message, now);
     conditions::set(&mut status, condition::STALLED, False, reason, message, now);
+    conditions::set(&mut status, condition::RECONCILING, True, reason, message, now);
     if status.condition(condition::HELD).is_none() {
         let message = "No pause point holds the rollout";
         conditions::set(&mut status, condition::HELD, False, reason::NOT_HELD, message, now);
@@ -80,14 +82,19 @@ pub(crate) fn invalid(
     status.observed_generation = census.observed.deployment.metadata.generation;
     let all: Vec<_> = violations.iter().map(ToString::to_string).collect();
     let message = format!("The spec is invalid, and nothing is done until it is mended: {}", all.join("; "));
-    conditions::set(
-        &mut status,
-        condition::STALLED,
-        True,
-        reason::INVALID_SPEC,
-        &message,
-        census.observed.now,
-    );
+    let now = census.observed.now;
+    let mut say =
+        |type_, holds| conditions::set(&mut status, type_, holds, reason::INVALID_SPEC, &message, now);
+    say(condition::STALLED, True);
+    say(condition::COMPLETE, False);
+    say(condition::PROGRESSING, False);
+    say(condition::RECONCILING, False);
+    // These speak of pods and holds, which stay as they were.
+    for type_ in [condition::AVAILABLE, condition::HELD] {
+        if census.status.condition(type_).is_none() {
+            conditions::set(&mut status, type_, Unknown, reason::INVALID_SPEC, &message, now);
+        }
+    }
     status
 }
 
@@ -192,12 +199,39 @@ fn failure(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     conditions::set(status, condition::REPLICA_FAILURE, True, reason, &failure.message, census.observed.now);
 }
 
+/// As kstatus reads it: `True` means failed. A rollout past its deadline is, as it is for a Deployment there.
 fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentStatus) {
     let now = census.observed.now;
-    if let Some((reason, message)) = &moves.stalled {
-        conditions::set(status, condition::STALLED, True, reason, message, now);
+    let late = status.condition(condition::PROGRESSING);
+    let late = late.filter(|late| late.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
+    let late = late.map(|late| (reason::PROGRESS_DEADLINE_EXCEEDED, late.message.clone()));
+    let found = moves.stalled.as_ref().map(|(reason, message)| (*reason, message.clone())).or(late);
+    if let Some((reason, message)) = found {
+        conditions::set(status, condition::STALLED, True, reason, &message, now);
     } else {
         let message = "Nothing stands in the way";
         conditions::set(status, condition::STALLED, False, reason::NOT_STALLED, message, now);
     }
+}
+
+/// As kstatus reads it: `True` means that the pods are not yet what the spec says. Never `True` beside `Stalled`, so
+/// that no reader depends on which of the two comes first.
+fn reconciling(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+    let (holds, reason, message) =
+        if let Some(stalled) = status.condition(condition::STALLED).filter(|found| found.status == True) {
+            (False, stalled.reason.clone(), "Nothing goes on: see the condition Stalled".to_owned())
+        } else if is_complete(census) {
+            let message = "Every pod is of the current template and available".to_owned();
+            (False, reason::ROLLOUT_COMPLETE.to_owned(), message)
+        } else if let Some(hold) = held(&census.status) {
+            let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+            (True, reason::ROLLOUT_HELD.to_owned(), conditions::hold_message(hold, name))
+        } else if census.spec.paused {
+            let message = "The rollout is paused (spec.paused)".to_owned();
+            (True, reason::DEPLOYMENT_PAUSED.to_owned(), message)
+        } else {
+            let message = "Pods are missing, unavailable or of an older template".to_owned();
+            (True, reason::ROLLOUT_IN_PROGRESS.to_owned(), message)
+        };
+    conditions::set(status, condition::RECONCILING, holds, &reason, &message, census.observed.now);
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, Hold, PausePoint, Template};
 use ordereddeployment_placement::{Node, Wants, place};
 use ordereddeployment_planner::{Act, Decision, Observed, Pod, Proof, World, whole_seconds};
@@ -363,12 +363,7 @@ impl Model<'_> {
         }
         let status = self.world.deployment.status.clone().unwrap_or_default();
         let stalled = status.condition(condition::STALLED).filter(|_| is(&status, condition::STALLED));
-        let found = stalled
-            .or_else(|| {
-                let progressing = status.condition(condition::PROGRESSING);
-                progressing.filter(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
-            })
-            .or_else(|| status.condition(condition::COMPLETE));
+        let found = stalled.or_else(|| status.condition(condition::COMPLETE));
         found.map_or(End::Unending, |found| End::Stuck {
             reason: found.reason.clone(),
             message: found.message.clone(),

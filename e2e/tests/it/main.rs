@@ -17,4 +17,5 @@ mod servers;
 mod stuck;
 mod templates;
 mod ten_pods;
+mod waiting;
 mod witness;

@@ -12,3 +12,4 @@ mod properties;
 mod reports;
 mod rollouts;
 mod scaling;
+mod waiting;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use ordereddeployment_api::{
-    Hold, HoldReason, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType,
-    UnavailablePods, names::condition, names::reason,
+    ConditionStatus, Hold, HoldReason, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy,
+    StrategyType, UnavailablePods, names::condition, names::reason,
 };
 use ordereddeployment_planner::{
     Act, Observed, Pod, Point, Proof, Purpose, Record, SetChange, Target, node_rules,
@@ -226,8 +226,21 @@ fn begins(view: &View<'_>, hold: &Hold) {
     }
 }
 
+/// Who waits is told one thing: done, going on, or in need of somebody.
+fn is_one_thing(act: &Act) {
+    let holds =
+        |type_: &&str| act.status.condition(type_).is_some_and(|found| found.status == ConditionStatus::True);
+    let said: Vec<_> =
+        [condition::COMPLETE, condition::RECONCILING, condition::STALLED].into_iter().filter(holds).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    for type_ in condition::ALWAYS {
+        assert!(act.status.condition(type_).is_some(), "{type_} is missing");
+    }
+}
+
 /// Checks an act against what it was decided on.
 pub(crate) fn check(observed: &Observed, act: &Act) {
+    is_one_thing(act);
     if !ordereddeployment_api::validate(&observed.deployment.spec).is_empty() {
         assert!(act.is_idle(), "an invalid spec moves nothing");
         return;

@@ -1,0 +1,210 @@
+//! What tools that wait are told: kstatus, Argo CD, `kubectl wait`.
+
+use std::collections::BTreeSet;
+
+use mlua::{Lua, LuaSerdeExt, Value as LuaValue};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment, PausePoint, names::condition};
+use serde_json::{Value, json};
+
+use crate::model::Cluster;
+
+const ARGOCD: &str = include_str!("../../../../docs/examples/argocd/argocd-cm.yaml");
+
+fn four() -> Value {
+    let bounds = json!({"maxSurge": 1, "maxUnavailable": 1});
+    json!({"replicas": 4, "progressDeadlineSeconds": 100, "strategy": {"rollingUpdate": bounds}})
+}
+
+/// kstatus' rules for kinds that it does not know (`pkg/kstatus/status/generic.go` in sigs.k8s.io/cli-utils).
+fn kstatus(object: &OrderedDeployment) -> &'static str {
+    let Some(status) = &object.status else { return "Current" };
+    if status.observed_generation.is_some_and(|seen| Some(seen) != object.metadata.generation) {
+        return "InProgress";
+    }
+    let found = status.conditions.iter().flatten().find(|found| {
+        let known = [condition::RECONCILING, condition::STALLED].contains(&found.type_.as_str());
+        known && found.status == ConditionStatus::True
+    });
+    match found.map(|found| found.type_.as_str()) {
+        Some(condition::RECONCILING) => "InProgress",
+        Some(_) => "Failed",
+        None => "Current",
+    }
+}
+
+fn customization(kind: &str) -> String {
+    let map: Value = serde_saphyr::from_str(ARGOCD).unwrap();
+    let key = format!("resource.customizations.{kind}.ordereddeployment.io_OrderedDeployment");
+    map["data"][&key].as_str().unwrap().to_owned()
+}
+
+fn run(script: &str, object: &Value) -> Value {
+    let lua = Lua::new();
+    // Argo CD hands over objects in which what is absent is nil.
+    lua.globals().set("obj", lua.to_value(object).unwrap()).unwrap();
+    let answer: LuaValue = lua.load(script).eval().unwrap();
+    lua.from_value(answer).unwrap()
+}
+
+/// What Argo CD shows.
+fn health(object: &OrderedDeployment) -> (String, String) {
+    let answer = run(&customization("health"), &serde_json::to_value(object).unwrap());
+    let text = |key: &str| answer[key].as_str().unwrap().to_owned();
+    (text("status"), text("message"))
+}
+
+fn actions() -> Value {
+    serde_saphyr::from_str(&customization("actions")).unwrap()
+}
+
+/// The actions that Argo CD offers.
+fn offered(object: &OrderedDeployment) -> BTreeSet<String> {
+    let script = actions()["discovery.lua"].as_str().unwrap().to_owned();
+    let found = run(&script, &serde_json::to_value(object).unwrap());
+    let enabled = |action: &Value| action["disabled"] != true;
+    found.as_object().unwrap().iter().filter(|(_, it)| enabled(it)).map(|(name, _)| name.clone()).collect()
+}
+
+/// The object as an action leaves it.
+fn act(object: &OrderedDeployment, action: &str) -> OrderedDeployment {
+    let actions = actions();
+    let mut all = actions["definitions"].as_array().unwrap().iter();
+    let script = all.find(|it| it["name"] == action).unwrap()["action.lua"].as_str().unwrap();
+    serde_json::from_value(run(script, &serde_json::to_value(object).unwrap())).unwrap()
+}
+
+fn told(cluster: &Cluster) -> (&'static str, String) {
+    (kstatus(&cluster.deployment), health(&cluster.deployment).0)
+}
+
+fn is(kstatus: &'static str, argocd: &str) -> (&'static str, String) {
+    (kstatus, argocd.to_owned())
+}
+
+fn held() -> Cluster {
+    let mut cluster = Cluster::running(&four());
+    cluster.prioritize(&[9, 5]);
+    cluster.pause_at(1, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster
+}
+
+#[test]
+fn an_object_that_the_controller_has_not_seen_is_in_progress() {
+    let mut cluster = Cluster::new(&four());
+    // As the API server fills it in.
+    cluster.deployment.status = serde_json::from_value(json!({"observedGeneration": -1})).unwrap();
+    assert_eq!(told(&cluster), is("InProgress", "Progressing"));
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    cluster.set_image("v2");
+    assert_eq!(
+        told(&cluster),
+        is("InProgress", "Progressing"),
+        "a status of an older spec counts for nothing"
+    );
+}
+
+#[test]
+fn a_rollout_is_in_progress_until_it_is_complete() {
+    let mut cluster = Cluster::running(&four());
+    cluster.set_image("v2");
+    let mut seen = BTreeSet::new();
+    while !(cluster.is_complete() && cluster.of_image("v1") == 0) {
+        cluster.step();
+        cluster.tick(1);
+        seen.insert(told(&cluster));
+    }
+    assert!(seen.contains(&is("InProgress", "Progressing")), "{seen:?}");
+    assert!(seen.iter().all(|(kstatus, _)| *kstatus != "Failed"), "{seen:?}");
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Current", "Healthy"));
+}
+
+#[test]
+fn a_hold_is_in_progress_and_suspended_and_the_actions_end_it() {
+    let mut cluster = held();
+    assert_eq!(told(&cluster), is("InProgress", "Suspended"));
+    assert!(health(&cluster.deployment).1.contains("kubectl ordered resume web"));
+    assert_eq!(
+        offered(&cluster.deployment),
+        ["pause", "restart", "resume", "resume-all"].map(str::to_owned).into()
+    );
+    let resumed = act(&cluster.deployment, "resume");
+    assert_eq!(resumed.spec, cluster.deployment.spec);
+    cluster.deployment = resumed;
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert!(!offered(&cluster.deployment).contains("resume"));
+
+    let mut cluster = held();
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.deployment = act(&cluster.deployment, "resume-all");
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Current", "Healthy"));
+}
+
+#[test]
+fn a_pause_of_an_unfinished_rollout_is_in_progress_and_suspended() {
+    let mut cluster = Cluster::running(&four());
+    let paused = act(&cluster.deployment, "pause");
+    cluster.edit(|spec| *spec = paused.spec);
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Current", "Healthy"), "nothing is left to do");
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(told(&cluster), is("InProgress", "Suspended"));
+    let unpaused = act(&cluster.deployment, "unpause");
+    cluster.edit(|spec| *spec = unpaused.spec);
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Current", "Healthy"));
+}
+
+#[test]
+fn the_restart_action_is_a_rollout() {
+    let mut cluster = Cluster::running(&four());
+    let restarted = act(&cluster.deployment, "restart");
+    cluster.edit(|spec| *spec = restarted.spec);
+    cluster.settle();
+    assert_eq!(cluster.deleted.len(), 4);
+    assert_eq!(told(&cluster), is("Current", "Healthy"));
+}
+
+#[test]
+fn what_needs_somebody_has_failed_until_it_is_mended() {
+    // Past its deadline.
+    let mut cluster = Cluster::running(&four());
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.tick(100);
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Failed", "Degraded"));
+    assert_eq!(health(&cluster.deployment).1, "No progress for 100 seconds");
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Current", "Healthy"));
+
+    // A template that is refused.
+    cluster.refused.insert("v3".into());
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Failed", "Degraded"));
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!(told(&cluster), is("Current", "Healthy"));
+
+    // A spec that no rule of an old server refused: also where nothing was there before.
+    for mut cluster in [cluster, Cluster::new(&four())] {
+        cluster.edit(|spec| spec.progress_deadline_seconds = 0);
+        cluster.settle();
+        assert_eq!(told(&cluster), is("Failed", "Degraded"));
+        for type_ in condition::ALWAYS {
+            assert!(cluster.status().condition(type_).is_some(), "{type_}");
+        }
+        cluster.edit(|spec| spec.progress_deadline_seconds = 100);
+        cluster.settle();
+        assert_eq!(told(&cluster), is("Current", "Healthy"));
+    }
+}
