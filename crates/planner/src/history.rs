@@ -46,6 +46,10 @@ pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
     status.hold = None;
     status.passed = None;
     status.resume_requested = None;
+    // What is progress is told by these, and those stored are of the template before.
+    let narrow = |count: i64| Some(i32::try_from(count).unwrap_or(i32::MAX));
+    status.replicas = narrow(census.active());
+    status.updated_replicas = narrow(census.updated_count());
     let (why, what) = match census.current {
         Some(set) => (reason::FOUND_NEW_REPLICA_SET, format!("found its set {}", set.name)),
         None => (reason::NEW_REPLICA_SET_CREATED, format!("got a new set {name}")),

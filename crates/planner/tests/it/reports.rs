@@ -90,6 +90,12 @@ fn every_kind_of_progress_starts_the_clock_of_the_deadline_anew_and_nothing_else
 }
 
 #[test]
+fn the_first_pods_of_a_rollout_are_its_first_progress() {
+    // The counts stored before are of the template before.
+    assert_eq!(progressing(&stuck()).0, reason::REPLICA_SET_UPDATED);
+}
+
+#[test]
 fn the_deadline_passes_at_its_second_and_not_before_and_progress_takes_it_back() {
     let mut cluster = stuck();
     let start = progressing(&cluster).1;
