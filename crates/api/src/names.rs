@@ -103,6 +103,10 @@ pub mod reason {
     pub const ADOPTING: &str = "Adopting";
     /// Progressing and Complete: the pods are being given to a Deployment.
     pub const HANDING_BACK: &str = "HandingBack";
+    /// Stalled: a pod that should have ended does not, and creates wait for it.
+    pub const POD_STUCK_TERMINATING: &str = "PodStuckTerminating";
+    /// ReplicaFailure: pods fail on their nodes again and again, and the next ones wait.
+    pub const PODS_FAILED: &str = "PodsFailed";
     /// Stalled: nothing stands in the way.
     pub const NOT_STALLED: &str = "NotStalled";
     /// ReplicaFailure and event: the API server refused or failed a create.

@@ -12,6 +12,7 @@ use ordereddeployment_api::{
 };
 use ordereddeployment_sorter::{self as sorter, Context, Key, NodeRule, Ranks};
 
+use crate::backoff::Backoff;
 use crate::{Observed, Pod, Set, without_hash};
 
 /// The numbers that bound a rollout, in pods.
@@ -70,6 +71,8 @@ pub(crate) struct Census<'a> {
     passed: BTreeSet<String>,
     /// When the next pod will become available by itself.
     pub(crate) next_available: Option<Timestamp>,
+    /// What is not replaced yet.
+    pub(crate) backoff: Backoff,
 }
 
 impl<'a> Census<'a> {
@@ -89,6 +92,7 @@ impl<'a> Census<'a> {
             current,
             members: Vec::new(),
             next_available: None,
+            backoff: Backoff::of(observed),
         };
         census.count();
         census
@@ -177,6 +181,12 @@ impl<'a> Census<'a> {
             PodReplacementPolicy::TerminationComplete => self.terminating(),
         };
         (ceiling - self.active() - terminating).max(0)
+    }
+
+    /// How many pods of that set must not be made yet, as pods of it have failed.
+    pub(crate) fn backed_off(&self, hash: &str) -> i64 {
+        let set = self.usable_sets().find(|set| set.hash == hash);
+        set.map_or(0, |set| self.backoff.waiting(&set.uid))
     }
 
     /// Whether the pause point of the pod with that UID was passed in this rollout.

@@ -10,7 +10,7 @@ use ordereddeployment_api::{names::condition, names::reason, validate};
 use crate::census::{Census, Member};
 use crate::{
     Act, Decision, Event, Observed, Purpose, Read, SetChange, conditions, events, handover, history,
-    pausepoint, report, rollout,
+    pausepoint, report, rollout, stuck,
 };
 
 /// How soon what stalls a rollout is looked at again, as nothing may tell when it is over.
@@ -115,7 +115,7 @@ fn requeue(
         .condition(condition::PROGRESSING)
         .and_then(|_| conditions::deadline(status, census.spec.progress_deadline_seconds));
     let until = pausepoint::held(status).and_then(|hold| hold.until.as_ref()).map(|until| until.0);
-    let times = [census.next_available, deadline, until];
+    let times = [census.next_available, deadline, until, census.backoff.next, stuck::next(census)];
     let wait =
         |time: Timestamp| Duration::try_from(time.duration_since(census.observed.now)).unwrap_or_default();
     let soonest = times.into_iter().flatten().map(wait).min();

@@ -7,6 +7,7 @@
 //! decided ([`Decision::Read`]); something must be stored before anything may be done ([`Decision::Record`]); or the pods
 //! to create and to delete ([`Decision::Act`]). Whoever carries it out comes back with what is true then.
 
+mod backoff;
 mod census;
 mod conditions;
 mod decide;
@@ -21,6 +22,7 @@ mod pausepoint;
 mod report;
 mod rollout;
 mod sizes;
+mod stuck;
 mod view;
 mod world;
 
@@ -28,8 +30,8 @@ pub use decide::decide;
 pub use handover::{is_handed_back, sources};
 pub use line_up::{LineUp, Place, line_up};
 pub use model::{
-    Act, Create, Decision, DeleteGroup, Event, EventType, Failure, Hindrance, Malformed, Observed, Pod,
-    Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Source, Target,
+    Act, Create, Decision, DeleteGroup, Event, EventType, Failed, Failure, Hindrance, Malformed, Observed,
+    Pod, Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Source, Target,
 };
 pub use node_rules::node_rules;
 pub use objects::{new_pod, new_set, owner_of, without_hash};

@@ -82,10 +82,27 @@ pub struct Pod {
     pub facts: Facts,
     /// Whether it has a deletionTimestamp.
     pub terminating: bool,
+    /// That time: when it is to be gone at the latest.
+    pub ends: Option<Timestamp>,
     /// Whether it succeeded or failed.
     pub finished: bool,
+    /// Of a failed one: when and why.
+    pub failed: Option<Box<Failed>>,
+    /// Why no node takes it: the scheduler's sentence.
+    pub unscheduled: Option<Arc<str>>,
     /// Its pause point, if it has one.
     pub point: Point,
+}
+
+/// A pod's failure, as its kubelet tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// When; not before it was made.
+    pub at: Timestamp,
+    /// One word, such as `Evicted` or `OutOfcpu`.
+    pub reason: Arc<str>,
+    /// One sentence.
+    pub message: Arc<str>,
 }
 
 /// What a pod's annotations say of a pause point.

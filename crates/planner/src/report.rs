@@ -163,9 +163,22 @@ fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     } else if let Some(deadline) = conditions::deadline(status, census.spec.progress_deadline_seconds)
         && deadline <= seconds(now)
     {
-        let message = format!("No progress for {} seconds", census.spec.progress_deadline_seconds);
+        let waits = unscheduled(census).map(|waits| format!(": {waits}")).unwrap_or_default();
+        let message = format!("No progress for {} seconds{waits}", census.spec.progress_deadline_seconds);
         conditions::set(status, type_, False, reason::PROGRESS_DEADLINE_EXCEEDED, &message, now);
     }
+}
+
+/// Pods that no node takes, if there are any.
+fn unscheduled(census: &Census<'_>) -> Option<String> {
+    let mut waiting = census.updated().filter(|member| member.pod.unscheduled.is_some());
+    let first = waiting.next()?.pod;
+    let why = first.unscheduled.as_deref().unwrap_or_default();
+    let more = match waiting.count() {
+        0 => String::new(),
+        others => format!(", nor {others} more"),
+    };
+    Some(format!("pod {} cannot be scheduled{more} ({why})", first.name))
 }
 
 /// Whether the updated pods that the hold wants are all there and available.
@@ -187,8 +200,15 @@ fn complete(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
 }
 
 fn failure(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+    let now = census.observed.now;
     let Some(failure) = &census.observed.failure else {
-        conditions::remove(status, condition::REPLICA_FAILURE);
+        match census.backoff.told.as_ref().filter(|_| !is_complete(census)) {
+            Some(message) => {
+                let type_ = condition::REPLICA_FAILURE;
+                conditions::set(status, type_, True, reason::PODS_FAILED, message, now);
+            }
+            None => conditions::remove(status, condition::REPLICA_FAILURE),
+        }
         return;
     };
     let reason = match failure.what {
@@ -196,7 +216,7 @@ fn failure(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
         Hindrance::Delete => reason::FAILED_DELETE,
         Hindrance::Evict => reason::EVICTION_REFUSED,
     };
-    conditions::set(status, condition::REPLICA_FAILURE, True, reason, &failure.message, census.observed.now);
+    conditions::set(status, condition::REPLICA_FAILURE, True, reason, &failure.message, now);
 }
 
 /// As kstatus reads it: `True` means failed. A rollout past its deadline is, as it is for a Deployment there.

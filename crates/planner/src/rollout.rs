@@ -12,6 +12,7 @@ use ordereddeployment_sorter as sorter;
 use crate::census::{Census, Member};
 use crate::pausepoint::{self, Divided};
 use crate::sizes::{self, Sizes};
+use crate::stuck;
 use crate::{Create, Decision, DeleteGroup, Hindrance, Proof, Purpose, Read, Record, Target};
 
 /// How many pods of one priority are deleted in parallel.
@@ -52,6 +53,9 @@ pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         moves.creates.clear();
     }
     moves.sizes = sizes_after(census, &moves);
+    if moves.stalled.is_none() {
+        moves.stalled = stuck::blocked(census, &moves);
+    }
     Ok(moves)
 }
 
@@ -91,7 +95,7 @@ fn settle(census: &Census<'_>) -> Moves {
     let old_runs = census.recreate() && old_terminating(census);
     if !old_runs {
         let missing = census.bounds.desired - census.updated_count();
-        create(&mut moves, &census.hash, missing.min(census.room_below(census.bounds.ceiling)));
+        create(census, &mut moves, &census.hash, missing.min(census.room_below(census.bounds.ceiling)));
     }
     moves
 }
@@ -114,7 +118,7 @@ fn keep(census: &Census<'_>, sizes: &Sizes) -> Moves {
         let missing = (wanted - active).min(room);
         if can_be_filled && missing > 0 {
             room -= missing;
-            create(&mut moves, &hash, missing);
+            create(census, &mut moves, &hash, missing);
         }
     }
     surplus.sort_unstable_by(|first, second| first.key.cmp(&second.key));
@@ -178,10 +182,10 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     if let Some(hash) = most_available_old_set(census) {
         let lost = (census.bounds.floor - reliable).clamp(0, room);
         room -= lost;
-        create(&mut moves, &hash, lost);
+        create(census, &mut moves, &hash, lost);
     }
     let updated = census.updated_count();
-    create(&mut moves, &census.hash, (wanted - updated).min(room));
+    create(census, &mut moves, &census.hash, (wanted - updated).min(room));
 
     let go = go_ahead(census, &divided)?;
     if !is_proven(census) && !go.is_empty() {
@@ -319,7 +323,7 @@ fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
             let missing = missing.min(room);
             if usable && missing > 0 {
                 room -= missing;
-                create(&mut moves, hash, missing);
+                create(census, &mut moves, hash, missing);
             }
         }
     }
@@ -408,7 +412,9 @@ fn most_available_old_set(census: &Census<'_>) -> Option<String> {
     most.map(|set| set.hash.clone())
 }
 
-fn create(moves: &mut Moves, hash: &str, count: i64) {
+/// Pods to come, but for the replacements that have to wait.
+fn create(census: &Census<'_>, moves: &mut Moves, hash: &str, count: i64) {
+    let count = count - census.backed_off(hash);
     if count > 0 {
         *moves.creates.entry(hash.to_owned()).or_default() += count;
     }

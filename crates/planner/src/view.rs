@@ -4,7 +4,7 @@
 //! costs little memory. Annotations are parsed here, once; nothing is decided here and nothing is read from a server.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,20 +14,23 @@ use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use ordereddeployment_api::names::{GROUP, annotation, pause_point};
 use ordereddeployment_api::{OrderedReplicaSet, PausePoint, parse_pause_duration};
 use ordereddeployment_sorter::{Facts, NodeFacts, Phase, parse_int32};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::objects::{hash_of, without_hash};
-use crate::{Malformed, Pod, Point, Set};
+use crate::{Failed, Malformed, Pod, Point, Set};
+
+mod wire;
+
+/// The condition that says whether a pod has a node.
+const SCHEDULED: &str = "PodScheduled";
 
 /// A pod, as far as anything here reads it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "wire::Pod")]
 pub struct PodView {
     /// Its metadata, narrowed.
-    #[serde(default, deserialize_with = "narrow")]
     pub metadata: ObjectMeta,
-    #[serde(default)]
     spec: PodSpecView,
-    #[serde(default)]
     status: PodStatusView,
 }
 
@@ -53,6 +56,16 @@ struct InitContainerView {
 struct PodStatusView {
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<String>,
+    /// Why it failed: the kubelet's word and sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_time: Option<Time>,
+    /// When the API server took the last status of a failed pod. No field of Kubernetes: it comes out of `managedFields`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     conditions: Option<Vec<ConditionView>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +76,7 @@ struct PodStatusView {
 
 /// A condition of a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", from = "wire::Condition")]
 pub struct ConditionView {
     /// Its type, such as `Ready`.
     #[serde(rename = "type")]
@@ -71,8 +84,11 @@ pub struct ConditionView {
     /// `True`, `False` or `Unknown`.
     pub status: String,
     /// When `status` last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
+    /// Why no node takes the pod; kept of no other condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,9 +155,31 @@ impl PodView {
             resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
             facts,
             terminating: self.metadata.deletion_timestamp.is_some(),
+            ends: timestamp(self.metadata.deletion_timestamp.as_ref()),
             finished: matches!(phase, "Succeeded" | "Failed"),
+            failed: (phase == "Failed").then(|| self.failed()).flatten().map(Box::new),
+            unscheduled: self.unscheduled(),
             point: self.point(),
         }
+    }
+
+    /// What is known of its failure. A kubelet that evicts a pod may leave no condition, one that refuses it no
+    /// container; the API server's own time is the surest, as node clocks differ.
+    fn failed(&self) -> Option<Failed> {
+        let created = timestamp(self.metadata.creation_timestamp.as_ref())?;
+        let status = &self.status;
+        let conditions = status.conditions.iter().flatten();
+        let seen = conditions.filter_map(|condition| timestamp(condition.last_transition_time.as_ref()));
+        let seen = seen.chain(timestamp(status.start_time.as_ref())).max();
+        let at = timestamp(status.failed_at.as_ref()).or(seen).unwrap_or(created);
+        let word = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+        Some(Failed { at: at.max(created), reason: word(&status.reason), message: word(&status.message) })
+    }
+
+    fn unscheduled(&self) -> Option<Arc<str>> {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let found = conditions.find(|one| one.type_ == SCHEDULED && one.status == "False")?;
+        Some(found.message.as_deref().unwrap_or_default().into())
     }
 
     /// Its annotations that count as absent since their values are malformed.
@@ -224,7 +262,7 @@ impl Resource for PodView {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeView {
     /// Its metadata, narrowed.
-    #[serde(default, deserialize_with = "narrow_node")]
+    #[serde(default, deserialize_with = "wire::narrow_node")]
     pub metadata: ObjectMeta,
     #[serde(default)]
     spec: NodeSpecView,
@@ -325,49 +363,6 @@ fn most_restarts<'a>(statuses: impl Iterator<Item = &'a ContainerStatusView>) ->
 
 fn timestamp(time: Option<&Time>) -> Option<Timestamp> {
     time.map(|time| time.0)
-}
-
-/// The fields of metadata that are kept. Serde skips the others without building them.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct NarrowMeta {
-    name: Option<String>,
-    namespace: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
-    creation_timestamp: Option<Time>,
-    deletion_timestamp: Option<Time>,
-    owner_references: Option<Vec<OwnerReference>>,
-}
-
-fn narrow<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let kept = NarrowMeta::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name: kept.name,
-        namespace: kept.namespace,
-        uid: kept.uid,
-        resource_version: kept.resource_version,
-        labels: kept.labels,
-        annotations: kept.annotations,
-        creation_timestamp: kept.creation_timestamp,
-        deletion_timestamp: kept.deletion_timestamp,
-        owner_references: kept.owner_references,
-        ..ObjectMeta::default()
-    })
-}
-
-fn narrow_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let kept = narrow(deserializer)?;
-    Ok(ObjectMeta {
-        name: kept.name,
-        uid: kept.uid,
-        resource_version: kept.resource_version,
-        labels: kept.labels,
-        ..ObjectMeta::default()
-    })
 }
 
 #[cfg(test)]

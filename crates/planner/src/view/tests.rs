@@ -77,6 +77,67 @@ fn a_bare_pod_is_pending_unready_and_nobodys() {
 }
 
 #[test]
+fn a_failed_pod_says_when_and_why_by_the_surest_time_there_is() {
+    let failed = |managed: Value, conditions: Value, start: Value, created: &str| {
+        let view: PodView = serde_json::from_value(json!({
+            "metadata": {"name": "web-1", "creationTimestamp": created, "managedFields": managed},
+            "status": {
+                "phase": "Failed", "reason": "Evicted", "message": "low on memory", "startTime": start,
+                "conditions": conditions,
+            },
+        }))
+        .unwrap();
+        assert_eq!(serde_json::from_value::<PodView>(serde_json::to_value(&view).unwrap()).unwrap(), view);
+        let failed = *view.pod().failed.unwrap();
+        assert_eq!((&*failed.reason, &*failed.message), ("Evicted", "low on memory"));
+        failed.at.to_string()
+    };
+    let at = |second: u32| format!("2026-01-01T00:00:{second:02}Z");
+    let ready = json!([{"type": "Ready", "status": "False", "lastTransitionTime": at(7)}]);
+    let written = json!([
+        {"manager": "ordered-controller-manager", "operation": "Update", "time": at(50)},
+        {"manager": "kubelet", "operation": "Update", "time": at(9)},
+    ]);
+    let newer = json!([
+        {"manager": "kubectl-annotate", "operation": "Update", "time": at(50)},
+        {"manager": "agent", "operation": "Update", "subresource": "status", "time": at(8)},
+    ]);
+    assert_eq!(
+        failed(written, ready.clone(), json!(at(5)), &at(1)),
+        at(9),
+        "the API server's time of the status"
+    );
+    assert_eq!(failed(newer, ready.clone(), json!(at(5)), &at(1)), at(8));
+    assert_eq!(failed(json!(null), ready.clone(), json!(at(5)), &at(1)), at(7), "else a condition's");
+    assert_eq!(failed(json!(null), json!(null), json!(at(5)), &at(1)), at(5), "else when it began");
+    assert_eq!(failed(json!(null), json!(null), json!(null), &at(1)), at(1));
+    assert_eq!(failed(json!(null), ready, json!(null), &at(30)), at(30), "a node's clock may be late");
+    let running: PodView = serde_json::from_value(json!({
+        "metadata": {"name": "web-1", "managedFields": [{"manager": "kubelet", "time": at(1)}]},
+        "status": {"phase": "Running", "reason": "x", "message": "y", "startTime": at(1)},
+    }))
+    .unwrap();
+    assert_eq!(
+        serde_json::to_value(&running).unwrap()["status"],
+        json!({"phase": "Running"}),
+        "kept of no other"
+    );
+    assert_eq!(running.pod().failed, None);
+}
+
+#[test]
+fn a_pod_that_no_node_takes_says_why() {
+    let unscheduled = |type_: &str, status: &str| {
+        let condition = json!({"type": type_, "status": status, "message": "0/6 nodes are available"});
+        let view: PodView = serde_json::from_value(json!({"status": {"conditions": [condition]}})).unwrap();
+        view.pod().unscheduled
+    };
+    assert_eq!(unscheduled("PodScheduled", "False").as_deref(), Some("0/6 nodes are available"));
+    assert_eq!(unscheduled("PodScheduled", "True"), None);
+    assert_eq!(unscheduled("Ready", "False"), None);
+}
+
+#[test]
 fn finished_and_terminating_pods_say_so() {
     for (phase, finished) in [("Succeeded", true), ("Failed", true), ("Running", false), ("Unknown", false)] {
         let view: PodView = serde_json::from_value(json!({

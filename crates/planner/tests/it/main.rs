@@ -4,6 +4,7 @@
 #![allow(clippy::similar_names, reason = "hold and held are the words of this field")]
 
 mod extremes;
+mod failures;
 mod handover;
 mod model;
 mod oracle;

@@ -1,0 +1,95 @@
+//! Rows of failures, and how long replacements wait for them.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::{Failure, count_rows, young};
+use crate::{Failed, Pod, PodView};
+
+/// A pod made and failed at these seconds.
+fn failed(name: &str, created: i64, at: i64) -> Pod {
+    let view: PodView = serde_json::from_value(json!({"metadata": {"name": name, "uid": name}})).unwrap();
+    let mut pod = view.pod();
+    let time = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+    pod.facts.created = Some(time(created));
+    pod.finished = true;
+    let word = |text: &str| Arc::from(text);
+    pod.failed = Some(Box::new(Failed { at: time(at), reason: word("OutOfcpu"), message: word("no") }));
+    pod
+}
+
+fn rows(times: &[(i64, i64)]) -> Vec<u32> {
+    let pods: Vec<Pod> = times
+        .iter()
+        .enumerate()
+        .map(|(index, (created, at))| failed(&format!("p{index:03}"), *created, *at))
+        .collect();
+    let mut failures: Vec<Failure<'_>> = pods.iter().filter_map(young).collect();
+    count_rows(&mut failures);
+    failures.sort_by(|one, other| one.pod.name.cmp(&other.pod.name));
+    failures.iter().map(|failure| failure.row).collect()
+}
+
+#[test]
+fn a_failure_follows_those_that_ended_before_its_pod_was_made() {
+    assert_eq!(rows(&[(0, 0), (1, 1), (3, 3), (7, 7)]), [1, 2, 3, 4]);
+    // Two slots at once.
+    assert_eq!(rows(&[(0, 0), (0, 0), (1, 2), (1, 1), (3, 3), (3, 3)]), [1, 1, 2, 2, 3, 3]);
+    // Whatever their order in the list.
+    assert_eq!(rows(&[(3, 3), (0, 0), (1, 1)]), [3, 1, 2]);
+}
+
+#[test]
+fn pods_that_fail_together_are_one_failure_however_they_were_made() {
+    let evicted: Vec<_> = (0..30).map(|index| (index, 100)).collect();
+    assert!(rows(&evicted).iter().all(|row| *row == 1));
+}
+
+#[test]
+fn an_old_failure_is_forgotten_and_a_pod_that_lived_long_counts_for_none() {
+    assert_eq!(rows(&[(0, 0), (599, 599)]), [1, 2]);
+    assert_eq!(rows(&[(0, 0), (600, 600)]), [1, 1]);
+    assert_eq!(rows(&[(0, 600), (601, 601)]), [1], "the first lived too long to count");
+    // The longest row that is not forgotten counts, not the latest one.
+    assert_eq!(rows(&[(0, 0), (1, 1), (2, 2), (-50, 550), (560, 560)]).last(), Some(&4));
+}
+
+#[test]
+fn waits_double_up_to_five_minutes() {
+    let pod = failed("p", 0, 0);
+    let wait = |row| Failure { row, ..young(&pod).unwrap() }.wait();
+    let seconds: Vec<_> = (1..=11).map(|row| wait(row).as_secs()).collect();
+    assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    for row in [30, 31, 32, 33, u32::MAX] {
+        assert_eq!(wait(row), SignedDuration::from_mins(5), "{row}");
+    }
+}
+
+#[test]
+fn rows_are_those_of_the_plain_definition() {
+    // The sliding window against a search through all.
+    let mut seed = 7_u64;
+    let mut next = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        i64::try_from((seed >> 33) % below).unwrap()
+    };
+    for _ in 0..200 {
+        let times: Vec<(i64, i64)> = (0..next(40))
+            .map(|_| {
+                let created = next(3000);
+                (created, created + next(600))
+            })
+            .collect();
+        let mut plain = vec![1; times.len()];
+        let mut by_created: Vec<usize> = (0..times.len()).collect();
+        by_created.sort_by_key(|index| times[*index].0);
+        for &index in &by_created {
+            let created = times[index].0;
+            let followed = (0..times.len()).filter(|other| (1..600).contains(&(created - times[*other].1)));
+            plain[index] = followed.map(|other| plain[other] + 1).max().unwrap_or(1);
+        }
+        assert_eq!(rows(&times), plain, "{times:?}");
+    }
+}

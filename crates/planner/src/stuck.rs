@@ -1,0 +1,65 @@
+//! Pods that should have ended by now and that creates wait for: their node may be dead. It only tells of them.
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::PodReplacementPolicy;
+use ordereddeployment_api::names::reason;
+
+use crate::Pod;
+use crate::census::Census;
+use crate::rollout::Moves;
+
+/// How long after its time a pod that terminates may take to be gone before it is told of.
+const TOLERATED: SignedDuration = SignedDuration::from_secs(15);
+
+/// Reason and message where nothing is done since a pod does not end.
+pub(crate) fn blocked(census: &Census<'_>, moves: &Moves) -> Option<(&'static str, String)> {
+    if !moves.creates.is_empty() || !moves.deletes.is_empty() || !is_waited_for(census) {
+        return None;
+    }
+    let now = census.observed.now;
+    let mut overdue: Vec<_> = overdue(census).filter(|(_, at)| *at <= now).collect();
+    overdue.sort_by(|(one, at), (other, then)| (at, &one.name).cmp(&(then, &other.name)));
+    let (first, _) = overdue.first()?;
+    let node = first.facts.node.as_deref().map(|node| format!(" on node {node}")).unwrap_or_default();
+    let more = match overdue.len() - 1 {
+        0 => String::new(),
+        others => format!(", and {others} more like it"),
+    };
+    let name = &first.name;
+    let message = format!(
+        "Pod {name}{node} should have ended by {}{more}, and no pod is created before it is gone. If its node is dead, \
+         delete the Node, or the pod with kubectl delete pod {name} --force --grace-period=0 (it may still run on a node \
+         that is only cut off)",
+        first.ends.unwrap_or(now),
+    );
+    Some((reason::POD_STUCK_TERMINATING, message))
+}
+
+/// When the next pod that terminates is to be told of.
+pub(crate) fn next(census: &Census<'_>) -> Option<Timestamp> {
+    if !waits_for_ends(census) {
+        return None;
+    }
+    overdue(census).map(|(_, at)| at).filter(|at| *at > census.observed.now).min()
+}
+
+fn overdue<'a>(census: &Census<'a>) -> impl Iterator<Item = (&'a Pod, Timestamp)> {
+    let ending = census.observed.pods.iter().filter(|pod| pod.terminating && !pod.finished);
+    ending.filter_map(|pod| Some((pod, pod.ends?.checked_add(TOLERATED).ok()?)))
+}
+
+fn waits_for_ends(census: &Census<'_>) -> bool {
+    census.recreate() || census.spec.pod_replacement_policy == PodReplacementPolicy::TerminationComplete
+}
+
+/// Whether pods would be created if none terminated.
+fn is_waited_for(census: &Census<'_>) -> bool {
+    if !waits_for_ends(census) || census.bounds.desired == 0 {
+        return false;
+    }
+    match crate::pausepoint::kept_sizes(census) {
+        Some(sizes) => sizes.values().sum::<i64>() > census.active(),
+        // In a rolling update the next pod may be one of the surge.
+        None => census.active() < census.bounds.desired || (census.old_count() > 0 && !census.recreate()),
+    }
+}

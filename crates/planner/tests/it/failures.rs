@@ -1,0 +1,226 @@
+//! Pods that fail, that no node takes, or that do not end: what waits for what, and what is told of it.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus, PodReplacementPolicy};
+use ordereddeployment_planner::{Failed, Pod, whole_seconds};
+use serde_json::{Value, json};
+
+use crate::model::Cluster;
+
+fn rolling(replicas: i32, surge: i32, unavailable: i32) -> Value {
+    json!({
+        "replicas": replicas,
+        "progressDeadlineSeconds": 100,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}},
+    })
+}
+
+/// Its kubelet gives the pod up now.
+fn fail(pod: &mut Pod, now: Timestamp, why: &str) {
+    pod.finished = true;
+    pod.facts.ready = false;
+    let failed =
+        Failed { at: whole_seconds(now), reason: why.into(), message: "Node didn't have enough".into() };
+    pod.failed = Some(Box::new(failed));
+}
+
+/// Fails every active pod of that image; how many.
+fn fail_all(cluster: &mut Cluster, image: &str) -> usize {
+    let doomed: Vec<Arc<str>> = cluster
+        .active()
+        .filter(|pod| cluster.image(pod) == image)
+        .map(|pod| Arc::clone(&pod.facts.uid))
+        .collect();
+    let now = cluster.now;
+    for pod in cluster.pods.iter_mut().filter(|pod| doomed.contains(&pod.facts.uid)) {
+        fail(pod, now, "OutOfcpu");
+    }
+    doomed.len()
+}
+
+fn condition_of(cluster: &Cluster, type_: &str) -> Option<(ConditionStatus, String, String)> {
+    let status: OrderedDeploymentStatus = cluster.status();
+    status.condition(type_).map(|found| (found.status, found.reason.clone(), found.message.clone()))
+}
+
+#[test]
+fn pods_failed_again_and_again_come_back_ever_more_slowly_but_within_five_minutes() {
+    let mut cluster = Cluster::running(&rolling(3, 1, 1));
+    cluster.set_image("v2");
+    let (start, mut attempts, mut last) = (cluster.now, Vec::new(), cluster.now);
+    for _ in 0..3600 {
+        cluster.rest();
+        let failed = fail_all(&mut cluster, "v2");
+        assert!(failed <= 2, "no more at once than the rollout may have");
+        if failed > 0 {
+            attempts.push(cluster.now.duration_since(last).as_secs());
+            last = cluster.now;
+        }
+        cluster.rest();
+        if let Some(wake) = cluster.wake {
+            assert!(wake <= cluster.now + SignedDuration::from_mins(5), "and it wakes up for the next");
+        }
+        cluster.tick(1);
+    }
+    // The second wave is of another pod, whose room the first one of the old ones made.
+    assert!(attempts.len() <= 22, "{attempts:?}");
+    assert!(attempts.iter().all(|gap| *gap <= 300), "{attempts:?}");
+    assert!(attempts.iter().filter(|gap| **gap == 300).count() >= 8, "{attempts:?}");
+    assert!(cluster.now.duration_since(start).as_secs() >= 3600);
+    assert_eq!(cluster.of_image("v1"), 2, "the floor stands");
+    let (holds, why, message) = condition_of(&cluster, condition::REPLICA_FAILURE).unwrap();
+    assert_eq!((holds, why.as_str()), (ConditionStatus::True, reason::PODS_FAILED));
+    assert!(message.contains("OutOfcpu") && message.contains("300 seconds"), "{message}");
+    // A good template does not wait for the failures of a bad one, and the condition goes.
+    cluster.set_image("v3");
+    cluster.settle();
+    assert!(cluster.is_complete());
+    assert_eq!(condition_of(&cluster, condition::REPLICA_FAILURE), None);
+}
+
+#[test]
+fn pods_that_ran_for_long_are_replaced_at_once_all_of_them() {
+    let mut cluster = Cluster::running(&rolling(9, 1, 1));
+    cluster.tick(601);
+    let now = cluster.now;
+    for index in (0..9).rev() {
+        fail(cluster.pod(index), now, "Evicted");
+    }
+    cluster.rest();
+    assert_eq!(cluster.active().count(), 9);
+    assert_eq!(condition_of(&cluster, condition::REPLICA_FAILURE), None);
+}
+
+#[test]
+fn a_young_pod_that_fails_once_is_back_in_a_second_and_that_is_no_failure_of_the_set() {
+    let mut cluster = Cluster::running(&rolling(3, 1, 1));
+    let now = cluster.now;
+    fail(cluster.pod(0), now, "Evicted");
+    cluster.rest();
+    assert_eq!(cluster.active().count(), 2);
+    assert!(cluster.wake.unwrap() <= now + SignedDuration::from_secs(1));
+    assert_eq!(condition_of(&cluster, condition::REPLICA_FAILURE), None);
+    cluster.tick(1);
+    cluster.rest();
+    assert_eq!(cluster.active().count(), 3);
+}
+
+/// Three pods, of which the first has failed seven times in a row.
+fn one_fails_again_and_again() -> Cluster {
+    let mut cluster = Cluster::running(&rolling(3, 1, 1));
+    let mut failures = 0;
+    while failures < 7 {
+        cluster.rest();
+        let (now, young) = (cluster.now, cluster.active().count() == 3);
+        if young {
+            let newest = cluster.active().map(|pod| pod.facts.uid.clone()).max().unwrap();
+            let pod = cluster.pods.iter_mut().find(|pod| pod.facts.uid == newest).unwrap();
+            fail(pod, now, "UnexpectedAdmissionError");
+            failures += 1;
+        }
+        cluster.rest();
+        cluster.tick(1);
+    }
+    cluster.rest();
+    assert_eq!(cluster.active().count(), 2);
+    cluster
+}
+
+#[test]
+fn what_is_to_come_besides_does_not_wait_for_a_pod_that_fails() {
+    let mut cluster = one_fails_again_and_again();
+    cluster.edit(|spec| spec.replicas = 8);
+    cluster.rest();
+    assert_eq!(cluster.active().count(), 7);
+    // A pod that ran is replaced meanwhile.
+    let uid = cluster.pod(0).facts.uid.clone();
+    cluster.delete(&uid);
+    cluster.rest();
+    assert_eq!(cluster.active().count(), 7);
+}
+
+#[test]
+fn deleting_the_failed_pods_ends_the_waiting() {
+    let mut cluster = one_fails_again_and_again();
+    cluster.pods.retain(|pod| !pod.finished);
+    cluster.rest();
+    assert_eq!(cluster.active().count(), 3);
+}
+
+#[test]
+fn a_rollout_away_from_a_set_that_was_scaled_while_its_pods_failed_goes_on() {
+    let mut cluster = Cluster::running(&rolling(4, 1, 1));
+    cluster.set_image("v2");
+    for _ in 0..120 {
+        cluster.rest();
+        fail_all(&mut cluster, "v2");
+        cluster.rest();
+        cluster.tick(1);
+    }
+    cluster.edit(|spec| spec.replicas = 9);
+    cluster.rest();
+    cluster.set_image("v1");
+    cluster.settle();
+    assert!(cluster.is_complete(), "{:?}", cluster.status());
+}
+
+#[test]
+fn a_deadline_that_passes_for_want_of_a_node_says_so() {
+    let mut cluster = Cluster::running(&rolling(3, 2, 0));
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.rest();
+    let waiting: Vec<Arc<str>> =
+        cluster.active().filter(|pod| cluster.image(pod) == "v2").map(|pod| pod.facts.uid.clone()).collect();
+    assert_eq!(waiting.len(), 2);
+    for pod in cluster.pods.iter_mut().filter(|pod| waiting.contains(&pod.facts.uid)) {
+        pod.unscheduled = Some("0/6 nodes are available".into());
+    }
+    cluster.tick(101);
+    cluster.rest();
+    let (holds, why, message) = condition_of(&cluster, condition::PROGRESSING).unwrap();
+    assert_eq!((holds, why.as_str()), (ConditionStatus::False, reason::PROGRESS_DEADLINE_EXCEEDED));
+    assert!(message.contains("cannot be scheduled, nor 1 more (0/6 nodes are available)"), "{message}");
+}
+
+#[test]
+fn a_pod_that_does_not_end_is_told_of_where_creates_wait_for_it_and_only_then() {
+    let stuck = |spec: &Value, policy: PodReplacementPolicy| {
+        let mut cluster = Cluster::running(spec);
+        cluster.edit(|spec| spec.pod_replacement_policy = policy);
+        cluster.rest();
+        let uid = cluster.pod(0).facts.uid.clone();
+        cluster.delete(&uid);
+        let ends = whole_seconds(cluster.now) + SignedDuration::from_secs(30);
+        for pod in cluster.pods.iter_mut().filter(|pod| pod.terminating) {
+            pod.ends = Some(ends);
+            pod.facts.node = Some("n1".into());
+        }
+        cluster
+    };
+    // Without a surge there is no room beside it.
+    let spec = rolling(3, 0, 1);
+    let mut cluster = stuck(&spec, PodReplacementPolicy::TerminationComplete);
+    let told = |cluster: &mut Cluster, seconds: i64| {
+        // `tick` would end it.
+        cluster.now += SignedDuration::from_secs(seconds);
+        cluster.rest();
+        condition_of(cluster, condition::STALLED).unwrap()
+    };
+    assert_eq!(told(&mut cluster, 44).0, ConditionStatus::False);
+    assert!(cluster.wake.unwrap() <= cluster.now + SignedDuration::from_secs(1), "it wakes up for it");
+    let (holds, why, message) = told(&mut cluster, 1);
+    assert_eq!((holds, why.as_str()), (ConditionStatus::True, reason::POD_STUCK_TERMINATING));
+    assert!(message.contains("on node n1") && message.contains("--force"), "{message}");
+    cluster.tick(1);
+    cluster.settle();
+    assert!(cluster.is_complete());
+    assert_eq!(condition_of(&cluster, condition::STALLED).unwrap().0, ConditionStatus::False);
+    // A pod in its place has come already.
+    let mut cluster = stuck(&spec, PodReplacementPolicy::TerminationStarted);
+    assert_eq!(told(&mut cluster, 100).0, ConditionStatus::False);
+    assert_eq!(cluster.active().count(), 3);
+}
