@@ -139,7 +139,9 @@ pub fn place<'a>(
     best.map(|(_, name)| name).ok_or(Unplaced { nodes: nodes.len(), refused })
 }
 
-fn tolerated(toleration: &Toleration, key: &str, value: &str, effect: &str) -> bool {
+/// Whether that toleration puts up with that taint.
+#[must_use]
+pub fn tolerated(toleration: &Toleration, key: &str, value: &str, effect: &str) -> bool {
     if toleration.effect.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != effect) {
         return false;
     }

@@ -13,6 +13,7 @@ use crate::agents::disruption;
 use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
 use crate::agents::scheduler;
+use crate::agents::taints;
 use crate::audit::Record;
 use crate::clock::Clock;
 use crate::fault::Fault;
@@ -111,7 +112,8 @@ impl Sandbox {
             clock: clock.clone(),
         };
         sandbox.spawn(kubelets.run(kubelet));
-        sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock));
+        sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock.clone()));
+        sandbox.spawn(taints::run(sandbox.connect("sandbox-taints")?, clock));
         Ok(sandbox)
     }
 

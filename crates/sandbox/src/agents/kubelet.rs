@@ -1,7 +1,8 @@
 //! Kubelets that run nothing: they report what a kubelet would report, after a delay.
 //!
 //! An image whose name contains `broken` runs but never becomes ready; one that contains `crash` restarts again and
-//! again. They never create or evict a pod.
+//! again; a pod with one that contains `refused` is refused, as by a node without room for it. They never create or evict a
+//! pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -106,6 +107,9 @@ impl Worker {
             return;
         }
         let started = seconds(self.kubelets.clock.now());
+        if self.images().any(|image| image.contains("refused")) {
+            return self.report(refused(&started)).await;
+        }
         if !self.kubelets.ready_delay.is_zero() {
             self.report(self.creating(&started)).await;
             self.kubelets.clock.wait(self.kubelets.ready_delay).await;
@@ -240,6 +244,14 @@ impl Worker {
         }
         statuses
     }
+}
+
+/// What a kubelet says of a pod that it does not admit, and no more.
+fn refused(at: &str) -> Value {
+    json!({
+        "phase": "Failed", "reason": "OutOfcpu", "startTime": at,
+        "message": "Pod Node didn't have enough resource: cpu, requested: 1000, used: 8000, capacity: 8000",
+    })
 }
 
 fn condition(kind: &str, holds: Result<(), &str>, at: &str) -> Value {

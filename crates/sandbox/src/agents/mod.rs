@@ -1,4 +1,5 @@
-//! What stands around an API server: nodes, a scheduler, kubelets, a keeper of disruption budgets.
+//! What stands around an API server: nodes, a scheduler, kubelets, a keeper of disruption budgets, an evictor from tainted
+//! nodes.
 //!
 //! They are clients of whatever server they are given and take no shortcut into this one, so that they can serve
 //! beside a real API server too.
@@ -7,6 +8,7 @@ pub mod disruption;
 pub mod kubelet;
 pub mod nodes;
 pub mod scheduler;
+pub mod taints;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

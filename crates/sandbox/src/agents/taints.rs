@@ -1,0 +1,163 @@
+//! Evicts pods from nodes with a `NoExecute` taint that they do not tolerate, or tolerate no longer.
+//!
+//! It deletes, as the node controller of Kubernetes does, and asks no disruption budget. It taints no node itself, and
+//! watches pods only once there is such a taint.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use kube::api::{DeleteParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::Event;
+use ordereddeployment_placement::tolerated;
+
+use super::{Cache, RETRY, burst, watch};
+use crate::clock::Clock;
+
+enum Seen {
+    Pod(Box<Event<Pod>>),
+    Node(Box<Event<Node>>),
+}
+
+struct Taints {
+    client: Client,
+    clock: Clock,
+    pods: Cache<Pod>,
+    nodes: Cache<Node>,
+    /// By UID: since when a pod has been on a node with taints that it tolerates for some time.
+    since: BTreeMap<String, Timestamp>,
+}
+
+/// Runs until the process or the task ends.
+pub async fn run(client: Client, clock: Clock) {
+    let mut nodes = watch(Api::<Node>::all(client.clone()));
+    let mut this =
+        Taints { client, clock, pods: Cache::default(), nodes: Cache::default(), since: BTreeMap::new() };
+    while !this.nodes.objects.values().any(|node| evicting(node).next().is_some()) {
+        let Some(seen) = burst(&mut nodes, Duration::MAX).await else { return };
+        for event in seen {
+            this.nodes.apply(event);
+        }
+    }
+    let pods = watch(Api::<Pod>::all(this.client.clone())).map(|event| Seen::Pod(Box::new(event)));
+    let mut events = stream::select(pods, nodes.map(|event| Seen::Node(Box::new(event))));
+    let mut patience = Duration::MAX;
+    while let Some(seen) = burst(&mut events, patience).await {
+        for event in seen {
+            match event {
+                Seen::Pod(event) => this.pods.apply(*event),
+                Seen::Node(event) => this.nodes.apply(*event),
+            }
+        }
+        if this.pods.synced {
+            patience = this.round().await;
+        }
+    }
+}
+
+impl Taints {
+    /// Evicts who has to go; how long to wait for events before the next look.
+    async fn round(&mut self) -> Duration {
+        let now = self.clock.now();
+        let (mut patience, mut since) = (Duration::MAX, BTreeMap::new());
+        for pod in self.pods.objects.values().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+            let Some(node) = self.nodes.objects.get(&(String::new(), node)) else { continue };
+            let Some(stay) = stay(pod, evicting(node)) else { continue };
+            let uid = pod.uid().unwrap_or_default();
+            let begun = self.since.get(&uid).copied().unwrap_or(now);
+            since.insert(uid, begun);
+            let left = begun.checked_add(stay).unwrap_or(Timestamp::MAX).duration_since(now);
+            let left = Duration::try_from(left).unwrap_or_default();
+            if !left.is_zero() {
+                patience = patience.min(left);
+            } else if !self.evict(pod).await {
+                patience = patience.min(RETRY);
+            }
+        }
+        self.since = since;
+        patience
+    }
+
+    /// Whether it is done with that pod.
+    async fn evict(&self, pod: &Pod) -> bool {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+        let only_this = Preconditions { uid: pod.uid(), resource_version: None };
+        match api.delete(&pod.name_any(), &DeleteParams::default().preconditions(only_this)).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => true,
+            Err(error) => {
+                tracing::debug!(%error, "cannot evict a pod from a tainted node");
+                false
+            }
+            Ok(_) => true,
+        }
+    }
+}
+
+fn evicting(node: &Node) -> impl Iterator<Item = &Taint> {
+    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    taints.filter(|taint| taint.effect == "NoExecute")
+}
+
+/// How long the pod may stay; `None`: as long as it wants to.
+fn stay<'a>(pod: &Pod, taints: impl Iterator<Item = &'a Taint>) -> Option<SignedDuration> {
+    let mut shortest = None;
+    for taint in taints {
+        let value = taint.value.as_deref().unwrap_or_default();
+        let all = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
+        let mut fitting = all.filter(|one| tolerated(one, &taint.key, value, &taint.effect)).peekable();
+        if fitting.peek().is_none() {
+            return Some(SignedDuration::ZERO);
+        }
+        let seconds = fitting.filter_map(|one| one.toleration_seconds).min();
+        shortest = shortest.into_iter().chain(seconds).min();
+    }
+    shortest.map(|seconds| SignedDuration::from_secs(seconds.max(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+    use k8s_openapi::api::core::v1::{Node, Pod};
+    use serde_json::{Value, json};
+
+    use super::{evicting, stay};
+
+    fn stays(tolerations: &Value, taints: &Value) -> Option<SignedDuration> {
+        let pod: Pod = serde_json::from_value(json!({
+            "spec": {"containers": [], "tolerations": tolerations},
+        }))
+        .unwrap();
+        let node: Node = serde_json::from_value(json!({"spec": {"taints": taints}})).unwrap();
+        stay(&pod, evicting(&node))
+    }
+
+    #[test]
+    fn a_pod_goes_when_the_shortest_of_its_tolerations_ends_and_at_once_without_one() {
+        let taint = |key: &str, effect: &str| json!({"key": key, "value": "v", "effect": effect});
+        let seconds = |seconds| Some(SignedDuration::from_secs(seconds));
+        let one = json!([taint("a", "NoExecute")]);
+        let both = json!([taint("a", "NoExecute"), taint("b", "NoExecute")]);
+        let table = [
+            (json!([]), json!([taint("a", "NoSchedule")]), None),
+            (json!([]), one.clone(), seconds(0)),
+            (json!([{"operator": "Exists"}]), one.clone(), None),
+            (json!([{"key": "a", "value": "other"}]), one.clone(), seconds(0)),
+            (json!([{"key": "a", "value": "v", "effect": "NoSchedule"}]), one.clone(), seconds(0)),
+            (json!([{"key": "a", "value": "v", "tolerationSeconds": 7}]), one.clone(), seconds(7)),
+            (json!([{"key": "a", "value": "v", "tolerationSeconds": -7}]), one, seconds(0)),
+            (json!([{"key": "a", "value": "v", "tolerationSeconds": 7}]), both.clone(), seconds(0)),
+            (
+                json!([{"key": "a", "value": "v", "tolerationSeconds": 7}, {"operator": "Exists", "tolerationSeconds": 9}]),
+                both,
+                seconds(7),
+            ),
+        ];
+        for (tolerations, taints, expected) in table {
+            assert_eq!(stays(&tolerations, &taints), expected, "{tolerations} against {taints}");
+        }
+    }
+}
