@@ -66,6 +66,42 @@ impl World {
         self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
     }
 
+    /// Says that a kubelet gave a pod up: evicted it, or preempted it for a critical one.
+    pub async fn fail(&self, pod: &str, reason: &str) -> Result<()> {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let condition = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": now});
+        let status = json!({
+            "phase": "Failed", "reason": reason, "message": "The node was low on resource: memory.",
+            "conditions": [
+                condition("DisruptionTarget", "True", "TerminationByKubelet"),
+                condition("Ready", "False", "PodFailed"),
+                condition("ContainersReady", "False", "PodFailed"),
+            ],
+        });
+        let patch = json!({"status": status}).to_string();
+        self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
+    }
+
+    /// Says that a pod runs and is ready, where no kubelet is there to say so.
+    pub async fn set_running(&self, pod: &str) -> Result<()> {
+        let patch = json!({"status": {"phase": "Running"}}).to_string();
+        self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await?;
+        self.set_ready(pod, true).await
+    }
+
+    /// Runs `kubectl ordered`: what it prints; an error with its stderr where it does not end with 0.
+    pub async fn ordered(&self, arguments: &[&str]) -> Result<String> {
+        let program = crate::beside_the_test("kubectl-ordered")?;
+        let mut command = tokio::process::Command::new(program);
+        command.args(arguments).arg("--namespace").arg(&self.namespace);
+        command.arg("--kubeconfig").arg(self.straight()).kill_on_drop(true);
+        let output = command.output().await.context("kubectl-ordered does not start: build it first")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let said = text(&output.stderr);
+        ensure!(output.status.success(), "kubectl ordered {}: {said}", arguments.join(" "));
+        Ok(text(&output.stdout))
+    }
+
     /// Resumes the hold that `web` is in, by its id.
     pub async fn resume(&self) -> Result<()> {
         let status = self.deployments().get("web").await?.status.unwrap_or_default();

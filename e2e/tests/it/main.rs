@@ -11,6 +11,7 @@ mod collection;
 mod differential;
 mod election;
 mod holds;
+mod parity;
 mod rollouts;
 mod scaling;
 mod servers;

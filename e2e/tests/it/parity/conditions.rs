@@ -1,0 +1,120 @@
+//! The conditions at points of one life: those of a Deployment, which on a real server goes the same way.
+
+use e2e::World;
+use kube::api::{Api, ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
+use serde_json::{Value, json};
+
+/// Status and reason.
+type Said = (&'static str, &'static str);
+
+const ENOUGH: Said = ("True", "MinimumReplicasAvailable");
+const TOO_FEW: Said = ("False", "MinimumReplicasUnavailable");
+const DONE: Said = ("True", "NewReplicaSetAvailable");
+const UNDER_WAY: Said = ("True", "ReplicaSetUpdated");
+const LATE: Said = ("False", "ProgressDeadlineExceeded");
+const PAUSED: Said = ("Unknown", "DeploymentPaused");
+
+/// An object of either kind, by the name `web`.
+struct Subject<'a> {
+    world: &'a World,
+    kind: &'static str,
+    api: Api<DynamicObject>,
+}
+
+impl<'a> Subject<'a> {
+    fn new(world: &'a World, group: &str, version: &str, kind: &'static str) -> Self {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Self { world, kind, api: Api::namespaced_with(world.client.clone(), &world.namespace, &resource) }
+    }
+
+    async fn patch(&self, spec: Value) {
+        let patch = json!({"spec": spec}).to_string();
+        let kubectl = &self.world.kubectl;
+        kubectl.run(&["patch", self.kind, "web", "--type=merge", "-p", &patch]).await.unwrap();
+    }
+
+    async fn set_image(&self, image: &str) {
+        let containers = json!([{"name": "web", "image": image}]);
+        self.patch(json!({"template": {"spec": {"containers": containers}}})).await;
+    }
+
+    /// Waits for the point at which it has so many pods, updated and available ones, and then for its conditions to be
+    /// these.
+    async fn says(&self, point: &str, counts: [i64; 3], available: Said, progressing: Said) {
+        let wanted = |object: &DynamicObject| {
+            let status = &object.data["status"];
+            let found = ["replicas", "updatedReplicas", "availableReplicas"]
+                .map(|field| status[field].as_i64().unwrap_or_default());
+            let said = |type_: &str, (holds, reason): Said| {
+                let mut conditions = status["conditions"].as_array().into_iter().flatten();
+                conditions
+                    .any(|one| one["type"] == type_ && one["status"] == holds && one["reason"] == reason)
+            };
+            status["observedGeneration"].as_i64() == object.metadata.generation
+                && found == counts
+                && said("Available", available)
+                && said("Progressing", progressing)
+        };
+        let what = format!("{point}: {counts:?}, {available:?}, {progressing:?}");
+        self.world.until_object(self.api.clone(), "web", &what, wanted).await.unwrap();
+    }
+
+    async fn live(&self) {
+        let pods: Vec<_> = self.pods().await;
+        self.says("at rest", [3, 3, 3], ENOUGH, DONE).await;
+        for pod in &pods[..2] {
+            self.world.set_ready(pod, false).await.unwrap();
+        }
+        // No rollout: the clock of the deadline does not run.
+        self.says("with two unready pods", [3, 3, 1], TOO_FEW, DONE).await;
+        for pod in &pods[..2] {
+            self.world.set_ready(pod, true).await.unwrap();
+        }
+        self.says("ready again", [3, 3, 3], ENOUGH, DONE).await;
+        self.set_image("web:broken").await;
+        self.says("in a rollout that is stuck", [4, 2, 2], ENOUGH, UNDER_WAY).await;
+        self.patch(json!({"progressDeadlineSeconds": 1})).await;
+        self.says("late", [4, 2, 2], ENOUGH, LATE).await;
+        self.set_image("web:1").await;
+        self.says("back", [3, 3, 3], ENOUGH, DONE).await;
+        self.patch(json!({"paused": true})).await;
+        self.says("paused", [3, 3, 3], ENOUGH, PAUSED).await;
+        self.set_image("web:2").await;
+        self.patch(json!({"replicas": 5})).await;
+        self.says("scaled while paused", [5, 0, 5], ENOUGH, PAUSED).await;
+        self.patch(json!({"paused": false})).await;
+        self.says("resumed", [5, 5, 5], ENOUGH, DONE).await;
+        self.patch(json!({"replicas": 0})).await;
+        self.says("scaled to zero", [0, 0, 0], ENOUGH, DONE).await;
+        self.patch(json!({"replicas": 2})).await;
+        self.says("and back", [2, 2, 2], ENOUGH, DONE).await;
+    }
+
+    async fn pods(&self) -> Vec<String> {
+        let pods = self.world.until_pods("three", |pods| pods.len() == 3).await.unwrap();
+        pods.into_iter().filter_map(|pod| pod.metadata.name).collect()
+    }
+}
+
+pub(super) async fn conditions_and_their_reasons_are_those_of_a_deployment(world: World) {
+    world.apply(&json!({"replicas": 3})).await.unwrap();
+    Subject::new(&world, "ordereddeployment.io", "v1alpha1", "OrderedDeployment").live().await;
+}
+
+#[cfg(feature = "real-servers")]
+pub(super) async fn a_deployment_says_the_same_at_the_same_points(world: World) {
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+            },
+        },
+    });
+    world.kubectl.run_with(&["apply", "-f", "-"], &deployment.to_string()).await.unwrap();
+    Subject::new(&world, "apps", "v1", "Deployment").live().await;
+}

@@ -1,0 +1,102 @@
+//! Pods that the server or their kubelets refuse, and pods that kubelets give up.
+
+use e2e::World;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use ordereddeployment_api::ConditionStatus;
+use ordereddeployment_api::names::{condition, reason};
+use serde_json::json;
+
+use super::until_said;
+
+fn has_failed(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Failed")
+}
+
+fn image(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.containers.first()?.image.as_deref()
+}
+
+pub(super) async fn pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly(world: World) {
+    world.deployed(&json!({"replicas": 3})).await.unwrap();
+    world.set_image("web:refused").await.unwrap();
+    // One of the surge, and one in the place that the first one of the old made: a second, two, four, each.
+    let mut failed = world
+        .until_pods("eight failed", |pods| pods.iter().filter(|pod| has_failed(pod)).count() >= 8)
+        .await
+        .unwrap();
+    failed.retain(has_failed);
+    assert_eq!(failed.len(), 8);
+    let times: Vec<i64> = failed.iter().map(|pod| pod.creation_timestamp().unwrap().0.as_second()).collect();
+    let took = times.iter().max().unwrap() - times.iter().min().unwrap();
+    assert!(took >= 7, "{took} s for three waits");
+    let message =
+        until_said(&world, condition::REPLICA_FAILURE, ConditionStatus::True, reason::PODS_FAILED).await;
+    assert!(message.contains("OutOfcpu") && message.contains(" in a row"), "{message}");
+    assert_eq!(world.deleted().await.unwrap().len(), 1, "down to the floor, and no further");
+    // Another template does not wait for these.
+    world.set_image("web:2").await.unwrap();
+    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    assert_eq!(status.condition(condition::REPLICA_FAILURE), None);
+}
+
+pub(super) async fn pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told(world: World) {
+    // Two containers of one name: the schema of the kind cannot know, the API server does when it comes to pods.
+    let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}});
+    world.apply(&json!({"replicas": 2, "progressDeadlineSeconds": 6, "template": template})).await.unwrap();
+    let message =
+        until_said(&world, condition::REPLICA_FAILURE, ConditionStatus::True, reason::FAILED_CREATE).await;
+    assert!(message.contains("Duplicate"), "{message}");
+    let (type_, why) = (condition::PROGRESSING, reason::PROGRESS_DEADLINE_EXCEEDED);
+    until_said(&world, type_, ConditionStatus::False, why).await;
+    let requests = world.requests().await.unwrap();
+    let tries = requests.iter().filter(|one| {
+        one.namespace.as_deref() == Some(&world.namespace)
+            && (one.verb.as_str(), one.plural.as_str(), one.code) == ("create", "pods", 422)
+    });
+    // Waits from 5 ms on, each twice the one before: eleven of them are ten seconds.
+    let tries = tries.count();
+    assert!((2..=13).contains(&tries), "{tries} tries within some seconds");
+    world.set_image("web:1").await.unwrap();
+    let status = world.complete("web", 2).await.unwrap().status.unwrap();
+    assert_eq!(status.condition(condition::REPLICA_FAILURE), None);
+}
+
+pub(super) async fn evicted_and_preempted_pods_are_replaced_and_what_is_left_of_them_counts_for_nothing(
+    world: World,
+) {
+    let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
+    world.fail(&pods[0], "Evicted").await.unwrap();
+    world.fail(&pods[1], "Preempting").await.unwrap();
+    let six = world.until_pods("replaced", |pods| pods.len() == 6).await.unwrap();
+    assert_eq!(six.iter().filter(|pod| has_failed(pod)).count(), 2);
+    world.complete("web", 4).await.unwrap();
+    // Neither a scale-down nor a rollout wastes a deletion on them.
+    world.prioritise(&pods[0], 9).await.unwrap();
+    world.prioritise(&pods[2], 3).await.unwrap();
+    world.scale(3).await.unwrap();
+    world.complete("web", 3).await.unwrap();
+    assert_eq!(world.deleted().await.unwrap(), [pods[2].clone()]);
+    world.prioritise(&pods[3], 3).await.unwrap();
+    world.pause_at(&pods[3], "after").await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    world.held_with(1, 3).await.unwrap();
+    // In a hold the pod that is lost comes back in its own revision.
+    let old = world.pods_of_image("web:1").await.unwrap();
+    let lost = old.iter().find(|name| !pods.contains(name)).unwrap();
+    world.fail(lost, "Evicted").await.unwrap();
+    let old_again = |pods: &[Pod]| {
+        let old = pods.iter().filter(|pod| image(pod) == Some("web:1") && !has_failed(pod));
+        old.filter(|pod| pod.metadata.deletion_timestamp.is_none()).count() == 2
+            && pods.iter().filter(|pod| has_failed(pod)).count() == 3
+    };
+    world.until_pods("two old ones again", old_again).await.unwrap();
+    world.held_with(1, 3).await.unwrap();
+    world.resume().await.unwrap();
+    world.complete("web", 3).await.unwrap();
+    let left = world.until_pods("three and what is left", |pods| pods.len() == 6).await.unwrap();
+    assert_eq!(left.iter().filter(|pod| has_failed(pod)).count(), 3);
+    let deleted = world.deleted().await.unwrap();
+    assert!(left.iter().all(|pod| !deleted.contains(&pod.name_any())), "{deleted:?}");
+}

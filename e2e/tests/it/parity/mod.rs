@@ -1,0 +1,108 @@
+//! What a Deployment does, row by row as in `docs/parity.md`: here too, and where it can be had, by a Deployment beside it.
+//! Rows that have a file of their own elsewhere are not repeated here.
+
+mod conditions;
+mod deadlines;
+mod failures;
+mod nodes;
+mod revisions;
+mod sizes;
+
+use e2e::{Setting, World, side_by_side};
+use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment};
+use ordereddeployment_sandbox::NodeSpec;
+use ordereddeployment_sandbox::agents::nodes::Taint;
+use serde_json::{Value, json};
+
+#[cfg(feature = "real-servers")]
+use conditions::a_deployment_says_the_same_at_the_same_points;
+use conditions::conditions_and_their_reasons_are_those_of_a_deployment;
+use deadlines::{
+    a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew,
+    surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so,
+};
+use failures::{
+    evicted_and_preempted_pods_are_replaced_and_what_is_left_of_them_counts_for_nothing,
+    pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told,
+    pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly,
+};
+use nodes::{
+    a_field_of_the_template_that_the_server_drops_starts_no_second_rollout,
+    a_no_execute_taint_empties_its_node_and_the_pods_come_back_elsewhere,
+    a_pod_that_does_not_end_on_a_dead_node_is_named_where_creates_wait_for_it,
+};
+#[cfg(feature = "real-servers")]
+use revisions::a_deployment_numbers_its_revisions_the_same;
+use revisions::{
+    a_history_limit_of_zero_keeps_no_old_set,
+    undo_goes_back_by_one_or_to_a_revision_and_numbers_grow_as_a_deployments_do,
+};
+use sizes::{
+    pods_that_terminate_are_counted_in_the_status, recreate_runs_old_and_new_pods_never_at_once,
+    scaling_to_zero_and_back_brings_the_same_revision_back_and_a_rollout_at_zero_is_done_at_once,
+};
+
+/// Two nodes more, on which only a scenario that asks for them runs pods: what it does to them harms no neighbour.
+const RESERVED: &str = "reserved";
+
+fn with_reserved_nodes() -> Setting {
+    let mut setting = Setting::default();
+    setting.nodes.extend(["r1", "r2"].map(reserved));
+    setting
+}
+
+/// A node that takes no pods but those that ask for its pool.
+fn reserved(name: &str) -> NodeSpec {
+    let taint = Taint { key: RESERVED.to_owned(), value: String::new(), effect: "NoSchedule".to_owned() };
+    NodeSpec { taints: vec![taint], ..NodeSpec::in_pool(name, RESERVED) }
+}
+
+/// A template of pods for the nodes of that pool.
+fn in_pool(pool: &str, more: &Value) -> Value {
+    let mut spec = json!({
+        "containers": [{"name": "web", "image": "web:1"}],
+        "nodeSelector": {"node.usage": pool},
+        "tolerations": [{"key": RESERVED, "operator": "Exists", "effect": "NoSchedule"}],
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        spec[key] = value.clone();
+    }
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
+}
+
+/// The condition of that type, where it speaks of the newest generation.
+fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
+    let status = object.status.as_ref()?;
+    let is_current = status.observed_generation == object.metadata.generation;
+    status.condition(type_).filter(|_| is_current).cloned()
+}
+
+/// Waits until that condition has that status and reason; its message.
+async fn until_said(world: &World, type_: &str, status: ConditionStatus, reason: &str) -> String {
+    let says = |object: &OrderedDeployment| {
+        condition_of(object, type_).is_some_and(|found| found.status == status && found.reason == reason)
+    };
+    let object = world.until("web", &format!("{type_} {status:?}: {reason}"), says).await.unwrap();
+    condition_of(&object, type_).unwrap().message
+}
+
+side_by_side!(
+    with_reserved_nodes();
+    conditions_and_their_reasons_are_those_of_a_deployment,
+    a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew,
+    surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so,
+    pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly,
+    pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told,
+    evicted_and_preempted_pods_are_replaced_and_what_is_left_of_them_counts_for_nothing,
+    a_no_execute_taint_empties_its_node_and_the_pods_come_back_elsewhere,
+    a_pod_that_does_not_end_on_a_dead_node_is_named_where_creates_wait_for_it,
+    a_field_of_the_template_that_the_server_drops_starts_no_second_rollout,
+    undo_goes_back_by_one_or_to_a_revision_and_numbers_grow_as_a_deployments_do,
+    a_history_limit_of_zero_keeps_no_old_set,
+    recreate_runs_old_and_new_pods_never_at_once,
+    pods_that_terminate_are_counted_in_the_status,
+    scaling_to_zero_and_back_brings_the_same_revision_back_and_a_rollout_at_zero_is_done_at_once;
+    only on a real server:
+    a_deployment_says_the_same_at_the_same_points,
+    a_deployment_numbers_its_revisions_the_same,
+);

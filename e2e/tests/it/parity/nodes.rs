@@ -1,0 +1,97 @@
+//! Nodes that evict, nodes that died, and what a node's release does not know of a template.
+
+use e2e::World;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_sandbox::agents::nodes;
+use ordereddeployment_sandbox::{Clock, NodeSpec};
+use serde_json::json;
+
+use super::{RESERVED, in_pool, reserved, until_said};
+
+fn node(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+pub(super) async fn a_no_execute_taint_empties_its_node_and_the_pods_come_back_elsewhere(world: World) {
+    let pods =
+        world.deployed(&json!({"replicas": 4, "template": in_pool(RESERVED, &json!({}))})).await.unwrap();
+    assert!(world.pods().await.unwrap().iter().any(|pod| node(pod) == Some("r1")), "spread over both");
+    world.kubectl.run(&["taint", "nodes", "r1", "maintenance=now:NoExecute"]).await.unwrap();
+    let left = |pods: &[Pod]| pods.len() == 4 && pods.iter().all(|pod| node(pod) == Some("r2"));
+    let moved = world.until_pods("all on the other node", left).await.unwrap();
+    assert!(moved.iter().any(|pod| pods.contains(&pod.name_any())), "those that were there stay");
+    world.complete("web", 4).await.unwrap();
+    let deletions = world.deletions().await.unwrap();
+    assert!(!deletions.iter().any(e2e::Deletion::by_the_controller), "{deletions:?}");
+    world.kubectl.run(&["taint", "nodes", "r1", "maintenance-"]).await.unwrap();
+}
+
+pub(super) async fn a_pod_that_does_not_end_on_a_dead_node_is_named_where_creates_wait_for_it(world: World) {
+    // It has no kubelet. Nobody else gives it up within the time that this takes.
+    let (pool, name) = (format!("{}-dead", world.namespace), format!("{}-n1", world.namespace));
+    let labels = NodeSpec::in_pool(&name, &pool).labels;
+    let dead = NodeSpec { labels, ..reserved(&name) };
+    nodes::register(&world.client, &Clock::system(), &[dead]).await.unwrap();
+    let template = in_pool(&pool, &json!({"terminationGracePeriodSeconds": 1}));
+    let spec = json!({
+        "replicas": 2, "template": template, "podReplacementPolicy": "TerminationComplete",
+        "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+    });
+    world.apply(&spec).await.unwrap();
+    let there =
+        |count: usize| move |pods: &[Pod]| pods.iter().filter(|pod| node(pod).is_some()).count() == count;
+    for pod in world.until_pods("two on the node", there(2)).await.unwrap() {
+        world.set_running(&pod.name_any()).await.unwrap();
+    }
+    world.complete("web", 2).await.unwrap();
+    let stuck = world.pods().await.unwrap()[0].name_any();
+    world.kubectl.run(&["delete", "pod", &stuck, "--wait=false"]).await.unwrap();
+    let (type_, why) = (condition::STALLED, reason::POD_STUCK_TERMINATING);
+    let message = until_said(&world, type_, ConditionStatus::True, why).await;
+    assert!(message.contains(&stuck) && message.contains(&name) && message.contains("--force"), "{message}");
+    assert_eq!(world.pods().await.unwrap().len(), 1, "nothing comes in its place");
+    world.kubectl.run(&["delete", "pod", &stuck, "--force", "--grace-period=0"]).await.unwrap();
+    for pod in world.until_pods("two again", there(2)).await.unwrap() {
+        assert_ne!(pod.name_any(), stuck);
+        world.set_running(&pod.name_any()).await.unwrap();
+    }
+    world.complete("web", 2).await.unwrap();
+    until_said(&world, type_, ConditionStatus::False, reason::NOT_STALLED).await;
+    world.kubectl.anywhere().run(&["delete", "node", &name]).await.unwrap();
+}
+
+/// `matchLabelKeys` is of Kubernetes 1.25: an older server drops it from the pods.
+pub(super) async fn a_field_of_the_template_that_the_server_drops_starts_no_second_rollout(world: World) {
+    let spread = json!([{
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["pod-template-hash"],
+    }]);
+    let template = json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {
+            "containers": [{"name": "web", "image": "web:1"}], "topologySpreadConstraints": spread,
+        },
+    });
+    world.deployed(&json!({"replicas": 2, "template": template})).await.unwrap();
+    // Whatever makes it look again.
+    world.scale(3).await.unwrap();
+    world.complete("web", 3).await.unwrap();
+    let pointer = "/spec/topologySpreadConstraints/0/matchLabelKeys";
+    let kept = |object: &OrderedDeployment| object.spec.template.0.pointer(pointer).cloned();
+    let object = world.deployments().get("web").await.unwrap();
+    assert_eq!(kept(&object), Some(json!(["pod-template-hash"])));
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+    let sets = sets.list(&kube::api::ListParams::default()).await.unwrap().items;
+    assert_eq!(sets.len(), 1, "one template, one set");
+    assert_eq!(sets[0].spec.template.0.pointer(pointer), Some(&json!(["pod-template-hash"])));
+    assert_eq!(object.status.unwrap().rollout.unwrap().revision, 1);
+    assert_eq!(world.created().await.unwrap(), 3);
+    let sent: Vec<_> = world.pods().await.unwrap();
+    assert!(sent.iter().all(|pod| {
+        let constraints = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_ref());
+        constraints.is_some_and(|constraints| constraints.len() == 1)
+    }));
+}

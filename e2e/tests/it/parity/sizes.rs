@@ -1,0 +1,95 @@
+//! How many pods there are: under Recreate, while some terminate, and at zero.
+
+use e2e::World;
+use k8s_openapi::api::core::v1::Pod;
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
+use serde_json::json;
+
+use super::{condition_of, until_said};
+
+fn is_of(pod: &Pod, image: &str) -> bool {
+    pod.spec.as_ref().is_some_and(|spec| spec.containers[0].image.as_deref() == Some(image))
+}
+
+pub(super) async fn recreate_runs_old_and_new_pods_never_at_once(world: World) {
+    let pods = world.deployed(&json!({"replicas": 4, "strategy": {"type": "Recreate"}})).await.unwrap();
+    for (pod, priority) in pods.iter().zip([1, 4, 2, 3]) {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    let never_both = world.until_pods("both", |pods| {
+        let (old, new) = ("web:1", "web:2");
+        pods.iter().any(|pod| is_of(pod, old)) && pods.iter().any(|pod| is_of(pod, new))
+    });
+    let rollout = async {
+        world.set_image("web:2").await.unwrap();
+        let (type_, why) = (condition::AVAILABLE, reason::MINIMUM_REPLICAS_UNAVAILABLE);
+        until_said(&world, type_, ConditionStatus::False, why).await;
+        world.complete("web", 4).await.unwrap()
+    };
+    tokio::select! {
+        object = rollout => {
+            let available = condition_of(&object, condition::AVAILABLE).unwrap();
+            assert_eq!(available.reason, reason::MINIMUM_REPLICAS_AVAILABLE);
+        }
+        both = never_both => panic!("{both:?}"),
+    }
+    let order = [1, 3, 2, 0].map(|place| pods[place].clone());
+    assert_eq!(world.deleted().await.unwrap(), order);
+}
+
+pub(super) async fn pods_that_terminate_are_counted_in_the_status(world: World) {
+    let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
+    world.prioritise(&pods[0], 1).await.unwrap();
+    // It stays, terminating, until this is taken away.
+    let finalizers = |value| json!({"metadata": {"finalizers": value}}).to_string();
+    let patch = async |value| {
+        world
+            .kubectl
+            .run(&["patch", "pod", &pods[0], "--type=merge", "-p", &finalizers(value)])
+            .await
+            .unwrap();
+    };
+    patch(json!(["example.com/wait"])).await;
+    world.scale(2).await.unwrap();
+    let counts = |terminating: i32| {
+        move |object: &OrderedDeployment| {
+            let status = object.status.clone().unwrap_or_default();
+            status.observed_generation == object.metadata.generation
+                && (status.replicas, status.terminating_replicas) == (Some(2), Some(terminating))
+        }
+    };
+    world.until("web", "two and one that terminates", counts(1)).await.unwrap();
+    patch(json!(null)).await;
+    world.until("web", "two", counts(0)).await.unwrap();
+}
+
+pub(super) async fn scaling_to_zero_and_back_brings_the_same_revision_back_and_a_rollout_at_zero_is_done_at_once(
+    world: World,
+) {
+    world.deployed(&json!({"replicas": 3})).await.unwrap();
+    let at_zero = async || {
+        world.scale(0).await.unwrap();
+        let object = world.complete("web", 0).await.unwrap();
+        for (type_, why) in [
+            (condition::AVAILABLE, reason::MINIMUM_REPLICAS_AVAILABLE),
+            (condition::PROGRESSING, reason::NEW_REPLICA_SET_AVAILABLE),
+        ] {
+            let found = condition_of(&object, type_).unwrap();
+            assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::True, why));
+        }
+        world.until_pods("none", <[Pod]>::is_empty).await.unwrap();
+        object.status.unwrap().rollout.unwrap()
+    };
+    let before = at_zero().await;
+    world.scale(3).await.unwrap();
+    let back = world.complete("web", 3).await.unwrap().status.unwrap().rollout.unwrap();
+    assert_eq!((back.revision, back.template_hash), (before.revision, before.template_hash));
+    at_zero().await;
+    world.set_image("web:2").await.unwrap();
+    let updated = world.complete("web", 0).await.unwrap();
+    assert_eq!(updated.status.unwrap().rollout.unwrap().revision, 2);
+    world.scale(2).await.unwrap();
+    world.complete("web", 2).await.unwrap();
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 2);
+}
