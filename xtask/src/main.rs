@@ -30,7 +30,7 @@ Usage: cargo xtask <task>
   test [--fast]
              run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo, the
              image's program, and the CRDs and scenarios on real Kubernetes servers; --fast leaves the last three out
-  crds       write the CRDs, as the code has them, to charts/ordered-deployment/crds
+  crds       write the CRDs and docs/api.md, as the code has them
   crd-check [MANIFEST...]
              ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs and refuse
              whatever breaks one of their constraints, and what they say to the manifests (a dry run)
@@ -93,9 +93,19 @@ fn crd_check(manifests: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has the test that compares the committed CRDs with the code write them instead.
+/// Has the tests that compare the committed CRDs and their reference with the code write them instead.
 fn crds() -> anyhow::Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(process::top()).env("UPDATE_CRDS", "1");
-    process::run(cargo.args(["test", "--quiet", "--package", "ordereddeployment-api", "--test", "crds"]))
+    cargo.args([
+        "test",
+        "--quiet",
+        "--package",
+        "ordereddeployment-api",
+        "--test",
+        "crds",
+        "--test",
+        "reference",
+    ]);
+    process::run(cargo.args(["--", "of_the_code"]))
 }
