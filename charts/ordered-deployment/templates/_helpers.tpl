@@ -99,6 +99,10 @@ Exactly what the controller does in the namespaces that it watches. Each rule sa
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
+# To name the budgets of a pod that has several, which no server evicts.
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]

@@ -97,8 +97,11 @@ pub mod reason {
     pub const TEMPLATE_REFUSED: &str = "TemplateRefused";
     /// Stalled: unavailable pods wait for their turn (`unavailablePods: InOrder`).
     pub const WAITING_IN_ORDER: &str = "WaitingInOrder";
-    /// ReplicaFailure: a PodDisruptionBudget refuses the eviction of the next pod.
+    /// ReplicaFailure and event: a PodDisruptionBudget refuses the eviction of the next pod; the message names it.
     pub const EVICTION_REFUSED: &str = "EvictionRefused";
+    /// ReplicaFailure, Stalled and event: several PodDisruptionBudgets select the next pod, which no server evicts then; the
+    /// message names them.
+    pub const SEVERAL_BUDGETS: &str = "SeveralDisruptionBudgets";
     /// Progressing and Complete: what the object takes over from is not gone yet.
     pub const ADOPTING: &str = "Adopting";
     /// Progressing and Complete: the pods are being given to a Deployment.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kube_runtime::utils::Backoff;
 
 const FIRST: Duration = Duration::from_millis(5);
+const FIRST_REFUSAL: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
 /// A watch that fails is not asked again as soon as a write: everything else fails along with it.
 const FIRST_WATCH: Duration = Duration::from_millis(500);
@@ -12,6 +13,12 @@ const FIRST_WATCH: Duration = Duration::from_millis(500);
 /// After so many failures in a row.
 pub(crate) fn after(failures: u32) -> Duration {
     double(FIRST, failures.saturating_sub(1))
+}
+
+/// After so many refusals of an eviction in a row. A budget that is about to allow it does so within moments of a pod's
+/// becoming ready; else somebody has to act.
+pub(crate) fn after_refusal(times: u32) -> Duration {
+    double(FIRST_REFUSAL, times.saturating_sub(1))
 }
 
 fn double(first: Duration, times: u32) -> Duration {

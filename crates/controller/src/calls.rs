@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Fence;
+use crate::budgets::Budget;
 use crate::client::signed;
 use crate::error::CallError;
 
@@ -33,6 +34,8 @@ pub(crate) struct Calls {
     scale: Client,
     /// Whether the server turned out to know evictions by `policy/v1beta1` only (before Kubernetes 1.22).
     beta_evictions: AtomicBool,
+    /// The same of budgets (before Kubernetes 1.21).
+    beta_budgets: AtomicBool,
 }
 
 /// A pod to delete: name, UID and version are all preconditions.
@@ -56,6 +59,7 @@ impl Calls {
             rollout: signed(client, Some(Purpose::Rollout)),
             scale: signed(client, Some(Purpose::Scale)),
             beta_evictions: AtomicBool::new(false),
+            beta_budgets: AtomicBool::new(false),
         }
     }
 
@@ -227,6 +231,28 @@ impl Calls {
             Request::new(url).create_subresource("eviction", victim.name, &PostParams::default(), body);
         let request = request.map_err(kube::Error::BuildRequest)?;
         in_time(self.signed_for(purpose).request::<Value>(request)).await.map(drop)
+    }
+
+    /// The disruption budgets of a namespace, and whether they are of `policy/v1beta1`.
+    pub(crate) async fn budgets(&self, namespace: &str) -> Result<(Vec<Budget>, bool), CallError> {
+        if !self.beta_budgets.load(Ordering::Relaxed) {
+            match self.budgets_of("policy/v1", namespace).await {
+                Err(error) if error.is_not_found() => self.beta_budgets.store(true, Ordering::Relaxed),
+                other => return Ok((other?, false)),
+            }
+        }
+        Ok((self.budgets_of("policy/v1beta1", namespace).await?, true))
+    }
+
+    async fn budgets_of(&self, api_version: &str, namespace: &str) -> Result<Vec<Budget>, CallError> {
+        #[derive(Debug, serde::Deserialize)]
+        struct Budgets {
+            items: Vec<Budget>,
+        }
+        let url = format!("/apis/{api_version}/namespaces/{namespace}/poddisruptionbudgets");
+        let params = ListParams::default().limit(PAGE);
+        let request = Request::new(url).list(&params).map_err(kube::Error::BuildRequest)?;
+        Ok(in_time(self.client.request::<Budgets>(request)).await?.items)
     }
 
     /// Creates or changes an event.

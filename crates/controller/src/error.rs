@@ -91,7 +91,29 @@ impl CallError {
 
     /// Whether the request may have been carried out all the same: only a live read tells.
     pub(crate) fn is_outcome_unknown(&self) -> bool {
-        self.code().is_none_or(|code| code >= 500)
+        self.code().is_none_or(|code| code >= 500) && self.refusal().is_none()
+    }
+
+    /// What this answer to an eviction says of disruption budgets, if it is them that refuse it.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        let Self::Answered(status) = self else { return None };
+        let details = status.details.as_ref();
+        let causes: Vec<&str> = details
+            .into_iter()
+            .flat_map(|details| &details.causes)
+            .filter(|cause| cause.reason == "DisruptionBudget")
+            .map(|cause| cause.message.as_str())
+            .collect();
+        match status.code {
+            429 if !causes.is_empty() => Some(Refusal::Named(causes.join("; "))),
+            429 if status.message.contains("disruption budget") => Some(Refusal::Unnamed(words(status))),
+            // A budget whose own numbers are broken; the message begins with its name.
+            403 if details.is_some_and(|details| details.kind.starts_with("poddisruptionbudget")) => {
+                Some(Refusal::Named(words(status)))
+            }
+            500 if status.message.contains("more than one PodDisruptionBudget") => Some(Refusal::Several),
+            _ => None,
+        }
     }
 
     /// What this answer to a dry-run create says of the template.
@@ -119,6 +141,17 @@ pub(crate) enum Judgement {
     AskAgain,
 }
 
+/// What an answer to an eviction says of the disruption budgets that refuse it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// These words name the budget.
+    Named(String),
+    /// These do not.
+    Unnamed(String),
+    /// The pod has several, which the server cannot serve together.
+    Several,
+}
+
 fn words(status: &Status) -> String {
     match status.message.as_str() {
         "" => format!("{} {}", status.code, status.reason),
@@ -131,8 +164,9 @@ mod tests {
     use std::time::Duration;
 
     use kube::core::Status;
+    use serde_json::json;
 
-    use super::{CallError, Judgement};
+    use super::{CallError, Judgement, Refusal};
 
     fn answer(code: u16, reason: &str, message: &str) -> CallError {
         let mut status = Status::failure(message, reason);
@@ -188,6 +222,35 @@ mod tests {
         assert!(answer(409, "AlreadyExists", "").is_already_there());
         assert!(!answer(409, "AlreadyExists", "").is_conflict());
         assert!(answer(409, "Conflict", "").is_conflict());
+    }
+
+    #[test]
+    fn only_budgets_refuse_evictions_and_their_refusal_is_no_unknown_outcome() {
+        let named = |code: u16, details| {
+            let status = json!({
+                "status": "Failure", "code": code, "reason": "r", "message": "No.", "details": details,
+            });
+            CallError::Answered(serde_json::from_value(status).unwrap())
+        };
+        let cause = |reason| json!({"causes": [{"reason": reason, "message": "The disruption budget web"}]});
+        let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        let table = [
+            (named(429, cause("DisruptionBudget")), Some(Refusal::Named("The disruption budget web".into()))),
+            (named(429, cause("Other")), None),
+            (
+                answer(429, "TooManyRequests", "Cannot evict: disruption budget."),
+                Some(Refusal::Unnamed("Cannot evict: disruption budget.".into())),
+            ),
+            (answer(429, "TooManyRequests", "Too many requests, please try again later."), None),
+            (named(403, json!({"kind": "poddisruptionbudgets"})), Some(Refusal::Named("No.".into()))),
+            (named(403, json!({"kind": "pods"})), None),
+            (answer(500, "", several), Some(Refusal::Several)),
+        ];
+        for (error, expected) in table {
+            assert_eq!(error.refusal(), expected, "{error:?}");
+            assert!(!error.is_outcome_unknown(), "{error:?}");
+        }
+        assert_eq!(answer(500, "", "failed calling webhook").refusal(), None);
     }
 
     #[test]

@@ -100,12 +100,7 @@ impl Pass<'_> {
         if error.is_outcome_unknown() {
             self.memory.due = Some(Due::Unknown);
         }
-        let reason = match what {
-            Hindrance::Create => reason::FAILED_CREATE,
-            Hindrance::Delete => reason::FAILED_DELETE,
-            Hindrance::Evict => reason::EVICTION_REFUSED,
-        };
-        self.warn(reason, format!("Error {doing}: {message}"));
+        self.warn(what.reason(), format!("Error {doing}: {message}"));
         Halt::Failed(Failure { what, message })
     }
 }

@@ -7,6 +7,7 @@
 //! Several controllers may run in one process, each on its own [`Options`].
 
 mod backoff;
+mod budgets;
 mod cache;
 mod calls;
 mod claim;

@@ -10,6 +10,7 @@ use ordereddeployment_planner::{Failure, Proof, Source};
 use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
+use crate::backoff;
 use crate::entry::{PodEntry, SetEntry, number};
 use crate::events::Warned;
 use crate::overlay::Overlay;
@@ -72,6 +73,20 @@ pub(crate) struct Proven {
     pub(crate) at: Timestamp,
 }
 
+/// An eviction that was refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    pub(crate) uid: Arc<str>,
+    /// As it is told.
+    pub(crate) failure: Failure,
+    /// How many of the deployment's pods were ready then.
+    pub(crate) ready: usize,
+    /// How often in a row.
+    pub(crate) times: u32,
+    /// Before this the same is not asked again.
+    pub(crate) until: Instant,
+}
+
 /// The memory of one OrderedDeployment.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -80,6 +95,8 @@ pub(crate) struct Memory {
     pub(crate) pods: Overlay<PodEntry>,
     pub(crate) sets: Overlay<SetEntry>,
     pub(crate) failure: Option<Failure>,
+    /// The eviction that was refused last, until one is accepted.
+    pub(crate) refused: Option<Refused>,
     pub(crate) known_points: BTreeMap<Arc<str>, String>,
     pub(crate) taken_names: BTreeSet<String>,
     /// Nodes read live in this pass.
@@ -108,6 +125,7 @@ impl Memory {
             pods: Overlay::default(),
             sets: Overlay::default(),
             failure: None,
+            refused: None,
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             nodes: Nodes::new(),
@@ -147,6 +165,22 @@ impl Memory {
         (last.lists != lists).then_some(Due::Relist)
     }
 
+    /// What an eviction of that pod would be answered, where it need not be asked again yet: it was refused a moment ago, and
+    /// since then no other pod has become ready, which is what a budget waits for.
+    pub(crate) fn refusal(&self, uid: &str, ready: usize, now: Instant) -> Option<&Failure> {
+        let refused = self.refused.as_ref()?;
+        let stands = *refused.uid == *uid && refused.ready == ready && now < refused.until;
+        stands.then_some(&refused.failure)
+    }
+
+    /// Takes note of a refused eviction.
+    pub(crate) fn refuse(&mut self, uid: &Arc<str>, ready: usize, now: Instant, failure: Failure) {
+        let before = self.refused.take().filter(|before| before.ready == ready);
+        let times = before.map_or(0, |before| before.times).saturating_add(1);
+        let until = now + backoff::after_refusal(times);
+        self.refused = Some(Refused { uid: Arc::clone(uid), failure, ready, times, until });
+    }
+
     /// What is known of the current template. A refusal wears off: what refused may have been changed.
     pub(crate) fn proof(&self, now: Timestamp) -> Proof {
         let proven = self.proven.as_ref().filter(|proven| {
@@ -160,9 +194,10 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use ordereddeployment_api::OrderedDeployment;
+    use ordereddeployment_planner::Hindrance;
     use serde_json::json;
 
-    use super::{Arc, Due, LiveRead, Memory, Proof, Proven, SignedDuration, Timestamp};
+    use super::{Arc, Due, Failure, Instant, LiveRead, Memory, Proof, Proven, SignedDuration, Timestamp};
 
     fn deployment(version: u64, generation: i64, image: &str) -> Arc<OrderedDeployment> {
         let object = json!({
@@ -193,6 +228,26 @@ mod tests {
         memory.due = None;
         memory.refresh(deployment(2, 2, "a"));
         assert_eq!(memory.live_due(3), Some(Due::Generation));
+    }
+
+    #[test]
+    fn a_refused_eviction_is_asked_again_after_a_while_or_once_other_pods_are_ready() {
+        let mut memory = Memory::new(deployment(1, 1, "a"));
+        let (uid, now) = (Arc::<str>::from("p"), Instant::now());
+        let failure = Failure { what: Hindrance::Evict, message: "no".into() };
+        assert_eq!(memory.refusal(&uid, 3, now), None);
+        memory.refuse(&uid, 3, now, failure.clone());
+        assert_eq!(memory.refusal(&uid, 3, now), Some(&failure));
+        assert_eq!(memory.refusal("another", 3, now), None);
+        assert_eq!(memory.refusal(&uid, 4, now), None);
+        let wait = |memory: &Memory| memory.refused.as_ref().unwrap().until - now;
+        let first = wait(&memory);
+        assert_eq!(memory.refusal(&uid, 3, now + first), None);
+        memory.refuse(&uid, 3, now, failure.clone());
+        assert_eq!(wait(&memory), 2 * first);
+        // A budget that follows the pods gets its time anew.
+        memory.refuse(&uid, 4, now, failure);
+        assert_eq!(wait(&memory), first);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use kube_runtime::controller::Action;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
-use ordereddeployment_planner::{Act, Decision, Event, Read, Record, decide};
+use ordereddeployment_planner::{Act, Decision, Event, Hindrance, Read, Record, decide};
 use tokio::time::Instant;
 
 use crate::context::Context;
@@ -42,6 +42,8 @@ enum End {
     Idle(Duration),
     /// A write failed.
     Failed,
+    /// An eviction was refused, and is asked for again after that time.
+    Refused(Duration),
     /// There may be more to do.
     Unfinished,
     /// The object is gone, or going.
@@ -66,19 +68,19 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     };
     let end = pass.run().await;
     let result = match &end {
-        Ok(End::Failed) => "failed",
+        Ok(End::Failed | End::Refused(_)) => "failed",
         Ok(_) => "ok",
         Err(_) => "error",
     };
     ctx.metrics.reconciles.with_label_values(&[result]).inc();
     ctx.metrics.reconcile_duration.observe(started.elapsed().as_secs_f64());
-    if let Ok(End::Idle(_) | End::Nothing) = end {
+    if let Ok(End::Idle(_) | End::Nothing | End::Refused(_)) = end {
         memory.failures = 0;
     } else if !matches!(end, Ok(End::Unfinished)) {
         memory.failures = memory.failures.saturating_add(1);
     }
     match end {
-        Ok(End::Idle(wait)) => Action::requeue(wait),
+        Ok(End::Idle(wait) | End::Refused(wait)) => Action::requeue(wait),
         Ok(End::Unfinished) => Action::requeue(Duration::ZERO),
         Ok(End::Nothing) => Action::await_change(),
         Ok(End::Failed) => Action::requeue(backoff::after(memory.failures)),
@@ -126,7 +128,7 @@ impl Pass<'_> {
                 Decision::Act(act) if failed => return self.end(&act, true).await,
                 Decision::Act(act) if act.is_idle() && self.memory.failure.is_some() => {
                     // What failed before is not wanted any more.
-                    self.memory.failure = None;
+                    self.nothing_fails();
                     self.memory.known_points.clone_from(&act.points);
                 }
                 Decision::Act(act) if act.is_idle() => match self.end(&act, false).await? {
@@ -136,7 +138,7 @@ impl Pass<'_> {
                 Decision::Act(act) => {
                     self.live = false;
                     match self.execute(&act).await {
-                        Ok(()) => self.memory.failure = None,
+                        Ok(()) => self.nothing_fails(),
                         Err(Halt::DecideAgain) => {}
                         Err(Halt::Failed(failure)) => {
                             self.memory.failure = Some(failure);
@@ -148,6 +150,11 @@ impl Pass<'_> {
         }
         tracing::debug!("much to do: letting others go first");
         Ok(End::Unfinished)
+    }
+
+    fn nothing_fails(&mut self) {
+        self.memory.failure = None;
+        self.memory.refused = None;
     }
 
     /// Stores what must be stored before anything is done.
@@ -182,7 +189,7 @@ impl Pass<'_> {
         self.report_sets().await;
         self.warn_of_malformed();
         if failed {
-            return Ok(End::Failed);
+            return Ok(self.refused(act));
         }
         let expires = self.overlay_expires();
         let expires = expires.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
@@ -191,6 +198,22 @@ impl Pass<'_> {
         let publishes = self.publishes_at().map(until);
         let wait = [act.requeue, expires, publishes].into_iter().flatten().fold(RESYNC, Duration::min);
         Ok(End::Idle(wait.max(SHORTEST)))
+    }
+
+    /// The end of a pass in which a write failed: refused evictions have a pace of their own.
+    fn refused(&self, act: &Act) -> End {
+        let evicts = self
+            .memory
+            .failure
+            .as_ref()
+            .is_some_and(|failure| matches!(failure.what, Hindrance::Evict | Hindrance::EvictAmbiguous));
+        match self.memory.refused.as_ref().filter(|_| evicts) {
+            Some(refused) => {
+                let wait = refused.until.saturating_duration_since(Instant::now());
+                End::Refused(act.requeue.map_or(wait, |requeue| requeue.min(wait)).max(SHORTEST))
+            }
+            None => End::Failed,
+        }
     }
 
     fn tell(&self, events: &[Event]) {

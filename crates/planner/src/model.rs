@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, PausePoint, Template};
 use ordereddeployment_sorter::{Facts, Nodes, Why};
 
@@ -156,6 +157,21 @@ pub enum Hindrance {
     Delete,
     /// An eviction was refused by a PodDisruptionBudget.
     Evict,
+    /// An eviction was refused since several PodDisruptionBudgets select the pod: no waiting helps.
+    EvictAmbiguous,
+}
+
+impl Hindrance {
+    /// The word for it, in conditions and events.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Create => reason::FAILED_CREATE,
+            Self::Delete => reason::FAILED_DELETE,
+            Self::Evict => reason::EVICTION_REFUSED,
+            Self::EvictAmbiguous => reason::SEVERAL_BUDGETS,
+        }
+    }
 }
 
 /// What is to be done next.

@@ -211,11 +211,7 @@ fn failure(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
         }
         return;
     };
-    let reason = match failure.what {
-        Hindrance::Create => reason::FAILED_CREATE,
-        Hindrance::Delete => reason::FAILED_DELETE,
-        Hindrance::Evict => reason::EVICTION_REFUSED,
-    };
+    let reason = failure.what.reason();
     conditions::set(status, condition::REPLICA_FAILURE, True, reason, &failure.message, now);
 }
 
@@ -225,8 +221,10 @@ fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentSta
     let late = status.condition(condition::PROGRESSING);
     let late = late.filter(|late| late.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
     let late = late.map(|late| (reason::PROGRESS_DEADLINE_EXCEEDED, late.message.clone()));
-    let found = moves.stalled.as_ref().map(|(reason, message)| (*reason, message.clone())).or(late);
-    if let Some((reason, message)) = found {
+    let ambiguous = census.observed.failure.as_ref().filter(|one| one.what == Hindrance::EvictAmbiguous);
+    let ambiguous = ambiguous.map(|failure| (failure.what.reason(), failure.message.clone()));
+    let found = moves.stalled.as_ref().map(|(reason, message)| (*reason, message.clone()));
+    if let Some((reason, message)) = found.or(ambiguous).or(late) {
         conditions::set(status, condition::STALLED, True, reason, &message, now);
     } else {
         let message = "Nothing stands in the way";

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{define_gadgets, gadget, gadgets, pod_value, pods, refusal, sandbox};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{EvictParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -86,4 +86,21 @@ async fn a_share_is_taken_of_what_the_controller_wants() {
     settle().await;
     let status = budgets(&client).get("web").await.unwrap().status.unwrap();
     assert_eq!((status.desired_healthy, status.disruptions_allowed), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_pod_of_two_budgets_is_evicted_whatever_they_allow() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    web(&client, &["a"], None).await;
+    budget(&client, json!({"minAvailable": 0})).await;
+    let mut second = budgets(&client).get("web").await.unwrap();
+    second.metadata =
+        kube::api::ObjectMeta { name: Some("second".to_owned()), ..kube::api::ObjectMeta::default() };
+    budgets(&client).create(&PostParams::default(), &second).await.unwrap();
+    let refused = refusal(pods(&client).evict("a", &EvictParams::default()).await);
+    assert_eq!((refused.code, refused.reason.as_str()), (500, ""));
+    assert!(refused.message.contains("more than one PodDisruptionBudget"), "{refused:?}");
+    budgets(&client).delete("second", &DeleteParams::default()).await.unwrap();
+    pods(&client).evict("a", &EvictParams::default()).await.unwrap();
 }

@@ -31,13 +31,13 @@ fn with_nodes_to_drain() -> Setting {
 }
 
 /// The first of these versions of `policy` or `autoscaling` that the server has.
-async fn version(world: &World, versions: &[&str]) -> String {
+pub(crate) async fn version(world: &World, versions: &[&str]) -> String {
     let served = world.kubectl.run(&["api-versions"]).await.unwrap();
     let found = versions.iter().find(|version| served.lines().any(|line| line == **version));
     (*found.unwrap_or_else(|| panic!("none of {versions:?} is served"))).to_owned()
 }
 
-fn objects(world: &World, version: &str, kind: &str) -> Api<DynamicObject> {
+pub(crate) fn objects(world: &World, version: &str, kind: &str) -> Api<DynamicObject> {
     let (group, version) = version.split_once('/').unwrap();
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     Api::namespaced_with(world.client.clone(), &world.namespace, &resource)

@@ -10,6 +10,7 @@ mod collection;
 #[cfg(feature = "real-servers")]
 mod differential;
 mod election;
+mod evictions;
 mod holds;
 mod parity;
 mod rollouts;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use futures::future::join_all;
 use ordereddeployment_api::PodDeletion;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{DeleteGroup, EventType, Hindrance, Pod, Purpose, Target};
+use ordereddeployment_planner::{DeleteGroup, EventType, Failure, Hindrance, Pod, Purpose, Target};
+use tokio::time::Instant;
 
 use super::{Halt, worst};
+use crate::budgets::explain;
 use crate::calls::Victim;
 use crate::context::Context;
 use crate::entry::{Entry, PodEntry};
@@ -28,8 +30,8 @@ enum Outcome {
     Gone,
     /// It is another than the decision was made about.
     Changed(Option<Box<PodEntry>>),
-    /// Refused, or failed.
-    Failed(Hindrance, CallError),
+    /// Refused, or failed; the verb.
+    Failed(&'static str, CallError),
 }
 
 impl Pass<'_> {
@@ -40,20 +42,62 @@ impl Pass<'_> {
             .iter()
             .map(|target| known.iter().find(|entry| *entry.uid() == target.uid))
             .collect();
+        // A budget can refuse an unavailable pod for ever.
         let evict = self.memory.deployment.spec.pod_deletion == PodDeletion::Evict;
-        let outcomes = join_all(group.targets.iter().zip(&entries).map(|(target, entry)| {
+        let (evicted, deleted): (Vec<_>, Vec<_>) =
+            group.targets.iter().zip(entries).partition(|(target, _)| evict && target.available);
+        let outcomes = join_all(deleted.iter().map(|(target, entry)| {
             let pod = entry.map(|entry| &entry.pod);
-            let by_eviction = evict && target.available;
-            delete(self.ctx, &self.namespace, target, pod, group.purpose, by_eviction)
+            delete(self.ctx, &self.namespace, target, pod, group.purpose, false)
         }))
         .await;
         let mut halt = None;
-        for ((target, entry), outcome) in group.targets.iter().zip(entries).zip(outcomes) {
+        for ((target, entry), outcome) in deleted.into_iter().zip(outcomes) {
             if let Err(stop) = self.note(target, entry, group.purpose, outcome) {
                 worst(&mut halt, stop);
             }
         }
+        // One by one: what one eviction takes of a budget, the next would be refused for.
+        let ready = known.iter().filter(|entry| entry.pod.facts.ready && !entry.pod.terminating).count();
+        for (target, entry) in evicted {
+            if halt.is_some() {
+                break;
+            }
+            halt = self.evict(target, entry, group.purpose, ready).await.err();
+        }
         halt.map_or(Ok(()), Err)
+    }
+
+    /// Evicts a pod, unless it is known that this is refused.
+    async fn evict(
+        &mut self,
+        target: &Target,
+        entry: Option<&Arc<PodEntry>>,
+        purpose: Purpose,
+        ready: usize,
+    ) -> Result<(), Halt> {
+        if let Some(failure) = self.memory.refusal(&target.uid, ready, Instant::now()) {
+            return Err(Halt::Failed(failure.clone()));
+        }
+        let pod = entry.map(|entry| &entry.pod);
+        let outcome = delete(self.ctx, &self.namespace, target, pod, purpose, true).await;
+        let refusal = match &outcome {
+            Outcome::Failed(_, error) => error.refusal(),
+            _ => None,
+        };
+        let Some(refusal) = refusal else {
+            if matches!(outcome, Outcome::Terminating | Outcome::Deleted | Outcome::Gone) {
+                self.memory.refused = None;
+            }
+            return self.note(target, entry, purpose, outcome);
+        };
+        let labels = entry.map(|entry| entry.labels.clone()).unwrap_or_default();
+        let (what, message) = explain(self.ctx, &self.namespace, &target.name, &labels, refusal).await;
+        self.ctx.metrics.write_failed("evict");
+        self.warn(what.reason(), message.clone());
+        let failure = Failure { what, message };
+        self.memory.refuse(&target.uid, ready, Instant::now(), failure.clone());
+        Err(Halt::Failed(failure))
     }
 
     fn note(
@@ -91,13 +135,10 @@ impl Pass<'_> {
                 }
                 Err(Halt::DecideAgain)
             }
-            Outcome::Failed(what, error) => {
-                let (verb, doing) = match what {
-                    Hindrance::Evict => ("evict", "evicting"),
-                    Hindrance::Create | Hindrance::Delete => ("delete", "deleting"),
-                };
-                let doing = format!("{doing} pod {}", target.name);
-                Err(self.failed(what, verb, &doing, &error, error.to_string()))
+            Outcome::Failed(verb, error) => {
+                let doing =
+                    format!("{} pod {}", if verb == "evict" { "evicting" } else { "deleting" }, target.name);
+                Err(self.failed(Hindrance::Delete, verb, &doing, &error, error.to_string()))
             }
         }
     }
@@ -126,12 +167,11 @@ async fn delete(
             Err(error) => error,
         };
         if !error.is_conflict() {
-            let what = if evict { Hindrance::Evict } else { Hindrance::Delete };
-            return Outcome::Failed(what, error);
+            return Outcome::Failed(if evict { "evict" } else { "delete" }, error);
         }
         let fresh = match ctx.calls.pod(namespace, &target.name).await {
             Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&*target.uid)),
-            Err(error) => return Outcome::Failed(Hindrance::Delete, error),
+            Err(error) => return Outcome::Failed("delete", error),
         };
         let Some(fresh) = fresh else { return Outcome::Gone };
         let entry = PodEntry::of(&fresh);

@@ -145,6 +145,15 @@ impl Cluster {
         self.annotate(pod, annotation::DELETE_PRIORITY, priority.to_string()).await;
     }
 
+    /// Says that a pod is ready, or is not, as its kubelet would.
+    pub async fn set_ready(&self, pod: &str, ready: bool) {
+        let now = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let status = if ready { "True" } else { "False" };
+        let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": now});
+        let patch = Patch::Strategic(json!({"status": {"conditions": [condition]}}));
+        self.pods().patch_status(pod, &PatchParams::default(), &patch).await.unwrap();
+    }
+
     pub async fn resume(&self, id: &str) {
         let patch = Patch::Merge(json!({"status": {"resumeRequested": id}}));
         self.deployments().patch_status("web", &PatchParams::default(), &patch).await.unwrap();

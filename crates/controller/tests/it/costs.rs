@@ -77,7 +77,7 @@ struct Batch {
     gone: i64,
 }
 
-/// The batches, those of one moment together.
+/// The batches: deletions of one moment together, and evictions, which go one by one, with nothing published in between.
 fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option<&str>) -> Vec<Batch> {
     let (mut published, mut left) = (10, 10);
     let mut seen: Vec<Batch> = Vec::new();
@@ -94,7 +94,11 @@ fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option
             continue;
         }
         match seen.last_mut() {
-            Some(batch) if last == Some(record.at) => batch.gone += 1,
+            Some(batch)
+                if last == Some(record.at) || (subresource.is_some() && batch.published == published) =>
+            {
+                batch.gone += 1;
+            }
             _ => seen.push(Batch { published, left, gone: 1 }),
         }
         last = Some(record.at);

@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams};
 use ordereddeployment_api::ConditionStatus;
-use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_api::names::{annotation, condition};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
@@ -110,28 +108,6 @@ async fn a_controller_killed_at_any_moment_leaves_a_rollout_that_another_one_end
             .await;
         assert_eq!(view.active().len(), 10, "{moment}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_eviction_refused_by_a_budget_waits_and_says_so() {
-    let cluster = Cluster::start().await;
-    let bounds = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
-    let pods =
-        names(&cluster.deployed(json!({"replicas": 3, "podDeletion": "Evict", "strategy": bounds})).await);
-    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(cluster.client.clone());
-    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 9, "selector": {"matchLabels": {"app": "web"}}}});
-    budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
-    cluster.set_image("web:2").await;
-    cluster.pass(Duration::from_secs(120)).await;
-    let view = cluster.view().await;
-    assert!(pods.iter().all(|pod| names(&view.active()).contains(pod)));
-    let told = view.status().conditions.unwrap_or_default();
-    let told = told.iter().find(|told| told.reason == reason::EVICTION_REFUSED);
-    assert!(told.is_some_and(|told| told.status == ConditionStatus::True), "{told:#?}");
-    let less = json!({"spec": {"minAvailable": 1}});
-    budgets.patch("web", &PatchParams::default(), &Patch::Merge(less)).await.unwrap();
-    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
-    assert!(cluster.asked(0, "delete", "pods").is_empty());
 }
 
 #[tokio::test(start_paused = true)]

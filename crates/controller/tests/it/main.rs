@@ -9,6 +9,7 @@
 mod claims;
 mod cluster;
 mod costs;
+mod evictions;
 mod faults;
 mod holds;
 mod rollouts;

@@ -240,6 +240,7 @@ fn each_hindrance_is_told_by_its_own_reason() {
         (Hindrance::Create, reason::FAILED_CREATE),
         (Hindrance::Delete, reason::FAILED_DELETE),
         (Hindrance::Evict, reason::EVICTION_REFUSED),
+        (Hindrance::EvictAmbiguous, reason::SEVERAL_BUDGETS),
     ];
     for (what, expected) in table {
         let mut cluster = stuck();
@@ -251,6 +252,13 @@ fn each_hindrance_is_told_by_its_own_reason() {
         };
         let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
         assert_eq!((told.reason.as_str(), told.message.as_str()), (expected, "why"));
+        // Only what no waiting helps against stalls it.
+        let stalled = act.status.condition(condition::STALLED).unwrap();
+        let told = if what == Hindrance::EvictAmbiguous { expected } else { reason::NOT_STALLED };
+        assert_eq!(
+            (stalled.reason.as_str(), stalled.status == ConditionStatus::True),
+            (told, told == expected)
+        );
     }
 }
 

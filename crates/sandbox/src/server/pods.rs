@@ -87,7 +87,8 @@ impl State {
             _ => {
                 return Err(Failure::new(
                     500,
-                    "InternalError",
+                    // A real server gives none either.
+                    "",
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
                 ));
             }

@@ -6,8 +6,11 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams};
 use kube::{Resource, ResourceExt};
 use kube_runtime::wait::{await_condition, conditions};
+use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use serde_json::{Value, json};
+
+use crate::built_in::version;
 
 /// Three pods in four have their priority by where they run; one old revision is kept.
 const MANIFEST: &str = "\
@@ -133,7 +136,23 @@ pub(crate) async fn until_evicted(world: &World) {
     let mut spec = image("web:3");
     spec["podDeletion"] = "Evict".into();
     let before = world.deletions().await.unwrap().len();
+    // The budgets of a pod that has several are looked up.
+    let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
+    for name in ["one", "two"] {
+        let budget = json!({
+            "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": "100%"},
+        });
+        make(world, &budget.to_string()).await;
+    }
     patch(world, &spec).await;
+    let are_named = |object: &OrderedDeployment| {
+        let told =
+            object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE)).cloned();
+        told.is_some_and(|told| told.message.contains("(PodDisruptionBudgets one, two)"))
+    };
+    world.until("web", "refused, with the names of both budgets", are_named).await.unwrap();
+    run(world, &["delete", "pdb", "one", "two"]).await;
     complete(world, "web:3").await;
     let evicted = world.deletions().await.unwrap().split_off(before);
     assert!(evicted.len() == 10 && evicted.iter().all(|one| one.evicted), "{evicted:?}");

@@ -1,0 +1,195 @@
+//! `podDeletion: Evict`: what budgets refuse is waited for, in order, at a pace, and told by the budgets' names.
+
+use std::time::Duration;
+
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{Condition, ConditionStatus};
+use ordereddeployment_sandbox::Record;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, View, names};
+
+fn budgets(cluster: &Cluster) -> Api<PodDisruptionBudget> {
+    Api::default_namespaced(cluster.client.clone())
+}
+
+/// A budget of all pods of `web`, and time for its numbers to be counted.
+async fn budget(cluster: &Cluster, name: &str, min_available: Value) {
+    let spec = json!({"minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}});
+    let budget = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
+    budgets(cluster).create(&PostParams::default(), &budget).await.unwrap();
+    cluster.pass(Duration::from_secs(3)).await;
+}
+
+async fn loosen(cluster: &Cluster, min_available: Value) {
+    let patch = Patch::Merge(json!({"spec": {"minAvailable": min_available}}));
+    budgets(cluster).patch("web", &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// That many pods, without a surge and one by one, by eviction.
+async fn deployed(cluster: &Cluster, replicas: i32) -> Vec<String> {
+    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+    let spec = json!({"replicas": replicas, "podDeletion": "Evict", "strategy": bounds});
+    let pods = names(&cluster.deployed(spec).await);
+    for (place, pod) in pods.iter().enumerate() {
+        cluster.prioritise(pod, 100 - i32::try_from(place).unwrap()).await;
+    }
+    pods
+}
+
+fn told(view: &View, type_: &str) -> Option<Condition> {
+    view.status().condition(type_).cloned()
+}
+
+fn is_refused(view: &View) -> bool {
+    told(view, condition::REPLICA_FAILURE).is_some_and(|told| told.reason == reason::EVICTION_REFUSED)
+}
+
+/// The evictions that were asked for since, accepted or not.
+fn evictions(cluster: &Cluster, from: usize, accepted: bool) -> Vec<Record> {
+    let mut asked = cluster.asked(from, "create", "pods");
+    asked.retain(|one| one.subresource.as_deref() == Some("eviction") && (one.code < 300) == accepted);
+    asked
+}
+
+fn evicted(cluster: &Cluster, from: usize) -> Vec<String> {
+    evictions(cluster, from, true).into_iter().filter_map(|one| one.name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_eviction_is_waited_for_in_order_and_the_budget_is_named_until_it_went_through() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 3).await;
+    budget(&cluster, "web", json!(9)).await;
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_secs(120)).await;
+    let view = cluster.view().await;
+    assert!(pods.iter().all(|pod| names(&view.active()).contains(pod)));
+    let failure = told(&view, condition::REPLICA_FAILURE).unwrap();
+    assert_eq!((failure.status, failure.reason.as_str()), (ConditionStatus::True, reason::EVICTION_REFUSED));
+    let words = "The disruption budget web needs 9 healthy pods and has 3 currently";
+    assert_eq!(failure.message, format!("Waiting to evict pod {}: {words}", pods[0]));
+    assert_eq!(told(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
+    assert_eq!(cluster.asked(mark, "list", "poddisruptionbudgets").len(), 0, "the server has named it");
+    for refused in evictions(&cluster, mark, false) {
+        assert_eq!((refused.code, refused.name.as_ref()), (429, Some(&pods[0])), "nobody out of turn");
+    }
+    assert!(!cluster.events_of(reason::EVICTION_REFUSED).await.is_empty());
+    loosen(&cluster, json!(1)).await;
+    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    assert_eq!(told(&view, condition::REPLICA_FAILURE), None);
+    assert_eq!(evicted(&cluster, mark), pods);
+    assert!(cluster.asked(mark, "delete", "pods").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_refuses_for_hours_is_asked_twice_a_minute() {
+    let cluster = Cluster::start().await;
+    deployed(&cluster, 3).await;
+    budget(&cluster, "web", json!(9)).await;
+    cluster.set_image("web:2").await;
+    cluster.until("it is refused", is_refused).await;
+    cluster.pass(Duration::from_secs(120)).await;
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(3600)).await;
+    let asked = evictions(&cluster, mark, false).len();
+    assert!((115..=121).contains(&asked), "{asked}");
+    // One event is counted up, at most once for each; the status tells that the deadline passes; nothing is read.
+    assert!(cluster.asked(mark, "patch", "events").len() <= asked);
+    assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 1);
+    for (verb, plural) in [("get", "ordereddeployments"), ("list", "pods"), ("get", "pods")] {
+        assert_eq!(cluster.asked(mark, verb, plural).len(), 0, "{verb} {plural}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_pods_do_not_hasten_a_refused_eviction_but_one_more_ready_pod_does() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 3).await;
+    budget(&cluster, "web", json!(9)).await;
+    cluster.set_image("web:2").await;
+    cluster.until("it is refused", is_refused).await;
+    cluster.pass(Duration::from_secs(240)).await;
+    let mark = cluster.mark();
+    for change in 0..100 {
+        cluster.annotate(&pods[2], "note", change.to_string()).await;
+        cluster.pass(Duration::from_millis(100)).await;
+    }
+    let asked = evictions(&cluster, mark, false).len();
+    assert!(asked <= 1, "{asked} in ten seconds");
+    // Left to itself the next attempt is up to half a minute away. (Blocked by the floor, it would be deleted.)
+    cluster.patch(json!({"spec": {"deletionOrder": {"unavailablePods": "InOrder"}}})).await;
+    cluster.set_ready(&pods[2], false).await;
+    cluster.pass(Duration::from_secs(1)).await;
+    let mark = cluster.mark();
+    cluster.set_ready(&pods[2], true).await;
+    cluster.pass(Duration::from_secs(1)).await;
+    assert!(!evictions(&cluster, mark, false).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_budgets_of_one_pod_stall_it_and_are_named_until_one_is_left() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 3).await;
+    budget(&cluster, "web", json!(1)).await;
+    budget(&cluster, "more", json!(1)).await;
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_secs(3600)).await;
+    let view = cluster.view().await;
+    for type_ in [condition::REPLICA_FAILURE, condition::STALLED] {
+        let told = told(&view, type_).unwrap();
+        assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::True, reason::SEVERAL_BUDGETS));
+        assert!(told.message.contains(&format!("pod {}:", pods[0])), "{told:?}");
+        assert!(told.message.contains("(PodDisruptionBudgets more, web)"), "{told:?}");
+    }
+    let refused = evictions(&cluster, mark, false).len();
+    assert!(refused <= 131, "{refused} in an hour");
+    assert_eq!(cluster.asked(mark, "list", "poddisruptionbudgets").len(), refused);
+    // A refusal is an answer: nothing need be read to know what became of the eviction.
+    assert!(cluster.asked(mark, "list", "pods").len() <= 1);
+    budgets(&cluster).delete("more", &DeleteParams::default()).await.unwrap();
+    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    assert_eq!(told(&view, condition::REPLICA_FAILURE), None);
+    assert_eq!(told(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
+    assert_eq!(evicted(&cluster, mark), pods);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 5).await;
+    budget(&cluster, "web", json!(4)).await;
+    let mark = cluster.mark();
+    cluster.scale(2).await;
+    // One goes, as the budget allows, and the next one is waited for.
+    cluster.until("it is refused", is_refused).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(evicted(&cluster, mark), pods[..1]);
+    loosen(&cluster, json!(0)).await;
+    cluster.until("it is scaled", |view| view.is_complete() && view.active().len() == 2).await;
+    assert_eq!(evicted(&cluster, mark), pods[..3]);
+    assert!(cluster.asked(mark, "delete", "pods").is_empty());
+    for one in evictions(&cluster, mark, true) {
+        assert!(one.user_agent.ends_with("/scale"), "{one:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unavailable_pods_are_deleted_whatever_the_budget_says() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 3).await;
+    cluster.set_ready(&pods[0], false).await;
+    budget(&cluster, "web", json!(9)).await;
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.until("it is refused", is_refused).await;
+    assert_eq!(cluster.deleted(mark), pods[..1]);
+    loosen(&cluster, json!(0)).await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    assert_eq!((cluster.deleted(mark), evicted(&cluster, mark)), (pods[..1].to_vec(), pods[1..].to_vec()));
+}

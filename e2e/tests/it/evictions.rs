@@ -1,0 +1,161 @@
+//! `podDeletion: Evict` and the budgets that stand in its way: told by name, waited for in order.
+
+use e2e::{Deletion, Request, Setting, World, side_by_side};
+use kube::api::DynamicObject;
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment};
+use serde_json::{Value, json};
+
+use crate::built_in::{objects, version};
+
+/// Makes or changes a budget of the pods of `web`; waits until the server has counted for it and allows that many evictions.
+async fn budget(world: &World, name: &str, min_available: i32, allowed: i64) {
+    let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
+    let budget = json!({
+        "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": min_available},
+    });
+    world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
+    let counted = |budget: &DynamicObject| {
+        let number = |key: &str| budget.data.pointer(&format!("/status/{key}")).and_then(Value::as_i64);
+        number("observedGeneration") == budget.metadata.generation
+            && number("desiredHealthy") == Some(i64::from(min_available))
+            && number("disruptionsAllowed").unwrap_or_default() == allowed
+    };
+    let budgets = objects(world, &version, "PodDisruptionBudget");
+    world.until_object(budgets, name, &format!("a budget that allows {allowed}"), counted).await.unwrap();
+}
+
+/// Pods in their order, without a surge and one by one, by eviction.
+async fn deployed(world: &World, replicas: i32) -> Vec<String> {
+    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+    let spec = json!({"replicas": replicas, "podDeletion": "Evict", "strategy": bounds});
+    let pods = world.deployed(&spec).await.unwrap();
+    for (pod, priority) in pods.iter().zip((1..=replicas).rev()) {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    pods
+}
+
+fn told(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
+    object.status.as_ref().and_then(|status| status.condition(type_)).cloned()
+}
+
+/// Waits until the failure has that reason; its message.
+async fn refused(world: &World, reason: &str) -> String {
+    let is_told = |object: &OrderedDeployment| {
+        told(object, condition::REPLICA_FAILURE).is_some_and(|told| told.reason == reason)
+    };
+    let object = world.until("web", reason, is_told).await.unwrap();
+    told(&object, condition::REPLICA_FAILURE).unwrap().message
+}
+
+/// Nothing is left of what was refused.
+fn assert_clear(object: &OrderedDeployment) {
+    assert_eq!(told(object, condition::REPLICA_FAILURE), None);
+    assert_eq!(told(object, condition::STALLED).unwrap().status, ConditionStatus::False);
+}
+
+fn gone(deletions: &[Deletion]) -> Vec<String> {
+    deletions.iter().map(|one| one.pod.clone()).collect()
+}
+
+/// The evictions that the server has refused, those of an unknown version of `policy` or of an older version of the pod left
+/// out.
+async fn refusals(world: &World) -> Vec<Request> {
+    let mut requests = world.requests().await.unwrap();
+    requests.retain(|one| {
+        one.subresource.as_deref() == Some("eviction")
+            && one.namespace.as_deref() == Some(&world.namespace)
+            && one.code >= 429
+    });
+    requests
+}
+
+async fn a_refused_eviction_is_told_by_the_budgets_name_until_it_goes_through(world: World) {
+    let pods = deployed(&world, 4).await;
+    budget(&world, "careful", 4, 0).await;
+    world.set_image("web:2").await.unwrap();
+    let message = refused(&world, reason::EVICTION_REFUSED).await;
+    let words = "The disruption budget careful needs 4 healthy pods and has 4 currently";
+    assert_eq!(message, format!("Waiting to evict pod {}: {words}", pods[0]));
+    budget(&world, "careful", 3, 1).await;
+    let done = world.complete("web", 4).await.unwrap();
+    assert_clear(&done);
+    let deletions = world.deletions().await.unwrap();
+    assert_eq!(gone(&deletions), pods);
+    assert!(deletions.iter().all(|one| one.evicted), "{deletions:#?}");
+    assert!(refusals(&world).await.iter().all(|one| one.code == 429));
+}
+
+/// What anybody's eviction of that pod is answered: code, reason, message.
+async fn answer(world: &World, pod: &str) -> (u16, String, String) {
+    let eviction = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod}});
+    let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", world.namespace);
+    let request = http::Request::post(path).header("Content-Type", "application/json");
+    let request = request.body(eviction.to_string().into_bytes()).unwrap();
+    match world.client.request::<Value>(request).await {
+        Err(kube::Error::Api(status)) => (status.code, status.reason, status.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// No server evicts a pod that two budgets select: it answers 500, whatever they allow.
+async fn several_budgets_of_one_pod_are_told_by_name_until_one_is_left(world: World) {
+    let pods = deployed(&world, 3).await;
+    budget(&world, "one", 1, 2).await;
+    budget(&world, "two", 1, 2).await;
+    world.set_image("web:2").await.unwrap();
+    let message = refused(&world, reason::SEVERAL_BUDGETS).await;
+    assert!(message.contains(&pods[0]) && message.contains("(PodDisruptionBudgets one, two)"), "{message}");
+    let object = world.deployments().get("web").await.unwrap();
+    let stalled = told(&object, condition::STALLED).unwrap();
+    assert_eq!((stalled.status, stalled.message), (ConditionStatus::True, message));
+    assert_eq!(world.deletions().await.unwrap(), []);
+    let words =
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    assert_eq!(answer(&world, &pods[0]).await, (500, String::new(), words.to_owned()));
+    let refused = refusals(&world).await;
+    assert!(refused.iter().all(|one| (one.code, one.name.as_ref()) == (500, Some(&pods[0]))), "{refused:#?}");
+    world.kubectl.run(&["delete", "pdb", "two"]).await.unwrap();
+    let done = world.complete("web", 3).await.unwrap();
+    assert_clear(&done);
+    assert_eq!(gone(&world.deletions().await.unwrap()), pods);
+}
+
+async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget(world: World) {
+    let pods = deployed(&world, 6).await;
+    budget(&world, "web", 5, 1).await;
+    world.scale(3).await.unwrap();
+    let message = refused(&world, reason::EVICTION_REFUSED).await;
+    assert!(message.contains(&pods[1]) && message.contains("budget web needs 5"), "{message}");
+    assert_eq!(gone(&world.deletions().await.unwrap()), pods[..1]);
+    budget(&world, "web", 2, 3).await;
+    assert_clear(&world.complete("web", 3).await.unwrap());
+    let deletions = world.deletions().await.unwrap();
+    assert_eq!(gone(&deletions), pods[..3]);
+    assert!(deletions.iter().all(|one| one.evicted && one.user_agent.ends_with("/scale")), "{deletions:#?}");
+}
+
+async fn unavailable_pods_are_deleted_whatever_the_budget_says(world: World) {
+    let pods = deployed(&world, 3).await;
+    world.set_ready(&pods[0], false).await.unwrap();
+    budget(&world, "web", 9, 0).await;
+    world.set_image("web:2").await.unwrap();
+    let message = refused(&world, reason::EVICTION_REFUSED).await;
+    assert!(message.contains(&pods[1]), "{message}");
+    let deletions = world.deletions().await.unwrap();
+    assert_eq!(gone(&deletions), pods[..1]);
+    assert!(deletions.iter().all(|one| !one.evicted), "{deletions:#?}");
+    budget(&world, "web", 1, 2).await;
+    assert_clear(&world.complete("web", 3).await.unwrap());
+    assert_eq!(gone(&world.deletions().await.unwrap()), pods);
+}
+
+side_by_side!(
+    Setting::default();
+    a_refused_eviction_is_told_by_the_budgets_name_until_it_goes_through,
+    several_budgets_of_one_pod_are_told_by_name_until_one_is_left,
+    a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget,
+    unavailable_pods_are_deleted_whatever_the_budget_says,
+);
