@@ -29,10 +29,10 @@ impl Change<'_> {
     }
 
     /// Refused where the rollout would not start.
-    pub(crate) fn refuse_if_paused(&self) -> Result<()> {
+    pub(crate) fn refuse_if_paused(&self, flags: &str) -> Result<()> {
         if self.seen.deployment.spec.paused {
             bail!(
-                "{}: it is paused as a whole (spec.paused)\nhint: `kubectl ordered unpause {}` first",
+                "{}: it is paused as a whole (spec.paused)\nhint: `kubectl ordered unpause {}{flags}` first",
                 self.doing,
                 self.name
             );
@@ -45,15 +45,26 @@ impl Change<'_> {
         let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
         let patch = Patch::<()>::Json(serde_json::from_value(Value::Array(self.operations()))?);
         let written = api.patch(self.name, &PatchParams::default(), &patch).await;
-        written.map_err(|error| match error {
-            // The server says no more than that a test of the patch failed.
-            kube::Error::Api(status) if status.code == 422 && !status.message.contains("spec") => anyhow!(
-                "{}: somebody else changed it at the same time\nhint: look at `kubectl ordered get {}` and try again",
+        match written {
+            Ok(written) => Ok(written),
+            Err(error) if self.was_overtaken(&error, &api).await => Err(anyhow!(
+                "{}: somebody else has changed its template since it was read\nhint: look at `kubectl ordered get {}{}` and try again",
                 self.doing,
-                self.name
-            ),
-            error => explain(error, self.doing),
-        })
+                self.name,
+                connection.flags
+            )),
+            Err(error) => Err(explain(error, self.doing)),
+        }
+    }
+
+    /// Whether it was refused as the template is no more the one that was read. The server says of a failed test no more than
+    /// that the request was wrong, with the code of an invalid object: so it is looked at again.
+    async fn was_overtaken(&self, error: &kube::Error, api: &Api<OrderedDeployment>) -> bool {
+        if !matches!(error, kube::Error::Api(status) if status.code == 422) {
+            return false;
+        }
+        let now = api.get(self.name).await;
+        now.is_ok_and(|now| now.spec.template != self.seen.deployment.spec.template)
     }
 
     fn operations(&self) -> Vec<Value> {

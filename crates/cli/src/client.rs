@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use kube::Client;
 use ordereddeployment_controller::Clock;
 
-pub(crate) use args::{ConnectArgs, Timeout, timeout};
+pub(crate) use args::{ConnectArgs, Timeout, quoted, timeout};
 pub(crate) use names::{object_name, pod_name};
 
 /// A cluster, and where in it.

@@ -21,6 +21,7 @@ use ordereddeployment_planner::PodView;
 use ordereddeployment_sandbox::{Config, Sandbox};
 use serde_json::{Value, json};
 
+use crate::client::Connection;
 use crate::commands::resume::{Which, resume};
 use crate::embedded::Embedded;
 use crate::observe::Reader;
@@ -142,10 +143,15 @@ impl Stage<'_> {
         let at_resume = self.deleted.len();
 
         self.screen.say(&format!("$ kubectl ordered resume {}", self.name))?;
-        let told =
-            resume([&self.client, &self.client], NAMESPACE, &self.name, Which::Hold(&hold.id), Some(STUCK))
-                .await?;
-        self.screen.say(&told)?;
+        let connection = Connection {
+            client: self.client.clone(),
+            watching: self.client.clone(),
+            namespace: NAMESPACE.to_owned(),
+            clock: self.clock.clone(),
+            flags: String::new(),
+        };
+        let told = resume(&connection, &self.name, Which::Hold(&hold.id), Some(STUCK)).await?;
+        self.screen.say(told.lines().next().unwrap_or_default())?;
         self.told.push(format!("    resumed {}", hold.id));
         let desired = ready.desired;
         let last = self

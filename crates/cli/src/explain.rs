@@ -13,10 +13,13 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
             404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => anyhow!(
                 "{doing}: this cluster does not know OrderedDeployments\nhint: install the CRDs with `kubectl ordered crd | kubectl apply -f -`"
             ),
-            404 => anyhow!(
-                "{doing}: {}\nhint: `kubectl ordered get` lists what is there, -n chooses the namespace",
-                status.message
-            ),
+            404 => {
+                let what = if doing.contains(" pod ") { "shows the pods" } else { "lists what is there" };
+                anyhow!(
+                    "{doing}: {}\nhint: `kubectl ordered get` {what}, -n chooses the namespace",
+                    status.message
+                )
+            }
             409 => anyhow!(
                 "{doing}: {}\nhint: somebody else changed it at the same time; try again",
                 status.message

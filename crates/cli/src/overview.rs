@@ -7,9 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use ordereddeployment_api::names::condition;
-use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint};
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{
+    ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint, Strategy, StrategyType,
+};
 use ordereddeployment_planner::{LineUp, Observed, Place, Pod, Point, line_up, node_rules};
 use ordereddeployment_sorter::{self as sorter, Context, Ranks};
 use serde_json::Value;
@@ -22,11 +25,14 @@ use crate::scale_down::settle;
 #[derive(Clone, Debug)]
 pub(crate) struct Overview {
     pub(crate) name: String,
+    pub(crate) namespace: String,
     /// When it was so.
     pub(crate) now: Timestamp,
     pub(crate) desired: i32,
     pub(crate) updated: i32,
     pub(crate) available: i32,
+    /// How a rollout goes, in words.
+    pub(crate) strategy: String,
     /// The revision that the rollout leads to; 0 before the controller has seen the object.
     pub(crate) revision: i64,
     pub(crate) phase: Phase,
@@ -55,6 +61,8 @@ pub(crate) enum Phase {
     Paused,
     /// Somebody must change something: what.
     Stalled(String),
+    /// The progress deadline has passed: what is missing.
+    Late(String),
 }
 
 /// The pause point at which the rollout halts.
@@ -176,8 +184,10 @@ impl Overview {
             name: deployment.name_any(),
             now: seen.now,
             desired: deployment.spec.replicas,
+            namespace: deployment.namespace().unwrap_or_default(),
             updated: counts.updated_replicas.unwrap_or(0),
             available: counts.available_replicas.unwrap_or(0),
+            strategy: strategy(&deployment.spec.strategy),
             revision: stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
             phase: phase(&observed, &stored, &counts),
             barrier: barrier(&stored, &lined_up),
@@ -186,6 +196,16 @@ impl Overview {
             notes: notes(seen, &stored),
             has_pools: label.is_some(),
         }
+    }
+
+    /// The pods that are there to stay for now: neither terminating nor finished.
+    pub(crate) fn active(&self) -> usize {
+        self.pods().filter(|row| row.active).count()
+    }
+
+    /// How many of them are ready.
+    pub(crate) fn ready(&self) -> usize {
+        self.pods().filter(|row| row.active && row.ready).count()
     }
 
     /// The pods that have a place, the first to go first.
@@ -269,6 +289,9 @@ fn phase(observed: &Observed, stored: &OrderedDeploymentStatus, counts: &Ordered
     if let Some(hold) = stored.hold.as_ref().filter(|hold| hold.deleted != Some(false)) {
         return Phase::Held(Box::new(hold.clone()));
     }
+    if let Some(late) = late(stored) {
+        return Phase::Late(late.to_owned());
+    }
     if let Some(stalled) = holds(stored, condition::STALLED) {
         return Phase::Stalled(stalled.message);
     }
@@ -276,6 +299,31 @@ fn phase(observed: &Observed, stored: &OrderedDeploymentStatus, counts: &Ordered
         return Phase::Paused;
     }
     if holds(counts, condition::COMPLETE).is_some() { Phase::Complete } else { Phase::Rolling }
+}
+
+/// What is missing where the progress deadline has passed.
+fn late(stored: &OrderedDeploymentStatus) -> Option<&str> {
+    let progress = stored.condition(condition::PROGRESSING)?;
+    let late =
+        progress.status == ConditionStatus::False && progress.reason == reason::PROGRESS_DEADLINE_EXCEEDED;
+    late.then_some(progress.message.as_str())
+}
+
+/// `RollingUpdate, surge 1, unavailable 25%`.
+fn strategy(strategy: &Strategy) -> String {
+    if strategy.type_ == StrategyType::Recreate {
+        return "Recreate".to_owned();
+    }
+    let bounds = strategy.rolling_update.clone().unwrap_or_default();
+    let shown = |bound: &IntOrString| match bound {
+        IntOrString::Int(count) => count.to_string(),
+        IntOrString::String(percentage) => percentage.clone(),
+    };
+    format!(
+        "RollingUpdate, surge {}, unavailable {}",
+        shown(&bounds.max_surge),
+        shown(&bounds.max_unavailable)
+    )
 }
 
 fn notes(seen: &Seen, stored: &OrderedDeploymentStatus) -> Vec<String> {
@@ -306,6 +354,12 @@ fn notes(seen: &Seen, stored: &OrderedDeploymentStatus) -> Vec<String> {
                 malformed.value
             ));
         }
+    }
+    if stored.hold.is_some() {
+        if seen.deployment.spec.paused {
+            notes.push("paused as a whole too (spec.paused): a resume alone does not go on".to_owned());
+        }
+        notes.extend(late(stored).map(str::to_owned));
     }
     if let Some(failure) = stored.condition(condition::REPLICA_FAILURE) {
         notes.push(format!("{}: {}", failure.reason, failure.message));

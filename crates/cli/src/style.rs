@@ -22,6 +22,8 @@ pub(crate) enum Paint {
     Good,
     /// Somebody should look.
     Warn,
+    /// It went wrong.
+    Bad,
 }
 
 impl Style {
@@ -48,6 +50,7 @@ impl Style {
             Paint::Dim => "2",
             Paint::Good => "32",
             Paint::Warn => "1;33",
+            Paint::Bad => "31",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }

@@ -1,4 +1,9 @@
-//! Columns. It aligns text and never shortens it: names are there to be copied.
+//! Columns. It aligns text and never shortens names: they are there to be copied.
+
+use crate::style::Style;
+
+/// So much of a last cell still says something; what is beyond it may be cut.
+const REASON: usize = 24;
 
 /// On which side a column is flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,5 +68,113 @@ impl<'a> Widths<'a> {
         }
         line.truncate(line.trim_end().len());
         line
+    }
+}
+
+/// Which columns of these rows fit into that width: those of `dropped` are left out first, in this order. The last column may be
+/// cut at its end, see [`shortened`].
+pub(crate) fn fitting(
+    columns: &[Column],
+    rows: &[Vec<String>],
+    width: usize,
+    dropped: &[&str],
+) -> Vec<usize> {
+    let mut kept: Vec<usize> = (0..columns.len()).collect();
+    for heading in dropped {
+        let heads: Vec<Column> = kept.iter().map(|index| columns[*index]).collect();
+        let rows: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| {
+                let mut row = chosen(row, &kept);
+                if let Some(last) = row.last_mut() {
+                    *last = last.chars().take(REASON).collect();
+                }
+                row
+            })
+            .collect();
+        let widths = Widths::of(&heads, rows.iter().map(Vec::as_slice));
+        let widest = rows.iter().map(|row| widths.row(row).chars().count()).max().unwrap_or(0);
+        if widest <= width {
+            break;
+        }
+        kept.retain(|index| columns[*index].heading != *heading);
+    }
+    kept
+}
+
+/// The cells of those columns.
+pub(crate) fn chosen(row: &[String], kept: &[usize]) -> Vec<String> {
+    kept.iter().filter_map(|index| row.get(*index).cloned()).collect()
+}
+
+/// The line, with its end cut off where there is no room for it.
+pub(crate) fn shortened(line: String, width: usize, style: Style) -> String {
+    if line.chars().count() <= width {
+        return line;
+    }
+    let mark = style.pick("…", "...");
+    let kept: String = line.chars().take(width.saturating_sub(mark.chars().count())).collect();
+    format!("{}{mark}", kept.trim_end())
+}
+
+/// The text in lines of at most that width, broken at blanks; one line where no width is given. Every line but the first begins
+/// with `indent`.
+pub(crate) fn wrapped(text: &str, width: Option<usize>, indent: &str) -> Vec<String> {
+    let Some(width) = width else { return vec![text.to_owned()] };
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    let blank = text.len() - text.trim_start().len();
+    line.push_str(&text[..blank]);
+    let mut empty = true;
+    for word in text.split_whitespace() {
+        let longer = line.chars().count() + usize::from(!empty) + word.chars().count();
+        if !empty && longer > width {
+            lines.push(std::mem::replace(&mut line, indent.to_owned()));
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Align, Column, chosen, fitting, shortened, wrapped};
+    use crate::style::Style;
+
+    fn columns() -> [Column; 3] {
+        ["POD", "NODE", "WHY"].map(|heading| Column { heading, align: Align::Left })
+    }
+
+    #[test]
+    fn columns_are_left_out_in_the_order_given_and_no_more_than_needed() {
+        let rows = [["web-1", "n1", "because it is so and not otherwise"].map(str::to_owned).to_vec()];
+        let kept = |width, dropped: &[&str]| fitting(&columns(), &rows, width, dropped);
+        assert_eq!(kept(80, &["NODE", "POD"]), [0, 1, 2]);
+        // The reason may be cut to what still says something.
+        assert_eq!(kept(37, &["NODE", "POD"]), [0, 1, 2]);
+        assert_eq!(kept(36, &["NODE", "POD"]), [0, 2]);
+        assert_eq!(kept(10, &["NODE", "POD"]), [2]);
+        assert_eq!(chosen(&rows[0], &[0, 2])[0], "web-1");
+    }
+
+    #[test]
+    fn a_cut_line_says_that_it_is_cut() {
+        let unicode = Style { color: false, unicode: true };
+        assert_eq!(shortened("abc def".to_owned(), 7, unicode), "abc def");
+        assert_eq!(shortened("abc def".to_owned(), 5, unicode), "abc…");
+        assert_eq!(shortened("abc def".to_owned(), 6, Style::default()), "abc...");
+    }
+
+    #[test]
+    fn text_is_broken_at_blanks_and_keeps_long_words_whole() {
+        assert_eq!(wrapped("- one two three", Some(9), "  "), ["- one two", "  three"]);
+        assert_eq!(wrapped("  one incomprehensible", Some(8), "  "), ["  one", "  incomprehensible"]);
+        assert_eq!(wrapped("one two", None, "  "), ["one two"]);
     }
 }

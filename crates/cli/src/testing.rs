@@ -27,6 +27,8 @@ pub(crate) struct Pod {
     pub(crate) node: Option<&'static str>,
     pub(crate) ready: bool,
     pub(crate) terminating: bool,
+    /// Why its container waits, and how often it was restarted.
+    pub(crate) waiting: Option<(&'static str, i64)>,
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
@@ -48,11 +50,23 @@ impl Pod {
 /// A ready pod of that image's set.
 pub(crate) fn pod(image: &'static str, suffix: &str, node: &'static str) -> Pod {
     let name = format!("web-{}-{suffix}", hash(image));
-    Pod { name, image, node: Some(node), ready: true, terminating: false, annotations: BTreeMap::new() }
+    Pod {
+        name,
+        image,
+        node: Some(node),
+        ready: true,
+        terminating: false,
+        waiting: None,
+        annotations: BTreeMap::new(),
+    }
 }
 
 fn hash(image: &str) -> &'static str {
-    if image == "web:1" { "5d9c7b8c4d" } else { "7f6d9b8c4d" }
+    match image {
+        "web:1" => "5d9c7b8c4d",
+        "web:3" => "9b6d9b8c4d",
+        _ => "7f6d9b8c4d",
+    }
 }
 
 fn template(image: &str) -> Value {
@@ -74,7 +88,7 @@ pub(crate) fn seen(replicas: i32, image: &str, status: &Value, pods: &[Pod]) -> 
         "status": status,
     }))
     .unwrap();
-    let images: Vec<&str> = ["web:1", "web:2"]
+    let images: Vec<&str> = ["web:1", "web:2", "web:3"]
         .into_iter()
         .filter(|image| *image == "web:1" || pods.iter().any(|pod| pod.image == *image))
         .collect();
@@ -138,6 +152,11 @@ fn view(pod: &Pod) -> PodSeen {
             }],
         },
     });
+    if let Some((reason, restarts)) = pod.waiting {
+        let status = &mut value["status"]["containerStatuses"][0];
+        status["state"] = json!({"waiting": {"reason": reason}});
+        status["restartCount"] = restarts.into();
+    }
     if pod.terminating {
         value["metadata"]["deletionTimestamp"] = "2030-01-01T11:59:59Z".into();
     }

@@ -1,4 +1,7 @@
+use std::ffi::OsString;
+
 use clap::Parser;
+use proptest::prelude::*;
 
 use super::{Cli, Command, command, parse};
 
@@ -104,4 +107,49 @@ fn bytes_that_are_no_text_are_refused_in_words() {
     let broken = std::ffi::OsString::from_vec(vec![0xff, 0xfe]);
     let error = parse(["kubectl-ordered".into(), "get".into(), broken]).unwrap_err();
     assert!(error.render().to_string().contains("invalid UTF-8"), "{error}");
+}
+
+/// A word of a command line: one that means something, alone or run together with another, or anything at all.
+fn word() -> impl Strategy<Value = String> {
+    let mut known: Vec<String> =
+        vec!["web", "od/web", "pod/web-1", "app=web:2", "*@1", "30s", "-1", "0", "-", "--", ""]
+            .into_iter()
+            .map(str::to_owned)
+            .collect();
+    let mut commands = vec![command()];
+    while let Some(one) = commands.pop() {
+        known.push(one.get_name().to_owned());
+        for argument in one.get_arguments() {
+            known.extend(argument.get_long().map(|long| format!("--{long}")));
+            known.extend(argument.get_short().map(|short| format!("-{short}")));
+            known.extend(argument.get_possible_values().iter().map(|value| value.get_name().to_owned()));
+        }
+        commands.extend(one.get_subcommands().cloned());
+    }
+    let known = prop::sample::select(known);
+    prop_oneof![
+        6 => known.clone(),
+        1 => (known.clone(), any::<String>()).prop_map(|(flag, value)| format!("{flag}={value}")),
+        1 => (known.clone(), known).prop_map(|(flag, value)| format!("{flag}{value}")),
+        1 => any::<String>(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_line_of_random_words_makes_the_parser_or_the_completion_panic(
+        words in prop::collection::vec(word(), 0..7),
+        program in prop_oneof![9 => Just("kubectl-ordered"), 1 => Just("kubectl_complete-ordered")],
+    ) {
+        let line: Vec<OsString> = std::iter::once(program).map(str::to_owned).chain(words.iter().cloned()).map(Into::into).collect();
+        // A malformed line is refused in words, and never with an empty error.
+        if let Err(error) = parse(line.clone()) {
+            prop_assert!(!error.render().to_string().is_empty());
+        }
+        // What could come next is known without any cluster.
+        drop(super::to_complete(&line));
+        drop(crate::complete::wanted(&command(), &words));
+    }
 }

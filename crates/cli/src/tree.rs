@@ -1,11 +1,16 @@
 //! The tree of `get`: text from an overview. Pure: it reads no server, no clock and no terminal.
 
-use ordereddeployment_api::{HoldReason, PausePoint};
+mod columns;
+mod head;
 
-use crate::age::{age, span};
-use crate::overview::{Barrier, Overview, Phase, PodRow, SetRow};
+use ordereddeployment_api::PausePoint;
+
+use crate::age::age;
+use crate::overview::{Barrier, Overview, PodRow, SetRow};
 use crate::style::{Paint, Style};
-use crate::table::{Align, Column, Widths};
+use crate::table::{Widths, shortened};
+use columns::{Health, laid_out};
+pub(crate) use head::head;
 
 /// How a tree is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -29,19 +34,14 @@ impl<'a> Drawing<'a> {
 
 /// What stands before the cells of a pod: trunk and branch.
 const INDENT: usize = 4;
-/// What is left out first where the lines get too wide: names, order and reasons stay to the last.
-const DROPPED: [&str; 3] = ["READY", "POOL", "NODE"];
-/// So much of a reason still says something; what is beyond it may be cut.
-const REASON: usize = 24;
 
 /// The whole tree, every line ended.
 pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
     let mut lines = head(overview, drawing);
-    let columns = fitting(overview, drawing);
-    let rows: Vec<Vec<String>> = overview.pods().map(|pod| cells(&columns, pod, overview)).collect();
-    let heads: Vec<Column> = columns.iter().map(|(column, _)| *column).collect();
-    let widths = Widths::of(&heads, rows.iter().map(Vec::as_slice));
+    let room = drawing.width.filter(|_| !drawing.wide).map(|width| width.saturating_sub(INDENT));
+    let (columns, rows) = laid_out(overview, drawing, room);
+    let widths = Widths::of(&columns, rows.values().map(Vec::as_slice));
     if !rows.is_empty() {
         lines.push(style.paint(Paint::Dim, &format!("{}{}", " ".repeat(INDENT), widths.headings())));
     }
@@ -52,13 +52,13 @@ pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
         lines.push(format!("{}{}", style.paint(Paint::Dim, branch), set_line(set, overview, drawing)));
         let trunk = if is_last { "  " } else { style.pick("│ ", "| ") };
         let lay = |pod: &PodRow| {
-            let row = widths.row(&cells(&columns, pod, overview));
-            match drawing.width.filter(|_| !drawing.wide) {
-                Some(width) => shortened(row, width.saturating_sub(INDENT), style),
+            let row = rows.get(&*pod.uid).map(|cells| widths.row(cells)).unwrap_or_default();
+            match room {
+                Some(room) => shortened(row, room, style),
                 None => row,
             }
         };
-        pods(set, trunk, overview, lay, style, &mut lines);
+        pods(set, trunk, overview, lay, (style, drawing.width), &mut lines);
     }
     if overview.empty_sets > 0 {
         let plural = if overview.empty_sets == 1 { "" } else { "s" };
@@ -66,50 +66,6 @@ pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
         lines.push(style.paint(Paint::Dim, &format!("{}{text}", style.pick("└─ ", "`- "))));
     }
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
-}
-
-/// The lines above the sets: counts, state, and what to do.
-pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
-    let style = drawing.style;
-    let (state, paint) = match &overview.phase {
-        Phase::Complete => (format!("complete at revision {}", overview.revision), Paint::Good),
-        Phase::Rolling => (format!("rolling out revision {}", overview.revision), Paint::Title),
-        Phase::Held(hold) => (format!("held on the way to revision {}", hold.revision), Paint::Warn),
-        Phase::Paused => ("paused as a whole (spec.paused)".to_owned(), Paint::Warn),
-        Phase::Stalled(_) => ("stalled".to_owned(), Paint::Warn),
-    };
-    let mut lines = vec![format!(
-        "{}  {} desired, {} updated, {} available  {}",
-        style.paint(Paint::Title, &overview.name),
-        overview.desired,
-        overview.updated,
-        overview.available,
-        style.paint(paint, &state),
-    )];
-    match &overview.phase {
-        Phase::Held(hold) => {
-            let node = hold.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-            let until = match &hold.until {
-                Some(until) => format!("goes on by itself in {}", span(overview.now, until.0)),
-                None => "until resumed".to_owned(),
-            };
-            let since = span(hold.since.0, overview.now);
-            lines.push(format!("  held {} {}{node} for {since} so far, {until}", side(hold.point), hold.pod));
-            if hold.reason == HoldReason::Blocked {
-                lines.push("  it could only go on with unavailable pods at or behind this point".to_owned());
-            }
-            let command = format!("kubectl ordered resume {}{}", overview.name, drawing.flags);
-            lines.push(format!("  resume with: {}", style.paint(Paint::Title, &command)));
-        }
-        Phase::Stalled(message) => lines.push(format!("  {message}")),
-        Phase::Paused => {
-            let command = format!("kubectl ordered unpause {}{}", overview.name, drawing.flags);
-            lines.push(format!("  go on with: {}", style.paint(Paint::Title, &command)));
-        }
-        Phase::Complete | Phase::Rolling => {}
-    }
-    lines.extend(overview.notes.iter().map(|note| format!("  {} {note}", style.paint(Paint::Warn, "note:"))));
-    lines
 }
 
 fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
@@ -122,14 +78,19 @@ fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
     let unready = if ready == active { String::new() } else { format!(", {ready} ready") };
     let current = if set.current { " (current)" } else { "" };
     let age = if drawing.wide { format!(", {} old", age(set.created, overview.now)) } else { String::new() };
-    format!(
-        "{}{current}  {}  {active} pod{plural}{of}{unready}{age}  {}",
-        style.paint(Paint::Title, &format!("revision {}", set.revision)),
-        set.name,
-        style.paint(Paint::Dim, &set.images.join(", "))
-    )
-    .trim_end()
-    .to_owned()
+    let head = format!("revision {}", set.revision);
+    let rest = format!("{current}  {}  {active} pod{plural}{of}{unready}{age}", set.name);
+    let images = set.images.join(", ");
+    // Images give way first: the name is there to be copied.
+    let taken = INDENT + head.chars().count() + rest.chars().count() + 2;
+    let images = match drawing.width.filter(|_| !drawing.wide) {
+        Some(width) if taken + images.chars().count() > width => {
+            shortened(images, width.saturating_sub(taken), style)
+        }
+        _ => images,
+    };
+    let line = format!("{}{rest}  {}", style.paint(Paint::Title, &head), style.paint(Paint::Dim, &images));
+    line.trim_end().to_owned()
 }
 
 fn pods(
@@ -137,31 +98,27 @@ fn pods(
     trunk: &str,
     overview: &Overview,
     lay: impl Fn(&PodRow) -> String,
-    style: Style,
+    (style, width): (Style, Option<usize>),
     lines: &mut Vec<String>,
 ) {
     let last = set.pods.len().saturating_sub(1);
+    let room = width.map(|width| width.saturating_sub(trunk.chars().count()));
     let trunk = style.paint(Paint::Dim, trunk);
     for (index, pod) in set.pods.iter().enumerate() {
         let mark = |lines: &mut Vec<String>| {
             if let Some(barrier) = &overview.barrier {
-                lines.push(format!("{trunk}{}", barrier_line(barrier, style)));
+                lines.push(format!("{trunk}{}", barrier_line(barrier, style, room)));
             }
         };
         let at = stands_at(pod, overview);
         let later = pod.point.filter(|_| at.is_none() && pod.place.is_some());
-        let later_line = |point: PausePoint| format!("{trunk}{}", later_line(point, pod, style));
+        let later_line = |point: PausePoint| format!("{trunk}{}", later_line(point, pod, style, room));
         if at == Some(PausePoint::Before) {
             mark(lines);
         }
         lines.extend(later.filter(|point| *point == PausePoint::Before).map(later_line));
         let branch = if index == last { style.pick("└ ", "` ") } else { style.pick("├ ", "+ ") };
-        let row = lay(pod);
-        let row = match pod.active {
-            true if !pod.ready => style.paint(Paint::Warn, &row),
-            true => row,
-            false => style.paint(Paint::Dim, &row),
-        };
+        let row = painted(&lay(pod), pod, style);
         lines.push(format!("{trunk}{}{row}", style.paint(Paint::Dim, branch)));
         if at == Some(PausePoint::After) {
             mark(lines);
@@ -170,10 +127,27 @@ fn pods(
     }
 }
 
+/// A ready pod has a coloured mark; others are coloured whole, so that they stand out.
+fn painted(row: &str, pod: &PodRow, style: Style) -> String {
+    match Health::of(pod) {
+        Health::Ready => {
+            let mark = Health::Ready.mark(style);
+            row.replacen(mark, &style.paint(Paint::Good, mark), 1)
+        }
+        Health::Starting => style.paint(Paint::Warn, row),
+        Health::Failing => style.paint(Paint::Bad, row),
+        Health::Leaving => style.paint(Paint::Dim, row),
+    }
+}
+
 /// A pause point behind the barrier.
-fn later_line(point: PausePoint, pod: &PodRow, style: Style) -> String {
+fn later_line(point: PausePoint, pod: &PodRow, style: Style, room: Option<usize>) -> String {
     let line = style.pick("┄┄", "--");
-    style.paint(Paint::Dim, &format!("{line} later pause point: {} {} {line}", side(point), pod.name))
+    let text = format!("{line} later pause point: {} {} {line}", side(point), pod.name);
+    if room.is_none_or(|room| text.chars().count() <= room) {
+        return style.paint(Paint::Dim, &text);
+    }
+    style.paint(Paint::Dim, &format!("{line} later: {} {} {line}", side(point), pod.name))
 }
 
 /// On which side of this pod the barrier is drawn.
@@ -187,17 +161,20 @@ fn stands_at(pod: &PodRow, overview: &Overview) -> Option<PausePoint> {
     (barrier.held && overview.is_rolling() && pod.place == Some(1)).then_some(PausePoint::Before)
 }
 
-/// The line that a rollout does not cross.
-pub(crate) fn barrier_line(barrier: &Barrier, style: Style) -> String {
+/// The line that a rollout does not cross, and in few words where there is no room for more.
+pub(crate) fn barrier_line(barrier: &Barrier, style: Style, room: Option<usize>) -> String {
     let side = side(barrier.side);
-    if barrier.held {
-        let line = style.pick("━━", "==");
-        let text = format!("{line} held {side} {}: nothing below goes {line}", barrier.pod);
-        return style.paint(Paint::Warn, &text);
-    }
-    let line = style.pick("┄┄", "--");
-    let which = if barrier.rolling { "the rollout" } else { "the next rollout" };
-    style.paint(Paint::Warn, &format!("{line} pause point: {which} halts {side} {} {line}", barrier.pod))
+    let (line, long, short) = if barrier.held {
+        let held = format!("held {side} {}", barrier.pod);
+        (style.pick("━━", "=="), format!("{held}: nothing below goes"), held)
+    } else {
+        let which = if barrier.rolling { "the rollout" } else { "the next rollout" };
+        let point = format!("{side} {}", barrier.pod);
+        (style.pick("┄┄", "--"), format!("pause point: {which} halts {point}"), format!("halts {point}"))
+    };
+    let fits = |text: &String| room.is_none_or(|room| text.chars().count() + 6 <= room);
+    let text = Some(long).filter(fits).unwrap_or(short);
+    style.paint(Paint::Warn, &format!("{line} {text} {line}"))
 }
 
 pub(crate) fn side(point: PausePoint) -> &'static str {
@@ -207,66 +184,5 @@ pub(crate) fn side(point: PausePoint) -> &'static str {
     }
 }
 
-/// A column, and what it says of a pod.
-type Cell = (Column, fn(&PodRow, &Overview) -> String);
-
-fn columns(overview: &Overview, wide: bool) -> Vec<Cell> {
-    use Align::{Left, Right};
-    let column = |heading, align| Column { heading, align };
-    let place: fn(&PodRow, &Overview) -> String =
-        |pod, _| pod.place.map_or_else(|| "-".to_owned(), |place| place.to_string());
-    let all: [Cell; 10] = [
-        (column("#", Right), place),
-        (column("POD", Left), |pod, _| pod.name.clone()),
-        (column("READY", Left), |pod, _| pod.containers.clone()),
-        (column("STATUS", Left), |pod, _| pod.status.clone()),
-        (column("RESTARTS", Right), |pod, _| pod.restarts.to_string()),
-        (column("AGE", Left), |pod, overview| age(pod.created, overview.now)),
-        (column("NODE", Left), |pod, _| pod.node.clone().unwrap_or_else(|| "-".to_owned())),
-        (column("POOL", Left), |pod, _| pod.pool.clone().unwrap_or_else(|| "-".to_owned())),
-        (column("PRIO", Right), |pod, _| pod.priority.to_string()),
-        (column("WHY", Left), |pod, _| pod.why.clone().unwrap_or_default()),
-    ];
-    all.into_iter()
-        .filter(|(column, _)| overview.has_pools || column.heading != "POOL")
-        .filter(|(column, _)| wide || !matches!(column.heading, "RESTARTS" | "AGE"))
-        .collect()
-}
-
-/// The columns, without those that there is no room for.
-fn fitting(overview: &Overview, drawing: Drawing<'_>) -> Vec<Cell> {
-    let mut columns = columns(overview, drawing.wide);
-    let Some(width) = drawing.width.filter(|_| !drawing.wide) else { return columns };
-    for dropped in DROPPED {
-        let heads: Vec<Column> = columns.iter().map(|(column, _)| *column).collect();
-        let mut rows: Vec<Vec<String>> = overview.pods().map(|pod| cells(&columns, pod, overview)).collect();
-        for why in rows.iter_mut().filter_map(|row| row.last_mut()) {
-            *why = why.chars().take(REASON).collect();
-        }
-        let widths = Widths::of(&heads, rows.iter().map(Vec::as_slice));
-        let widest = rows.iter().map(|row| widths.row(row).chars().count()).max().unwrap_or(0);
-        if widest + INDENT <= width {
-            break;
-        }
-        columns.retain(|(column, _)| column.heading != dropped);
-    }
-    columns
-}
-
-/// The row, with the end of its reason cut off where there is no room for it.
-fn shortened(row: String, width: usize, style: Style) -> String {
-    if row.chars().count() <= width {
-        return row;
-    }
-    let mark = style.pick("…", "...");
-    let kept: String = row.chars().take(width.saturating_sub(mark.chars().count())).collect();
-    format!("{}{mark}", kept.trim_end())
-}
-
-fn cells(columns: &[Cell], pod: &PodRow, overview: &Overview) -> Vec<String> {
-    columns.iter().map(|(_, cell)| cell(pod, overview)).collect()
-}
-
 #[cfg(test)]
-#[path = "tree/tests.rs"]
 mod tests;

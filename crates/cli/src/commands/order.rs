@@ -10,9 +10,12 @@ use crate::client::{ConnectArgs, object_name};
 use crate::observe::{Reader, Seen};
 use crate::overview::{Overview, PodRow};
 use crate::scale_down::scale_down;
-use crate::style::{Paint, Style};
-use crate::table::{Align, Column, Widths};
-use crate::tree::barrier_line;
+use crate::style::Paint;
+use crate::table::{Align, Column, Widths, chosen, fitting, shortened};
+use crate::tree::{Drawing, barrier_line};
+
+/// What is left out first where the lines get too wide.
+const DROPPED: [&str; 2] = ["POOL", "NODE"];
 
 /// Show the order in which pods go, with the reason for each place
 #[derive(Debug, clap::Args)]
@@ -40,17 +43,18 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
     let reader = Reader::new(&connection.client, &connection.namespace);
     let seen = reader.one(&args.name, connection.clock.now()).await?;
-    let style = Style::of_stdout();
+    let drawing = Drawing::of_stdout(&connection.flags);
     let overview = Overview::of(&seen, &args.pool_label);
     let text = match args.replicas {
-        None => order(&overview, style),
-        Some(replicas) => preview(&seen, &overview, replicas, style),
+        None => order(&overview, drawing),
+        Some(replicas) => preview(&seen, &overview, replicas, drawing),
     };
     Ok(write!(std::io::stdout(), "{text}")?)
 }
 
 /// The order as of now, with the barrier where a rollout halts.
-pub(crate) fn order(overview: &Overview, style: Style) -> String {
+pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
+    let style = drawing.style;
     let rows = overview.in_order();
     if rows.is_empty() {
         return format!("{} has no active pods.\n", overview.name);
@@ -63,7 +67,7 @@ pub(crate) fn order(overview: &Overview, style: Style) -> String {
     let mut lines =
         vec![format!("{}: {whose}, the first to go first", style.paint(Paint::Title, &overview.name))];
     lines.extend(overview.notes.iter().map(|note| format!("{} {note}", style.paint(Paint::Warn, "note:"))));
-    let (headings, mut cells) = columns(overview, &rows);
+    let (headings, mut cells) = columns(overview, &rows, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
     let barrier = overview.barrier.as_ref();
     let gone = barrier.is_some_and(|barrier| barrier.held && rows.iter().all(|row| row.uid != barrier.uid));
@@ -73,18 +77,19 @@ pub(crate) fn order(overview: &Overview, style: Style) -> String {
         if let Some(barrier) =
             barrier.filter(|barrier| first || (at.is_some() && barrier.side == PausePoint::Before))
         {
-            lines.push(barrier_line(barrier, style));
+            lines.push(barrier_line(barrier, style, drawing.width));
         }
         lines.push(cells.remove(&*row.uid).unwrap_or_default());
         if let Some(barrier) = at.filter(|barrier| barrier.side == PausePoint::After) {
-            lines.push(barrier_line(barrier, style));
+            lines.push(barrier_line(barrier, style, drawing.width));
         }
     }
     ended(&lines)
 }
 
 /// Who goes in a scale-down, and who stays.
-pub(crate) fn preview(seen: &Seen, overview: &Overview, replicas: i32, style: Style) -> String {
+pub(crate) fn preview(seen: &Seen, overview: &Overview, replicas: i32, drawing: Drawing<'_>) -> String {
+    let style = drawing.style;
     let name = style.paint(Paint::Title, &overview.name);
     let gone = scale_down(&seen.observed(), replicas);
     let active: Vec<&PodRow> = overview.pods().filter(|row| row.active).collect();
@@ -100,7 +105,7 @@ pub(crate) fn preview(seen: &Seen, overview: &Overview, replicas: i32, style: St
     let mut lines =
         vec![format!("{name}: scaling from {from} to {replicas} would delete {}", count(going.len()))];
     lines.extend(overview.notes.iter().map(|note| format!("{} {note}", style.paint(Paint::Warn, "note:"))));
-    let (headings, mut cells) = columns(overview, &active);
+    let (headings, mut cells) = columns(overview, &active, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
     lines.extend(going.iter().filter_map(|row| cells.remove(&*row.uid)));
     lines.push(format!("{} would stay", count(staying.len())));
@@ -109,7 +114,11 @@ pub(crate) fn preview(seen: &Seen, overview: &Overview, replicas: i32, style: St
 }
 
 /// The headings, and each pod's line by its UID.
-fn columns<'a>(overview: &Overview, rows: &[&'a PodRow]) -> (String, BTreeMap<&'a str, String>) {
+fn columns<'a>(
+    overview: &Overview,
+    rows: &[&'a PodRow],
+    drawing: Drawing<'_>,
+) -> (String, BTreeMap<&'a str, String>) {
     let all = [
         Column { heading: "PLACE", align: Align::Right },
         Column { heading: "POD", align: Align::Left },
@@ -134,8 +143,19 @@ fn columns<'a>(overview: &Overview, rows: &[&'a PodRow]) -> (String, BTreeMap<&'
             (&*row.uid, cells)
         })
         .collect();
-    let widths = Widths::of(&columns, cells.iter().map(|(_, row)| row.as_slice()));
-    let lines = cells.iter().map(|(uid, row)| (*uid, widths.row(row))).collect();
+    let all: Vec<Vec<String>> = cells.iter().map(|(_, row)| row.clone()).collect();
+    let kept = match drawing.width {
+        Some(width) => fitting(&columns, &all, width, &DROPPED),
+        None => (0..columns.len()).collect(),
+    };
+    let columns: Vec<Column> = kept.iter().map(|index| columns[*index]).collect();
+    let all: Vec<Vec<String>> = all.iter().map(|row| chosen(row, &kept)).collect();
+    let widths = Widths::of(&columns, all.iter().map(Vec::as_slice));
+    let line = |row: &Vec<String>| match drawing.width {
+        Some(width) => shortened(widths.row(row), width, drawing.style),
+        None => widths.row(row),
+    };
+    let lines = cells.iter().zip(&all).map(|((uid, _), row)| (*uid, line(row))).collect();
     (widths.headings(), lines)
 }
 

@@ -3,27 +3,32 @@
 mod change;
 #[cfg(test)]
 mod foretold;
-mod render;
+mod json;
+mod text;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use ordereddeployment_api::{parse_pause_duration, validate};
+use ordereddeployment_api::{OrderedDeployment, parse_pause_duration};
 use ordereddeployment_placement as placement;
-use ordereddeployment_planner::PodView;
+use ordereddeployment_planner::{PodView, whole_seconds};
 use ordereddeployment_preview::{Assumptions, Preview, preview};
 
-use crate::client::{ConnectArgs, object_name};
+use crate::client::{ConnectArgs, Connection, object_name};
 use crate::explain::explain;
 use crate::observe::{Reader, Seen};
-use crate::style::Style;
+use crate::tree::Drawing;
 use change::{Change, Image};
+
+/// What a plan promises of what then happens.
+const PROMISE: &str =
+    "the sequence of priorities and the pause points; within one priority the order is as of now";
 
 /// How long a new pod takes where no pod tells.
 const READY_AFTER: Duration = Duration::from_secs(10);
@@ -39,8 +44,8 @@ Examples:
   kubectl ordered plan web --replicas 4              another number of pods
   kubectl ordered plan web                           what is left of the rollout under way
 
-Nothing is written: objects, pods and nodes are read, and the controller's own code decides on a model of them.
-Promised are the sequence of priorities and the pause points; within one priority the order is as of now. Times, and
+Nothing is written: objects, pods and nodes are read, and the controller's own code decides on a model of them. \
+Promised are the sequence of priorities and the pause points; within one priority the order is as of now. Times, and \
 the nodes of new pods, are assumptions.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment; with -f it may be left out
@@ -90,6 +95,8 @@ pub(crate) struct Plan {
     /// Where the present pods told how long a new one takes.
     pub(crate) ready_after_learned: bool,
     pub(crate) notes: Vec<String>,
+    /// The command that does it.
+    pub(crate) next: Option<String>,
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
@@ -103,11 +110,17 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let name = change.name(args.name.as_deref())?;
     let given = Given { ready: args.ready_after, gone: args.gone_after, resumed: args.resumed_after };
     let reader = Reader::new(&connection.client, &connection.namespace);
-    let seen = reader.one(&name, connection.clock.now()).await?;
-    let plan = plan(&connection.client, &seen, &change, given).await?;
+    if change.manifest.is_some() && is_missing(&connection, &name).await? {
+        let told = change.told_as_new(&name, &connection.namespace)?;
+        return Ok(writeln!(std::io::stdout(), "{told}")?);
+    }
+    // Times in a status have whole seconds; so that those told add up, the plan begins at one.
+    let seen = reader.one(&name, whole_seconds(connection.clock.now())).await?;
+    let mut plan = plan(&connection.client, &seen, &change, given).await?;
+    plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
     let text = match args.output {
-        Some(_) => render::json(&plan)?,
-        None => render::text(&plan, Style::of_stdout()),
+        Some(_) => json::json(&plan)?,
+        None => text::text(&plan, Drawing::of_stdout(&connection.flags)),
     };
     Ok(write!(std::io::stdout(), "{text}")?)
 }
@@ -117,11 +130,7 @@ async fn plan(client: &Client, seen: &Seen, change: &Change, given: Given) -> Re
     let mut notes = Vec::new();
     let mut observed = seen.observed();
     let deployment = change.apply(&observed.deployment)?;
-    let violations = validate(&deployment.spec);
-    if !violations.is_empty() {
-        let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        bail!("the API server would refuse this: {}", all.join("; "));
-    }
+    change::refuse_invalid(&deployment.spec)?;
     let name = deployment.name_any();
     let namespace = deployment.namespace().unwrap_or_default();
     observed.deployment = deployment.into();
@@ -146,7 +155,21 @@ async fn plan(client: &Client, seen: &Seen, change: &Change, given: Given) -> Re
         resumed_after: assumptions.resumed_after,
         ready_after_learned: given.ready.is_none() && learned.is_some(),
         notes,
+        next: None,
     })
+}
+
+/// Whether the cluster knows the kind, and has none of that name.
+async fn is_missing(connection: &Connection, name: &str) -> Result<bool> {
+    let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    match api.get(name).await {
+        // The details name an object only where the kind is known.
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            Ok(status.details.as_ref().is_some_and(|details| !details.name.is_empty()))
+        }
+        // Whatever else is wrong is told by who reads it all.
+        _ => Ok(false),
+    }
 }
 
 /// How long the present pods took from their creation to Ready: the middle one of them, in whole seconds.

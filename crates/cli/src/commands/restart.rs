@@ -45,7 +45,7 @@ pub(crate) async fn restart(connection: &Connection, name: &str) -> Result<Strin
     annotate(&mut template.0, &second.to_string());
     let doing = format!("cannot restart {name} in {}", connection.namespace);
     let change = Change { seen: &seen, name, template, annotation: None, doing: &doing };
-    change.refuse_if_paused()?;
+    change.refuse_if_paused(&connection.flags)?;
     let points = change.ahead();
     change.write(connection).await?;
     Ok(format!(

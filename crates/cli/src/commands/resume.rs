@@ -4,15 +4,15 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
+use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use kube_runtime::wait::await_condition;
-use ordereddeployment_api::names::{ALL_POINTS, condition};
+use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus};
 use ordereddeployment_planner::PodView;
 use serde_json::json;
 
-use crate::client::{ConnectArgs, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
 use crate::exit::Ended;
 use crate::explain::explain;
 
@@ -60,20 +60,18 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         (Some(id), false) => Which::Hold(id),
         (None, false) => Which::Present,
     };
-    let clients = [&connection.client, &connection.watching];
-    let told = resume(clients, &connection.namespace, &args.name, which, args.timeout.0).await?;
-    let next = format!("watch it with `kubectl ordered get {}{}`", args.name, connection.flags);
-    Ok(writeln!(std::io::stdout(), "{told}\n{next}")?)
+    let told = resume(&connection, &args.name, which, args.timeout.0).await?;
+    Ok(writeln!(std::io::stdout(), "{told}")?)
 }
 
-/// Asks for the resume and waits until the controller has taken it. What happened, in one line. The second client watches.
+/// Asks for the resume and waits until the controller has taken it. What happened, and what to do next.
 pub(crate) async fn resume(
-    [client, watching]: [&Client; 2],
-    namespace: &str,
+    connection: &Connection,
     name: &str,
     which: Which<'_>,
     limit: Option<Duration>,
 ) -> Result<String> {
+    let Connection { client, watching, namespace, flags, .. } = connection;
     let api: Api<OrderedDeployment> = Api::namespaced(client.clone(), namespace);
     let doing = format!("cannot resume {name} in {namespace}");
     let found = api.get_status(name).await.map_err(|error| explain(error, &doing))?;
@@ -88,16 +86,17 @@ pub(crate) async fn resume(
         }
         Which::Hold(_) | Which::Present | Which::All => None,
     };
-    let asked = request(name, &status, which, pod.as_ref()).map_err(|error| match &status.hold {
+    let asked = request((name, flags), &status, which, pod.as_ref()).map_err(|error| match &status.hold {
         None if paused => anyhow!(
-            "{name} is not held at a pause point, but paused as a whole (spec.paused)\nhint: `kubectl ordered unpause {name}` goes on"
+            "{name} is not held at a pause point, but paused as a whole (spec.paused)\nhint: `kubectl ordered unpause {name}{flags}` goes on"
         ),
         _ => error,
     });
     let id = match asked? {
         Request::Passed(id) => {
             let how = if pod.is_none() { ", as that pod is gone" } else { "" };
-            return Ok(format!("{name}: {id} is passed already{how}"));
+            let next = next((name, flags), &status, paused);
+            return Ok(format!("{name}: {id} is passed already{how}\n{next}"));
         }
         Request::For(id) => id,
     };
@@ -105,7 +104,9 @@ pub(crate) async fn resume(
     let patched = api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     patched.map_err(|error| explain(error, &doing))?;
     let Some(limit) = limit else {
-        return Ok(format!("{name}: asked for the resume of {id}"));
+        return Ok(format!(
+            "{name}: asked for the resume of {id}\n`kubectl ordered get {name}{flags}` shows whether it was taken"
+        ));
     };
     let before = status.hold.as_ref();
     let api: Api<OrderedDeployment> = Api::namespaced(watching.clone(), namespace);
@@ -121,8 +122,9 @@ pub(crate) async fn resume(
         ))
     })?;
     let after = after.map_err(|error| anyhow!("{doing}: lost sight of it: {error}"))?;
-    let after = after.ok_or_else(|| anyhow!("{name} was deleted meanwhile"))?.status.unwrap_or_default();
-    answer(name, &id, before, &after)
+    let after = after.ok_or_else(|| anyhow!("{name} was deleted meanwhile"))?;
+    let paused = after.spec.paused;
+    answer((name, flags), &id, before, &after.status.unwrap_or_default(), paused)
 }
 
 /// What to write.
@@ -136,7 +138,7 @@ enum Request {
 
 /// `pod` is the one that the hold asked for names, if it is there.
 fn request(
-    name: &str,
+    (name, flags): (&str, &str),
     status: &OrderedDeploymentStatus,
     which: Which<'_>,
     pod: Option<&PodView>,
@@ -144,7 +146,7 @@ fn request(
     let hold = status.hold.as_ref();
     let not_held = || {
         anyhow!(
-            "{name} is not held: there is nothing to resume\nhint: `kubectl ordered get {name}` shows where it halts next"
+            "{name} is not held: there is nothing to resume\nhint: `kubectl ordered get {name}{flags}` shows where it halts next"
         )
     };
     match which {
@@ -161,7 +163,7 @@ fn request(
             Some(hold) if hold.id == id => Ok(Request::For(id.to_owned())),
             _ if is_passed(name, id, status, pod) => Ok(Request::Passed(id.to_owned())),
             Some(hold) => bail!(
-                "{name} is not held at {id} but at {}\nhint: `kubectl ordered resume {name}` resumes that",
+                "{name} is not held at {id} but at {}\nhint: `kubectl ordered resume {name}{flags}` resumes that",
                 hold.id
             ),
             None => Err(not_held()),
@@ -182,13 +184,34 @@ fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, pod: Option
     }
 }
 
-fn answer(name: &str, id: &str, before: Option<&Hold>, after: &OrderedDeploymentStatus) -> Result<String> {
+/// What the controller made of it, and what to do next.
+fn answer(
+    (name, flags): (&str, &str),
+    id: &str,
+    before: Option<&Hold>,
+    after: &OrderedDeploymentStatus,
+    paused: bool,
+) -> Result<String> {
+    let next = next((name, flags), after, paused);
     match &after.hold {
         Some(hold) if Some(&hold.id) == before.map(|before| &before.id) => bail!(
-            "{name}: the controller dropped the request for {id}\nhint: `kubectl describe od {name}` shows its event ResumeIgnored"
+            "{name}: the controller dropped the request for {id}\nhint: `kubectl describe od {name}{flags}` shows its event {}",
+            reason::RESUME_IGNORED
         ),
-        Some(hold) => Ok(format!("{name}: passed {id}; it is now held at {}", hold.id)),
-        None => Ok(format!("{name}: passed {id}; the rollout goes on")),
+        Some(hold) => Ok(format!("{name}: passed {id}; it is now held at {}\n{next}", hold.id)),
+        None if paused => {
+            Ok(format!("{name}: passed {id}; it is paused as a whole still (spec.paused)\n{next}"))
+        }
+        None => Ok(format!("{name}: passed {id}; the rollout goes on\n{next}")),
+    }
+}
+
+/// What a user does next, once a point is passed.
+fn next((name, flags): (&str, &str), status: &OrderedDeploymentStatus, paused: bool) -> String {
+    match &status.hold {
+        Some(_) => format!("pass that too with `kubectl ordered resume {name}{flags}`"),
+        None if paused => format!("go on with `kubectl ordered unpause {name}{flags}`"),
+        None => format!("watch it with `kubectl ordered get {name} -w{flags}`"),
     }
 }
 

@@ -68,7 +68,7 @@ pub(crate) async fn undo(connection: &Connection, name: &str, how: How) -> Resul
     let seen =
         Reader::new(&connection.client, &connection.namespace).one(name, connection.clock.now()).await?;
     let revisions = revisions::read(connection, &seen.deployment).await?;
-    let target = target(&revisions, how.to_revision, name)?;
+    let target = target(&revisions, how.to_revision, (name, &connection.flags))?;
     let flags = &connection.flags;
     if target.current {
         return Ok(format!(
@@ -84,7 +84,7 @@ pub(crate) async fn undo(connection: &Connection, name: &str, how: How) -> Resul
         annotation: Some((annotation::CHANGE_CAUSE, target.cause.clone())),
         doing: &doing,
     };
-    change.refuse_if_paused()?;
+    change.refuse_if_paused(flags)?;
     let points = change.ahead();
     let listed = ahead::told(&points);
     let to = format!("revision {} ({})", target.number, images(&target.template.0).join(", "));
@@ -103,8 +103,7 @@ pub(crate) async fn undo(connection: &Connection, name: &str, how: How) -> Resul
     let limit = how.timeout.0.unwrap_or(Duration::MAX);
     let passing = async {
         begun(connection, name, written.metadata.generation.unwrap_or(0)).await?;
-        let clients = [&connection.client, &connection.watching];
-        resume(clients, &connection.namespace, name, Which::All, Some(Duration::MAX)).await
+        resume(connection, name, Which::All, Some(Duration::MAX)).await
     };
     let passed = tokio::time::timeout(limit, passing).await.map_err(|_| {
         Ended::timed_out(format!(
@@ -112,7 +111,7 @@ pub(crate) async fn undo(connection: &Connection, name: &str, how: How) -> Resul
             limit.as_secs()
         ))
     })?;
-    Ok(format!("{done}\n{}\n{}", passed?, change::next(name, flags, &[])))
+    Ok(format!("{done}\n{}", passed?))
 }
 
 /// Waits until the controller has begun the rollout: until then a resume would be one of the rollout before.
@@ -130,13 +129,13 @@ async fn begun(connection: &Connection, name: &str, generation: i64) -> Result<(
 }
 
 /// The revision of that number; 0 is the newest that is not current.
-fn target<'a>(revisions: &'a [Revision], number: i64, name: &str) -> Result<&'a Revision> {
+fn target<'a>(revisions: &'a [Revision], number: i64, (name, flags): (&str, &str)) -> Result<&'a Revision> {
     if number > 0 {
         return named(revisions, number, name);
     }
     let Some(found) = revisions.iter().find(|revision| !revision.current) else {
         bail!(
-            "{name} has no other revision to go back to\nhint: `kubectl ordered history {name}` lists them"
+            "{name} has no other revision to go back to\nhint: `kubectl ordered history {name}{flags}` lists them"
         );
     };
     Ok(found)

@@ -1,9 +1,6 @@
 use super::{order, preview};
 use crate::overview::Overview;
-use crate::style::Style;
-use crate::testing::{Pod, at_revision, held_before, pod, seen};
-
-const PLAIN: Style = Style { color: false, unicode: true };
+use crate::testing::{PLAIN, Pod, at_revision, held_before, pod, seen};
 
 fn four() -> Vec<Pod> {
     vec![

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::set;
 use crate::commands::mark::{Marks, Side, mark};
 use crate::commands::resume::{Which, resume};
@@ -8,11 +10,10 @@ async fn a_pause_stops_the_whole_and_a_resume_does_not_lift_it() {
     let bench = Bench::start().await;
     let order = bench.order().await;
     let connection = &bench.connection;
-    let clients = [&connection.client, &connection.client];
     let mut told = vec![
         set(connection, "web", true).await.unwrap(),
         set(connection, "web", true).await.unwrap(),
-        resume(clients, "default", "web", Which::Present, None).await.unwrap_err().to_string(),
+        resume(connection, "web", Which::Present, None).await.unwrap_err().to_string(),
         set(connection, "web", false).await.unwrap(),
         set(connection, "web", false).await.unwrap(),
     ];
@@ -20,6 +21,15 @@ async fn a_pause_stops_the_whole_and_a_resume_does_not_lift_it() {
     bench.image("web:2").await;
     bench.until_state("Held").await;
     set(connection, "web", true).await.unwrap();
+    told.push(resume(connection, "web", Which::Present, Some(Duration::MAX)).await.unwrap());
     told.push(set(connection, "web", false).await.unwrap());
-    insta::assert_snapshot!(without_names(&told.join("\n\n"), &order));
+    bench.until_state("Complete").await;
+    let updated = bench.order().await;
+    mark(connection, &updated[0], Marks { pause: Some(Side::Before), ..Marks::default() }).await.unwrap();
+    bench.image("web:3").await;
+    bench.until_state("Held").await;
+    set(connection, "web", true).await.unwrap();
+    told.push(set(connection, "web", false).await.unwrap());
+    let told = without_names(&told.join("\n\n"), &order);
+    insta::assert_snapshot!(without_names(&told, &updated));
 }

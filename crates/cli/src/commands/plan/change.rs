@@ -1,9 +1,13 @@
 //! The object as it is to be: what `kubectl apply` would make of a manifest, another image, another number of pods. Pure.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, anyhow, bail};
 use kube::ResourceExt;
-use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentSpec, validate};
 use serde_json::{Map, Value, json};
+
+use crate::client::quoted;
 
 /// Where `kubectl apply` keeps what it applied last.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -77,6 +81,34 @@ impl Change {
         }
     }
 
+    /// What is to be said of a manifest whose object is not there yet.
+    pub(super) fn told_as_new(&self, name: &str, namespace: &str) -> Result<String> {
+        let spec = self.manifest.as_ref().map(|manifest| manifest["spec"].clone()).unwrap_or_default();
+        let spec: OrderedDeploymentSpec =
+            serde_json::from_value(spec).context("the API server would refuse this: spec")?;
+        refuse_invalid(&spec)?;
+        let count = self.replicas.unwrap_or(spec.replicas);
+        Ok(format!(
+            "{name} is not there yet in {namespace}: `kubectl apply -f` would create it with {count} pods, and delete none"
+        ))
+    }
+
+    /// The command that makes this change, where there is a single one.
+    pub(super) fn command(&self, name: &str, file: Option<&Path>, flags: &str) -> Option<String> {
+        match (file, self.replicas, self.images.as_slice()) {
+            (Some(file), None, []) if file.as_os_str() != "-" => {
+                Some(format!("kubectl apply -f {}{flags}", quoted(&file.display().to_string())))
+            }
+            (None, Some(count), []) => Some(format!("kubectl scale od {name} --replicas={count}{flags}")),
+            (None, None, images @ [_, ..]) => {
+                let images: Vec<String> =
+                    images.iter().map(|one| quoted(&format!("{}={}", one.container, one.image))).collect();
+                Some(format!("kubectl ordered set image {name} {}{flags}", images.join(" ")))
+            }
+            _ => None,
+        }
+    }
+
     /// The object with the change, its generation counted up where the spec differs.
     pub(super) fn apply(&self, present: &OrderedDeployment) -> Result<OrderedDeployment> {
         let mut spec = serde_json::to_value(&present.spec).context("cannot read the present spec")?;
@@ -101,6 +133,16 @@ impl Change {
         }
         Ok(deployment)
     }
+}
+
+/// What the API server would say of it.
+pub(super) fn refuse_invalid(spec: &OrderedDeploymentSpec) -> Result<()> {
+    let violations = validate(spec);
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    bail!("the API server would refuse this: {}", all.join("; "))
 }
 
 impl Image {

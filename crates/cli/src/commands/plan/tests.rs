@@ -7,12 +7,9 @@ use ordereddeployment_preview::{Assumptions, preview};
 use serde_json::{Value, json};
 
 use super::change::{Change, image, manifest};
-use super::{Plan, render};
+use super::{Plan, json as as_json, text as as_text};
 use crate::observe::Seen;
-use crate::style::Style;
-use crate::testing::{Pod, at_revision, held_before, pod, seen};
-
-const PLAIN: Style = Style { color: false, unicode: true };
+use crate::testing::{PLAIN, Pod, at_revision, held_before, pod, seen};
 
 fn four() -> Vec<Pod> {
     vec![
@@ -49,6 +46,7 @@ fn plan_of(seen: &Seen, change: &Change) -> Plan {
         resumed_after: assumptions.resumed_after,
         ready_after_learned: true,
         notes: Vec::new(),
+        next: Some("kubectl ordered set image web web=web:2".to_owned()),
     }
 }
 
@@ -64,18 +62,18 @@ fn rollout() -> Plan {
 
 #[test]
 fn a_rollout_is_told_step_by_step_with_its_halts() {
-    insta::assert_snapshot!(render::text(&rollout(), PLAIN));
+    insta::assert_snapshot!(as_text::text(&rollout(), PLAIN));
 }
 
 #[test]
 fn a_rollout_as_json_has_the_same_steps() {
-    insta::assert_snapshot!(render::json(&rollout()).unwrap());
+    insta::assert_snapshot!(as_json::json(&rollout()).unwrap());
 }
 
 #[test]
 fn a_scale_down_takes_the_first_of_the_order_and_halts_nowhere() {
     let change = Change { replicas: Some(2), ..Change::default() };
-    insta::assert_snapshot!(render::text(
+    insta::assert_snapshot!(as_text::text(
         &plan_of(&seen(4, "web:1", &at_revision(1), &four()), &change),
         PLAIN
     ));
@@ -90,15 +88,15 @@ fn what_is_left_of_a_held_rollout_begins_with_its_resume() {
     let mut status = held_before(&held);
     status["hold"]["sizes"] = json!({"5d9c7b8c4d": 3, "7f6d9b8c4d": 1});
     let plan = plan_of(&seen(4, "web:2", &status, &pods), &Change::default());
-    insta::assert_snapshot!(render::text(&plan, PLAIN));
+    insta::assert_snapshot!(as_text::text(&plan, PLAIN));
 }
 
 #[test]
 fn where_nothing_is_to_be_done_it_says_so() {
     let ready: Vec<Pod> = four().into_iter().take(2).collect();
     let plan = plan_of(&seen(2, "web:1", &at_revision(1), &ready), &Change::default());
-    let text = render::text(&plan, PLAIN);
-    assert!(text.starts_with("web: no pod would come or go\n"), "{text}");
+    let text = as_text::text(&plan, PLAIN);
+    assert!(text.starts_with("web in shop: no pod would come or go\n"), "{text}");
 }
 
 #[test]
@@ -108,9 +106,9 @@ fn a_paused_rollout_goes_no_further() {
         images: vec![image("*=web:2").unwrap()],
         ..Change::default()
     };
-    let text = render::text(&plan_of(&seen(4, "web:1", &at_revision(1), &four()), &change), PLAIN);
+    let text = as_text::text(&plan_of(&seen(4, "web:1", &at_revision(1), &four()), &change), PLAIN);
     assert!(text.contains("It goes no further while spec.paused is set."), "{text}");
-    assert!(text.starts_with("web: no pod would come or go\n"), "{text}");
+    assert!(text.starts_with("web in shop: no pod would come or go\n"), "{text}");
 }
 
 fn present(last_applied: Option<&Value>) -> OrderedDeployment {

@@ -8,24 +8,25 @@ fn held() -> OrderedDeploymentStatus {
     serde_json::from_value(held_before(&pod("web:1", "cccccccc", "n2"))).unwrap()
 }
 
+const WEB: (&str, &str) = ("web", " -n shop");
 const ID: &str = "web-5d9c7b8c4d-cccccccc@2";
 
 #[test]
 fn the_present_hold_is_named_by_its_id() {
-    assert_eq!(request("web", &held(), Which::Present, None).unwrap(), Request::For(ID.to_owned()));
-    assert_eq!(request("web", &held(), Which::Hold(ID), None).unwrap(), Request::For(ID.to_owned()));
+    assert_eq!(request(WEB, &held(), Which::Present, None).unwrap(), Request::For(ID.to_owned()));
+    assert_eq!(request(WEB, &held(), Which::Hold(ID), None).unwrap(), Request::For(ID.to_owned()));
 }
 
 #[test]
 fn all_points_are_those_of_the_present_rollout() {
-    assert_eq!(request("web", &held(), Which::All, None).unwrap(), Request::For("*@2".to_owned()));
+    assert_eq!(request(WEB, &held(), Which::All, None).unwrap(), Request::For("*@2".to_owned()));
 }
 
 #[test]
 fn without_a_hold_there_is_nothing_to_resume() {
     let status = OrderedDeploymentStatus { hold: None, ..held() };
     for which in [Which::Present, Which::All] {
-        let error = request("web", &status, which, None).unwrap_err().to_string();
+        let error = request(WEB, &status, which, None).unwrap_err().to_string();
         assert!(error.contains("web is not held"), "{error}");
     }
 }
@@ -35,23 +36,20 @@ fn a_hold_that_is_passed_needs_no_second_resume() {
     let mut status = held();
     let hold = status.hold.take().unwrap();
     // Its pod was replaced.
-    assert_eq!(request("web", &status, Which::Hold(ID), None).unwrap(), Request::Passed(ID.to_owned()));
+    assert_eq!(request(WEB, &status, Which::Hold(ID), None).unwrap(), Request::Passed(ID.to_owned()));
     // Its pod is still there, and stored as passed.
     let view = seen(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
-    assert!(request("web", &status, Which::Hold(ID), Some(&view)).is_err());
+    assert!(request(WEB, &status, Which::Hold(ID), Some(&view)).is_err());
     status.passed =
         serde_json::from_value(json!([{"podUID": hold.pod_uid, "resumedAt": "2030-01-01T12:00:00Z"}]))
             .unwrap();
-    assert_eq!(
-        request("web", &status, Which::Hold(ID), Some(&view)).unwrap(),
-        Request::Passed(ID.to_owned())
-    );
+    assert_eq!(request(WEB, &status, Which::Hold(ID), Some(&view)).unwrap(), Request::Passed(ID.to_owned()));
 }
 
 #[test]
 fn another_hold_and_another_revision_are_refused() {
     for wrong in ["web-5d9c7b8c4d-cccccccc@1", "other-5d9c7b8c4d-dddddddd@2", "web"] {
-        let error = request("web", &held(), Which::Hold(wrong), None).unwrap_err().to_string();
+        let error = request(WEB, &held(), Which::Hold(wrong), None).unwrap_err().to_string();
         assert!(error.contains(ID), "{error}");
     }
 }
@@ -59,11 +57,28 @@ fn another_hold_and_another_revision_are_refused() {
 #[test]
 fn the_answer_tells_a_dropped_request_from_the_next_hold() {
     let before = held().hold.unwrap();
-    assert!(answer("web", ID, Some(&before), &held()).is_err());
+    assert!(answer(WEB, ID, Some(&before), &held(), false).is_err());
     let mut next = held();
     next.hold.as_mut().unwrap().id = "web-5d9c7b8c4d-dddddddd@2".to_owned();
-    let told = answer("web", ID, Some(&before), &next).unwrap();
+    let told = answer(WEB, ID, Some(&before), &next, false).unwrap();
     assert!(told.contains("now held at web-5d9c7b8c4d-dddddddd@2"), "{told}");
     next.hold = None;
-    assert!(answer("web", ID, Some(&before), &next).unwrap().contains("the rollout goes on"));
+    assert!(answer(WEB, ID, Some(&before), &next, false).unwrap().contains("the rollout goes on"));
+}
+
+#[test]
+fn what_to_do_next_depends_on_what_keeps_it() {
+    let before = held().hold.unwrap();
+    let mut next = held();
+    next.hold.as_mut().unwrap().id = "web-5d9c7b8c4d-dddddddd@2".to_owned();
+    let lines = [
+        answer(WEB, ID, Some(&before), &next, false).unwrap(),
+        answer(WEB, ID, Some(&before), &OrderedDeploymentStatus { hold: None, ..held() }, true).unwrap(),
+        answer(WEB, ID, Some(&before), &OrderedDeploymentStatus { hold: None, ..held() }, false).unwrap(),
+        answer(WEB, ID, Some(&before), &held(), false).unwrap_err().to_string(),
+        request(WEB, &OrderedDeploymentStatus { hold: None, ..held() }, Which::Present, None)
+            .unwrap_err()
+            .to_string(),
+    ];
+    insta::assert_snapshot!(lines.join("\n\n"));
 }

@@ -35,7 +35,7 @@ async fn a_template_that_somebody_else_has_changed_meanwhile_is_not_overwritten(
         doing: "cannot change web",
     };
     let error = change.write(&bench.connection).await.unwrap_err().to_string();
-    assert!(error.contains("somebody else changed it"), "{error}");
+    assert!(error.contains("somebody else has changed its template"), "{error}");
 }
 
 #[test]

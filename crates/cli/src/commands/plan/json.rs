@@ -1,0 +1,79 @@
+//! A plan as JSON, for programs. It adds nothing to what was previewed.
+
+use anyhow::Result;
+use jiff::SignedDuration;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{EventType, Purpose};
+use ordereddeployment_preview::{End, Step, What};
+use serde_json::{Value, json};
+
+use super::{PROMISE, Plan};
+
+pub(super) fn json(plan: &Plan) -> Result<String> {
+    let steps: Vec<Value> = plan.preview.steps.iter().filter_map(|step| json_step(plan, step)).collect();
+    let outcome = match &plan.preview.end {
+        End::Complete => json!({"result": "Complete"}),
+        End::Paused => json!({"result": "Paused"}),
+        End::Stuck { reason, message } => json!({"result": "Stuck", "reason": reason, "message": message}),
+        End::Unending => json!({"result": "Unending"}),
+    };
+    let all = json!({
+        "name": plan.name,
+        "namespace": plan.namespace,
+        "at": plan.preview.start,
+        "steps": steps,
+        "outcome": outcome,
+        "seconds": seconds(plan.preview.after(plan.preview.ended)),
+        "promised": PROMISE,
+        "assumed": {
+            "readyAfterSeconds": plan.ready_after.as_secs_f64(),
+            "goneAfterSeconds": plan.gone_after.as_secs_f64(),
+            "resumedAfterSeconds": plan.resumed_after.as_secs_f64(),
+        },
+        "notes": plan.notes,
+    });
+    Ok(format!("{}\n", serde_json::to_string_pretty(&all)?))
+}
+
+fn json_step(plan: &Plan, step: &Step) -> Option<Value> {
+    let mut value = match &step.what {
+        What::Told(event) => {
+            let warns = event.type_ == EventType::Warning;
+            (warns || event.reason == reason::ROLLOUT_STARTED)
+                .then(|| json!({"step": "Event", "reason": event.reason, "message": event.message}))?
+        }
+        What::Create { set, revision, count } => {
+            json!({"step": "Create", "set": set, "revision": revision, "count": count})
+        }
+        What::Delete { purpose, pods } => {
+            let pods: Vec<Value> = pods
+                .iter()
+                .map(|pod| {
+                    json!({
+                        "name": (!pod.made_up).then_some(&pod.name),
+                        "node": pod.node,
+                        "priority": pod.priority,
+                        "available": pod.available,
+                        "why": pod.why.as_ref().map(ToString::to_string),
+                    })
+                })
+                .collect();
+            let purpose = match purpose {
+                Purpose::Rollout => "Rollout",
+                Purpose::Scale => "Scale",
+            };
+            json!({"step": "Delete", "for": purpose, "pods": pods})
+        }
+        What::Held(hold) => json!({
+            "step": "Hold", "id": hold.id, "pod": hold.pod, "point": hold.point, "reason": hold.reason,
+            "until": hold.until,
+        }),
+        What::Resumed { id, assumed } => json!({"step": "Resume", "id": id, "assumed": assumed}),
+    };
+    value["seconds"] = json!(seconds(plan.preview.after(step.at)));
+    Some(value)
+}
+
+fn seconds(duration: SignedDuration) -> f64 {
+    duration.as_secs_f64()
+}

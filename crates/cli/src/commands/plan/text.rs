@@ -1,0 +1,300 @@
+//! A plan as text: a table of steps, with a line across it where the rollout halts and what to type there. It adds nothing to
+//! what was previewed.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_api::{Hold, HoldReason};
+use ordereddeployment_planner::{EventType, Purpose};
+use ordereddeployment_preview::{Deleted, End, Step, What};
+
+use super::{PROMISE, Plan};
+use crate::style::Paint;
+use crate::table::{Align, Column, Widths, chosen, fitting, shortened, wrapped};
+use crate::tree::{Drawing, side};
+
+const INDENT: &str = "  ";
+/// What is left out first where the lines get too wide.
+const DROPPED: [&str; 2] = ["PRIO", "NODE"];
+
+/// A line of the table.
+enum Row {
+    /// A pod that goes, in cells.
+    Pod(Vec<String>),
+    /// Anything else: its time and its text, beside or across the columns.
+    Text { time: String, text: String, paint: Option<Paint>, across: bool },
+}
+
+pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
+    let style = drawing.style;
+    let mut lines = headline(plan, drawing);
+    for note in &plan.notes {
+        let note = wrapped(&format!("note: {note}"), drawing.width, INDENT);
+        lines.extend(note.iter().map(|line| style.paint(Paint::Warn, line)));
+    }
+    let rows = rows(plan, drawing);
+    lines.extend(table(&rows, drawing));
+    lines.extend(wrapped(&outcome(plan), drawing.width, "").into_iter().map(|line| {
+        let paint = if plan.preview.end == End::Complete { Paint::Good } else { Paint::Warn };
+        style.paint(paint, &line)
+    }));
+    if !rows.is_empty() {
+        lines.push(String::new());
+        let promised = wrapped(&format!("Promised: {PROMISE}."), drawing.width, INDENT);
+        lines.extend(promised.iter().map(|line| style.paint(Paint::Dim, line)));
+        lines.push(style.paint(Paint::Dim, "Assumed:"));
+        for assumption in assumed(plan) {
+            let bullet = wrapped(&format!("{INDENT}- {assumption}"), drawing.width, "    ");
+            lines.extend(bullet.iter().map(|line| style.paint(Paint::Dim, line)));
+        }
+        if let Some(next) = &plan.next {
+            lines.push(format!("Do it with: {}", style.paint(Paint::Title, next)));
+        }
+    }
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+fn headline(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
+    let style = drawing.style;
+    let name = format!(
+        "{}{}",
+        style.paint(Paint::Title, &plan.name),
+        style.paint(Paint::Dim, &format!(" in {}", plan.namespace))
+    );
+    let deleted = plan.preview.deleted().count();
+    let created = plan.preview.created();
+    if deleted == 0 && created == 0 {
+        return vec![format!("{name}: no pod would come or go")];
+    }
+    let halts = match plan.preview.holds().count() {
+        0 => "no halt".to_owned(),
+        1 => "one halt".to_owned(),
+        more => format!("{more} halts"),
+    };
+    let told = format!("{} would be deleted, {created} created, with {halts}", pods(deleted));
+    let both = plan.name.chars().count() + plan.namespace.chars().count() + 6 + told.chars().count();
+    if drawing.width.is_none_or(|width| both <= width) {
+        return vec![format!("{name}: {told}")];
+    }
+    let mut lines = vec![format!("{name}:")];
+    lines.extend(wrapped(&format!("{INDENT}{told}"), drawing.width, INDENT));
+    lines
+}
+
+fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut deletions = 0;
+    let all = plan.preview.deleted().count();
+    let mut last = String::new();
+    for step in &plan.preview.steps {
+        let time = length(plan.preview.after(step.at));
+        let mut told = step_rows(plan, step, (&mut deletions, all), drawing);
+        for row in &mut told {
+            // A time is told once.
+            let shown = if time == last { String::new() } else { time.clone() };
+            match row {
+                Row::Pod(cells) => cells.insert(0, shown),
+                Row::Text { across: true, .. } => continue,
+                Row::Text { time, .. } => *time = shown,
+            }
+            last.clone_from(&time);
+        }
+        rows.extend(told);
+    }
+    rows
+}
+
+fn step_rows(
+    plan: &Plan,
+    step: &Step,
+    (deletions, all): (&mut usize, usize),
+    drawing: Drawing<'_>,
+) -> Vec<Row> {
+    let text = |text: String, paint| Row::Text { time: String::new(), text, paint, across: false };
+    let across =
+        |text: String, paint| Row::Text { time: String::new(), text, paint: Some(paint), across: true };
+    match &step.what {
+        What::Told(event) if event.reason == reason::ROLLOUT_STARTED => {
+            vec![text(event.message.clone(), Some(Paint::Title))]
+        }
+        What::Told(event)
+            if event.type_ == EventType::Warning && event.reason != reason::PAUSE_POINT_REACHED =>
+        {
+            vec![text(format!("warning: {}", event.message), Some(Paint::Warn))]
+        }
+        What::Told(_) => Vec::new(),
+        What::Create { set, revision, count } => {
+            vec![text(format!("create {} of revision {revision} ({set})", pods(*count)), None)]
+        }
+        What::Delete { purpose, pods } => pods
+            .iter()
+            .map(|pod| {
+                *deletions += 1;
+                Row::Pod(deletion((*deletions, all), pod, *purpose))
+            })
+            .collect(),
+        What::Held(hold) => {
+            let line = drawing.style.pick("━━", "==");
+            let so_far = match (*deletions, plan.preview.after(step.at).is_zero()) {
+                (0, true) => format!("is held {}; {} are still to go", place(hold), pods(all)),
+                (gone, _) => format!("halts {}; {gone} of {} are deleted by then", place(hold), pods(all)),
+            };
+            vec![
+                across(format!("{line} {so_far} {line}"), Paint::Warn),
+                across(format!("{}{}", " ".repeat(3), going_on(plan, hold, drawing.flags)), Paint::Title),
+            ]
+        }
+        What::Resumed { id, assumed } => {
+            let by = if *assumed { "as is assumed" } else { "its time is over" };
+            vec![text(format!("resumed {id} ({by})"), Some(Paint::Good))]
+        }
+    }
+}
+
+fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> Vec<String> {
+    let name = if pod.made_up { "a pod created meanwhile" } else { &pod.name };
+    let why = pod.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
+    let why = match purpose {
+        Purpose::Rollout => why,
+        Purpose::Scale => format!("scaling down; {why}"),
+    };
+    vec![
+        format!("delete {number:>width$}.", width = all.to_string().len()),
+        name.to_owned(),
+        pod.node.as_deref().unwrap_or("-").to_owned(),
+        pod.priority.to_string(),
+        why,
+    ]
+}
+
+fn place(hold: &Hold) -> String {
+    let node = hold.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+    let blocked = match hold.reason {
+        HoldReason::Blocked => ", blocked: too few pods are available to go on",
+        HoldReason::PausePoint => "",
+    };
+    format!("{} {}{node}{blocked}", side(hold.point), hold.pod)
+}
+
+fn going_on(plan: &Plan, hold: &Hold, flags: &str) -> String {
+    let command = format!("kubectl ordered resume {}{flags}", plan.name);
+    match &hold.until {
+        Some(until) => {
+            let length = length(until.0.duration_since(hold.since.0));
+            format!("goes on by itself after {length}, or with: {command}")
+        }
+        None => format!("goes on with: {command}"),
+    }
+}
+
+fn table(rows: &[Row], drawing: Drawing<'_>) -> Vec<String> {
+    let style = drawing.style;
+    let all = [
+        ("TIME", Align::Left),
+        ("STEP", Align::Left),
+        ("POD", Align::Left),
+        ("NODE", Align::Left),
+        ("PRIO", Align::Right),
+        ("WHY", Align::Left),
+    ]
+    .map(|(heading, align)| Column { heading, align });
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| match row {
+            Row::Pod(cells) => cells.clone(),
+            Row::Text { time, .. } => vec![time.clone()],
+        })
+        .collect();
+    let room = drawing.width.map(|width| width.saturating_sub(INDENT.len()));
+    let full: Vec<Vec<String>> = cells.iter().filter(|row| row.len() == all.len()).cloned().collect();
+    let kept = match room {
+        Some(room) => fitting(&all, &full, room, &DROPPED),
+        None => (0..all.len()).collect(),
+    };
+    let columns: Vec<Column> = kept.iter().map(|index| all[*index]).collect();
+    let cells: Vec<Vec<String>> = cells.iter().map(|row| chosen(row, &kept)).collect();
+    let widths = Widths::of(&columns, cells.iter().map(Vec::as_slice));
+    // Where the second column begins.
+    let beside = widths.row(&[String::new(), "x".to_owned()]).chars().count() - 1;
+    let mut lines = Vec::new();
+    if !full.is_empty() {
+        lines.push(style.paint(Paint::Dim, &format!("{INDENT}{}", widths.headings())));
+    }
+    let painted = |text: &str, paint: &Option<Paint>| match paint {
+        Some(paint) => style.paint(*paint, text),
+        None => text.to_owned(),
+    };
+    for (row, cells) in rows.iter().zip(&cells) {
+        match row {
+            Row::Pod(_) => {
+                let line = widths.row(cells);
+                let line = match room {
+                    Some(room) => shortened(line, room, style),
+                    None => line,
+                };
+                lines.push(format!("{INDENT}{line}"));
+            }
+            Row::Text { text, paint, across: true, .. } => {
+                let text = wrapped(&format!("{INDENT}{text}"), drawing.width, "     ");
+                lines.extend(text.iter().map(|line| painted(line, paint)));
+            }
+            Row::Text { time, text, paint, across: false } => {
+                let room = room.map(|room| room.saturating_sub(beside));
+                for (index, part) in wrapped(text, room, "").iter().enumerate() {
+                    let time = if index == 0 { time.clone() } else { String::new() };
+                    let time = widths.row(&[time, "x".to_owned()]);
+                    let time = time.strip_suffix('x').unwrap_or_default();
+                    lines.push(format!("{INDENT}{time}{}", painted(part, paint)));
+                }
+            }
+        }
+    }
+    lines
+}
+
+fn outcome(plan: &Plan) -> String {
+    let after = length(plan.preview.after(plan.preview.ended));
+    match &plan.preview.end {
+        End::Complete if plan.preview.steps.is_empty() => "It is complete.".to_owned(),
+        End::Complete => format!("Complete after {after}."),
+        End::Paused => "It goes no further while spec.paused is set.".to_owned(),
+        End::Stuck { reason, message } => format!("After {after} it goes no further. {reason}: {message}"),
+        End::Unending => format!("After {after} it still goes on; no more is shown."),
+    }
+}
+
+fn assumed(plan: &Plan) -> Vec<String> {
+    let learned = if plan.ready_after_learned { ", as the present ones were" } else { "" };
+    let mut all = vec![
+        format!(
+            "new pods are ready {} after they have a node{learned} (--ready-after)",
+            short(plan.ready_after)
+        ),
+        format!("deleted ones are gone after {} (--gone-after)", short(plan.gone_after)),
+        "new pods go to the node with the fewest pods that takes them by labels, taints and cordons"
+            .to_owned(),
+        "the present ones stay as they are".to_owned(),
+    ];
+    if plan.preview.holds().next().is_some() {
+        all.insert(2, format!("halts are resumed after {} (--resumed-after)", short(plan.resumed_after)));
+    }
+    all
+}
+
+fn pods(count: usize) -> String {
+    format!("{count} pod{}", if count == 1 { "" } else { "s" })
+}
+
+fn short(duration: Duration) -> String {
+    length(SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX))
+}
+
+/// Hours, minutes and seconds; what is zero is left out.
+fn length(duration: SignedDuration) -> String {
+    let total = duration.as_secs();
+    let parts = [(total / 3600, "h"), (total / 60 % 60, "m"), (total % 60, "s")];
+    let shown: Vec<String> =
+        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    if shown.is_empty() { "0s".to_owned() } else { shown.concat() }
+}
