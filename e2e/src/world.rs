@@ -212,6 +212,12 @@ impl World {
         &self.straight
     }
 
+    /// The kubeconfig of those who talk through the proxy.
+    #[must_use]
+    pub fn behind_the_proxy(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// Starts the controller's binary behind the proxy.
     pub fn start_manager(&self) -> Result<Manager> {
         self.start_manager_with(&[])

@@ -11,6 +11,9 @@ use ordereddeployment_controller::Clock;
 pub(crate) use args::{ConnectArgs, Timeout, quoted, timeout};
 pub(crate) use names::{object_name, pod_name};
 
+/// What audit logs show.
+const USER_AGENT: &str = concat!("kubectl-ordered/", env!("CARGO_PKG_VERSION"));
+
 /// A cluster, and where in it.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -25,7 +28,8 @@ pub(crate) struct Connection {
 
 impl ConnectArgs {
     pub(crate) async fn connect(&self) -> Result<Connection> {
-        let config = kubeconfig::config(self).await?;
+        let mut config = kubeconfig::config(self).await?;
+        config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let watching = Client::try_from(config.clone()).context("cannot use the kubeconfig")?;
         let client = match self.request_timeout {

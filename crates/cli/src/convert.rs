@@ -33,6 +33,9 @@ const FILLED_IN_ANNOTATIONS: [&str; 2] =
     ["deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"];
 /// The fields that a Deployment has not.
 const OUR_FIELDS: [&str; 2] = ["deletionOrder", "podDeletion"];
+/// What our defaults fill in, which a Deployment does anyway; not every cluster knows the second field.
+const OUR_DEFAULTS: [(&str, &str); 2] =
+    [("podDeletion", "Delete"), ("podReplacementPolicy", "TerminationStarted")];
 
 impl To {
     fn is(self) -> (String, &'static str) {
@@ -144,6 +147,16 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
         value["kind"] = kind.into();
         strip(value);
         if to == To::Deployment {
+            for (field, default) in OUR_DEFAULTS {
+                if value["spec"][field] == default {
+                    value["spec"].as_object_mut().map(|spec| spec.remove(field));
+                }
+            }
+            if value["spec"]["podReplacementPolicy"].is_string() {
+                notes.push(format!(
+                    "{name}: not every Kubernetes knows a Deployment's podReplacementPolicy: kept"
+                ));
+            }
             let dropped: Vec<&str> = OUR_FIELDS
                 .into_iter()
                 .filter(|field| {

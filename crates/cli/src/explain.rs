@@ -9,7 +9,7 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
             401 => anyhow!(
                 "{doing}: the cluster does not accept these credentials\nhint: log in again, or choose another --context"
             ),
-            403 => anyhow!("{doing}: {}\nhint: {}", status.message, role_for(doing)),
+            403 => anyhow!("{doing}: {}\nhint: {}", status.message, role_for(doing, &status.message)),
             404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => anyhow!(
                 "{doing}: this cluster does not know OrderedDeployments\nhint: install the CRDs with `kubectl ordered crd | kubectl apply -f -`"
             ),
@@ -35,12 +35,18 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
     }
 }
 
-/// The rights that the command needs, for whoever hands them out.
-fn role_for(doing: &str) -> &'static str {
+/// The rights that the command needs, for whoever hands them out. The server names the verb and the resource.
+fn role_for(doing: &str, message: &str) -> &'static str {
     if doing.contains("resume") {
         "ask for the chart's role `ordered-deployment-resumer`: `edit` and `admin` may not patch ordereddeployments/status"
+    } else if message.contains("at the cluster scope") && !doing.contains("nodes") {
+        "ask for one namespace with -n, or for a role in all of them (a ClusterRoleBinding)"
     } else if doing.contains("nodes") {
         "ask for a role that may list nodes: the order reads their labels and taints"
+    } else if message.contains("cannot patch resource \"pods\"") {
+        "ask for a role that may patch pods, such as `edit`"
+    } else if message.contains("cannot patch ") {
+        "ask for a role that may patch ordereddeployments: `edit`, where the chart is installed"
     } else {
         "ask for a role that may get and list ordereddeployments, orderedreplicasets and pods: `view`, where the chart is installed"
     }

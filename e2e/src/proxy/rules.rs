@@ -104,6 +104,8 @@ pub struct Rules {
     faults: Mutex<Vec<Fault>>,
     evictions: Mutex<BTreeMap<String, Bytes>>,
     frozen: watch::Sender<Option<Matching>>,
+    /// How many requests have been held back so far.
+    held_back: watch::Sender<usize>,
     cut: watch::Sender<()>,
 }
 
@@ -111,7 +113,8 @@ impl Default for Rules {
     fn default() -> Self {
         let (frozen, cut) = (watch::Sender::new(None), watch::Sender::new(()));
         let evictions = Mutex::default();
-        Self { delays: Mutex::default(), faults: Mutex::default(), evictions, frozen, cut }
+        let held_back = watch::Sender::new(0);
+        Self { delays: Mutex::default(), faults: Mutex::default(), evictions, frozen, held_back, cut }
     }
 }
 
@@ -129,6 +132,18 @@ impl Rules {
     /// Lets go what [`Self::freeze`] held.
     pub fn thaw(&self) {
         self.frozen.send_replace(None);
+    }
+
+    /// Waits until [`Self::freeze`] holds a request back.
+    pub async fn until_held_back(&self, before: usize) {
+        // The sender lives as long as these rules.
+        let _ = self.held_back.subscribe().wait_for(|count| *count > before).await;
+    }
+
+    /// How many requests have been held back so far.
+    #[must_use]
+    pub fn held_back(&self) -> usize {
+        *self.held_back.borrow()
     }
 
     /// Answers the next `times` matching requests with that code; the server does not see them.
@@ -184,6 +199,9 @@ impl Rules {
 
     pub(super) async fn wait_for_thaw(&self, seen: &Seen) {
         let mut frozen = self.frozen.subscribe();
+        if frozen.borrow().as_ref().is_some_and(|rule| rule.is(seen)) {
+            self.held_back.send_modify(|count| *count += 1);
+        }
         // The sender lives as long as these rules.
         let _ = frozen.wait_for(|rule| !rule.as_ref().is_some_and(|rule| rule.is(seen))).await;
     }

@@ -7,6 +7,7 @@ mod built_in;
 mod chart;
 mod claims;
 mod collection;
+mod command_line;
 #[cfg(feature = "real-servers")]
 mod differential;
 mod election;

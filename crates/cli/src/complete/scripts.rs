@@ -23,35 +23,47 @@ const KUBECTL: &str = r#"#!/bin/sh
 exec kubectl-ordered __complete "$@"
 "#;
 
+// Bash breaks words at `=`, `:` and `@` too, and puts in what follows the last of them: so words are taken from the line, and
+// candidates lose what stands before. Nothing here needs more than bash 3.2, or the package bash-completion.
 const BASH: &str = r#"# bash completion of kubectl-ordered: source <(kubectl-ordered completion bash)
 _kubectl_ordered() {
-    local line directive=0 word="${COMP_WORDS[COMP_CWORD]}"
-    local -a found=()
+    local typed="${COMP_LINE:0:COMP_POINT}" line directive=0 before="" i
+    local -a words found=()
+    IFS=$' \t\n' read -r -a words <<<"$typed"
+    case "$typed" in *[[:space:]]) words+=("") ;; esac
+    local word="${words[${#words[@]} - 1]}"
+    for ((i = ${#word}; i > 0; i--)); do
+        case "$COMP_WORDBREAKS" in *"${word:i-1:1}"*) before="${word:0:i}" && break ;; esac
+    done
     while IFS= read -r line; do
         case "$line" in
             :*) directive="${line#:}" ;;
-            *) found+=("${line%%$'\t'*}") ;;
+            *) found+=("${line#"$before"}") ;;
         esac
-    done < <(kubectl-ordered __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-    COMPREPLY=("${found[@]}")
+    done < <(kubectl-ordered __complete "${words[@]:1}" 2>/dev/null)
+    COMPREPLY=()
     if ((directive == 0)); then
-        mapfile -t COMPREPLY < <(compgen -f -- "$word")
-    elif ((directive & 2)); then
-        compopt -o nospace 2>/dev/null
+        compopt -o filenames 2>/dev/null
+        while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "${word#"$before"}")
+        return
     fi
+    ((directive & 2)) && compopt -o nospace 2>/dev/null
+    ((${#found[@]} > 0)) && COMPREPLY=("${found[@]}")
+    return 0
 }
 complete -F _kubectl_ordered kubectl-ordered
 "#;
 
+// It may be sourced, or lie as `_kubectl-ordered` in a folder of fpath; then its first call is the first completion.
 const ZSH: &str = r#"#compdef kubectl-ordered
 # zsh completion of kubectl-ordered: source <(kubectl-ordered completion zsh)
-_kubectl_ordered() {
+_kubectl-ordered() {
     local line directive=0
     local -a found
     while IFS= read -r line; do
         case "$line" in
             :*) directive="${line#:}" ;;
-            *) found+=("${line%%$'\t'*}") ;;
+            *) found+=("$line") ;;
         esac
     done < <(kubectl-ordered __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
     if ((directive == 0)); then
@@ -62,15 +74,22 @@ _kubectl_ordered() {
         compadd -- "${found[@]}"
     fi
 }
-compdef _kubectl_ordered kubectl-ordered
+if [[ "${funcstack[1]}" == "_kubectl-ordered" ]]; then
+    _kubectl-ordered "$@"
+elif (($+functions[compdef])); then
+    compdef _kubectl-ordered kubectl-ordered
+else
+    autoload -Uz compinit && compinit && compdef _kubectl-ordered kubectl-ordered
+fi
 "#;
 
 const FISH: &str = r#"# fish completion of kubectl-ordered: kubectl-ordered completion fish | source
 function __kubectl_ordered
-    set -l words (commandline -opc) (commandline -ct)
-    set -l found (kubectl-ordered __complete $words[2..-1] 2>/dev/null)
+    set -l words (commandline -opc)
+    set -l word (commandline -ct)
+    set -l found (kubectl-ordered __complete $words[2..-1] "$word" 2>/dev/null)
     if test "$found[-1]" = ":0"
-        __fish_complete_path (commandline -ct)
+        __fish_complete_path "$word"
     else
         string match -v -r '^:' -- $found
     end

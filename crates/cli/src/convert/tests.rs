@@ -83,6 +83,21 @@ fn fields_that_a_deployment_has_not_are_dropped_and_told() {
 }
 
 #[test]
+fn defaults_that_a_server_filled_in_are_left_out_of_a_deployment() {
+    let with = |fields: &str| {
+        let ordered = convert(CHART, To::Ordereddeployment).unwrap().text;
+        let ordered = ordered.replacen("spec:\n  selector", &format!("spec:\n{fields}  selector"), 1);
+        let back = convert(&ordered, To::Deployment).unwrap();
+        (super::parse(super::split(&back.text)[0]).unwrap()["spec"].clone(), back.notes[0].clone())
+    };
+    let (spec, _) = with("  podDeletion: Delete\n  podReplacementPolicy: TerminationStarted\n");
+    assert_eq!(spec, super::parse(super::split(CHART)[0]).unwrap()["spec"]);
+    let (spec, note) = with("  podReplacementPolicy: TerminationComplete\n");
+    assert_eq!(spec["podReplacementPolicy"], "TerminationComplete");
+    assert_eq!(note, "web: not every Kubernetes knows a Deployment's podReplacementPolicy: kept");
+}
+
+#[test]
 fn what_cannot_be_converted_says_why() {
     let template = convert("kind: {{ .Values.kind }\n", To::Ordereddeployment).unwrap_err().to_string();
     assert!(template.contains("document 1:") && template.contains("helm template"), "{template}");

@@ -1,0 +1,159 @@
+//! `kubectl ordered`, as a user runs it: real kubectl finds `kubectl-ordered` in the PATH.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+use crate::World;
+use crate::kubectl::program;
+use crate::manager::beside_the_test;
+
+/// The plugin, in a namespace, with a kubeconfig.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    path: OsString,
+    kubeconfig: PathBuf,
+    namespace: String,
+}
+
+/// What a command has printed, and its exit code.
+#[derive(Clone, Debug)]
+pub struct Printed {
+    /// The exit code; -1 where a signal ended it.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl World {
+    /// The plugin, straight to the server.
+    pub fn plugin(&self) -> Result<Plugin> {
+        Plugin::new(self.straight(), &self.namespace)
+    }
+
+    /// The plugin, behind the proxy that delays and breaks.
+    pub fn plugin_behind_the_proxy(&self) -> Result<Plugin> {
+        Plugin::new(self.behind_the_proxy(), &self.namespace)
+    }
+}
+
+impl Plugin {
+    fn new(kubeconfig: &Path, namespace: &str) -> Result<Self> {
+        let binary = beside_the_test("kubectl-ordered")?;
+        ensure!(binary.exists(), "{} is not there: run `cargo build --workspace` first", binary.display());
+        let folder = binary.parent().context("the plugin lies in no folder")?.to_owned();
+        let known = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(std::iter::once(folder).chain(std::env::split_paths(&known)))
+            .context("cannot make a PATH")?;
+        Ok(Self { path, kubeconfig: kubeconfig.to_owned(), namespace: namespace.to_owned() })
+    }
+
+    /// The same with that folder ahead in its PATH.
+    pub fn with_folder(&self, folder: &Path) -> Result<Self> {
+        let known = std::env::split_paths(&self.path);
+        let path = std::env::join_paths(std::iter::once(folder.to_owned()).chain(known));
+        Ok(Self { path: path.context("cannot make a PATH")?, ..self.clone() })
+    }
+
+    /// kubectl, which knows of the plugin, with exactly these arguments.
+    fn kubectl(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(arguments).env("PATH", &self.path).env("KUBECONFIG", &self.kubeconfig);
+        command.env("LANG", "C.UTF-8").env_remove("LC_ALL").kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// `kubectl ordered` with these arguments, in the scenario's namespace.
+    pub async fn run(&self, arguments: &[&str]) -> Result<Printed> {
+        self.run_with(arguments, "").await
+    }
+
+    /// The same, with something on its standard input.
+    pub async fn run_with(&self, arguments: &[&str], input: &str) -> Result<Printed> {
+        let all = [&["ordered"], arguments, &["--namespace", &self.namespace]].concat();
+        self.plain(&all, input).await
+    }
+
+    /// kubectl with exactly these arguments, and no namespace.
+    pub async fn plain(&self, arguments: &[&str], input: &str) -> Result<Printed> {
+        let mut child = self.kubectl(arguments).spawn().context("kubectl does not start")?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // What is not read is not missed.
+            let _ = stdin.write_all(input.as_bytes()).await;
+        }
+        let output = child.wait_with_output().await.context("cannot wait for kubectl")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Printed {
+            code: output.status.code().unwrap_or(-1),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        })
+    }
+
+    /// What it prints where it must succeed.
+    pub async fn ok(&self, arguments: &[&str]) -> Result<String> {
+        let printed = self.run(arguments).await?;
+        ensure!(printed.code == 0, "kubectl ordered {}: {printed:?}", arguments.join(" "));
+        Ok(printed.out)
+    }
+
+    /// Its words on standard error where it must fail with that code, and print nothing else.
+    pub async fn fails(&self, code: i32, arguments: &[&str]) -> Result<String> {
+        let printed = self.run(arguments).await?;
+        ensure!(
+            printed.code == code && printed.out.is_empty(),
+            "kubectl ordered {}, to fail with {code}: {printed:?}",
+            arguments.join(" ")
+        );
+        Ok(printed.err)
+    }
+
+    /// One that goes on until something happens.
+    pub fn start(&self, arguments: &[&str]) -> Result<Following> {
+        let all = [&["ordered"], arguments, &["--namespace", &self.namespace]].concat();
+        let mut child = self.kubectl(&all).spawn().context("kubectl does not start")?;
+        let out = child.stdout.take().context("kubectl has no output")?;
+        Ok(Following { child, lines: BufReader::new(out).lines() })
+    }
+}
+
+/// A command under way.
+#[derive(Debug)]
+pub struct Following {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Following {
+    /// Its lines up to the one with these words.
+    pub async fn until(&mut self, words: &str) -> Result<Vec<String>> {
+        let mut seen = Vec::new();
+        let reading = async {
+            while let Some(line) = self.lines.next_line().await.context("cannot read from kubectl")? {
+                let found = line.contains(words);
+                seen.push(line);
+                if found {
+                    return Ok(true);
+                }
+            }
+            anyhow::Ok(false)
+        };
+        let found = tokio::time::timeout(crate::world::PATIENCE, reading).await;
+        ensure!(matches!(found, Ok(Ok(true))), "{words:?} was not printed, but {seen:#?}");
+        Ok(seen)
+    }
+
+    /// Its exit code, once it has ended by itself.
+    pub async fn ended(mut self) -> Result<i32> {
+        let ended = tokio::time::timeout(crate::world::PATIENCE, self.child.wait()).await;
+        let status = ended.context("it does not end")?.context("cannot wait for kubectl")?;
+        Ok(status.code().unwrap_or(-1))
+    }
+}

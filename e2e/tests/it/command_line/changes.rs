@@ -1,0 +1,175 @@
+//! `mark`, `set image`, `restart`, `undo`, `history`, `pause`, `unpause` and `convert`: what they write, and what comes of it.
+
+use e2e::World;
+use e2e::proxy::Matching;
+use kube::ResourceExt;
+use ordereddeployment_api::names::annotation;
+use serde_json::{Value, json};
+
+use super::six_in_order;
+
+async fn annotations(world: &World, pod: &str) -> Vec<(String, String)> {
+    let pods = world.pods().await.unwrap();
+    let found = pods.iter().find(|found| found.name_any() == pod).unwrap();
+    let ours = found.annotations().iter().filter(|(key, _)| key.contains("ordereddeployment.io/"));
+    ours.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+pub(super) async fn marks_are_written_and_taken_away(world: World) {
+    let plugin = world.plugin().unwrap();
+    let pods = world.deployed(&json!({"replicas": 2})).await.unwrap();
+    let told =
+        plugin.ok(&["mark", &pods[1], "--priority", "-7", "--pause", "after", "--for", "10m"]).await.unwrap();
+    assert!(told.contains("web: it is number 2 of 2 to go"), "{told}");
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let all = [
+        pair(annotation::DELETE_PRIORITY, "-7"),
+        pair(annotation::PAUSE_DURATION, "10m"),
+        pair(annotation::PAUSE_POINT, "after"),
+    ];
+    assert_eq!(annotations(&world, &pods[1]).await, all);
+    plugin.ok(&["mark", &format!("pod/{}", pods[1]), "--pause", "before"]).await.unwrap();
+    assert_eq!(
+        annotations(&world, &pods[1]).await,
+        [all[0].clone(), pair(annotation::PAUSE_POINT, "before")]
+    );
+    plugin.ok(&["unmark", &pods[1], &pods[0]]).await.unwrap();
+    assert_eq!(annotations(&world, &pods[1]).await, []);
+    let missing = plugin.fails(1, &["mark", "web-1", "--priority", "1"]).await.unwrap();
+    assert!(
+        missing.contains("pods \"web-1\" not found\nhint: `kubectl ordered get` shows the pods"),
+        "{missing}"
+    );
+    for malformed in
+        [&["mark", "web-1"][..], &["mark", "web-1", "--for", "1m"], &["mark", "web-1", "--priority", "x"]]
+    {
+        plugin.fails(2, malformed).await.unwrap();
+    }
+}
+
+pub(super) async fn images_restarts_and_undos_are_rollouts_and_history_lists_them(world: World) {
+    let plugin = world.plugin().unwrap();
+    six_in_order(&world).await;
+    let wrong = plugin.fails(1, &["set", "image", "web", "app=web:2"]).await.unwrap();
+    assert!(wrong.contains("web has no container \"app\"\nhint: it has web"), "{wrong}");
+    plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
+    plugin.ok(&["status", "web"]).await.unwrap();
+    let same = plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
+    assert!(same.contains("has these images already"), "{same}");
+
+    let before = world.pods_of_image("web:2").await.unwrap();
+    plugin.ok(&["restart", "web"]).await.unwrap();
+    plugin.ok(&["status", "web"]).await.unwrap();
+    let after = world.pods_of_image("web:2").await.unwrap();
+    assert!(after.len() == 6 && after.iter().all(|pod| !before.contains(pod)), "{before:?} {after:?}");
+
+    let history = plugin.ok(&["history", "web"]).await.unwrap();
+    let numbers: Vec<&str> =
+        history.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(numbers, ["3", "2", "1"], "{history}");
+    let first = plugin.ok(&["history", "web", "--revision", "1"]).await.unwrap();
+    assert!(first.contains("image: web:1"), "{first}");
+    let none = plugin.fails(1, &["history", "web", "--revision", "9"]).await.unwrap();
+    assert!(none.contains("web has no revision 9\nhint: it has 1, 2, 3"), "{none}");
+
+    plugin.ok(&["mark", &after[0], "--pause", "before"]).await.unwrap();
+    let dry = plugin.ok(&["undo", "web", "--to-revision", "1", "--dry-run"]).await.unwrap();
+    assert!(dry.contains("would go back to revision 1 (web:1)") && dry.contains(&after[0]), "{dry}");
+    assert_eq!(world.pods_of_image("web:2").await.unwrap(), after);
+    let told = plugin.ok(&["undo", "web", "--to-revision", "1", "--through"]).await.unwrap();
+    assert!(told.contains("passed *@4"), "{told}");
+    plugin.ok(&["status", "web"]).await.unwrap();
+    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 6);
+    let again = plugin.ok(&["undo", "web", "--to-revision", "4"]).await.unwrap();
+    assert!(again.contains("has the template of revision 4 already"), "{again}");
+}
+
+pub(super) async fn pause_and_unpause_stop_and_go_on(world: World) {
+    let plugin = world.plugin().unwrap();
+    let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
+    let told = plugin.ok(&["pause", "web"]).await.unwrap();
+    assert!(told.contains("go on with `kubectl ordered unpause web"), "{told}");
+    plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
+    assert_eq!(plugin.run(&["status", "web"]).await.unwrap().code, 3);
+    let tree = plugin.ok(&["get", "web"]).await.unwrap();
+    assert!(tree.contains("‖ paused as a whole (spec.paused)"), "{tree}");
+    let refused = plugin.fails(1, &["restart", "web"]).await.unwrap();
+    assert!(
+        refused.contains("paused as a whole (spec.paused)\nhint: `kubectl ordered unpause web"),
+        "{refused}"
+    );
+    let resumed = plugin.fails(1, &["resume", "web"]).await.unwrap();
+    assert!(
+        resumed.contains("paused as a whole (spec.paused)\nhint: `kubectl ordered unpause web"),
+        "{resumed}"
+    );
+    assert_eq!(world.pods_of_image("web:1").await.unwrap(), pods);
+    plugin.ok(&["unpause", "web"]).await.unwrap();
+    plugin.ok(&["status", "web"]).await.unwrap();
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+}
+
+pub(super) async fn a_change_that_somebody_overtakes_is_refused_in_words(world: World) {
+    world.deployed(&json!({"replicas": 1})).await.unwrap();
+    let rules = world.proxy.rules();
+    let plugin = world.plugin_behind_the_proxy().unwrap();
+    for (arguments, image) in
+        [(&["set", "image", "web", "web=web:2"][..], "web:3"), (&["restart", "web"], "web:4")]
+    {
+        // The plugin has read the template, and its write is under way when somebody else's comes through.
+        let patches = Matching::new("patch", "ordereddeployments");
+        let before = rules.held_back();
+        rules.freeze(Matching { user_agent: Some("kubectl-ordered"), ..patches });
+        let late = plugin.run(arguments);
+        let other = async {
+            rules.until_held_back(before).await;
+            world.set_image(image).await.unwrap();
+            rules.thaw();
+        };
+        let (printed, ()) = tokio::join!(late, other);
+        let printed = printed.unwrap();
+        assert_eq!((printed.code, printed.out.as_str()), (1, ""), "{printed:?}");
+        assert!(
+            printed.err.contains("somebody else has changed its template since it was read\nhint: look at"),
+            "{printed:?}"
+        );
+        let web = world.deployments().get("web").await.unwrap();
+        assert_eq!(web.spec.template.0["spec"]["containers"][0]["image"], image, "nothing is overwritten");
+    }
+    // What the server says of it: no more than that, with the code of an invalid object.
+    let stale = json!([{"op": "test", "path": "/spec/replicas", "value": 7}]).to_string();
+    let said = world.kubectl.run(&["patch", "od", "web", "--type=json", "-p", &stale]).await.unwrap_err();
+    assert!(
+        format!("{said:#}").contains("the server rejected our request due to an error in our request"),
+        "{said:#}"
+    );
+}
+
+pub(super) async fn a_deployment_is_converted_applied_and_converted_back(world: World) {
+    let plugin = world.plugin().unwrap();
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "web:1"}]},
+            },
+        },
+    });
+    let converted = plugin.plain(&["ordered", "convert", "-f", "-"], &deployment.to_string()).await.unwrap();
+    assert_eq!((converted.code, converted.err.as_str()), (0, ""), "{converted:?}");
+    world.kubectl.run_with(&["apply", "-f", "-"], &converted.out).await.unwrap();
+    plugin.ok(&["status", "web"]).await.unwrap();
+    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 2);
+    let back = ["ordered", "convert", "-f", "-", "--to", "deployment"];
+    let back = plugin.plain(&back, &converted.out).await.unwrap().out;
+    let read: Value = serde_saphyr::from_str(&back).unwrap();
+    assert_eq!(read, deployment);
+    // What the server has made of it is a manifest again, of what a user wrote and what was defaulted.
+    let live = plugin.ok(&["get", "web", "-o", "yaml"]).await.unwrap();
+    let back = plugin.plain(&["ordered", "convert", "-f", "-", "--to=deployment"], &live).await.unwrap();
+    let made =
+        world.kubectl.run_with(&["create", "--dry-run=server", "-o", "name", "-f", "-"], &back.out).await;
+    assert_eq!(made.unwrap(), "deployment.apps/web\n");
+}

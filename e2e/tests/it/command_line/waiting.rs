@@ -1,0 +1,140 @@
+//! `status` and `resume`: exit codes, and who waits for whom.
+
+use e2e::World;
+use serde_json::json;
+
+use super::six_in_order;
+
+/// The pod whose point holds `web`, and the id of that hold.
+async fn hold(world: &World) -> (String, String) {
+    let web = world.deployments().get("web").await.unwrap();
+    let hold = web.status.unwrap().hold.unwrap();
+    (hold.pod, hold.id)
+}
+
+pub(super) async fn every_end_of_a_wait_has_its_exit_code(world: World) {
+    let plugin = world.plugin().unwrap();
+    let missing = plugin.fails(1, &["status", "web"]).await.unwrap();
+    assert!(missing.contains("\"web\" not found\nhint: `kubectl ordered get` lists"), "{missing}");
+    plugin.fails(2, &["status"]).await.unwrap();
+    plugin.fails(2, &["status", "web", "--until", "done"]).await.unwrap();
+
+    let pods = six_in_order(&world).await;
+    assert!(plugin.ok(&["status", "web"]).await.unwrap().contains("complete at revision 1"));
+    assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 6);
+    let nothing = plugin.fails(1, &["resume", "web"]).await.unwrap();
+    assert!(nothing.contains("web is not held: there is nothing to resume\nhint: "), "{nothing}");
+
+    for pod in [&pods[1], &pods[3]] {
+        plugin.ok(&["mark", pod, "--pause", "before"]).await.unwrap();
+    }
+    let told = plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
+    assert!(told.contains("2 pause points lie ahead, of 6 pods to replace:"), "{told}");
+    let held = plugin.run(&["status", "web"]).await.unwrap();
+    assert!(held.code == 3 && held.out.contains(&format!("held before {}", pods[1])), "{held:?}");
+    assert!(
+        held.out.contains("go on with `kubectl ordered resume web --namespace") || held.out.contains("-n ")
+    );
+    assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 0);
+    let waited = plugin.run(&["status", "web", "--until", "complete", "--timeout", "1s"]).await.unwrap();
+    assert!(waited.code == 5 && waited.err.contains("web: timed out\nhint: "), "{waited:?}");
+
+    // It comes back once the controller has taken the resume: that point is passed and lifted.
+    let (pod, id) = hold(&world).await;
+    assert_eq!(pod, pods[1]);
+    let told = plugin.ok(&["resume", "web"]).await.unwrap();
+    assert!(told.contains(&format!("passed {id}")), "{told}");
+    let status = world.deployments().get("web").await.unwrap().status.unwrap();
+    assert!(status.resume_requested.is_none() && status.hold.is_none_or(|hold| hold.id != id));
+    // Once more is no error, and passes no other point.
+    assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 0);
+    let again = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
+    assert!(again.contains(&format!("{id} is passed already")), "{again}");
+    assert_eq!(hold(&world).await.0, pods[3]);
+    let wrong = plugin.fails(1, &["resume", "web", "--hold", &format!("{}@9", pods[3])]).await.unwrap();
+    assert!(wrong.contains("web is not held at") && wrong.contains("hint: "), "{wrong}");
+
+    plugin.ok(&["resume", "od/web"]).await.unwrap();
+    plugin.ok(&["status", "web", "--until", "complete"]).await.unwrap();
+    assert_eq!(world.deleted().await.unwrap(), pods);
+    let over = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
+    assert!(over.contains("passed already, as that pod is gone"), "{over}");
+}
+
+pub(super) async fn a_failed_rollout_has_an_exit_code_of_its_own(world: World) {
+    let plugin = world.plugin().unwrap();
+    world.deployed(&json!({"progressDeadlineSeconds": 2})).await.unwrap();
+    plugin.ok(&["set", "image", "web", "*=broken:2"]).await.unwrap();
+    for until in [&[][..], &["--until", "complete"], &["--until", "held"]] {
+        let failed = plugin.run(&[&["status", "web"], until].concat()).await.unwrap();
+        assert!(failed.code == 4 && failed.out.contains("web: failed: "), "{failed:?}");
+    }
+    let tree = plugin.ok(&["get", "web"]).await.unwrap();
+    assert!(tree.contains("✖ failed: the progress deadline has passed"), "{tree}");
+    assert!(tree.contains("go back with: kubectl ordered undo web"), "{tree}");
+    plugin.ok(&["undo", "web"]).await.unwrap();
+    plugin.ok(&["status", "web"]).await.unwrap();
+    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 6);
+}
+
+pub(super) async fn all_points_are_passed_at_once(world: World) {
+    let plugin = world.plugin().unwrap();
+    let pods = six_in_order(&world).await;
+    for pod in &pods[..3] {
+        plugin.ok(&["mark", pod, "--pause", "after"]).await.unwrap();
+    }
+    plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
+    assert_eq!(plugin.run(&["status", "web"]).await.unwrap().code, 3);
+    let told = plugin.ok(&["resume", "web", "--all"]).await.unwrap();
+    assert!(told.contains("passed *@2"), "{told}");
+    plugin.ok(&["status", "web"]).await.unwrap();
+    let refused = plugin.fails(1, &["resume", "web", "--all"]).await.unwrap();
+    assert!(refused.contains("there is nothing to resume"), "{refused}");
+    assert_eq!(world.deleted().await.unwrap(), pods);
+}
+
+#[cfg(feature = "real-servers")]
+pub(super) async fn who_may_only_look_is_told_which_role_to_ask_for(world: World) {
+    let plugin = world.plugin().unwrap();
+    let pods = six_in_order(&world).await;
+    plugin.ok(&["mark", &pods[0], "--pause", "before"]).await.unwrap();
+    plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
+    world.held("web").await.unwrap();
+    let kinds =
+        "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
+    world.kubectl.run(&["create", "role", "looker", "--verb=get,list,watch", kinds]).await.unwrap();
+    world.kubectl.run(&["create", "rolebinding", "looker", "--role=looker", "--user=vera"]).await.unwrap();
+    // The authorizer is told in a moment, not at once.
+    let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+    while world.kubectl.run(&["auth", "can-i", "list", "od", "--as=vera"]).await.is_err() {
+        assert!(tokio::time::Instant::now() < limit, "vera was never allowed to look");
+    }
+    let tree = plugin.ok(&["get", "web", "--as", "vera"]).await.unwrap();
+    assert!(
+        tree.contains("held before") && tree.contains("resume with: kubectl ordered resume web"),
+        "{tree}"
+    );
+    assert!(tree.contains("--as vera"), "{tree}");
+    plugin.ok(&["order", "web", "--as", "vera"]).await.unwrap();
+    plugin.ok(&["history", "web", "--as", "vera"]).await.unwrap();
+    plugin.ok(&["plan", "web", "--as", "vera"]).await.unwrap();
+    let refused: [(&[&str], &str); 7] = [
+        (&["resume", "web"], "the chart's role `ordered-deployment-resumer`"),
+        (&["set", "image", "web", "web=web:3"], "patch ordereddeployments"),
+        (&["pause", "web"], "patch ordereddeployments"),
+        (&["restart", "web"], "patch ordereddeployments"),
+        (&["undo", "web"], "patch ordereddeployments"),
+        (&["mark", &pods[1], "--priority", "3"], "patch pods"),
+        (&["list", "-A"], "one namespace"),
+    ];
+    for (arguments, role) in refused {
+        let asked = [arguments, &["--as", "vera"]].concat();
+        let said = plugin.fails(1, &asked).await.unwrap();
+        let first = said.lines().next().unwrap();
+        assert!(first.starts_with("error: cannot ") && first.contains("User \"vera\" cannot "), "{said}");
+        let hint = said.lines().nth(1).unwrap();
+        assert!(hint.starts_with("hint: ask for ") && hint.contains(role), "{said}");
+    }
+    let nobody = plugin.fails(1, &["get", "web", "--as", "nobody"]).await.unwrap();
+    assert!(nobody.contains("User \"nobody\" cannot get resource"), "{nobody}");
+}
