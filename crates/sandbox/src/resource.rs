@@ -138,6 +138,7 @@ const ROWS: &[Row] = &[
     Row { kind: "ConfigMap", plural: "configmaps", short: &["cm"], ..ROW },
     Row { kind: "Secret", plural: "secrets", ..ROW },
     Row { kind: "ServiceAccount", plural: "serviceaccounts", short: &["sa"], ..ROW },
+    Row { kind: "ResourceQuota", plural: "resourcequotas", short: &["quota"], status: true, ..ROW },
     Row { kind: "Service", plural: "services", short: &["svc"], categories: &["all"], status: true, ..ROW },
     Row {
         group: "apps",

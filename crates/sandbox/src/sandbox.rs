@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use crate::agents::disruption;
 use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
+use crate::agents::quota;
 use crate::agents::scheduler;
 use crate::agents::taints;
 use crate::audit::Record;
@@ -113,6 +114,7 @@ impl Sandbox {
         };
         sandbox.spawn(kubelets.run(kubelet));
         sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock.clone()));
+        sandbox.spawn(quota::run(sandbox.connect("sandbox-quota")?));
         sandbox.spawn(taints::run(sandbox.connect("sandbox-taints")?, clock));
         Ok(sandbox)
     }

@@ -41,6 +41,21 @@ async fn a_stuck_rollout_is_scaled_in_proportion(world: World) {
     scaled_while_stuck(&world, async |replicas| world.scale(replicas).await.unwrap()).await;
 }
 
+async fn a_paused_rollout_is_scaled_in_proportion_and_back(world: World) {
+    world.deployed(&json!({"replicas": 8, "strategy": bounds()})).await.unwrap();
+    world.set_image("web:broken").await.unwrap();
+    let is_split = async |old: usize, new: usize| {
+        let what = format!("{old} old pods and {new} new ones");
+        world.until_pods(&what, |pods| split(pods) == (old, new)).await.unwrap();
+    };
+    is_split(6, 4).await;
+    world.patch(&json!({"spec": {"paused": true}})).await.unwrap();
+    for (replicas, old, new) in [(12, 7, 5), (4, 2, 2), (0, 0, 0), (8, 6, 4)] {
+        world.scale(replicas).await.unwrap();
+        is_split(old, new).await;
+    }
+}
+
 /// The very same numbers.
 #[cfg(feature = "real-servers")]
 async fn a_deployment_is_scaled_the_same(world: World) {
@@ -95,6 +110,7 @@ async fn terminating_pods_count_where_that_is_asked_for(world: World) {
 side_by_side!(
     with_slow_ends();
     a_stuck_rollout_is_scaled_in_proportion,
+    a_paused_rollout_is_scaled_in_proportion_and_back,
     terminating_pods_count_where_that_is_asked_for;
     only on a real server:
     a_deployment_is_scaled_the_same,

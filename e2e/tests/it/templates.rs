@@ -89,7 +89,6 @@ async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
     inside.clear().await.unwrap();
 }
 
-#[cfg(feature = "real-servers")]
 async fn quota(world: &World, pods: i32) {
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"},
@@ -104,17 +103,15 @@ async fn quota(world: &World, pods: i32) {
     world.until_object(api, "pods", "counted", counted).await.unwrap();
 }
 
-/// The sandbox has no quota.
-#[cfg(feature = "real-servers")]
 async fn a_quota_without_room_for_the_surge_lets_a_rollout_through(world: World) {
     quota(&world, 3).await;
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.complete("web", 3).await.unwrap();
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+    world.until_told(reason::FAILED_CREATE).await.unwrap();
 }
 
-#[cfg(feature = "real-servers")]
 async fn a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows(world: World) {
     quota(&world, 2).await;
     world.apply(&json!({"replicas": 3})).await.unwrap();
@@ -142,8 +139,7 @@ side_by_side!(
     a_refused_template_costs_no_pod_where_a_new_one_comes_first,
     a_refused_template_costs_no_pod_where_an_old_one_must_go_first,
     a_set_of_somebody_else_under_our_name_is_a_collision,
-    an_object_applied_together_with_its_namespace_comes_up;
-    only on a real server:
+    an_object_applied_together_with_its_namespace_comes_up,
     a_quota_without_room_for_the_surge_lets_a_rollout_through,
     a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows,
 );

@@ -1,5 +1,5 @@
-//! What stands around an API server: nodes, a scheduler, kubelets, a keeper of disruption budgets, an evictor from tainted
-//! nodes.
+//! What stands around an API server: nodes, a scheduler, kubelets, keepers of disruption budgets and quotas, an evictor
+//! from tainted nodes.
 //!
 //! They are clients of whatever server they are given and take no shortcut into this one, so that they can serve
 //! beside a real API server too.
@@ -7,6 +7,7 @@
 pub mod disruption;
 pub mod kubelet;
 pub mod nodes;
+pub mod quota;
 pub mod scheduler;
 pub mod taints;
 

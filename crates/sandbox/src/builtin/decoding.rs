@@ -6,7 +6,10 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, ReplicaSet},
         coordination::v1::Lease,
-        core::v1::{ConfigMap, Event as CoreEvent, Namespace, Node, Pod, Secret, Service, ServiceAccount},
+        core::v1::{
+            ConfigMap, Event as CoreEvent, Namespace, Node, Pod, ResourceQuota, Secret, Service,
+            ServiceAccount,
+        },
         events::v1::Event,
         policy::v1::PodDisruptionBudget,
     },
@@ -47,6 +50,7 @@ fn typed(info: &ResourceInfo, object: &Value) -> Result<Option<Value>, String> {
         ("", "ConfigMap") => through::<ConfigMap>(object),
         ("", "Secret") => through::<Secret>(object),
         ("", "ServiceAccount") => through::<ServiceAccount>(object),
+        ("", "ResourceQuota") => through::<ResourceQuota>(object),
         ("", "Service") => through::<Service>(object),
         ("apps", "Deployment") => through::<Deployment>(object),
         ("apps", "ReplicaSet") => through::<ReplicaSet>(object),
@@ -73,7 +77,10 @@ fn check_quantities(value: &Value) -> Result<(), String> {
     match value {
         Value::Object(map) => {
             for (key, inner) in map {
-                if matches!(key.as_str(), "limits" | "requests" | "capacity" | "allocatable" | "overhead") {
+                if matches!(
+                    key.as_str(),
+                    "limits" | "requests" | "capacity" | "allocatable" | "overhead" | "hard" | "used"
+                ) {
                     for amount in inner.as_object().into_iter().flat_map(serde_json::Map::values) {
                         if amount.as_str().is_some_and(|text| Quantity::parse(text).is_none()) {
                             return Err("quantities must match the regular expression \

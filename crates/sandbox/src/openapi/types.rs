@@ -4,7 +4,10 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, ReplicaSet},
         coordination::v1::Lease,
-        core::v1::{ConfigMap, Event as CoreEvent, Namespace, Node, Pod, Secret, Service, ServiceAccount},
+        core::v1::{
+            ConfigMap, Event as CoreEvent, Namespace, Node, Pod, ResourceQuota, Secret, Service,
+            ServiceAccount,
+        },
         events::v1::Event,
         policy::v1::PodDisruptionBudget,
     },
@@ -107,6 +110,7 @@ fn builtin(info: &ResourceInfo) -> Option<(String, Generate)> {
         ("", "ConfigMap") => take::<ConfigMap>(),
         ("", "Secret") => take::<Secret>(),
         ("", "ServiceAccount") => take::<ServiceAccount>(),
+        ("", "ResourceQuota") => take::<ResourceQuota>(),
         ("", "Service") => take::<Service>(),
         ("apps", "Deployment") => take::<Deployment>(),
         ("apps", "ReplicaSet") => take::<ReplicaSet>(),

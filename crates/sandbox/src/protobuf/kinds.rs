@@ -1,6 +1,6 @@
 //! The fields of the kinds that clients send in protobuf, by number.
 
-use Shape::{Bool, Bytes, Int, IntOrText, List, Map, Message, Optional, Text, Time};
+use Shape::{Bool, Bytes, Int, IntOrText, List, Map, Message, Optional, Quantity, Text, Time};
 
 /// How a field is written.
 pub(super) enum Shape {
@@ -14,6 +14,7 @@ pub(super) enum Shape {
     Optional,
     Time,
     IntOrText,
+    Quantity,
     Message(&'static Fields),
     List(&'static Shape),
     /// Of words to the shape.
@@ -30,6 +31,7 @@ pub(super) fn fields_of(api_version: &str, kind: &str) -> Option<&'static Fields
         ("v1", "ConfigMap") => CONFIG_MAP,
         ("v1", "Secret") => SECRET,
         ("v1", "ServiceAccount") => SERVICE_ACCOUNT,
+        ("v1", "ResourceQuota") => QUOTA,
         ("v1", "Service") => SERVICE,
         ("v1", "Pod") => POD,
         ("apps/v1", "Deployment") => DEPLOYMENT,
@@ -80,6 +82,11 @@ const SERVICE_ACCOUNT: &Fields = &[
     (2, "secrets", List(&Message(&[(3, "name", Text)]))),
     (3, "imagePullSecrets", List(&Message(NAME))),
     (4, "automountServiceAccountToken", Bool),
+];
+const QUOTA: &Fields = &[
+    META,
+    (2, "spec", Message(&[(1, "hard", Map(&Quantity)), (2, "scopes", TEXTS)])),
+    (3, "status", Message(&[])),
 ];
 const SERVICE: &Fields = &[
     META,

@@ -87,6 +87,9 @@ fn value(raw: &Raw<'_>, shape: &Shape, name: &str) -> Result<Option<Value>, Stri
         (Shape::Bool, Raw::Number(number)) => json!(*number != 0),
         (Shape::Int | Shape::Optional, Raw::Number(number)) => json!(number.cast_signed()),
         (Shape::Time, Raw::Bytes(bytes)) => return time(bytes),
+        (Shape::Quantity, Raw::Bytes(bytes)) => {
+            message(bytes, &[(1, "amount", Shape::Text)], name)?["amount"].take()
+        }
         (Shape::IntOrText, Raw::Bytes(bytes)) => int_or_text(bytes)?,
         (Shape::Message(known), Raw::Bytes(bytes)) => message(bytes, known, name)?,
         _ => return Err(format!("protobuf: {name} has the wrong wire type")),
@@ -169,6 +172,21 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": {"k": "aGk="},
                 "metadata": {"name": "s", "labels": {"a": "b"}}})
         );
+    }
+
+    #[test]
+    fn a_quota_keeps_its_amounts() {
+        let mut amount = Writer::default();
+        amount.bytes(1, b"3");
+        let mut pair = Writer::default();
+        pair.bytes(1, b"pods");
+        pair.message(2, &amount);
+        let mut spec = Writer::default();
+        spec.message(1, &pair);
+        let mut quota = Writer::default();
+        quota.message(2, &spec);
+        let read = decode(&enveloped("v1", "ResourceQuota", &quota)).unwrap();
+        assert_eq!(read["spec"], json!({"hard": {"pods": "3"}}));
     }
 
     #[test]

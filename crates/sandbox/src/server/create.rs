@@ -36,6 +36,7 @@ impl State {
         }
         metadata::check_kind(&info, &body)?;
         let warnings = admit(ask, &mut body, None)?;
+        self.check_quotas(ask, &body)?;
         to_storage(&info, &mut body);
         let key: Key = (ask.namespace().to_owned(), object::name(&body).to_owned());
         if self.store.get(&ask.resource(), &key).is_some() {

@@ -11,6 +11,7 @@ mod metadata;
 mod misc;
 mod patch;
 mod pods;
+mod quota;
 mod read;
 mod scale;
 mod update;

@@ -48,6 +48,7 @@ pub(super) fn heads(kind: &str) -> Vec<Head> {
         "PodDisruptionBudget" => {
             vec![name, text("Min Available"), text("Max Unavailable"), integer("Allowed Disruptions"), age()]
         }
+        "ResourceQuota" => vec![name, text("Request"), text("Limit"), age()],
         "Service" => vec![
             name,
             text("Type"),
@@ -62,6 +63,16 @@ pub(super) fn heads(kind: &str) -> Vec<Head> {
         "ServiceAccount" => vec![name, text("Secrets"), age()],
         _ => vec![name, head("Created At", "date", 0)],
     }
+}
+
+/// What a quota counts, with how much of it is used.
+fn quota(object: &Value) -> Vec<(String, String)> {
+    let of = |which: &str, what: &str| {
+        let amount = object["status"][which][what].as_str();
+        amount.unwrap_or("0").to_owned()
+    };
+    let hard = object["status"]["hard"].as_object().into_iter().flatten();
+    hard.map(|(what, _)| (what.clone(), format!("{}/{}", of("used", what), of("hard", what)))).collect()
 }
 
 pub(super) fn cells(kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
@@ -103,6 +114,15 @@ pub(super) fn cells(kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
             };
             let allowed = amount("status.disruptionsAllowed");
             vec![name, limit("spec.minAvailable"), limit("spec.maxUnavailable"), allowed, age()]
+        }
+        "ResourceQuota" => {
+            let (limits, requests): (Vec<_>, Vec<_>) =
+                quota(object).into_iter().partition(|(what, _)| what.starts_with("limits."));
+            let told = |amounts: Vec<(String, String)>| {
+                let amounts = amounts.into_iter().map(|(what, amount)| format!("{what}: {amount}"));
+                json!(amounts.collect::<Vec<_>>().join(", "))
+            };
+            vec![name, told(requests), told(limits), age()]
         }
         "Service" => vec![
             name,

@@ -1,0 +1,66 @@
+//! Quotas: how many pods a namespace may have.
+//!
+//! Only numbers of pods are counted (`pods`, `count/pods`), and quotas with scopes count nothing. The pods are counted
+//! when one is asked for, rather than read from a quota's status, so that what has ended makes room at once.
+
+use serde_json::Value;
+
+use super::{Ask, State, storage};
+use crate::object;
+use crate::status::Failure;
+
+impl State {
+    /// Refuses a pod for which a quota has no room left.
+    pub(super) fn check_quotas(&self, ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
+        if !ask.info.is_builtin("", "Pod") {
+            return Ok(());
+        }
+        let Some(quotas) = self.find("", "v1", "resourcequotas") else { return Ok(()) };
+        let namespace = ask.namespace();
+        for quota in self.inside(&storage(&quotas), namespace) {
+            for (what, limit) in pod_limits(quota) {
+                let used = self.inside(&ask.resource(), namespace).filter(|pod| counts(pod)).count();
+                if i64::try_from(used).unwrap_or(i64::MAX) >= limit {
+                    return Err(Failure::forbidden(
+                        &ask.info,
+                        object::name(body),
+                        &format!(
+                            "exceeded quota: {}, requested: {what}=1, used: {what}={used}, limited: {what}={limit}",
+                            object::name(quota)
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn inside<'a>(
+        &'a self,
+        resource: &crate::store::Resource,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Value> {
+        let collection = self.store.collections().find(|(found, _)| *found == resource);
+        let objects = collection.into_iter().flat_map(|(_, collection)| &collection.objects);
+        objects.filter(move |((inside, _), _)| inside == namespace).map(|(_, object)| &**object)
+    }
+}
+
+/// A pod that has ended is none any more.
+fn counts(pod: &Value) -> bool {
+    !matches!(pod.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
+}
+
+/// The limits of a quota on the number of pods.
+fn pod_limits(quota: &Value) -> Vec<(&'static str, i64)> {
+    let spec = &quota["spec"];
+    if spec.get("scopes").is_some_and(|scopes| !scopes.is_null()) || spec["scopeSelector"].is_object() {
+        return Vec::new();
+    }
+    let limit = |what: &'static str| {
+        let amount = spec["hard"].get(what)?;
+        let number = amount.as_i64().or_else(|| amount.as_str()?.parse().ok())?;
+        Some((what, number))
+    };
+    ["count/pods", "pods"].into_iter().filter_map(limit).collect()
+}
