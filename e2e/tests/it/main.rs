@@ -14,6 +14,8 @@ mod election;
 mod evictions;
 mod holds;
 mod parity;
+mod pools;
+mod recipes;
 mod rollouts;
 mod scaling;
 mod servers;

@@ -1,8 +1,7 @@
-//! Rollouts without pause points: bounds, deadlines, history, and what is deleted first by where it runs.
+//! Rollouts without pause points: bounds, deadlines, history.
 
 use e2e::{Setting, World, side_by_side};
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedReplicaSet};
@@ -106,51 +105,6 @@ async fn history_keeps_as_many_old_sets_as_the_limit_says(world: World) {
     world.until_all(sets, "the last two", kept).await.unwrap();
 }
 
-/// The names of the nodes of the pool `hybrid`.
-async fn hybrid(world: &World) -> Vec<String> {
-    let nodes: Api<Node> = Api::all(world.client.clone());
-    let nodes = nodes.list(&ListParams::default().labels("node.usage=hybrid")).await.unwrap();
-    nodes.items.iter().map(ResourceExt::name_any).collect()
-}
-
-fn is_on(pod: &Pod, nodes: &[String]) -> bool {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-    node.is_some_and(|node| nodes.contains(node))
-}
-
-async fn a_node_rule_with_a_priority_releases_the_shared_pool_first(world: World) {
-    let rule = json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "priority": 10});
-    world.deployed(&json!({"deletionOrder": {"nodePriorities": [rule]}})).await.unwrap();
-    let (hybrid, pods) = (hybrid(&world).await, world.pods().await.unwrap());
-    let mut released: Vec<_> =
-        pods.iter().filter(|pod| is_on(pod, &hybrid)).map(ResourceExt::name_any).collect();
-    let left = pods.len() - released.len();
-    assert!(left > 0 && !released.is_empty(), "the scheduler spreads them over both pools");
-    world.scale(i32::try_from(left).unwrap()).await.unwrap();
-    world.complete("web", i32::try_from(left).unwrap()).await.unwrap();
-    released.sort();
-    let mut deleted = world.deleted().await.unwrap();
-    deleted.sort();
-    assert_eq!(deleted, released);
-}
-
-async fn a_node_rule_with_a_cost_lets_unready_pods_go_first(world: World) {
-    let rule = json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "deletionCost": -100});
-    world.deployed(&json!({"deletionOrder": {"nodePriorities": [rule]}})).await.unwrap();
-    let (hybrid, pods) = (hybrid(&world).await, world.pods().await.unwrap());
-    let unready = pods.iter().find(|pod| !is_on(pod, &hybrid)).unwrap().name_any();
-    world.set_ready(&unready, false).await.unwrap();
-    // One after the other: pods of one priority go in parallel.
-    for replicas in [5, 4] {
-        world.scale(replicas).await.unwrap();
-        world.complete("web", replicas).await.unwrap();
-    }
-    let deleted = world.deleted().await.unwrap();
-    assert_eq!(deleted[0], unready, "unready, and so ahead of the cost");
-    let second = pods.iter().find(|pod| pod.name_any() == deleted[1]).unwrap();
-    assert!(is_on(second, &hybrid), "then by the cost");
-}
-
 side_by_side!(
     Setting::default();
     every_state_of_a_rollout_is_within_its_bounds_and_the_order_is_kept,
@@ -158,6 +112,4 @@ side_by_side!(
     pods_count_as_available_only_after_min_ready_seconds,
     a_broken_image_passes_the_progress_deadline_and_a_good_one_clears_it,
     history_keeps_as_many_old_sets_as_the_limit_says,
-    a_node_rule_with_a_priority_releases_the_shared_pool_first,
-    a_node_rule_with_a_cost_lets_unready_pods_go_first,
 );

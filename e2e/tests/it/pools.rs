@@ -1,0 +1,262 @@
+//! Rules by node: an inference service over a pool of its own and one that it shares, in scale-downs and in rollouts.
+
+use std::collections::BTreeMap;
+
+use e2e::{Setting, World, side_by_side};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use ordereddeployment_sandbox::{NodeSpec, Taint};
+use serde_json::{Value, json};
+
+/// Says for which scenario a node is, where it is for one alone: scenarios share a server.
+const FOR: &str = "for";
+
+/// The usual nodes, and some that only the pods of one scenario come to.
+fn with_nodes_of_ones_own() -> Setting {
+    let mut setting = Setting::default();
+    for (scenario, name, usage, room) in [
+        ("gpus", "g1", "inference", 3),
+        ("gpus", "g2", "hybrid", 3),
+        ("leaving", "l1", "inference", 110),
+        ("leaving", "l2", "inference", 110),
+        ("leaving", "l3", "inference", 110),
+        ("relabelled", "r1", "inference", 110),
+        ("relabelled", "r2", "inference", 110),
+    ] {
+        let mut node = NodeSpec::in_pool(name, usage);
+        node.pods_capacity = room;
+        node.labels.insert(FOR.to_owned(), scenario.to_owned());
+        let (key, value) = (FOR.to_owned(), scenario.to_owned());
+        node.taints.push(Taint { key, value, effect: "NoSchedule".to_owned() });
+        setting.nodes.push(node);
+    }
+    setting
+}
+
+/// A template whose pods run on the nodes of that scenario.
+fn only_on(scenario: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {
+            "containers": [{"name": "web", "image": "web:1"}],
+            "nodeSelector": {FOR: scenario},
+            "tolerations": [{"key": FOR, "operator": "Exists"}],
+        },
+    })
+}
+
+fn hybrid(key: &str, value: i32) -> Value {
+    json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, key: value})
+}
+
+/// One by one and without a gap: the log then has the very order.
+fn one_by_one() -> Value {
+    json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
+}
+
+fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// The nodes of the pods that there are; none for those that have none.
+async fn places(world: &World) -> BTreeMap<String, Option<String>> {
+    let pods = world.pods().await.unwrap();
+    pods.iter().map(|pod| (pod.name_any(), node_of(pod).map(str::to_owned))).collect()
+}
+
+async fn pods_on(world: &World, node: &str) -> Vec<String> {
+    let places = places(world).await.into_iter();
+    places.filter(|(_, place)| place.as_deref() == Some(node)).map(|(pod, _)| pod).collect()
+}
+
+/// The pods that run on nodes for that usage.
+async fn pods_of_usage(world: &World, usage: &str) -> Vec<String> {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let nodes = nodes.list(&ListParams::default().labels(&format!("node.usage={usage}"))).await.unwrap();
+    let nodes: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
+    let places = places(world).await.into_iter();
+    places
+        .filter(|(_, node)| node.as_ref().is_some_and(|node| nodes.contains(node)))
+        .map(|(pod, _)| pod)
+        .collect()
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
+}
+
+/// Scales to so many and waits for it; the pods that went.
+async fn scaled(world: &World, replicas: usize) -> Vec<String> {
+    let before = world.deleted().await.unwrap().len();
+    let replicas = i32::try_from(replicas).unwrap();
+    world.scale(replicas).await.unwrap();
+    world.complete("web", replicas).await.unwrap();
+    world.deleted().await.unwrap().split_off(before)
+}
+
+/// Rolls out and waits for it, with never fewer pods ready than `floor`; the pods that went, in order.
+async fn rolled(world: &World, image: &str, floor: usize) -> Vec<String> {
+    let before = world.deleted().await.unwrap().len();
+    let replicas = world.deployments().get("web").await.unwrap().spec.replicas;
+    world.set_image(image).await.unwrap();
+    let kept = world.until_pods("never", |pods| {
+        let serving = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && is_ready(pod));
+        assert!(serving.clone().count() >= floor, "{} serve", serving.count());
+        false
+    });
+    tokio::select! {
+        result = world.complete("web", replicas) => drop(result.unwrap()),
+        result = kept => panic!("{result:?}"),
+    }
+    world.deleted().await.unwrap().split_off(before)
+}
+
+async fn the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_rolls(world: World) {
+    let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
+    world.deployed(&json!({"replicas": 9, "strategy": one_by_one(), "deletionOrder": order})).await.unwrap();
+    for _ in 0..2 {
+        let shared = pods_of_usage(&world, "hybrid").await;
+        assert!((1..9).contains(&shared.len()), "the scheduler spreads them over both pools: {shared:?}");
+        assert_eq!(sorted(scaled(&world, 9 - shared.len()).await), shared);
+        assert_eq!(scaled(&world, 9).await, Vec::<String>::new());
+    }
+    for image in ["web:2", "web:3"] {
+        let shared = pods_of_usage(&world, "hybrid").await;
+        assert!((1..9).contains(&shared.len()), "{shared:?}");
+        let went = rolled(&world, image, 9).await;
+        assert_eq!(went.len(), 9);
+        assert_eq!(sorted(went[..shared.len()].to_vec()), shared, "of {went:?}");
+    }
+}
+
+async fn pods_that_wait_for_a_gpu_go_before_one_that_serves(world: World) {
+    let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
+    let spec = json!({"deletionOrder": order, "template": only_on("gpus")});
+    world.deployed(&spec).await.unwrap();
+    // Two nodes with three GPUs each, as it were: three of nine find none.
+    let three_more = async || {
+        world.scale(9).await.unwrap();
+        let waiting = |pods: &[Pod]| pods.iter().filter(|pod| node_of(pod).is_none()).count();
+        let pods = world.until_pods("three of nine pending", |pods| pods.len() == 9 && waiting(pods) == 3);
+        let pods = pods.await.unwrap().into_iter().filter(|pod| node_of(pod).is_none());
+        sorted(pods.map(|pod| pod.name_any()).collect())
+    };
+    let waiting = three_more().await;
+    assert_eq!(sorted(scaled(&world, 6).await), waiting, "by a cost, those that do not serve go first");
+    let shared = pods_on(&world, "g2").await;
+    let went = scaled(&world, 5).await;
+    assert!(went.len() == 1 && shared.contains(&went[0]), "{went:?} of {shared:?}");
+
+    // A priority is ahead of all that: the pool is given back, whoever waits.
+    three_more().await;
+    let shared = pods_on(&world, "g2").await;
+    let order = json!({"nodePriorities": [hybrid("priority", 10)]});
+    world.patch(&json!({"spec": {"deletionOrder": order, "replicas": 6}})).await.unwrap();
+    world.complete("web", 6).await.unwrap();
+    let went = world.deleted().await.unwrap().split_off(4);
+    assert_eq!(sorted(went), shared);
+}
+
+async fn a_cordoned_node_is_left_first_and_then_one_with_a_taint(world: World) {
+    let rules =
+        json!([{"unschedulable": true, "priority": 50}, {"taintKeys": ["maintenance"], "priority": 20}]);
+    let spec = json!({
+        "replicas": 9, "strategy": one_by_one(), "deletionOrder": {"nodePriorities": rules},
+        "template": only_on("leaving"),
+    });
+    world.deployed(&spec).await.unwrap();
+    world.kubectl.run(&["cordon", "l2"]).await.unwrap();
+    world.kubectl.run(&["taint", "nodes", "l3", "maintenance=soon:PreferNoSchedule"]).await.unwrap();
+    let (cordoned, tainted) = (pods_on(&world, "l2").await, pods_on(&world, "l3").await);
+    assert!(cordoned.len() > 1 && tainted.len() > 1, "{cordoned:?} {tainted:?}");
+    let went = scaled(&world, 8).await;
+    assert!(cordoned.contains(&went[0]), "{went:?}");
+    let went = rolled(&world, "web:2", 8).await;
+    let left: Vec<String> = cordoned.iter().filter(|pod| went.contains(pod)).cloned().collect();
+    assert_eq!((left.len(), went.len()), (cordoned.len() - 1, 8));
+    assert_eq!(sorted(went[..left.len()].to_vec()), left, "of {went:?}");
+    assert_eq!(sorted(went[left.len()..left.len() + tainted.len()].to_vec()), tainted, "of {went:?}");
+    assert_eq!(pods_on(&world, "l2").await, Vec::<String>::new());
+}
+
+async fn a_relabelled_node_counts_at_once_and_no_pod_is_written_to(world: World) {
+    let spec = json!({
+        "strategy": one_by_one(), "deletionOrder": {"nodePriorities": [hybrid("priority", 10)]},
+        "template": only_on("relabelled"),
+    });
+    world.deployed(&spec).await.unwrap();
+    let (first, second) = (pods_on(&world, "r1").await, pods_on(&world, "r2").await);
+    assert_eq!((first.len(), second.len()), (3, 3));
+    world.prioritise(&first[0], 100).await.unwrap();
+    world.pause_at(&first[0], "before").await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    world.held_with(0, 6).await.unwrap();
+    let before = world.requests().await.unwrap().len();
+
+    // In a rollout, which is under way.
+    world.kubectl.run(&["label", "node", "r2", "node.usage=hybrid", "--overwrite"]).await.unwrap();
+    world.resume().await.unwrap();
+    world.complete("web", 6).await.unwrap();
+    let went = world.deleted().await.unwrap();
+    assert_eq!((went.len(), &went[0]), (6, &first[0]));
+    assert_eq!(sorted(went[1..4].to_vec()), second, "of {went:?}");
+    // And in a scale-down.
+    world.kubectl.run(&["label", "node", "r2", "node.usage=inference", "--overwrite"]).await.unwrap();
+    world.kubectl.run(&["label", "node", "r1", "node.usage=hybrid", "--overwrite"]).await.unwrap();
+    let shared = pods_on(&world, "r1").await;
+    assert!((1..6).contains(&shared.len()), "{shared:?}");
+    assert_eq!(sorted(scaled(&world, 6 - shared.len()).await), shared);
+
+    let mut writes = world.requests().await.unwrap().split_off(before);
+    writes.retain(|one| {
+        (one.plural.as_str(), one.namespace.as_deref()) == ("pods", Some(&*world.namespace))
+            && matches!(one.verb.as_str(), "patch" | "update")
+            // Kubelets report.
+            && one.subresource.is_none()
+    });
+    assert!(writes.is_empty(), "{writes:#?}");
+}
+
+async fn the_first_rule_that_matches_counts_and_a_pods_own_annotation_beats_it(world: World) {
+    let anywhere = json!({"matchExpressions": [{"key": "node.usage", "operator": "Exists"}]});
+    let rules = json!([hybrid("priority", 5), {"nodeSelector": anywhere, "priority": 9}]);
+    world
+        .deployed(&json!({"strategy": one_by_one(), "deletionOrder": {"nodePriorities": rules}}))
+        .await
+        .unwrap();
+    let (shared, own) = (pods_of_usage(&world, "hybrid").await, pods_of_usage(&world, "inference").await);
+    assert!(shared.len() > 1 && own.len() > 1, "{shared:?} {own:?}");
+    world.prioritise(&shared[0], 20).await.unwrap();
+    world.prioritise(&own[0], -1).await.unwrap();
+    let went = rolled(&world, "web:2", 6).await;
+    assert_eq!((&went[0], &went[5]), (&shared[0], &own[0]));
+    assert_eq!(sorted(went[1..own.len()].to_vec()), own[1..], "of {went:?}");
+    assert_eq!(sorted(went[own.len()..5].to_vec()), shared[1..], "of {went:?}");
+}
+
+async fn a_cost_by_node_lets_unready_pods_go_first(world: World) {
+    let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
+    world.deployed(&json!({"deletionOrder": order})).await.unwrap();
+    let (shared, own) = (pods_of_usage(&world, "hybrid").await, pods_of_usage(&world, "inference").await);
+    world.set_ready(&own[0], false).await.unwrap();
+    assert_eq!(scaled(&world, 5).await, own[..1], "unready, and so ahead of the cost");
+    let went = scaled(&world, 4).await;
+    assert!(shared.contains(&went[0]), "then by the cost: {went:?} of {shared:?}");
+}
+
+side_by_side!(
+    with_nodes_of_ones_own();
+    the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_rolls,
+    pods_that_wait_for_a_gpu_go_before_one_that_serves,
+    a_cordoned_node_is_left_first_and_then_one_with_a_taint,
+    a_relabelled_node_counts_at_once_and_no_pod_is_written_to,
+    the_first_rule_that_matches_counts_and_a_pods_own_annotation_beats_it,
+    a_cost_by_node_lets_unready_pods_go_first,
+);

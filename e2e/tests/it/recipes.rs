@@ -1,0 +1,99 @@
+//! What the recipes of the documentation hold: every manifest is taken by both servers, every command is one.
+
+use std::process::Command;
+
+use e2e::{Setting, World, side_by_side};
+use serde_json::Value;
+
+const PAGES: [&str; 1] = ["docs/recipes.md"];
+
+/// The blocks of that language on a page.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(e2e::top().join(page)).unwrap();
+    let mut blocks = Vec::new();
+    let mut block: Option<Vec<&str>> = None;
+    for line in text.lines() {
+        match &mut block {
+            Some(lines) if line == "```" => {
+                blocks.push(lines.join("\n"));
+                block = None;
+            }
+            Some(lines) => lines.push(line),
+            None if line == format!("```{language}") => block = Some(Vec::new()),
+            None => {}
+        }
+    }
+    assert!(block.is_none(), "{page}: a block does not end");
+    blocks
+}
+
+async fn every_manifest_of_the_recipes_is_taken(world: World) {
+    let mut count = 0;
+    for page in PAGES {
+        for block in blocks(page, "yaml") {
+            let objects: Vec<Value> = serde_saphyr::from_multiple(&block).unwrap();
+            for object in objects {
+                // Values of the chart have no kind.
+                let Some(kind) = object["kind"].as_str() else { continue };
+                let text = object.to_string();
+                let said = world.kubectl.run_with(&["apply", "--dry-run=server", "-f", "-"], &text);
+                let said = said.await.unwrap_or_else(|error| panic!("{page}: {error:#}\n{block}"));
+                assert!(said.contains("created (server dry run)"), "{kind}: {said}");
+                // Fields that nobody knows would be dropped without a word.
+                let stored = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
+                let stored = world.kubectl.run_with(&stored, &text).await.unwrap();
+                let stored: Value = serde_json::from_str(&stored).unwrap();
+                assert_part_of(&object["spec"], &stored["spec"], &format!("{page}: {kind}.spec"));
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 6, "{count} manifests");
+}
+
+/// Whether all that was asked for is there.
+fn assert_part_of(asked: &Value, stored: &Value, path: &str) {
+    match (asked, stored) {
+        (Value::Object(asked), _) => {
+            for (key, value) in asked {
+                assert_part_of(value, &stored[key], &format!("{path}.{key}"));
+            }
+        }
+        (Value::Array(asked), Value::Array(stored)) => {
+            assert_eq!(asked.len(), stored.len(), "{path}");
+            for (place, value) in asked.iter().enumerate() {
+                assert_part_of(value, &stored[place], &format!("{path}[{place}]"));
+            }
+        }
+        _ => assert_eq!(asked, stored, "{path}"),
+    }
+}
+
+/// `kubectl ordered …` in the recipes: a command that there is, with flags that it has.
+#[test]
+fn every_command_of_the_recipes_is_one_with_the_flags_it_has() {
+    let program = e2e::beside_the_test("kubectl-ordered").unwrap();
+    let mut count = 0;
+    for page in PAGES {
+        for line in blocks(page, "sh").iter().flat_map(|block| block.lines()) {
+            let line = line.split(" #").next().unwrap_or_default();
+            let Some(words) = line.trim().strip_prefix("kubectl ordered ") else { continue };
+            let mut words = words.split_whitespace();
+            let command = words.next().unwrap();
+            let help = Command::new(&program).args([command, "--help"]).output().unwrap();
+            assert!(help.status.success(), "{page}: {line}");
+            let help = String::from_utf8(help.stdout).unwrap();
+            for flag in words.filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap();
+                assert!(help.contains(flag), "{page}: {line}: {flag} is none of\n{help}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count >= 8, "{count} commands");
+}
+
+side_by_side!(
+    Setting::default();
+    every_manifest_of_the_recipes_is_taken,
+);
