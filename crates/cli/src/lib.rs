@@ -17,6 +17,7 @@ mod embedded;
 mod exit;
 mod explain;
 mod frame;
+mod input;
 mod live;
 mod observe;
 mod output;

@@ -3,7 +3,10 @@
 use crate::style::Style;
 
 /// So much of a last cell still says something; what is beyond it may be cut.
-const REASON: usize = 24;
+pub(crate) const REASON: usize = 24;
+
+/// A column that may be left out, and how much of the last one must have room beside it.
+pub(crate) type Dropped = (&'static str, usize);
 
 /// On which side a column is flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,17 +80,17 @@ pub(crate) fn fitting(
     columns: &[Column],
     rows: &[Vec<String>],
     width: usize,
-    dropped: &[&str],
+    dropped: &[Dropped],
 ) -> Vec<usize> {
     let mut kept: Vec<usize> = (0..columns.len()).collect();
-    for heading in dropped {
+    for (heading, reason) in dropped {
         let heads: Vec<Column> = kept.iter().map(|index| columns[*index]).collect();
         let rows: Vec<Vec<String>> = rows
             .iter()
             .map(|row| {
                 let mut row = chosen(row, &kept);
                 if let Some(last) = row.last_mut() {
-                    *last = last.chars().take(REASON).collect();
+                    *last = last.chars().take(*reason).collect();
                 }
                 row
             })
@@ -144,7 +147,7 @@ pub(crate) fn wrapped(text: &str, width: Option<usize>, indent: &str) -> Vec<Str
 
 #[cfg(test)]
 mod tests {
-    use super::{Align, Column, chosen, fitting, shortened, wrapped};
+    use super::{Align, Column, REASON, chosen, fitting, shortened, wrapped};
     use crate::style::Style;
 
     fn columns() -> [Column; 3] {
@@ -154,12 +157,13 @@ mod tests {
     #[test]
     fn columns_are_left_out_in_the_order_given_and_no_more_than_needed() {
         let rows = [["web-1", "n1", "because it is so and not otherwise"].map(str::to_owned).to_vec()];
-        let kept = |width, dropped: &[&str]| fitting(&columns(), &rows, width, dropped);
-        assert_eq!(kept(80, &["NODE", "POD"]), [0, 1, 2]);
+        let kept = |width, reason| fitting(&columns(), &rows, width, &[("NODE", reason), ("POD", REASON)]);
+        assert_eq!(kept(80, usize::MAX), [0, 1, 2]);
         // The reason may be cut to what still says something.
-        assert_eq!(kept(37, &["NODE", "POD"]), [0, 1, 2]);
-        assert_eq!(kept(36, &["NODE", "POD"]), [0, 2]);
-        assert_eq!(kept(10, &["NODE", "POD"]), [2]);
+        assert_eq!(kept(37, REASON), [0, 1, 2]);
+        assert_eq!(kept(37, usize::MAX), [0, 2]);
+        assert_eq!(kept(36, REASON), [0, 2]);
+        assert_eq!(kept(10, REASON), [2]);
         assert_eq!(chosen(&rows[0], &[0, 2])[0], "web-1");
     }
 

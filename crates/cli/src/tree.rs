@@ -6,7 +6,7 @@ mod head;
 use ordereddeployment_api::PausePoint;
 
 use crate::age::age;
-use crate::overview::{Barrier, Overview, PodRow, SetRow};
+use crate::overview::{Barrier, Overview, Phase, PodRow, SetRow};
 use crate::style::{Paint, Style};
 use crate::table::{Widths, shortened};
 use columns::{Health, laid_out};
@@ -74,7 +74,9 @@ fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
     let ready = set.pods.iter().filter(|pod| pod.active && pod.ready).count();
     let size = usize::try_from(set.size).unwrap_or(0);
     let plural = if active == 1 { "" } else { "s" };
-    let of = if active == size { String::new() } else { format!(", size {size}") };
+    // While pods come and go, the published size lags behind them and says nothing.
+    let told = active != size && overview.phase != Phase::Rolling;
+    let of = if told { format!(", size {size}") } else { String::new() };
     let unready = if ready == active { String::new() } else { format!(", {ready} ready") };
     let current = if set.current { " (current)" } else { "" };
     let age = if drawing.wide { format!(", {} old", age(set.created, overview.now)) } else { String::new() };

@@ -80,6 +80,19 @@ async fn install(sandbox: &Sandbox) {
     }
 }
 
+/// `web`, with one container `app`.
+async fn create_web(sandbox: &Sandbox) {
+    let manifest = serde_json::json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "web:1"}]},
+        }},
+    });
+    let api: Api<ordereddeployment_api::OrderedDeployment> =
+        Api::default_namespaced(sandbox.client().unwrap());
+    api.create(&PostParams::default(), &serde_json::from_value(manifest).unwrap()).await.unwrap();
+}
+
 #[test]
 fn the_help_of_every_command_says_what_it_is_for_with_examples() {
     let bench = Bench::new();
@@ -141,7 +154,22 @@ fn errors_before_any_cluster_say_what_to_do() {
     bench.write("empty", "");
     bench.write("broken", "clusters: [");
     bench.write("mine", "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n");
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 24] = [
+        &["gett"],
+        &["set"],
+        &["status"],
+        &["status", "deploy/web"],
+        &["status", "web", "--until", "done"],
+        &["status", "web", "--timeout=-1s"],
+        &["get", "web", "api"],
+        &["list", "-o", "table"],
+        &["mark"],
+        &["mark", "web-1"],
+        &["mark", "web-1", "--for", "10m"],
+        &["mark", "od/web", "--priority", "1"],
+        &["plan"],
+        &["plan", "-f", "nowhere.yaml"],
+        &["plan", "-f", "broken"],
         &["get"],
         &["get", "--kubeconfig", "nowhere"],
         &["get", "--kubeconfig", "empty"],
@@ -154,7 +182,10 @@ fn errors_before_any_cluster_say_what_to_do() {
     ];
     let said: Vec<String> = cases
         .iter()
-        .map(|case| format!("$ kubectl ordered {}\n{}", case.join(" "), bench.fails(case)))
+        .map(|case| {
+            let code = bench.run(case).status.code().unwrap();
+            format!("$ kubectl ordered {}\n{}[{code}]\n", case.join(" "), bench.fails(case))
+        })
         .collect();
     insta::assert_snapshot!(said.join("\n"));
 }
@@ -187,6 +218,44 @@ async fn errors_of_a_cluster_say_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_done_to_an_object_says_why_and_what_to_do() {
+    let bench = Bench::new();
+    let sandbox = serve(&bench).await;
+    install(&sandbox).await;
+    create_web(&sandbox).await;
+    bench.write("new.yaml", "kind: Deployment\n");
+    bench.write(
+        "selector.yaml",
+        "kind: OrderedDeployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: api}}}\n",
+    );
+    // No controller runs here.
+    let cases: [&[&str]; 13] = [
+        &["resume", "web"],
+        &["resume", "web", "--all"],
+        &["resume", "web", "--hold", "Web@1"],
+        &["history", "web"],
+        &["history", "web", "--revision", "7"],
+        &["undo", "web"],
+        &["undo", "web", "--to-revision", "7"],
+        &["set", "image", "web", "web=web:2"],
+        &["mark", "web-1", "--pause", "before"],
+        &["plan", "web", "--image", "web=web:2"],
+        &["plan", "-f", "new.yaml"],
+        &["plan", "-f", "selector.yaml"],
+        &["plan", "api", "-f", "selector.yaml"],
+    ];
+    let said: Vec<String> = cases
+        .iter()
+        .map(|case| {
+            let all = [case, &["-n", "default", "--kubeconfig", "config"][..]].concat();
+            let error = tokio::task::block_in_place(|| bench.fails(&all));
+            format!("$ kubectl ordered {} -n default\n{error}", case.join(" "))
+        })
+        .collect();
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_without_any_says_so_and_is_no_error() {
     let bench = Bench::new();
     let sandbox = serve(&bench).await;
@@ -210,15 +279,7 @@ async fn kubectl_and_shells_complete_names_from_the_cluster() {
     let bench = Bench::new();
     let sandbox = serve(&bench).await;
     install(&sandbox).await;
-    let manifest = serde_json::json!({
-        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
-            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "web:1"}]},
-        }},
-    });
-    let api: Api<ordereddeployment_api::OrderedDeployment> =
-        Api::default_namespaced(sandbox.client().unwrap());
-    api.create(&PostParams::default(), &serde_json::from_value(manifest).unwrap()).await.unwrap();
+    create_web(&sandbox).await;
     let complete = |words: &[&str]| {
         let words = [&["__complete", "--kubeconfig", "config"], words].concat();
         tokio::task::block_in_place(|| bench.ok(&words))

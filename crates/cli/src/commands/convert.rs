@@ -1,12 +1,13 @@
 //! `convert`: manifests of Deployments as OrderedDeployments, and back. It reads files and prints; it asks no server.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::convert::{To, convert};
 use crate::exit::Exit;
+use crate::input;
 
 /// Convert manifests of Deployments to OrderedDeployments, or back
 #[derive(Debug, clap::Args)]
@@ -30,16 +31,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit> {
-    let mut texts = Vec::new();
-    for path in &args.files {
-        texts.push(if path.as_os_str() == "-" {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-            text
-        } else {
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?
-        });
-    }
+    let texts: Vec<String> = args.files.iter().map(|path| input::read(path)).collect::<Result<_>>()?;
     let converted = convert(&texts.join("\n---\n"), args.to)?;
     for note in &converted.notes {
         eprintln!("note: {note}");

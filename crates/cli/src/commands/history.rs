@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
 use kube::Api;
 use ordereddeployment_api::OrderedDeployment;
@@ -56,18 +56,23 @@ pub(crate) async fn history(
     let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
     let revisions = revisions::read(connection, &found).await?;
     match revision.filter(|number| *number > 0) {
-        None if revisions.is_empty() => {
-            bail!("{name} has no revision yet\nhint: is ordered-controller-manager running?")
-        }
+        None if revisions.is_empty() => Err(none(name)),
         None => Ok(table(&revisions, connection.clock.now(), style)),
         Some(number) => template(named(&revisions, number, name)?, style),
     }
+}
+
+fn none(name: &str) -> anyhow::Error {
+    anyhow!("{name} has no revision yet\nhint: is ordered-controller-manager running?")
 }
 
 /// The revision of that number, or an error that tells which there are.
 pub(crate) fn named<'a>(revisions: &'a [Revision], number: i64, name: &str) -> Result<&'a Revision> {
     let Some(found) = revisions.iter().find(|revision| revision.number == number) else {
         let kept: Vec<String> = revisions.iter().rev().map(|revision| revision.number.to_string()).collect();
+        if kept.is_empty() {
+            return Err(none(name));
+        }
         bail!("{name} has no revision {number}\nhint: it has {}", kept.join(", "));
     };
     Ok(found)

@@ -40,7 +40,7 @@ pub(crate) struct MarkArgs {
 
 /// What to write.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-#[group(required = true, multiple = true)]
+#[command(group = clap::ArgGroup::new("mark").required(true).multiple(true).args(["priority", "pause"]))]
 pub(crate) struct Marks {
     /// The delete priority: the larger goes first; 0 is that of pods without any
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

@@ -11,11 +11,11 @@ use crate::observe::{Reader, Seen};
 use crate::overview::{Overview, PodRow};
 use crate::scale_down::scale_down;
 use crate::style::Paint;
-use crate::table::{Align, Column, Widths, chosen, fitting, shortened};
+use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened};
 use crate::tree::{Drawing, barrier_line};
 
 /// What is left out first where the lines get too wide.
-const DROPPED: [&str; 2] = ["POOL", "NODE"];
+const DROPPED: [Dropped; 2] = [("POOL", REASON), ("NODE", REASON)];
 
 /// Show the order in which pods go, with the reason for each place
 #[derive(Debug, clap::Args)]

@@ -7,11 +7,11 @@ mod json;
 mod text;
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -220,12 +220,7 @@ async fn others(client: &Client, seen: &Seen, told: &mut Vec<String>) -> Result<
 }
 
 fn read_manifest(path: &std::path::Path) -> Result<serde_json::Value> {
-    let mut text = String::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-    } else {
-        text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    }
+    let text = crate::input::read(path)?;
     change::manifest(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 

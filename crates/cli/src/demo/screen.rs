@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::frame::Frame;
 use crate::overview::Overview;
 use crate::style::{Paint, Style};
+use crate::table::wrapped;
 use crate::tree::{self, Drawing};
 
 /// How many of the last lines said stay above the tree.
@@ -107,7 +108,8 @@ impl Screen {
             self.frames = Some(Frames { said: Vec::new(), ..frames });
             self.draw("")?;
             writeln!(self.out)?;
-            for line in happened {
+            let width = crate::style::width_of_stdout();
+            for line in happened.iter().flat_map(|line| wrapped(line, width, "    ")) {
                 writeln!(self.out, "{line}")?;
             }
         }

@@ -6,10 +6,11 @@ use super::Drawing;
 use crate::age::age;
 use crate::overview::{Overview, PodRow};
 use crate::style::Style;
-use crate::table::{Align, Column, chosen, fitting};
+use crate::table::{Align, Column, Dropped, REASON, chosen, fitting};
 
 /// What is left out first where the lines get too wide: names, order and reasons stay to the last.
-const DROPPED: [&str; 5] = ["AGE", "READY", "POOL", "RESTARTS", "NODE"];
+const DROPPED: [Dropped; 5] =
+    [("AGE", usize::MAX), ("READY", 30), ("POOL", REASON), ("RESTARTS", REASON), ("NODE", REASON)];
 
 /// How a pod is, at a glance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

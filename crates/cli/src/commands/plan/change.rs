@@ -74,7 +74,7 @@ impl Change {
         let named = manifest.and_then(|manifest| manifest.pointer("/metadata/name")).and_then(Value::as_str);
         match (asked, named) {
             (Some(asked), Some(named)) if asked != named => {
-                bail!("the manifest is of {named}, not of {asked}")
+                bail!("the manifest is of {named}, not of {asked}\nhint: with -f the name may be left out")
             }
             (Some(name), _) | (None, Some(name)) => Ok(name.to_owned()),
             (None, None) => bail!("the manifest has no metadata.name"),
@@ -126,7 +126,9 @@ impl Change {
         let mut deployment = present.clone();
         deployment.spec = serde_json::from_value(spec).context("the API server would refuse this: spec")?;
         if deployment.spec.selector != present.spec.selector {
-            bail!("the API server would refuse this: spec.selector is immutable");
+            bail!(
+                "the API server would refuse this: spec.selector is immutable\nhint: another selector needs an OrderedDeployment of another name"
+            );
         }
         if deployment.spec != present.spec {
             deployment.metadata.generation = present.metadata.generation.map(|count| count + 1);
@@ -160,7 +162,7 @@ impl Image {
             }
         }
         if !found {
-            bail!("there is no container {:?}: the template has {}", self.container, known.join(", "));
+            bail!("the template has no container {:?}\nhint: it has {}", self.container, known.join(", "));
         }
         Ok(())
     }

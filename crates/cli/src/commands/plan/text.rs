@@ -11,12 +11,12 @@ use ordereddeployment_preview::{Deleted, End, Step, What};
 
 use super::{PROMISE, Plan};
 use crate::style::Paint;
-use crate::table::{Align, Column, Widths, chosen, fitting, shortened, wrapped};
+use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped};
 use crate::tree::{Drawing, side};
 
 const INDENT: &str = "  ";
 /// What is left out first where the lines get too wide.
-const DROPPED: [&str; 2] = ["PRIO", "NODE"];
+const DROPPED: [Dropped; 2] = [("PRIO", REASON), ("NODE", REASON)];
 
 /// A line of the table.
 enum Row {
