@@ -19,6 +19,7 @@ mod explain;
 mod frame;
 mod input;
 mod live;
+mod narrow;
 mod observe;
 mod output;
 mod overview;
@@ -184,7 +185,11 @@ fn command() -> clap::Command {
 }
 
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let mut matches = command().try_get_matches_from(arguments)?;
+    let definition = match style::width_of_stdout() {
+        Some(width) => narrow::fitted(command(), width),
+        None => command(),
+    };
+    let mut matches = definition.try_get_matches_from(arguments)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
 }
 

@@ -32,7 +32,10 @@ pause point, and never lifts that pause: who passes a point should not end by ac
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
-    page.push_str("\n## Flags for the cluster\n\nEvery command that talks to a cluster takes them, before its name too.\n\n");
+    page.push_str(
+        "\n## Flags for the cluster\n\nEvery command that talks to a cluster takes them, before its name too; but behind `ordered`, \
+         as kubectl wants\nthe flags of a plugin: `kubectl ordered -n shop get`, not `kubectl -n shop ordered get`.\n\n",
+    );
     page.push_str("| flag | meaning |\n|---|---|\n");
     for (flag, help) in crate::commands::options::flags() {
         page.extend(["| `", &flag, "` | ", &help, " |\n"]);

@@ -11,7 +11,8 @@ use crate::exit::Exit;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered completion kubectl > ~/bin/kubectl_complete-ordered && chmod +x ~/bin/kubectl_complete-ordered
+  kubectl ordered completion kubectl > ~/bin/kubectl_complete-ordered
+  chmod +x ~/bin/kubectl_complete-ordered
   source <(kubectl-ordered completion bash)
   source <(kubectl-ordered completion zsh)
   kubectl-ordered completion fish | source

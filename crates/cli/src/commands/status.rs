@@ -32,7 +32,7 @@ duration ends by itself and is waited for.
 Examples:
   kubectl ordered status web                               until complete, held or failed
   kubectl ordered status web --until complete              also through holds that others resume
-  kubectl ordered status web --until held && ./check && kubectl ordered resume web
+  kubectl ordered status web --until held && ./ok && kubectl ordered resume web
   kubectl ordered status web --timeout 0.1s                only tell the present state")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment

@@ -10,6 +10,7 @@ use super::change::{Change, image, manifest};
 use super::{Plan, json as as_json, text as as_text};
 use crate::observe::Seen;
 use crate::testing::{PLAIN, Pod, at_revision, held_before, pod, seen};
+use crate::tree::Drawing;
 
 fn four() -> Vec<Pod> {
     vec![
@@ -68,6 +69,40 @@ fn a_rollout_is_told_step_by_step_with_its_halts() {
 #[test]
 fn a_rollout_as_json_has_the_same_steps() {
     insta::assert_snapshot!(as_json::json(&rollout()).unwrap());
+}
+
+#[test]
+fn on_narrow_terminals_reasons_and_columns_give_way_and_texts_are_wrapped() {
+    let drawn = |width| as_text::text(&rollout(), Drawing { width: Some(width), flags: " -n shop", ..PLAIN });
+    for width in [120, 100, 80, 60] {
+        let text = drawn(width);
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width, "{widest} > {width}:\n{text}");
+    }
+    insta::assert_snapshot!(format!("{}\n{}", drawn(80), drawn(60)));
+}
+
+#[test]
+fn a_point_with_a_duration_and_one_behind_its_pod_say_how_they_end() {
+    let mut pods = four();
+    pods[1] = pods[1].clone().annotate("ordereddeployment.io/pause-duration", "5m");
+    pods[2] = pods[2].clone().pause("after");
+    let mut status = at_revision(1);
+    status["conditions"] = json!([]);
+    let plan = plan_of(&seen(4, "web:1", &status, &pods), &to_image("web=web:2"));
+    insta::assert_snapshot!(as_text::text(&plan, PLAIN));
+}
+
+#[test]
+fn a_rollout_that_cannot_go_on_says_what_it_waits_for() {
+    let mut status = at_revision(1);
+    status["conditions"] = json!([]);
+    let mut seen = seen(4, "web:1", &status, &four());
+    // No node is left to place a pod on.
+    seen.nodes.clear();
+    let mut plan = plan_of(&seen, &to_image("web=web:2"));
+    plan.next = None;
+    insta::assert_snapshot!(as_text::text(&plan, PLAIN));
 }
 
 #[test]

@@ -138,10 +138,10 @@ fn step_rows(
             let line = drawing.style.pick("━━", "==");
             let so_far = match (*deletions, plan.preview.after(step.at).is_zero()) {
                 (0, true) => format!("is held {}; {} are still to go", place(hold), pods(all)),
-                (gone, _) => format!("halts {}; {gone} of {} are deleted by then", place(hold), pods(all)),
+                (gone, _) => format!("halts {}; {} gone by then", place(hold), pods(gone)),
             };
             vec![
-                across(format!("{line} {so_far} {line}"), Paint::Warn),
+                across(format!("{line} {so_far}"), Paint::Warn),
                 across(format!("{}{}", " ".repeat(3), going_on(plan, hold, drawing.flags)), Paint::Title),
             ]
         }
