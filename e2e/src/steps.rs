@@ -1,7 +1,8 @@
 //! What a user does in a scenario, by real kubectl. The object is always `web`, in the scenario's namespace.
 
 use anyhow::{Context, Result, ensure};
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::annotation;
 use serde_json::{Value, json};
@@ -64,6 +65,21 @@ impl World {
         let condition = json!({"type": "Ready", "status": status, "lastTransitionTime": now});
         let patch = json!({"status": {"conditions": [condition]}}).to_string();
         self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
+    }
+
+    /// Limits the pods of the namespace, and waits until that is in force.
+    pub async fn set_quota(&self, pods: i32) -> Result<()> {
+        let quota = json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"},
+            "spec": {"hard": {"pods": pods.to_string()}},
+        });
+        self.kubectl.run_with(&["apply", "-f", "-"], &quota.to_string()).await?;
+        let counted = |quota: &ResourceQuota| {
+            let status = quota.status.clone().unwrap_or_default();
+            status.hard.is_some_and(|hard| hard["pods"].0 == pods.to_string()) && status.used.is_some()
+        };
+        let api = Api::namespaced(self.client.clone(), &self.namespace);
+        self.until_object(api, "pods", "counted", counted).await.map(drop)
     }
 
     /// Says that a kubelet gave a pod up: evicted it, or preempted it for a critical one.

@@ -89,22 +89,8 @@ async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
     inside.clear().await.unwrap();
 }
 
-async fn quota(world: &World, pods: i32) {
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"},
-        "spec": {"hard": {"pods": pods.to_string()}},
-    });
-    world.kubectl.run_with(&["apply", "-f", "-"], &quota.to_string()).await.unwrap();
-    let api = kube::Api::namespaced(world.client.clone(), &world.namespace);
-    let counted = |quota: &k8s_openapi::api::core::v1::ResourceQuota| {
-        let status = quota.status.clone().unwrap_or_default();
-        status.hard.is_some_and(|hard| hard["pods"].0 == pods.to_string()) && status.used.is_some()
-    };
-    world.until_object(api, "pods", "counted", counted).await.unwrap();
-}
-
 async fn a_quota_without_room_for_the_surge_lets_a_rollout_through(world: World) {
-    quota(&world, 3).await;
+    world.set_quota(3).await.unwrap();
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.complete("web", 3).await.unwrap();
@@ -113,7 +99,7 @@ async fn a_quota_without_room_for_the_surge_lets_a_rollout_through(world: World)
 }
 
 async fn a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows(world: World) {
-    quota(&world, 2).await;
+    world.set_quota(2).await.unwrap();
     world.apply(&json!({"replicas": 3})).await.unwrap();
     let failed = |object: &OrderedDeployment| {
         let status = object.status.clone().unwrap_or_default();
@@ -124,7 +110,7 @@ async fn a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows(world
     };
     let object = world.until("web", "short of a pod", failed).await.unwrap();
     assert!(!is_refused(&object), "the template is good");
-    quota(&world, 3).await;
+    world.set_quota(3).await.unwrap();
     let status = world.complete("web", 3).await.unwrap().status.unwrap();
     assert!(
         status

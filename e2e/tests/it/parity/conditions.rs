@@ -91,24 +91,73 @@ impl<'a> Subject<'a> {
         self.says("and back", [2, 2, 2], ENOUGH, DONE).await;
     }
 
+    /// Under Recreate all pods are expected, and for a while there are none.
+    async fn live_under_recreate(&self) {
+        self.says("at rest", [3, 3, 3], ENOUGH, DONE).await;
+        self.set_image("web:broken").await;
+        self.says("all new and none ready", [3, 3, 0], TOO_FEW, UNDER_WAY).await;
+        self.patch(json!({"progressDeadlineSeconds": 1})).await;
+        self.says("late", [3, 3, 0], TOO_FEW, LATE).await;
+        self.set_image("web:1").await;
+        self.says("back", [3, 3, 3], ENOUGH, DONE).await;
+    }
+
+    /// With a quota of two pods, of which three are wanted; then of three.
+    async fn live_with_a_quota(&self) {
+        self.says("short of a pod", [2, 2, 2], ENOUGH, UNDER_WAY).await;
+        let failure = |object: &DynamicObject| {
+            let conditions = object.data["status"]["conditions"].as_array();
+            conditions.into_iter().flatten().find(|one| one["type"] == "ReplicaFailure").cloned()
+        };
+        let words = "exceeded quota: pods, requested: pods=1, used: pods=2, limited: pods=2";
+        let told = |object: &DynamicObject| {
+            failure(object).is_some_and(|one| {
+                let message = one["message"].as_str().unwrap_or_default();
+                (&one["status"], &one["reason"]) == (&json!("True"), &json!("FailedCreate"))
+                    && message.contains("is forbidden")
+                    && message.contains(words)
+            })
+        };
+        self.world.until_object(self.api.clone(), "web", words, told).await.unwrap();
+        self.world.set_quota(3).await.unwrap();
+        self.says("complete", [3, 3, 3], ENOUGH, DONE).await;
+        let gone = |object: &DynamicObject| failure(object).is_none();
+        self.world.until_object(self.api.clone(), "web", "without a failure", gone).await.unwrap();
+    }
+
     async fn pods(&self) -> Vec<String> {
         let pods = self.world.until_pods("three", |pods| pods.len() == 3).await.unwrap();
         pods.into_iter().filter_map(|pod| pod.metadata.name).collect()
     }
 }
 
-pub(super) async fn conditions_and_their_reasons_are_those_of_a_deployment(world: World) {
-    world.apply(&json!({"replicas": 3})).await.unwrap();
-    Subject::new(&world, "ordereddeployment.io", "v1alpha1", "OrderedDeployment").live().await;
+fn ours(world: &World) -> Subject<'_> {
+    Subject::new(world, "ordereddeployment.io", "v1alpha1", "OrderedDeployment")
 }
 
+pub(super) async fn conditions_and_their_reasons_are_those_of_a_deployment(world: World) {
+    world.apply(&json!({"replicas": 3})).await.unwrap();
+    ours(&world).live().await;
+}
+
+pub(super) async fn conditions_under_recreate_are_those_of_a_deployment(world: World) {
+    world.apply(&json!({"replicas": 3, "strategy": {"type": "Recreate"}})).await.unwrap();
+    ours(&world).live_under_recreate().await;
+}
+
+pub(super) async fn a_used_up_quota_is_told_as_a_deployment_tells_it(world: World) {
+    world.set_quota(2).await.unwrap();
+    world.apply(&json!({"replicas": 3})).await.unwrap();
+    ours(&world).live_with_a_quota().await;
+}
+
+/// A Deployment of three pods.
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_says_the_same_at_the_same_points(world: World) {
+async fn theirs<'a>(world: &'a World, strategy: &Value) -> Subject<'a> {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {
-            "replicas": 3, "selector": {"matchLabels": {"app": "web"}},
-            "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+            "replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "strategy": strategy,
             "template": {
                 "metadata": {"labels": {"app": "web"}},
                 "spec": {"containers": [{"name": "web", "image": "web:1"}]},
@@ -116,5 +165,26 @@ pub(super) async fn a_deployment_says_the_same_at_the_same_points(world: World) 
         },
     });
     world.kubectl.run_with(&["apply", "-f", "-"], &deployment.to_string()).await.unwrap();
-    Subject::new(&world, "apps", "v1", "Deployment").live().await;
+    Subject::new(world, "apps", "v1", "Deployment")
+}
+
+#[cfg(feature = "real-servers")]
+fn rolling() -> Value {
+    json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})
+}
+
+#[cfg(feature = "real-servers")]
+pub(super) async fn a_deployment_says_the_same_at_the_same_points(world: World) {
+    theirs(&world, &rolling()).await.live().await;
+}
+
+#[cfg(feature = "real-servers")]
+pub(super) async fn a_deployment_says_the_same_under_recreate(world: World) {
+    theirs(&world, &json!({"type": "Recreate"})).await.live_under_recreate().await;
+}
+
+#[cfg(feature = "real-servers")]
+pub(super) async fn a_deployment_says_the_same_of_a_quota(world: World) {
+    world.set_quota(2).await.unwrap();
+    theirs(&world, &rolling()).await.live_with_a_quota().await;
 }

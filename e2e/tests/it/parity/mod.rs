@@ -15,8 +15,14 @@ use ordereddeployment_sandbox::agents::nodes::Taint;
 use serde_json::{Value, json};
 
 #[cfg(feature = "real-servers")]
-use conditions::a_deployment_says_the_same_at_the_same_points;
-use conditions::conditions_and_their_reasons_are_those_of_a_deployment;
+use conditions::{
+    a_deployment_says_the_same_at_the_same_points, a_deployment_says_the_same_of_a_quota,
+    a_deployment_says_the_same_under_recreate,
+};
+use conditions::{
+    a_used_up_quota_is_told_as_a_deployment_tells_it, conditions_and_their_reasons_are_those_of_a_deployment,
+    conditions_under_recreate_are_those_of_a_deployment,
+};
 use deadlines::{
     a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew,
     surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so,
@@ -89,6 +95,8 @@ async fn until_said(world: &World, type_: &str, status: ConditionStatus, reason:
 side_by_side!(
     with_reserved_nodes();
     conditions_and_their_reasons_are_those_of_a_deployment,
+    conditions_under_recreate_are_those_of_a_deployment,
+    a_used_up_quota_is_told_as_a_deployment_tells_it,
     a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew,
     surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so,
     pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly,
@@ -104,5 +112,7 @@ side_by_side!(
     scaling_to_zero_and_back_brings_the_same_revision_back_and_a_rollout_at_zero_is_done_at_once;
     only on a real server:
     a_deployment_says_the_same_at_the_same_points,
+    a_deployment_says_the_same_under_recreate,
+    a_deployment_says_the_same_of_a_quota,
     a_deployment_numbers_its_revisions_the_same,
 );
