@@ -125,6 +125,28 @@ impl<'a> Subject<'a> {
         self.world.until_object(self.api.clone(), "web", "without a failure", gone).await.unwrap();
     }
 
+    /// What differs: a pause after the deadline has passed, and a deadline that never passes.
+    async fn live_where_it_differs(&self, paused_late: Said, without_deadline: Option<Said>) {
+        self.says("at rest", [3, 3, 3], ENOUGH, DONE).await;
+        self.set_image("web:broken").await;
+        self.patch(json!({"progressDeadlineSeconds": 1})).await;
+        self.says("late", [4, 2, 2], ENOUGH, LATE).await;
+        self.patch(json!({"paused": true})).await;
+        self.says("paused when late", [4, 2, 2], ENOUGH, paused_late).await;
+        self.patch(json!({"paused": false})).await;
+        self.set_image("web:1").await;
+        self.says("back", [3, 3, 3], ENOUGH, DONE).await;
+        self.patch(json!({"progressDeadlineSeconds": i32::MAX})).await;
+        let wanted = |object: &DynamicObject| {
+            let conditions = object.data["status"]["conditions"].as_array().into_iter().flatten();
+            let mut progressing = conditions.filter(|one| one["type"] == "Progressing");
+            let said = progressing.next().map(|one| (one["status"].as_str(), one["reason"].as_str()));
+            object.data["status"]["observedGeneration"].as_i64() == object.metadata.generation
+                && said == without_deadline.map(|(holds, reason)| (Some(holds), Some(reason)))
+        };
+        self.world.until_object(self.api.clone(), "web", "without a deadline", wanted).await.unwrap();
+    }
+
     async fn pods(&self) -> Vec<String> {
         let pods = self.world.until_pods("three", |pods| pods.len() == 3).await.unwrap();
         pods.into_iter().filter_map(|pod| pod.metadata.name).collect()
@@ -149,6 +171,11 @@ pub(super) async fn a_used_up_quota_is_told_as_a_deployment_tells_it(world: Worl
     world.set_quota(2).await.unwrap();
     world.apply(&json!({"replicas": 3})).await.unwrap();
     ours(&world).live_with_a_quota().await;
+}
+
+pub(super) async fn a_pause_after_the_deadline_and_a_deadline_that_never_passes_are_told(world: World) {
+    world.apply(&json!({"replicas": 3})).await.unwrap();
+    ours(&world).live_where_it_differs(PAUSED, Some(DONE)).await;
 }
 
 /// A Deployment of three pods.
@@ -187,4 +214,9 @@ pub(super) async fn a_deployment_says_the_same_under_recreate(world: World) {
 pub(super) async fn a_deployment_says_the_same_of_a_quota(world: World) {
     world.set_quota(2).await.unwrap();
     theirs(&world, &rolling()).await.live_with_a_quota().await;
+}
+
+#[cfg(feature = "real-servers")]
+pub(super) async fn a_deployment_differs_where_the_documentation_says_so(world: World) {
+    theirs(&world, &rolling()).await.live_where_it_differs(LATE, None).await;
 }

@@ -16,10 +16,11 @@ use serde_json::{Value, json};
 
 #[cfg(feature = "real-servers")]
 use conditions::{
-    a_deployment_says_the_same_at_the_same_points, a_deployment_says_the_same_of_a_quota,
-    a_deployment_says_the_same_under_recreate,
+    a_deployment_differs_where_the_documentation_says_so, a_deployment_says_the_same_at_the_same_points,
+    a_deployment_says_the_same_of_a_quota, a_deployment_says_the_same_under_recreate,
 };
 use conditions::{
+    a_pause_after_the_deadline_and_a_deadline_that_never_passes_are_told,
     a_used_up_quota_is_told_as_a_deployment_tells_it, conditions_and_their_reasons_are_those_of_a_deployment,
     conditions_under_recreate_are_those_of_a_deployment,
 };
@@ -97,6 +98,7 @@ side_by_side!(
     conditions_and_their_reasons_are_those_of_a_deployment,
     conditions_under_recreate_are_those_of_a_deployment,
     a_used_up_quota_is_told_as_a_deployment_tells_it,
+    a_pause_after_the_deadline_and_a_deadline_that_never_passes_are_told,
     a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew,
     surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so,
     pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly,
@@ -114,5 +116,6 @@ side_by_side!(
     a_deployment_says_the_same_at_the_same_points,
     a_deployment_says_the_same_under_recreate,
     a_deployment_says_the_same_of_a_quota,
+    a_deployment_differs_where_the_documentation_says_so,
     a_deployment_numbers_its_revisions_the_same,
 );
