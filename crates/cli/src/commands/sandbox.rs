@@ -27,7 +27,8 @@ Examples:
   kubectl ordered sandbox --kubeconfig sandbox.yaml --no-controller
 
 The file is written once everything is up. The server listens on 127.0.0.1 only. It runs until Ctrl-C and keeps \
-nothing. Images whose name contains `broken` never become ready; those with `crash` restart again and again.")]
+nothing. Images whose name contains `broken` never become ready; those with `crash` restart again and again; \
+pods with `refused` in one are refused by their node.")]
 pub(crate) struct Args {
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE")]

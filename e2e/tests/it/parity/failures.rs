@@ -40,6 +40,15 @@ pub(super) async fn pods_that_their_kubelets_refuse_again_and_again_come_back_ev
     assert_eq!(status.condition(condition::REPLICA_FAILURE), None);
 }
 
+/// It has no such waits: ours would take a quarter of an hour for as many.
+#[cfg(feature = "real-servers")]
+pub(super) async fn a_deployment_makes_pods_as_fast_as_their_kubelets_refuse_them(world: World) {
+    world.kubectl.run(&["create", "deployment", "web", "--image=web:refused"]).await.unwrap();
+    let twelve = |pods: &[Pod]| pods.iter().filter(|pod| has_failed(pod)).count() >= 12;
+    world.until_pods("twelve failed", twelve).await.unwrap();
+    world.kubectl.run(&["delete", "deployment", "web"]).await.unwrap();
+}
+
 pub(super) async fn pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told(world: World) {
     // Two containers of one name: the schema of the kind cannot know, the API server does when it comes to pods.
     let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);

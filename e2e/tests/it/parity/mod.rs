@@ -28,6 +28,8 @@ use deadlines::{
     a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew,
     surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so,
 };
+#[cfg(feature = "real-servers")]
+use failures::a_deployment_makes_pods_as_fast_as_their_kubelets_refuse_them;
 use failures::{
     evicted_and_preempted_pods_are_replaced_and_what_is_left_of_them_counts_for_nothing,
     pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told,
@@ -117,5 +119,6 @@ side_by_side!(
     a_deployment_says_the_same_under_recreate,
     a_deployment_says_the_same_of_a_quota,
     a_deployment_differs_where_the_documentation_says_so,
+    a_deployment_makes_pods_as_fast_as_their_kubelets_refuse_them,
     a_deployment_numbers_its_revisions_the_same,
 );
