@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{entry, fill, items, text};
+use super::{entry, fill, items, stored::store_pod_spec, text};
 
 /// Fills in what a server fills in.
 pub(super) fn fill_pod_spec(spec: &mut Value) {
+    store_pod_spec(spec);
     fill(spec, "restartPolicy", "Always");
     fill(spec, "terminationGracePeriodSeconds", 30);
     fill(spec, "dnsPolicy", "ClusterFirst");

@@ -11,6 +11,7 @@ pub(crate) mod names;
 mod pods;
 mod quantity;
 mod small;
+mod stored;
 mod workloads;
 
 pub use decoding::{decode, decode_error};

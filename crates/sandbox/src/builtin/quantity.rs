@@ -1,6 +1,6 @@
 //! Amounts of resources: `500m`, `2Gi`, `1e3`.
 //!
-//! Never does: print; the text of the client is what is stored.
+//! Never does: round; what is too large or too fine to be told apart keeps its text.
 
 use std::cmp::Ordering;
 
@@ -45,6 +45,41 @@ impl Quantity {
     }
 }
 
+/// The form in which a server writes an amount: without fraction, the unit as large as it can be, of the same kind.
+/// None where it is not one, or where the client's own text is kept.
+pub(super) fn canonical(text: &str) -> Option<String> {
+    const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let Quantity(nanos) = Quantity::parse(text)?;
+    if nanos == 0 {
+        return Some("0".to_owned());
+    }
+    if nanos.unsigned_abs() >= i128::MAX.unsigned_abs() / 2 {
+        return None;
+    }
+    if text.ends_with('i') && nanos % NANO == 0 && (nanos / NANO).unsigned_abs() >= 1024 {
+        let (number, unit) = divided(nanos / NANO, 1024, BINARY.len());
+        return Some(format!("{number}{}", BINARY[unit]));
+    }
+    let (number, unit) = divided(nanos, 1000, DECIMAL.len());
+    let has_exponent = !text.ends_with('E') && text.contains(['e', 'E']);
+    Some(match unit {
+        3 => number.to_string(),
+        _ if has_exponent => format!("{number}e{}", 3 * i64::try_from(unit).ok()? - 9),
+        _ => format!("{number}{}", DECIMAL[unit]),
+    })
+}
+
+/// How often it can be divided by that without a rest, though less often than `most`.
+fn divided(mut number: i128, by: i128, most: usize) -> (i128, usize) {
+    let mut times = 0;
+    while number % by == 0 && times + 1 < most {
+        number /= by;
+        times += 1;
+    }
+    (number, times)
+}
+
 fn scale(suffix: &str) -> Option<(i128, i128)> {
     Some(match suffix {
         "" => (1, 1),
@@ -74,6 +109,33 @@ fn scale(suffix: &str) -> Option<(i128, i128)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_are_written_short_and_exact() {
+        for (given, written) in [
+            ("0.5", "500m"),
+            ("1000m", "1"),
+            ("1500m", "1500m"),
+            ("1.5", "1500m"),
+            ("2", "2"),
+            ("2000", "2k"),
+            ("4096Mi", "4Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("1025Ki", "1025Ki"),
+            ("1Ki", "1Ki"),
+            ("0.5Ki", "512"),
+            ("1024", "1024"),
+            ("1e3", "1e3"),
+            ("12E2", "1200"),
+            ("1E", "1E"),
+            ("0Gi", "0"),
+            ("-0.25", "-250m"),
+            ("1n", "1n"),
+        ] {
+            assert_eq!(canonical(given).as_deref(), Some(written), "{given}");
+        }
+        assert_eq!(canonical("x"), None);
+    }
 
     #[test]
     fn amounts_compare_across_suffixes() {

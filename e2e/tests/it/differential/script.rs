@@ -101,6 +101,7 @@ fn words(side: &Side, answer: &Answer) -> Option<Value> {
 /// The steps, in order.
 pub fn steps() -> Vec<Step> {
     let mut steps = of_pods();
+    steps.extend(of_templates());
     steps.extend(of_gadgets());
     steps.extend(of_lists());
     steps
@@ -180,6 +181,32 @@ fn of_pods() -> Vec<Step> {
         step("list nothing", "GET", ""),
         step("select an unknown field", "GET", "?fieldSelector=spec.nope%3Da"),
     ]
+}
+
+/// What a server reads into its types and writes anew: what says nothing, and amounts in other forms.
+fn of_templates() -> Vec<Step> {
+    let probe = json!({"initialDelaySeconds": 0, "timeoutSeconds": 0, "httpGet": {"port": 80, "host": ""}});
+    let container = json!({
+        "name": "web", "image": "web:1", "tty": false, "stdin": false, "args": [""], "command": [], "workingDir": "",
+        "env": [{"name": "A", "value": ""},
+                {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}],
+        "resources": {"limits": {"cpu": "0.5", "memory": "4096Mi"}, "requests": {"cpu": "1e-1", "memory": "1.5Ki"}},
+        "readinessProbe": probe, "ports": [{"containerPort": 80, "hostPort": 0, "name": ""}],
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp", "readOnly": false, "subPath": ""}],
+    });
+    let spec = json!({
+        "hostNetwork": false, "shareProcessNamespace": false, "nodeSelector": {}, "tolerations": [],
+        "imagePullSecrets": [], "hostname": "", "dnsPolicy": "", "containers": [container],
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+        "volumes": [{"name": "tmp", "emptyDir": {"medium": "", "sizeLimit": "1024Ki"}},
+                    {"name": "disk", "csi": {"driver": "d.example.com", "readOnly": false}},
+                    {"name": "cert", "secret": {"secretName": "s", "optional": false, "items": []}}],
+    });
+    let template = json!({"metadata": {"labels": {"app": "words"}}, "spec": spec});
+    let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": "words"}}, "template": template});
+    vec![step("a template in odd words", Kind::ReplicaSet, "POST", "").with(
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "words"}, "spec": spec}),
+    )]
 }
 
 fn of_gadgets() -> Vec<Step> {

@@ -1,0 +1,157 @@
+//! Pod specs as a server stores them: it reads them into its types and writes those, so that amounts get their shortest
+//! form, and what says nothing (an empty text, a false, a zero, an empty list) is left out.
+//!
+//! Never does: look into what belongs to the user: labels, annotations, selectors.
+
+use serde_json::Value;
+
+use super::{items, quantity::canonical};
+
+/// Whose values are the user's, whatever they are.
+const USERS: [&str; 4] = ["nodeSelector", "matchLabels", "labels", "annotations"];
+/// Amounts by name.
+const AMOUNTS: [&str; 3] = ["limits", "requests", "overhead"];
+/// Texts that an empty one is the same as none for.
+const TEXTS: [&str; 24] = [
+    "value",
+    "subPath",
+    "subPathExpr",
+    "workingDir",
+    "image",
+    "serviceAccountName",
+    "serviceAccount",
+    "nodeName",
+    "hostname",
+    "subdomain",
+    "priorityClassName",
+    "schedulerName",
+    "dnsPolicy",
+    "restartPolicy",
+    "imagePullPolicy",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "protocol",
+    "hostIP",
+    "medium",
+    "effect",
+    "path",
+    "host",
+    "scheme",
+];
+/// The same for switches. A `readOnly` of a CSI volume tells false from nothing.
+const SWITCHES: [&str; 7] = ["hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly"];
+/// The same for numbers.
+const NUMBERS: [&str; 6] = [
+    "initialDelaySeconds",
+    "timeoutSeconds",
+    "periodSeconds",
+    "successThreshold",
+    "failureThreshold",
+    "hostPort",
+];
+/// Lists that are written although they are empty.
+const LISTS: [&str; 3] = ["containers", "nodeSelectorTerms", "sources"];
+
+/// Makes it so, before the defaults are filled in.
+pub(super) fn store_pod_spec(spec: &mut Value) {
+    store("spec", spec);
+    for key in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in items(spec, key) {
+            for env in items(container, "env") {
+                let source = env.pointer_mut("/valueFrom/resourceFieldRef").and_then(Value::as_object_mut);
+                if let Some(source) = source {
+                    source.entry("divisor").or_insert_with(|| "0".into());
+                }
+            }
+        }
+    }
+}
+
+fn store(parent: &str, value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map.iter_mut() {
+                if AMOUNTS.contains(&key.as_str()) {
+                    inner.as_object_mut().into_iter().flatten().for_each(|(_, amount)| shorten(amount));
+                } else if matches!(key.as_str(), "sizeLimit" | "divisor") {
+                    shorten(inner);
+                } else if !USERS.contains(&key.as_str()) {
+                    store(key, inner);
+                }
+            }
+            map.retain(|key, inner| !says_nothing(parent, key, inner));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|inner| store(parent, inner)),
+        _ => {}
+    }
+}
+
+fn says_nothing(parent: &str, key: &str, value: &Value) -> bool {
+    match value {
+        // Of all that have a name, only ports need none.
+        Value::String(text) => {
+            text.is_empty() && (TEXTS.contains(&key) || (parent, key) == ("ports", "name"))
+        }
+        Value::Bool(false) => SWITCHES.contains(&key) && parent != "csi",
+        Value::Number(number) => number.as_i64() == Some(0) && NUMBERS.contains(&key),
+        Value::Array(list) => list.is_empty() && !LISTS.contains(&key),
+        Value::Object(map) => map.is_empty() && (USERS.contains(&key) || AMOUNTS.contains(&key)),
+        Value::Null => true,
+        Value::Bool(true) => false,
+    }
+}
+
+fn shorten(amount: &mut Value) {
+    let text = match amount {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return,
+    };
+    if let Some(short) = canonical(&text) {
+        *amount = short.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::store_pod_spec;
+
+    #[test]
+    fn what_says_nothing_is_left_out_and_amounts_are_short() {
+        let mut spec = json!({
+            "hostNetwork": false, "shareProcessNamespace": false, "nodeSelector": {"pool": ""}, "tolerations": [],
+            "containers": [{
+                "name": "web", "image": "web:1", "tty": false, "args": [""], "command": [],
+                "ports": [{"name": "", "containerPort": 80}],
+                "env": [{"name": "A", "value": ""},
+                        {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}],
+                "resources": {"limits": {"cpu": 0.5, "memory": "4096Mi"}, "requests": {}},
+                "readinessProbe": {"initialDelaySeconds": 0, "httpGet": {"port": 80, "host": ""}},
+                "volumeMounts": [{"name": "tmp", "mountPath": "/tmp", "readOnly": false}],
+            }],
+            "volumes": [{"name": "tmp", "emptyDir": {"medium": "", "sizeLimit": "1024Ki"}},
+                        {"name": "disk", "csi": {"driver": "d", "readOnly": false}},
+                        {"name": "secret", "secret": {"secretName": "s", "optional": false, "items": []}}],
+        });
+        store_pod_spec(&mut spec);
+        assert_eq!(
+            spec,
+            json!({
+                "shareProcessNamespace": false, "nodeSelector": {"pool": ""},
+                "containers": [{
+                    "name": "web", "image": "web:1", "args": [""], "ports": [{"containerPort": 80}],
+                    "env": [{"name": "A"},
+                            {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "0"}}}],
+                    "resources": {"limits": {"cpu": "500m", "memory": "4Gi"}},
+                    "readinessProbe": {"httpGet": {"port": 80}},
+                    "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+                }],
+                "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Mi"}},
+                            {"name": "disk", "csi": {"driver": "d", "readOnly": false}},
+                            {"name": "secret", "secret": {"secretName": "s", "optional": false}}],
+            })
+        );
+    }
+}
