@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -50,25 +50,32 @@ impl Kubectl {
 
     /// The same, with something on its standard input.
     pub async fn run_with(&self, arguments: &[&str], input: &str) -> Result<String> {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| {
-                format!("{} does not start: set KUBECTL to a kubectl ≥ 1.24", self.program.display())
-            })?;
-        if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(input.as_bytes()).await.context("cannot write to kubectl")?;
-        }
-        let output = child.wait_with_output().await.context("cannot wait for kubectl")?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        if !output.status.success() {
-            bail!("kubectl {}: {}{}", arguments.join(" "), text(&output.stdout), text(&output.stderr));
-        }
-        Ok(text(&output.stdout))
+        let said = talk(self.command(arguments), input).await;
+        let said =
+            said.map_err(|error| anyhow!("{} {}: {error:#}", self.program.display(), arguments.join(" ")));
+        said.map(|(out, _)| out)
     }
+}
+
+/// Runs it with that on its standard input; what it says on its standard output and error, and an error with both where it
+/// fails.
+pub(crate) async fn talk(mut command: Command, input: &str) -> Result<(String, String)> {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped
+        .kill_on_drop(true)
+        .spawn()
+        .context("it does not start (KUBECTL may name a kubectl, 1.24 or newer)")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // Who fails early reads nothing.
+        drop(stdin.write_all(input.as_bytes()).await);
+    }
+    let output = child.wait_with_output().await.context("cannot wait for it")?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    if !output.status.success() {
+        bail!("{out}{err}");
+    }
+    Ok((out, err))
 }
 
 /// The kubectl that `KUBECTL` names, else the one in the PATH.

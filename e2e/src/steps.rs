@@ -1,13 +1,16 @@
 //! What a user does in a scenario, by real kubectl. The object is always `web`, in the scenario's namespace.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::annotation;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
-use crate::World;
+use crate::kubectl::talk;
+use crate::request::KUBELET;
+use crate::{World, beside_the_test};
 
 impl World {
     /// Applies `web` with these fields of the spec; without others it has six replicas of `web:1`, a surge and an
@@ -107,15 +110,19 @@ impl World {
 
     /// Runs `kubectl ordered`: what it prints; an error with its stderr where it does not end with 0.
     pub async fn ordered(&self, arguments: &[&str]) -> Result<String> {
-        let program = crate::beside_the_test("kubectl-ordered")?;
-        let mut command = tokio::process::Command::new(program);
-        command.args(arguments).arg("--namespace").arg(&self.namespace);
-        command.arg("--kubeconfig").arg(self.straight()).kill_on_drop(true);
-        let output = command.output().await.context("kubectl-ordered does not start: build it first")?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let said = text(&output.stderr);
-        ensure!(output.status.success(), "kubectl ordered {}: {said}", arguments.join(" "));
-        Ok(text(&output.stdout))
+        self.ordered_with(arguments, "").await.map(|(out, _)| out)
+    }
+
+    /// The same with something on its standard input; what it says on standard output and on standard error.
+    pub async fn ordered_with(&self, arguments: &[&str], input: &str) -> Result<(String, String)> {
+        let mut command = Command::new(beside_the_test("kubectl-ordered")?);
+        command.args(arguments).env("KUBECONFIG", self.straight());
+        // It asks no server, and takes no flags for one.
+        if arguments.first() != Some(&"convert") {
+            command.args(["--namespace", &self.namespace]);
+        }
+        let said = talk(command, input).await;
+        said.map_err(|error| anyhow!("kubectl ordered {}: {error:#}", arguments.join(" ")))
     }
 
     /// Resumes the hold that `web` is in, by its id.
@@ -153,6 +160,21 @@ impl World {
         let others: Vec<_> = deletions.iter().filter(|one| !one.by_the_controller()).collect();
         ensure!(others.is_empty(), "somebody else deleted pods: {others:?}");
         Ok(deletions.into_iter().map(|one| one.pod).collect())
+    }
+
+    /// Who has made, deleted or evicted pods so far, and which. Kubelets only end what others have deleted.
+    pub async fn turnover(&self) -> Result<Vec<String>> {
+        let mut requests = self.requests().await?;
+        requests.retain(|request| {
+            request.plural == "pods"
+                && request.namespace.as_deref() == Some(&self.namespace)
+                && request.code < 300
+                && request.writes()
+                && matches!(request.verb.as_str(), "create" | "delete" | "deletecollection")
+                && matches!(request.subresource.as_deref(), None | Some("eviction"))
+                && !request.user_agent.starts_with(KUBELET)
+        });
+        Ok(requests.iter().map(|one| format!("{} {} {}", one.user_agent, one.verb, one.path)).collect())
     }
 
     /// How many pods our controller has created so far, dry runs left out.

@@ -12,7 +12,7 @@ use kube::{Client, ResourceExt};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, crds, names::condition};
 use ordereddeployment_sandbox::{Config, NodeSpec, Sandbox};
 
-use crate::real::ControlPlane;
+use crate::real::{BuiltIn, ControlPlane};
 use crate::{Deletion, Kubectl, Manager, Proxy, Request, kubeconfig};
 
 /// How long anything may take that a scenario waits for. Far more than it needs: past it something hangs.
@@ -204,6 +204,15 @@ impl World {
         variables: &[(String, String)],
     ) -> Result<Manager> {
         Manager::exactly(&self.kubeconfig, arguments, variables)
+    }
+
+    /// Starts these controllers of Kubernetes' own beside the sandbox, by the binaries of a real server. On a real one they
+    /// are there.
+    pub fn start_built_in(&self, controllers: &str) -> Result<Option<BuiltIn>> {
+        match &*self.backend {
+            Backend::Sandbox(_) => BuiltIn::start(&self.straight, controllers).map(Some),
+            Backend::Real(_) => Ok(None),
+        }
     }
 
     /// The kubeconfig of [`Self::kubectl`], for other programs of a user.

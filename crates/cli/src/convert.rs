@@ -96,6 +96,19 @@ pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
     Ok(Converted { text: join(&written), notes })
 }
 
+/// The pod template of the Deployment or OrderedDeployment of that name; an error where there is none.
+pub(crate) fn template_of(text: &str, name: &str) -> Result<Value> {
+    let parsed: Vec<Value> = split(text).into_iter().map(parse).collect::<Result<_>>()?;
+    let wanted = |object: &&&Value| {
+        [To::Deployment, To::Ordereddeployment].iter().any(|kind| kind.takes(object))
+            && object["metadata"]["name"] == name
+    };
+    let found = parsed.iter().flat_map(objects).collect::<Vec<_>>();
+    let template = found.iter().find(wanted).and_then(|object| object.pointer("/spec/template")).cloned();
+    template
+        .ok_or_else(|| anyhow!("there is no Deployment {name} in the manifest\nhint: is it the right file?"))
+}
+
 /// The documents of a stream.
 fn split(text: &str) -> Vec<&str> {
     let mut documents = Vec::new();
@@ -126,8 +139,13 @@ fn join(documents: &[String]) -> String {
     text
 }
 
+/// How kubectl reads YAML: `defaultMode: 0440` is octal to it.
+pub(crate) fn as_kubectl() -> serde_saphyr::Options {
+    serde_saphyr::options! { legacy_octal_numbers: true }
+}
+
 fn parse(document: &str) -> Result<Value> {
-    let parsed: Result<Value, _> = serde_saphyr::from_str(document);
+    let parsed: Result<Value, _> = serde_saphyr::from_str_with_options(document, as_kubectl());
     // The parser draws a picture of the place below its message.
     parsed.map_err(|error| anyhow!("{}", error.to_string().lines().next().unwrap_or_default().to_owned()))
 }

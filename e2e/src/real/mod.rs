@@ -195,6 +195,39 @@ impl ControlPlane {
     }
 }
 
+/// Controllers of Kubernetes' own on a server that has none. Dropping it ends them.
+pub struct BuiltIn {
+    _children: Children,
+    _folder: tempfile::TempDir,
+}
+
+impl BuiltIn {
+    /// Starts these of kube-controller-manager's, in the form of its `--controllers`, on the server of that kubeconfig.
+    pub(crate) fn start(kubeconfig: &Path, controllers: &str) -> Result<Self> {
+        let (assets, folder) = (assets::programs()?, folder()?);
+        let mut children = Children::new(&assets, folder.path())?;
+        let mut manager = children.command("kube-controller-manager");
+        quiet(&mut manager, &children);
+        manager
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--controllers={controllers}"))
+            // The sandbox speaks no protobuf.
+            .arg("--kube-api-content-type=application/json")
+            .args(["--kube-api-qps=200", "--kube-api-burst=400"]);
+        children.start("kube-controller-manager", manager)?;
+        Ok(Self { _children: children, _folder: folder })
+    }
+}
+
+/// One that leads at once and listens nowhere.
+fn quiet(command: &mut Command, children: &Children) {
+    command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false"]);
+    if children.minor() < 24 {
+        // Newer ones have no insecure port to close.
+        command.arg("--port=0");
+    }
+}
+
 fn folder() -> Result<tempfile::TempDir> {
     let made = tempfile::Builder::new().prefix("ordereddeployment-e2e-").tempdir();
     made.context("cannot make a folder for the servers")
@@ -353,16 +386,8 @@ fn start_controllers(
         kubeconfig::write_private(&file, &identity.access(user).kubeconfig("default"))?;
         Ok(format!("--kubeconfig={}", file.display()))
     };
-    let quiet = |command: &mut Command, old: bool| {
-        command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false"]);
-        if old {
-            // Newer ones have no insecure port to close.
-            command.arg("--port=0");
-        }
-    };
-    let old = children.minor() < 24;
     let mut manager = children.command("kube-controller-manager");
-    quiet(&mut manager, old);
+    quiet(&mut manager, children);
     manager
         .arg(kubeconfig("kube-controller-manager", User::ControllerManager)?)
         .arg(format!("--controllers={}", setting.built_in_controllers))
@@ -373,9 +398,9 @@ fn start_controllers(
         .arg("--horizontal-pod-autoscaler-sync-period=2s");
     children.start("kube-controller-manager", manager)?;
     let mut scheduler = children.command("kube-scheduler");
-    quiet(&mut scheduler, old);
+    quiet(&mut scheduler, children);
     scheduler.arg(kubeconfig("kube-scheduler", User::Scheduler)?);
-    if old {
+    if children.minor() < 24 {
         scheduler.args(["--kube-api-qps=500", "--kube-api-burst=1000"]);
     }
     children.start("kube-scheduler", scheduler)

@@ -1,13 +1,15 @@
-//! A running Deployment becomes an OrderedDeployment and a Deployment again, with the real controllers beside.
+//! A running Deployment becomes an OrderedDeployment and a Deployment again, with Kubernetes' own controllers beside. The
+//! sandbox has none: the real one works there too.
 //!
-//! The sandbox has no Deployment controller; there the same steps run against a stand-in, in the command line's own tests.
+//! After every single write and without those binaries, the same steps run in the command line's own tests.
 #![cfg(feature = "real-servers")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use e2e::proxy::Matching;
-use e2e::{Proxy, Server, World, hold_the_machine};
+use e2e::real::BuiltIn;
+use e2e::{Proxy, Server, World, on_both};
 use kube::ResourceExt;
 use tokio::process::Command;
 
@@ -23,7 +25,10 @@ spec:
     metadata: {labels: {app: web}}
     spec:
       containers: [{name: web, image: 'web:1', ports: [{containerPort: 80}], readinessProbe: {tcpSocket: {port: 80}}}]
----
+";
+
+/// The sandbox has no autoscalers.
+const AUTOSCALER: &str = "\
 apiVersion: autoscaling/v1
 kind: HorizontalPodAutoscaler
 metadata: {name: web}
@@ -35,16 +40,26 @@ struct Bench {
     world: World,
     proxy: Proxy,
     folder: tempfile::TempDir,
+    has_autoscalers: bool,
+    _built_in: Option<BuiltIn>,
 }
 
 impl Bench {
-    async fn start() -> Self {
-        let world = World::start(Server::Real).await.unwrap();
-        let plane = world.control_plane().unwrap();
-        let proxy = Proxy::start(&plane.kubeconfig()).await.unwrap();
+    /// With the Deployment `web`, and its ten pods at work.
+    async fn start(server: Server) -> Self {
+        let world = World::start(server).await.unwrap();
+        let built_in = world.start_built_in("deployment,replicaset").unwrap();
+        let straight = std::fs::read_to_string(world.straight()).unwrap();
+        let proxy = Proxy::start(&straight).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("config"), proxy.kubeconfig(&world.namespace)).unwrap();
-        Self { world, proxy, folder }
+        world.kubectl.run_with(&["apply", "-f", "-"], DEPLOYMENT).await.unwrap();
+        let has_autoscalers = server == Server::Real;
+        if has_autoscalers {
+            world.kubectl.run_with(&["apply", "-f", "-"], AUTOSCALER).await.unwrap();
+        }
+        world.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+        Self { world, proxy, folder, has_autoscalers, _built_in: built_in }
     }
 
     /// Runs `kubectl ordered adopt deployment/web`; whether it succeeded, and what it printed.
@@ -60,7 +75,8 @@ impl Bench {
 
     /// Breaks it off at each of these writes in turn, once they are done, and then lets it finish.
     async fn broken_off_at(&self, writes: &[(&'static str, &'static str)], back: bool) {
-        for (verb, plural) in writes {
+        let absent = |plural: &str| plural == "horizontalpodautoscalers" && !self.has_autoscalers;
+        for (verb, plural) in writes.iter().filter(|(_, plural)| !absent(plural)) {
             self.proxy.rules().lose_answers(Matching::new(verb, plural), 1);
             let (done, text) = self.adopt(back).await;
             assert!(!done && self.proxy.rules().faults_left() == 0, "{verb} {plural}: {text}");
@@ -73,18 +89,8 @@ impl Bench {
         self.world.pods().await.unwrap().iter().map(|pod| pod.uid().unwrap()).collect()
     }
 
-    /// Pods made or ended by anybody so far.
     async fn turnover(&self) -> Vec<String> {
-        let mut requests = self.world.requests().await.unwrap();
-        requests.retain(|request| {
-            request.plural == "pods"
-                && request.namespace.as_deref() == Some(&self.world.namespace)
-                && request.code < 300
-                && request.writes()
-                && matches!(request.verb.as_str(), "create" | "delete" | "deletecollection")
-                && matches!(request.subresource.as_deref(), None | Some("eviction"))
-        });
-        requests.iter().map(|one| format!("{} {} {}", one.user_agent, one.verb, one.path)).collect()
+        self.world.turnover().await.unwrap()
     }
 
     async fn owners(&self) -> BTreeMap<String, usize> {
@@ -96,22 +102,22 @@ impl Bench {
         owners
     }
 
-    async fn target(&self) -> String {
-        let path = "jsonpath={.spec.scaleTargetRef.kind}";
-        self.world.kubectl.run(&["get", "hpa", "web", "-o", path]).await.unwrap()
+    /// Fails if the autoscaler scales another kind.
+    async fn is_scaled_as(&self, kind: &str) {
+        if self.has_autoscalers {
+            let path = "jsonpath={.spec.scaleTargetRef.kind}";
+            assert_eq!(self.world.kubectl.run(&["get", "hpa", "web", "-o", path]).await.unwrap(), kind);
+        }
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_at_every_write_on_a_real_server()
- {
-    let _machine = hold_the_machine().await;
-    let bench = Bench::start().await;
+async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_at_every_write(
+    server: Server,
+) {
+    let bench = Bench::start(server).await;
     let world = &bench.world;
     let manager = world.start_manager().unwrap();
     let kubectl = &world.kubectl;
-    kubectl.run_with(&["apply", "-f", "-"], DEPLOYMENT).await.unwrap();
-    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
     let (pods, before) = (bench.pods().await, bench.turnover().await);
     assert_eq!(pods.len(), 10);
 
@@ -125,7 +131,7 @@ async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_a
     bench.broken_off_at(&forward, false).await;
     assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
     assert_eq!(bench.owners().await, [("OrderedReplicaSet".to_owned(), 10)].into());
-    assert_eq!(bench.target().await, "OrderedDeployment");
+    bench.is_scaled_as("OrderedDeployment").await;
     world.complete("web", 10).await.unwrap();
 
     // Back with the same pods.
@@ -143,7 +149,7 @@ async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_a
     bench.broken_off_at(&back, true).await;
     assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
     assert_eq!(bench.owners().await, [("ReplicaSet".to_owned(), 10)].into());
-    assert_eq!(bench.target().await, "Deployment");
+    bench.is_scaled_as("Deployment").await;
     kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
 
     // And once more, uninterrupted; then a rollout in our order.
@@ -163,14 +169,10 @@ async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_a
     manager.kill().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_lost_after_whoever_adopts_was_killed_comes_back_on_a_real_server() {
-    let _machine = hold_the_machine().await;
-    let bench = Bench::start().await;
+async fn a_pod_lost_after_whoever_adopts_was_killed_comes_back(server: Server) {
+    let bench = Bench::start(server).await;
     let world = &bench.world;
     let manager = world.start_manager().unwrap();
-    world.kubectl.run_with(&["apply", "-f", "-"], DEPLOYMENT).await.unwrap();
-    world.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
     for (verb, plural) in [
         ("create", "ordereddeployments"),
         ("create", "orderedreplicasets"),
@@ -195,3 +197,8 @@ async fn a_pod_lost_after_whoever_adopts_was_killed_comes_back_on_a_real_server(
     assert_eq!(bench.owners().await, [("OrderedReplicaSet".to_owned(), 10)].into());
     manager.kill().await.unwrap();
 }
+
+on_both!(
+    a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_at_every_write,
+    a_pod_lost_after_whoever_adopts_was_killed_comes_back,
+);

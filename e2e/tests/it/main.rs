@@ -5,6 +5,7 @@
 mod adopt;
 mod built_in;
 mod chart;
+mod charts;
 mod claims;
 mod collection;
 mod command_line;

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use kube::core::{DynamicObject, ObjectMeta};
-use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::names::{annotation, label::POD_TEMPLATE_HASH as HASH};
 use ordereddeployment_api::{Template, template_hash};
 use ordereddeployment_planner::without_hash;
 use serde_json::{Map, Value, json};
 
 use super::seen::{Kind, annotation_of};
+use super::template::LAST_APPLIED;
 
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// A Deployment's revision, on it and on its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";
 /// What the Deployment controller writes on its ReplicaSets for itself.
@@ -22,8 +22,13 @@ const OF_THE_DEPLOYMENT_CONTROLLER: &str = "deployment.kubernetes.io/";
 /// in and cannot create any.
 const CLOSED: &str = "ordereddeployment.io/closed/until-all-pods-are-here";
 
-/// The OrderedDeployment that is to take over from the Deployment and from these ReplicaSets.
-pub(crate) fn ordered(deployment: &DynamicObject, sources: &[String]) -> DynamicObject {
+/// The OrderedDeployment that is to take over from the Deployment and from these ReplicaSets, with that template, else with
+/// the Deployment's.
+pub(crate) fn ordered(
+    deployment: &DynamicObject,
+    sources: &[String],
+    template: Option<&Value>,
+) -> DynamicObject {
     let mut object = renamed(deployment, Kind::OrderedDeployment);
     let mut names = vec![format!("deployments/{}", deployment.name_any())];
     names.extend(sources.iter().map(|name| format!("replicasets/{name}")));
@@ -32,6 +37,9 @@ pub(crate) fn ordered(deployment: &DynamicObject, sources: &[String]) -> Dynamic
         (annotation::ADOPTED_GENERATION.to_owned(), generation(deployment)),
     ]);
     object.data = json!({"spec": deployment.data.get("spec")});
+    if let Some(template) = template {
+        object.data["spec"]["template"] = template.clone();
+    }
     object
 }
 
@@ -55,13 +63,20 @@ pub(crate) fn deployment(ordered: &DynamicObject, mark: &str) -> DynamicObject {
     object
 }
 
-/// The OrderedReplicaSet for a ReplicaSet. It has no owner yet: the controller takes it in.
-pub(crate) fn set(replica_set: &DynamicObject) -> DynamicObject {
+/// The OrderedReplicaSet for a ReplicaSet, with that template, else with its own. It has no owner yet: the controller takes
+/// it in.
+pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> DynamicObject {
     let mut object = renamed(replica_set, Kind::OrderedReplicaSet);
     let revision = annotation_of(replica_set, REVISION).unwrap_or("0").to_owned();
     object.annotations_mut().retain(|key, _| !key.starts_with(OF_THE_DEPLOYMENT_CONTROLLER));
     object.annotations_mut().insert(annotation::REVISION.to_owned(), revision);
     object.data = json!({"spec": replica_set.data.get("spec")});
+    if let Some(template) = template {
+        let hash = replica_set.data.pointer(&format!("/spec/template/metadata/labels/{HASH}")).cloned();
+        let mut template = template.clone();
+        template["metadata"]["labels"][HASH] = hash.unwrap_or_default();
+        object.data["spec"]["template"] = template;
+    }
     object
 }
 

@@ -33,7 +33,7 @@ fn web() -> DynamicObject {
 
 #[test]
 fn a_deployment_becomes_an_ordered_one_with_its_spec_whole_and_says_what_it_takes_over_from() {
-    let converted = serde_json::to_value(ordered(&web(), &["web-5d9c".to_owned()])).unwrap();
+    let converted = serde_json::to_value(ordered(&web(), &["web-5d9c".to_owned()], None)).unwrap();
     assert_eq!(
         converted,
         json!({
@@ -56,7 +56,7 @@ fn a_deployment_becomes_an_ordered_one_with_its_spec_whole_and_says_what_it_take
 
 #[test]
 fn back_it_is_paused_and_without_what_a_deployment_does_not_know() {
-    let mut there = ordered(&web(), &[]);
+    let mut there = ordered(&web(), &[], None);
     there.data["spec"]["deletionOrder"] = json!({"unavailablePods": "InOrder"});
     there.data["spec"]["podDeletion"] = "Evict".into();
     let mut expected = spec();
@@ -82,7 +82,7 @@ fn a_replica_set_keeps_its_hash_and_its_revision_both_ways() {
         },
         "spec": spec,
     }));
-    let there = set(&original);
+    let there = set(&original, None);
     let annotations = there.metadata.annotations.clone().unwrap();
     assert_eq!(annotations["ordereddeployment.io/revision"], "3");
     assert_eq!(annotations.len(), 2, "{annotations:?}");
@@ -97,7 +97,7 @@ fn a_closed_replica_set_is_opened_to_what_it_should_be() {
     for finalizers in [Value::Null, json!(["example.com/own"])] {
         let mut web = web();
         web.data["spec"]["template"]["metadata"]["finalizers"] = finalizers.clone();
-        let there = set(&web);
+        let there = set(&web, None);
         let closed = replica_set(&there, 3, Some("m"));
         let written = closed.data["spec"]["template"]["metadata"]["finalizers"].as_array().unwrap().clone();
         let last = written.last().unwrap().as_str().unwrap();

@@ -87,7 +87,7 @@ fn before(seen: &Seen, deployment: &DynamicObject, ordered: Option<&DynamicObjec
     }
     let sources = sources(seen, deployment)?;
     let names: Vec<String> = sources.iter().map(|set| set.name_any()).collect();
-    let wanted = convert::ordered(deployment, &names);
+    let wanted = convert::ordered(deployment, &names, seen.template.as_ref());
     let Some(ordered) = ordered else {
         return Ok(Next::Do(vec![Write::Create(Kind::OrderedDeployment, wanted)]));
     };
@@ -99,11 +99,22 @@ fn before(seen: &Seen, deployment: &DynamicObject, ordered: Option<&DynamicObjec
         changed.data["spec"] = wanted.data["spec"].clone();
         return Ok(Next::Do(vec![Write::Replace(Kind::OrderedDeployment, changed)]));
     }
+    let template = ordered.data.pointer("/spec/template");
     for replica_set in seen.replica_sets.iter().filter(|set| is_controlled_by(set, deployment)) {
+        // The same template to the server, in the words of the OrderedDeployment.
+        let is_current = convert::same_template(replica_set, deployment);
+        let wanted = convert::set(replica_set, template.filter(|_| is_current));
         let Some(set) = seen.set(&replica_set.name_any()) else {
-            return Ok(Next::Do(vec![Write::Create(Kind::OrderedReplicaSet, convert::set(replica_set))]));
+            return Ok(Next::Do(vec![Write::Create(Kind::OrderedReplicaSet, wanted)]));
         };
-        if !convert::same_template(set, replica_set) {
+        if is_terminating(set) {
+            return Ok(Next::Wait(format!("for orderedreplicasets/{} to be gone", set.name_any())));
+        }
+        if !convert::same_template(set, &wanted) {
+            if is_controlled_by(set, ordered) {
+                // Made by an earlier run, in other words. It has no pods yet.
+                return Ok(Next::Do(vec![Write::Orphan(Kind::OrderedReplicaSet, set.clone())]));
+            }
             bail!(
                 "orderedreplicasets/{} has another template than the ReplicaSet of that name\nhint: delete it",
                 set.name_any()

@@ -3,8 +3,11 @@
 mod back;
 mod convert;
 mod forward;
+mod notes;
+mod rights;
 mod seen;
 mod steps;
+mod template;
 #[cfg(test)]
 mod tests;
 
@@ -13,12 +16,15 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use kube::api::PostParams;
 use kube::{Client, ResourceExt};
+use ordereddeployment_api::names::annotation;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::explain::explain;
-use seen::{Kind, Seen};
+use seen::{Kind, Seen, annotation_of};
 pub(crate) use steps::Hands;
 use steps::{Next, Write};
+use template::Choice;
 
 /// How often it is looked whether what is waited for is so.
 const LOOK: Duration = Duration::from_millis(200);
@@ -43,7 +49,12 @@ pub(crate) struct Takeover<'a> {
     pub(crate) way: Way,
     /// How long to wait for one thing; none waits for ever.
     pub(crate) patience: Option<Duration>,
+    /// The template of the manifest that is to count.
+    pub(crate) template: Option<Value>,
 }
+
+/// The template that was chosen for a Deployment, and for which state of it.
+type Chosen = Option<(String, Choice)>;
 
 impl Takeover<'_> {
     /// Goes on from whatever is there until all is done. `tell` hears of each write.
@@ -54,8 +65,9 @@ impl Takeover<'_> {
     ) -> Result<()> {
         let mut waiting: Option<(String, Instant)> = None;
         let mut conflicts = 0;
+        let mut chosen = None;
         loop {
-            let seen = self.read().await?;
+            let seen = self.read(&mut chosen).await?;
             match self.next(&seen)? {
                 Next::Done => return Ok(()),
                 Next::Do(writes) => {
@@ -93,7 +105,7 @@ impl Takeover<'_> {
 
     /// What would be done, and whether the server would take the new object. Nothing is written.
     pub(crate) async fn preview(&self) -> Result<Vec<String>> {
-        let seen = self.read().await?;
+        let seen = self.read(&mut None).await?;
         let first = match self.next(&seen)? {
             Next::Done => return Ok(Vec::new()),
             Next::Wait(what) => return Ok(vec![format!("wait {what}"), "and go on".to_owned()]),
@@ -136,8 +148,44 @@ impl Takeover<'_> {
         }
     }
 
-    async fn read(&self) -> Result<Seen> {
-        Seen::read(self.client, self.namespace, self.name).await
+    /// What the user should know before anything is done; an error where the user may not do all of it.
+    pub(crate) async fn notes(&self) -> Result<Vec<String>> {
+        let mut chosen = None;
+        let seen = self.read(&mut chosen).await?;
+        let begins = match self.way {
+            Way::Forward => seen.deployment.is_some() && seen.ordered.is_none(),
+            Way::Back => {
+                let begun = annotation::HANDING_BACK;
+                seen.deployment.is_none()
+                    && seen.ordered.as_ref().is_some_and(|it| annotation_of(it, begun).is_none())
+            }
+        };
+        // What cannot be done at all is said by the first step.
+        if !begins || self.next(&seen).is_err() {
+            return Ok(Vec::new());
+        }
+        rights::check(self.client, self.namespace, self.way, &seen).await?;
+        let mut notes = notes::notes(self.client, self.namespace, self.way, &seen).await;
+        notes.extend(chosen.and_then(|(_, choice)| choice.note));
+        Ok(notes)
+    }
+
+    async fn read(&self, chosen: &mut Chosen) -> Result<Seen> {
+        let mut seen = Seen::read(self.client, self.namespace, self.name).await?;
+        if let (Way::Forward, Some(deployment)) = (self.way, &seen.deployment) {
+            let state = convert::generation(deployment);
+            // Once the object is there it holds what was chosen.
+            let is_made =
+                seen.ordered.as_ref().and_then(|it| annotation_of(it, annotation::ADOPTED_GENERATION))
+                    == Some(&state);
+            if !is_made && chosen.as_ref().is_none_or(|(before, _)| *before != state) {
+                let given = self.template.as_ref();
+                let choice = template::choose(self.client, self.namespace, deployment, given).await;
+                *chosen = Some((state, choice));
+            }
+            seen.template = chosen.as_ref().and_then(|(_, choice)| choice.template.clone());
+        }
+        Ok(seen)
     }
 
     fn next(&self, seen: &Seen) -> Result<Next> {

@@ -65,8 +65,12 @@ pub(crate) struct Seen {
     pub(crate) sets: Vec<DynamicObject>,
     /// Pods that match the selector.
     pub(crate) pods: Vec<DynamicObject>,
-    /// Autoscalers of the namespace, as far as they may be read.
+    /// Autoscalers of the namespace.
     pub(crate) autoscalers: Vec<DynamicObject>,
+    /// Why they could not be read.
+    pub(crate) no_autoscalers: Option<String>,
+    /// The template for the new object, where it is not the Deployment's as it runs.
+    pub(crate) template: Option<Value>,
 }
 
 impl Seen {
@@ -87,6 +91,13 @@ impl Seen {
         if known.is_none() {
             return Ok(Self { name: name.to_owned(), ..Self::default() });
         }
+        let (autoscalers, no_autoscalers) =
+            match Kind::Autoscaler.api(client, namespace).list(&ListParams::default()).await {
+                Ok(found) => (found.items, None),
+                // A server without autoscaling has none.
+                Err(kube::Error::Api(status)) if status.code == 404 => (Vec::new(), None),
+                Err(error) => (Vec::new(), Some(error.to_string())),
+            };
         Ok(Self {
             name: name.to_owned(),
             deployment,
@@ -94,8 +105,9 @@ impl Seen {
             replica_sets: list(Kind::ReplicaSet, &selector).await?,
             sets: list(Kind::OrderedReplicaSet, &selector).await?,
             pods: list(Kind::Pod, &selector).await?,
-            // A server without autoscaling has none.
-            autoscalers: list(Kind::Autoscaler, "").await.unwrap_or_default(),
+            autoscalers,
+            no_autoscalers,
+            template: None,
         })
     }
 
@@ -113,9 +125,9 @@ impl Seen {
         self.pods.iter().filter(move |pod| controller(pod).map(|owner| &owner.uid) == uid.as_ref())
     }
 
-    /// The autoscalers that scale the object of that kind and this name.
+    /// The autoscalers that scale the object of that kind and this name, without those that somebody would change back.
     pub(crate) fn autoscalers_of(&self, kind: &str) -> impl Iterator<Item = &DynamicObject> {
-        self.autoscalers.iter().filter(move |one| {
+        self.autoscalers.iter().filter(|one| controller(one).is_none()).filter(move |one| {
             let target = |key: &str| one.data.pointer(&format!("/spec/scaleTargetRef/{key}"));
             target("kind") == Some(&kind.into()) && target("name") == Some(&self.name.as_str().into())
         })

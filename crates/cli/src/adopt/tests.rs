@@ -22,6 +22,11 @@ use crate::embedded::Embedded;
 const LOOKS: usize = 2000;
 const PODS: usize = 4;
 
+/// The template in the words of its manifest.
+fn words() -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}})
+}
+
 struct Cluster {
     embedded: Embedded,
     client: Client,
@@ -47,17 +52,18 @@ impl Cluster {
 
     /// With the Deployment `web` and its pods.
     async fn with_deployment() -> Self {
+        Self::with_template(words()).await
+    }
+
+    /// The same with that template, though its manifest says less.
+    async fn with_template(template: Value) -> Self {
         let cluster = Self::start().await;
         let object = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": {"name": "web", "annotations": {
                 "kubectl.kubernetes.io/last-applied-configuration":
-                    "{\"apiVersion\":\"apps/v1\",\"kind\":\"Deployment\",\"spec\":{\"replicas\":4}}\n"}},
-            "spec": {
-                "replicas": PODS, "selector": {"matchLabels": {"app": "web"}},
-                "template": {"metadata": {"labels": {"app": "web"}},
-                             "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
-            },
+                    json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": words()}}).to_string()}},
+            "spec": {"replicas": PODS, "selector": {"matchLabels": {"app": "web"}}, "template": template},
         });
         cluster.create(Kind::Deployment, object).await;
         cluster.until("the Deployment has its pods", async |cluster| cluster.ready().await == PODS).await;
@@ -111,14 +117,22 @@ impl Cluster {
         panic!("waited in vain until {what}");
     }
 
-    async fn run(&self, way: Way, left: Option<usize>) -> (Result<()>, usize) {
-        let takeover = Takeover {
+    fn takeover(&self, way: Way) -> Takeover<'_> {
+        Takeover {
             client: &self.client,
             namespace: "default",
             name: "web",
             way,
             patience: Some(Duration::from_secs(120)),
-        };
+            template: None,
+        }
+    }
+
+    async fn run(&self, way: Way, left: Option<usize>) -> (Result<()>, usize) {
+        self.go(&self.takeover(way), left).await
+    }
+
+    async fn go(&self, takeover: &Takeover<'_>, left: Option<usize>) -> (Result<()>, usize) {
         let mut hands = Hands { left, done: 0 };
         let done = takeover.run(&mut hands, |_| Ok(())).await;
         (done, hands.done)
@@ -402,4 +416,77 @@ async fn a_paused_deployment_stays_paused_both_ways() {
     cluster.give_back().await;
     assert!(is_paused(Kind::Deployment).await);
     assert_eq!(cluster.pods().await, pods);
+}
+
+/// The template of the OrderedDeployment, and of the only set.
+async fn templates(cluster: &Cluster) -> (Value, Value) {
+    let object = cluster.get(Kind::OrderedDeployment).await.unwrap();
+    let mut set = cluster.list(Kind::OrderedReplicaSet).await.remove(0).data["spec"]["template"].take();
+    set["metadata"]["labels"].as_object_mut().unwrap().remove("pod-template-hash").unwrap();
+    (object.data["spec"]["template"].clone(), set)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_new_object_has_the_words_of_its_manifest_so_that_applying_that_starts_no_rollout() {
+    let cluster = Cluster::with_deployment().await;
+    let live = cluster.get(Kind::Deployment).await.unwrap().data["spec"]["template"].clone();
+    assert_ne!(live, words(), "the server fills in defaults");
+    assert_eq!(cluster.takeover(Way::Forward).notes().await.unwrap(), Vec::<String>::new());
+    cluster.adopt().await;
+    assert_eq!(templates(&cluster).await, (words(), words()));
+    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": words()}})).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_have_added_to_a_manifests_template_stays() {
+    let mut restarted = words();
+    restarted["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/restartedAt": "now"});
+    let cluster = Cluster::with_template(restarted.clone()).await;
+    assert_eq!(cluster.takeover(Way::Forward).notes().await.unwrap(), Vec::<String>::new());
+    cluster.adopt().await;
+    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    cluster.patch(Kind::OrderedDeployment, json!({"spec": {"template": words()}})).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+    let (template, set) = templates(&cluster).await;
+    assert_eq!(template["metadata"], restarted["metadata"]);
+    assert_eq!(template["spec"]["containers"], words()["spec"]["containers"]);
+    assert_eq!(template, set);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_is_not_what_runs_is_told_and_not_used() {
+    let cluster = Cluster::with_deployment().await;
+    let live = cluster.get(Kind::Deployment).await.unwrap().data["spec"]["template"].clone();
+    let mut other = words();
+    other["spec"]["containers"][0]["image"] = "web:0".into();
+    let takeover = Takeover { template: Some(other), ..cluster.takeover(Way::Forward) };
+    let notes = takeover.notes().await.unwrap();
+    assert!(
+        matches!(&*notes, [note] if note.contains("template.spec.containers[0].image differs")),
+        "{notes:?}"
+    );
+    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    cluster.go(&takeover, None).await.0.unwrap();
+    assert_eq!(templates(&cluster).await, (live.clone(), live));
+    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_made_in_other_words_by_an_earlier_run_is_made_again() {
+    let cluster = Cluster::with_deployment().await;
+    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    assert!(cluster.run(Way::Forward, Some(2)).await.0.is_err());
+    assert_eq!(templates(&cluster).await, (words(), words()));
+    // The Deployment is another now, and so is what is said of it.
+    cluster.patch(Kind::Deployment, json!({"spec": {"minReadySeconds": 1}})).await;
+    let live = cluster.get(Kind::Deployment).await.unwrap().data["spec"]["template"].clone();
+    let takeover = Takeover { template: Some(live.clone()), ..cluster.takeover(Way::Forward) };
+    cluster.go(&takeover, None).await.0.unwrap();
+    assert_eq!(templates(&cluster).await, (live.clone(), live));
+    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
+    cluster.is_whole(Way::Forward).await;
 }

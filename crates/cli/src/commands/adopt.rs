@@ -1,11 +1,14 @@
 //! `adopt`: takes a Deployment over with its pods, or gives it back. It never deletes a pod.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::Result;
 
 use crate::adopt::{Hands, Takeover, Way};
 use crate::client::{ConnectArgs, Timeout, object_name, timeout};
+use crate::convert::template_of;
+use crate::input;
 
 /// Take a running Deployment over with its pods, none restarted, or give it back
 #[derive(Debug, clap::Args)]
@@ -14,9 +17,12 @@ Examples:
   kubectl ordered adopt deployment/web --dry-run    say what would be done, and touch nothing
   kubectl ordered adopt deployment/web              make web an OrderedDeployment; its pods run on
   kubectl ordered adopt deployment/web --back       make it a Deployment again; its pods run on
+  helm get manifest shop | kubectl ordered adopt deployment/web -f -
 
 Interrupted, it goes on where it stopped when it is run again. A rollout must be over before.
-Afterwards apply manifests of the new kind only: whoever still applies the old one makes a second set of pods.")]
+Afterwards apply manifests of the new kind only (`kubectl ordered convert` writes them): whoever still applies the old \
+one makes a second set of pods. The first apply starts no rollout where what was applied last, or the manifest given \
+with -f, says what runs; it is told where it does not.")]
 pub(crate) struct Args {
     /// The Deployment: web or deployment/web
     #[arg(value_name = "DEPLOYMENT", value_parser = deployment_name)]
@@ -24,6 +30,9 @@ pub(crate) struct Args {
     /// Make the OrderedDeployment of that name a Deployment again
     #[arg(long)]
     back: bool,
+    /// The manifest that it was made by, or the converted one, where it was not made by `kubectl apply`; `-` is standard input
+    #[arg(short, long = "filename", value_name = "FILE", conflicts_with = "back")]
+    file: Option<PathBuf>,
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
@@ -35,6 +44,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
+    let manifest = args.file.map(|file| input::read(&file)).transpose()?;
+    let template = manifest.map(|text| template_of(&text, &args.name)).transpose()?;
     let connection = args.connect.connect().await?;
     let way = if args.back { Way::Back } else { Way::Forward };
     let takeover = Takeover {
@@ -43,7 +54,11 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         name: &args.name,
         way,
         patience: args.timeout.0,
+        template,
     };
+    for note in takeover.notes().await? {
+        eprintln!("note: {note}");
+    }
     let mut out = std::io::stdout();
     let kind = if args.back { "a Deployment" } else { "an OrderedDeployment" };
     if args.dry_run {
@@ -62,11 +77,15 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     if hands.done == 0 {
         return Ok(writeln!(out, "{} is {kind} already: nothing to do", args.name)?);
     }
-    let next = match way {
-        Way::Forward => format!("see it with `kubectl ordered get {}{}`", args.name, connection.flags),
-        Way::Back => format!("see it with `kubectl get deployment {}{}`", args.name, connection.flags),
+    let (next, to) = match way {
+        Way::Forward => (format!("kubectl ordered get {}{}", args.name, connection.flags), ""),
+        Way::Back => {
+            (format!("kubectl get deployment {}{}", args.name, connection.flags), " --to deployment")
+        }
     };
-    Ok(writeln!(out, "{} is {kind} now, with the pods it had; {next}", args.name)?)
+    writeln!(out, "{} is {kind} now, with the pods it had", args.name)?;
+    writeln!(out, "  see it:              {next}")?;
+    Ok(writeln!(out, "  change its manifest: kubectl ordered convert -f FILE{to}")?)
 }
 
 /// `web`, `deployment/web`, and the other ways that kubectl has to name one.

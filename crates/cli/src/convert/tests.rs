@@ -109,3 +109,13 @@ fn what_cannot_be_converted_says_why() {
     assert_eq!(old.notes.len(), 2, "{:?}", old.notes);
     assert!(convert("", To::Deployment).unwrap().text.is_empty());
 }
+
+#[test]
+fn numbers_are_read_as_kubectl_reads_them() {
+    let text = "kind: Deployment\napiVersion: apps/v1\nmetadata: {name: web}\n\
+                spec: {template: {spec: {volumes: [{secret: {defaultMode: 0440}}]}}}\n";
+    let template = super::template_of(text, "web").unwrap();
+    assert_eq!(template["spec"]["volumes"][0]["secret"]["defaultMode"], 0o440);
+    let error = super::template_of(text, "other").unwrap_err().to_string();
+    assert!(error.contains("no Deployment other"), "{error}");
+}

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::documented;
 
 /// How long the aggregated roles may take, and the authorizer to know them.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 const READ: &[&str] = &["get", "list", "watch"];
@@ -56,16 +56,19 @@ const EDITOR_ALONE: Rights = &[
     ("ordereddeployments/scale", &["get", "update", "patch"]),
     ("orderedreplicasets", READ),
 ];
+/// Only what `edit` lacks for an adoption.
+const ADOPTER: Rights = &[("orderedreplicasets", &["create", "delete"])];
 const RESUMER: Rights = &[("ordereddeployments", READ), ("ordereddeployments/status", &["get", "patch"])];
 
 /// Users, the ClusterRole that each is bound to in the scenario's namespace, and what that must be worth.
-const PEOPLE: [(&str, &str, Rights); 7] = [
+const PEOPLE: [(&str, &str, Rights); 8] = [
     ("vera", "view", VIEWER),
     ("eddi", "edit", EDITOR),
     ("adam", "admin", EDITOR),
     ("viola", "ordered-deployment-viewer", VIEWER),
     ("emil", "ordered-deployment-editor", EDITOR_ALONE),
     ("rita", "ordered-deployment-resumer", RESUMER),
+    ("ada", "ordered-deployment-adopter", ADOPTER),
     ("nobody", "", &[]),
 ];
 

@@ -10,6 +10,7 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use serde_json::{Value, json};
 
+use super::people;
 use crate::built_in::version;
 
 /// Three pods in four have their priority by where they run; one old revision is kept.
@@ -161,8 +162,8 @@ pub(crate) async fn until_evicted(world: &World) {
     await_condition(sets, &first.name_any(), conditions::is_deleted(&uid)).await.unwrap();
 }
 
-/// A Deployment is taken over with its pods, and removed again: the controller looks whether those that it takes over from
-/// are gone.
+/// A Deployment is taken over with its pods and given back, by somebody with the roles that the guide names, and without them
+/// nothing is touched. The controller looks whether those that it takes over from are gone.
 pub(crate) async fn adopts(world: &World) {
     let manifest = MANIFEST.replace("web", "moved").replace("replicas: 10", "replicas: 2");
     let (head, rest) = manifest.split_once("  deletionOrder").unwrap();
@@ -173,10 +174,44 @@ pub(crate) async fn adopts(world: &World) {
     make(world, &plain).await;
     run(world, &["rollout", "status", "deployment/moved", "--timeout=60s"]).await;
     let pods = world.pods_of_image("moved:1").await.unwrap();
-    let mut adopt = tokio::process::Command::new(e2e::beside_the_test("kubectl-ordered").unwrap());
-    adopt.args(["adopt", "deployment/moved", "--namespace", &world.namespace, "--kubeconfig"]);
-    let adopted = adopt.arg(world.straight()).kill_on_drop(true).output().await.unwrap();
-    assert!(adopted.status.success(), "{}", String::from_utf8_lossy(&adopted.stderr));
+
+    let (namespace, account) = (world.namespace.as_str(), "mover");
+    run(world, &["create", "serviceaccount", account]).await;
+    let subject = format!("{namespace}:{account}");
+    let bind = async |role: &str| {
+        let name = format!("{account}-{role}");
+        run(world, &["create", "rolebinding", &name, "--clusterrole", role, "--serviceaccount", &subject])
+            .await;
+    };
+    bind("edit").await;
+    let kubeconfig = world.control_plane().unwrap().kubeconfig_of_account(namespace, account).await.unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), kubeconfig).unwrap();
+    let adopt = async |more: &[&str]| {
+        let mut adopt = tokio::process::Command::new(e2e::beside_the_test("kubectl-ordered").unwrap());
+        adopt.args(["adopt", "deployment/moved", "--namespace", namespace, "--kubeconfig"]).arg(file.path());
+        let adopted = adopt.args(more).kill_on_drop(true).output().await.unwrap();
+        (adopted.status.success(), String::from_utf8_lossy(&adopted.stderr).into_owned())
+    };
+    // The authorizer is told of a binding in a moment, not at once.
+    let refused = "you may not create orderedreplicasets, delete orderedreplicasets\n";
+    let limit = tokio::time::Instant::now() + people::PATIENCE;
+    let mut said = adopt(&[]).await;
+    while !said.1.contains(refused) && tokio::time::Instant::now() < limit {
+        said = adopt(&[]).await;
+    }
+    assert!(said.1.contains(refused) && said.1.contains("ordered-deployment-adopter"), "{said:?}");
+    assert!(world.deployments().get_opt("moved").await.unwrap().is_none(), "nothing is touched");
+    bind("ordered-deployment-adopter").await;
+    while !said.0 && tokio::time::Instant::now() < limit {
+        said = adopt(&[]).await;
+    }
+    assert!(said.0, "{said:?}");
+    world.complete("moved", 2).await.unwrap();
+    for more in [&["--back"][..], &[]] {
+        let said = adopt(more).await;
+        assert!(said.0, "{said:?}");
+    }
     world.complete("moved", 2).await.unwrap();
     assert_eq!(world.pods_of_image("moved:1").await.unwrap(), pods);
     run(world, &["delete", "od", "moved"]).await;

@@ -40,10 +40,11 @@ pub(super) fn image(text: &str) -> Result<Image, String> {
 
 /// The OrderedDeployment of a manifest, in YAML or JSON.
 pub(super) fn manifest(text: &str) -> Result<Value> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| {
-        // The parser draws a picture of the place below its message.
-        anyhow!("it is not valid YAML: {}", error.to_string().lines().next().unwrap_or_default())
-    })?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, crate::convert::as_kubectl())
+        .map_err(|error| {
+            // The parser draws a picture of the place below its message.
+            anyhow!("it is not valid YAML: {}", error.to_string().lines().next().unwrap_or_default())
+        })?;
     let kinds: Vec<&str> = documents.iter().filter_map(|object| object["kind"].as_str()).collect();
     let mut found = documents.iter().filter(|object| object["kind"] == KIND);
     match (found.next(), found.next()) {

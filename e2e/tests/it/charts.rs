@@ -1,0 +1,158 @@
+//! Deployments as common charts render them: converted, taken over as they run, applied again, rolled out in order, and
+//! given back. Kubernetes' own Deployment controller works on both servers.
+#![cfg(feature = "real-servers")]
+
+use std::collections::BTreeSet;
+
+use e2e::{Setting, World, side_by_side};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::OrderedReplicaSet;
+
+/// A chart's manifests, and a user's way with them.
+struct Chart {
+    manifest: &'static str,
+    /// The Deployment's name.
+    name: &'static str,
+    /// What changes with the next release, and into what.
+    release: (&'static str, &'static str),
+    replicas: i32,
+    /// Whether `kubectl apply` made it: then the Deployment itself tells what was applied. Else the manifest has to be
+    /// given, as with Helm.
+    applied: bool,
+}
+
+async fn uids(world: &World) -> BTreeSet<String> {
+    world.pods().await.unwrap().iter().filter_map(ResourceExt::uid).collect()
+}
+
+impl Chart {
+    async fn rolled_out(&self, world: &World) {
+        let status = ["rollout", "status", &format!("deployment/{}", self.name), "--timeout=60s"];
+        world.kubectl.run(&status).await.unwrap();
+    }
+
+    /// From its first apply to its return to a Deployment.
+    async fn lives(self, world: World) {
+        let _built_in = world.start_built_in("deployment,replicaset").unwrap();
+        let verb = if self.applied { "apply" } else { "create" };
+        world.kubectl.run_with(&[verb, "-f", "-"], self.manifest).await.unwrap();
+        self.rolled_out(&world).await;
+        let (pods, turnover) = (uids(&world).await, world.turnover().await.unwrap());
+        assert_eq!(pods.len(), usize::try_from(self.replicas).unwrap());
+        let (converted, _) = world.ordered_with(&["convert", "-f", "-"], self.manifest).await.unwrap();
+
+        let target = format!("deployment/{}", self.name);
+        let file: &[&str] = if self.applied { &[] } else { &["-f", "-"] };
+        let adopt = [&["adopt", target.as_str()], file].concat();
+        let (_, notes) = world.ordered_with(&adopt, self.manifest).await.unwrap();
+        assert!(!notes.contains("a rollout"), "{notes}");
+        world.complete(self.name, self.replicas).await.unwrap();
+        assert_eq!((uids(&world).await, world.turnover().await.unwrap()), (pods.clone(), turnover.clone()));
+
+        // The converted manifest asks for what runs.
+        world.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
+        let object = world.complete(self.name, self.replicas).await.unwrap();
+        assert_eq!(object.status.unwrap().rollout.unwrap().revision, 1);
+        assert_eq!((uids(&world).await, world.turnover().await.unwrap()), (pods.clone(), turnover));
+        let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+        assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 1);
+
+        // The next release is rolled out in the order that somebody chose.
+        let mut order: Vec<String> = world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
+        order.sort_by_key(|name| name.chars().rev().collect::<String>());
+        for (priority, pod) in (1..).zip(order.iter().rev()) {
+            world.prioritise(pod, priority).await.unwrap();
+        }
+        let (before, after) = self.release;
+        let released = converted.replace(before, after);
+        assert_ne!(released, converted);
+        world.kubectl.run_with(&["apply", "-f", "-"], &released).await.unwrap();
+        let object = world.complete(self.name, self.replicas).await.unwrap();
+        assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
+        assert_eq!(world.deleted().await.unwrap(), order);
+        let pods = uids(&world).await;
+
+        // And it is a Deployment again, of the new release, with its history.
+        let turnover = world.turnover().await.unwrap();
+        world.ordered_with(&["adopt", &target, "--back"], "").await.unwrap();
+        self.rolled_out(&world).await;
+        world.kubectl.run_with(&["apply", "-f", "-"], &self.manifest.replace(before, after)).await.unwrap();
+        self.rolled_out(&world).await;
+        assert_eq!((uids(&world).await, world.turnover().await.unwrap()), (pods, turnover));
+        let sets: Api<ReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+        assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 2);
+    }
+}
+
+async fn a_web_application_with_a_sidecar_and_migrations_moves_and_rolls(world: World) {
+    let chart = Chart {
+        manifest: include_str!("charts/web.yaml"),
+        name: "shop-web",
+        release: ("web:2.7.0", "web:2.8.0"),
+        replicas: 4,
+        applied: true,
+    };
+    Box::pin(chart.lives(world)).await;
+}
+
+async fn an_ingress_controller_on_ports_of_its_nodes_moves_and_rolls(world: World) {
+    let chart = Chart {
+        manifest: include_str!("charts/ingress.yaml"),
+        name: "edge-ingress-controller",
+        release: ("controller:v1.9.4", "controller:v1.9.5"),
+        replicas: 3,
+        applied: true,
+    };
+    Box::pin(chart.lives(world)).await;
+}
+
+async fn an_inference_service_made_by_somebody_elses_tool_moves_and_rolls(world: World) {
+    let chart = Chart {
+        manifest: include_str!("charts/inference.yaml"),
+        name: "llm",
+        release: ("server:7.0", "server:7.1"),
+        replicas: 3,
+        applied: false,
+    };
+    Box::pin(chart.lives(world)).await;
+}
+
+/// Whoever does not say how it was made is told what the next apply would do; and whoever says it wrong.
+async fn a_manifest_that_is_not_what_runs_is_told_before(world: World) {
+    let _built_in = world.start_built_in("deployment,replicaset").unwrap();
+    let manifest = include_str!("charts/inference.yaml");
+    world.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
+    world.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
+    let dry = |file: &'static [&'static str]| [&["adopt", "deployment/llm", "--dry-run"], file].concat();
+    let (_, told) = world.ordered_with(&dry(&[]), "").await.unwrap();
+    assert!(told.contains("note: the manifest of llm is not known"), "{told}");
+    let other = manifest.replace("server:7.0", "server:6.9");
+    let (_, told) = world.ordered_with(&dry(&["-f", "-"]), &other).await.unwrap();
+    assert!(told.contains("template.spec.containers[0].image differs"), "{told}");
+    let (_, told) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
+    assert!(!told.contains("note: "), "{told}");
+    // What somebody has added since, an apply leaves there.
+    world.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
+    world.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
+    let (_, told) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
+    assert!(!told.contains("note: "), "{told}");
+    let pods = uids(&world).await;
+    world.ordered_with(&["adopt", "llm", "-f", "-"], manifest).await.unwrap();
+    let (converted, _) = world.ordered_with(&["convert", "-f", "-"], manifest).await.unwrap();
+    world.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
+    let object = world.complete("llm", 3).await.unwrap();
+    assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
+    assert_eq!(uids(&world).await, pods);
+    let error = world.ordered_with(&["adopt", "llm", "-f", "-"], "kind: ConfigMap").await.unwrap_err();
+    assert!(error.to_string().contains("there is no Deployment llm in the manifest"), "{error}");
+}
+
+side_by_side!(
+    Setting::default();
+    a_web_application_with_a_sidecar_and_migrations_moves_and_rolls,
+    an_ingress_controller_on_ports_of_its_nodes_moves_and_rolls,
+    an_inference_service_made_by_somebody_elses_tool_moves_and_rolls,
+    a_manifest_that_is_not_what_runs_is_told_before,
+);
