@@ -254,6 +254,7 @@ pub(crate) fn check(observed: &Observed, act: &Act) {
     let scale: Vec<&Target> = targets(act, Purpose::Scale);
     groups(act);
     ceiling(&view, act, held || paused);
+    replacements_wait(&view, act, held || paused);
     sizes(&view, act);
     if held || paused {
         assert!(rollout.is_empty(), "no rollout deletion while held or paused");
@@ -377,6 +378,32 @@ fn groups(act: &Act) {
     for group in &act.deletes {
         assert!((1..=16).contains(&group.targets.len()));
         assert!(group.targets.iter().all(|target| target.priority == group.targets[0].priority));
+    }
+}
+
+/// Each pod that failed young keeps one replacement waiting, twice as long as the failure that it follows.
+fn replacements_wait(view: &View<'_>, act: &Act, kept: bool) {
+    const MOST: i64 = 300;
+    let Observed { now, pods, sets, .. } = view.observed;
+    for create in &act.creates {
+        let Some(set) = sets.iter().find(|set| set.hash == create.hash && !set.terminating) else { continue };
+        let mut failures: Vec<(i64, i64, i64)> = pods
+            .iter()
+            .filter(|pod| pod.set == set.uid && !pod.terminating)
+            .filter_map(|pod| Some((pod.facts.created?.as_second(), pod.failed.as_ref()?.at.as_second(), 1)))
+            .filter(|(created, at, _)| at - created < 600)
+            .collect();
+        failures.sort_unstable();
+        for index in 0..failures.len() {
+            let created = failures[index].0;
+            let before = failures[..index].iter().filter(|(_, at, _)| (1..600).contains(&(created - at)));
+            failures[index].2 = before.map(|(.., wait)| (wait * 2).min(MOST)).max().unwrap_or(1);
+        }
+        let until = |(_, at, wait): &(i64, i64, i64)| jiff::Timestamp::from_second(at + wait).unwrap();
+        let waiting = failures.iter().filter(|failure| until(failure) > *now).count();
+        let room = view.ceiling - i64::try_from(view.pods.len()).unwrap();
+        let asked = i64::try_from(create.count + waiting).unwrap();
+        assert!(kept || asked <= room, "{} created although {waiting} have to wait", create.count);
     }
 }
 

@@ -8,6 +8,9 @@ mod nodes;
 mod revisions;
 mod sizes;
 
+use std::fs;
+use std::path::Path;
+
 use e2e::{Setting, World, side_by_side};
 use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment};
 use ordereddeployment_sandbox::NodeSpec;
@@ -93,6 +96,27 @@ async fn until_said(world: &World, type_: &str, status: ConditionStatus, reason:
     };
     let object = world.until("web", &format!("{type_} {status:?}: {reason}"), says).await.unwrap();
     condition_of(&object, type_).unwrap().message
+}
+
+#[test]
+fn every_scenario_that_the_documentation_names_is_there() {
+    let table = include_str!("../../../../docs/parity.md");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let source = |file: &str| {
+        let (flat, parts) = (folder.join(file).with_extension("rs"), folder.join(file));
+        let parts = fs::read_dir(parts).into_iter().flatten().map(|entry| entry.unwrap().path());
+        parts.chain([flat]).filter_map(|path| fs::read_to_string(path).ok()).collect::<String>()
+    };
+    let (mut text, mut found) = (String::new(), 0);
+    for word in table.split('`').skip(1).step_by(2) {
+        if folder.join(word).with_extension("rs").exists() || folder.join(word).is_dir() {
+            text = source(word);
+        } else if word.matches('_').count() > 2 {
+            assert!(text.contains(&format!("async fn {word}(")), "{word} is not in the file named before it");
+            found += 1;
+        }
+    }
+    assert!(found > 40, "{found}");
 }
 
 side_by_side!(
