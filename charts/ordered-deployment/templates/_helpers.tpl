@@ -106,10 +106,11 @@ Exactly what the controller does in the namespaces that it watches. Each rule sa
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
-# Read only while an OrderedDeployment takes over from a Deployment: it waits until both are gone.
+# Read only while an OrderedDeployment takes over from a Deployment: it waits until both are gone. (And by nodecosts, which finds
+# a pod's Deployment through its ReplicaSet; what it patches are pods, as above.)
 - apiGroups: [apps]
   resources: [deployments, replicasets]
-  verbs: [get]
+  verbs: [get{{ if .Values.nodeCosts.enabled }}, list, watch{{ end }}]
 {{- end -}}
 
 {{/* Pods run on nodes, and rules by node need their labels, taints and whether they are cordoned. */}}

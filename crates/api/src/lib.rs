@@ -27,7 +27,7 @@ pub use status::{
     Condition, ConditionStatus, Hold, HoldReason, OrderedDeploymentStatus, Passed, Pause, PausePoint, Rollout,
 };
 pub use template::{Template, canonical, template_hash};
-pub use validation::{Violation, validate};
+pub use validation::{Violation, validate, validate_node_rule};
 
 /// Parses a duration as Go writes it (`10m`, `1h30m`), for `ordereddeployment.io/pause-duration`.
 ///

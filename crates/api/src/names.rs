@@ -29,6 +29,8 @@ pub mod annotation {
     /// The object's pods are being given to a Deployment, in that step (any text): its controller does nothing while this
     /// is there, and says so with that text.
     pub const HANDING_BACK: &str = "ordereddeployment.io/handing-back";
+    /// The deletion cost that the controller `nodecosts` wrote on a pod of a plain Deployment: how it knows its own value.
+    pub const NODE_COST: &str = "ordereddeployment.io/node-cost";
     /// Why a revision was made: copied from the `OrderedDeployment` to its newest set, shown by the history.
     pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 }
@@ -132,6 +134,8 @@ pub mod reason {
     pub const PAUSE_POINT_LOST: &str = "PausePointLost";
     /// Event: a `resumeRequested` that names no current hold was dropped.
     pub const RESUME_IGNORED: &str = "ResumeIgnored";
+    /// Event on a ConfigMap: its rules for deletion costs are malformed, and those before stay in force.
+    pub const MALFORMED_RULES: &str = "MalformedRules";
     /// Event: an annotation is malformed and counts as absent.
     pub const MALFORMED_ANNOTATION: &str = "MalformedAnnotation";
     /// Event: under Recreate a hold leaves fewer pods than wanted.

@@ -129,6 +129,14 @@ fn is_zero(value: &IntOrString) -> bool {
     }
 }
 
+/// What is wrong with one node rule that stands at that field.
+#[must_use]
+pub fn validate_node_rule(field: &str, rule: &NodePriority) -> Vec<Violation> {
+    let mut found = Found(Vec::new());
+    node_rule(&mut found, field, rule);
+    found.0
+}
+
 fn node_rule(found: &mut Found, field: &str, rule: &NodePriority) {
     if let Some(node_selector) = &rule.node_selector {
         selector(found, &format!("{field}.nodeSelector"), node_selector);

@@ -153,7 +153,7 @@ fn gathered(
 }
 
 /// Waits for the lead, where there is one to wait for.
-async fn leads(lead: Option<(Fence, watch::Receiver<bool>)>) {
+pub(crate) async fn leads(lead: Option<(Fence, watch::Receiver<bool>)>) {
     let Some((_, mut leads)) = lead else { return };
     if leads.wait_for(|leads| *leads).await.is_err() {
         // Nobody will tell any more: the process ends.

@@ -98,6 +98,24 @@ impl Events {
             reason: event.reason,
             message: cut(&event.message, LONGEST_MESSAGE),
         };
+        self.hand_in(told);
+    }
+
+    /// Warns of an object that is no OrderedDeployment.
+    pub(crate) fn warn_of_object(&self, object: ObjectReference, reason: &'static str, message: &str) {
+        self.hand_in(Told {
+            namespace: object.namespace.unwrap_or_default(),
+            api_version: object.api_version.unwrap_or_default(),
+            kind: object.kind.unwrap_or_default(),
+            name: object.name.unwrap_or_default(),
+            uid: object.uid.unwrap_or_default(),
+            type_: "Warning",
+            reason,
+            message: cut(message, LONGEST_MESSAGE),
+        });
+    }
+
+    fn hand_in(&self, told: Told) {
         tracing::info!(object = %format!("{}/{}", told.namespace, told.name), reason = told.reason, "{}", told.message);
         if self.0.try_send(told).is_err() {
             tracing::warn!("an event was dropped: too many are waiting");

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
+use futures::FutureExt;
+use futures::future::OptionFuture;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_controller::{
-    Candidate, Controller, Error, Fence, Metrics, Options, Timing, client_config, identity, serve,
+    Candidate, Controller, Error, Fence, Metrics, NodeCosts, Options, Readiness, Timing, client_config,
+    identity, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +28,9 @@ struct Arguments {
     /// The controllers to run.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "ordereddeployment")]
     controllers: Vec<Which>,
+    /// Where the rules of `nodecosts` are: NAMESPACE/NAME of a ConfigMap.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
+    node_costs_config: Option<NodeCosts>,
     /// The kubeconfig to use. Without it: $KUBECONFIG, ~/.kube/config, or the pod's own service account.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
@@ -58,6 +64,8 @@ struct Arguments {
 enum Which {
     #[value(name = "ordereddeployment")]
     OrderedDeployment,
+    #[value(name = "nodecosts")]
+    NodeCosts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -76,6 +84,12 @@ async fn main() -> Result<()> {
     let metrics = Arc::new(Metrics::new()?);
     let mut options = Options::new(Arc::clone(&metrics));
     options.namespace.clone_from(&arguments.namespace);
+    let runs = |which| arguments.controllers.contains(&which);
+    options.readiness = Readiness::of(runs(Which::OrderedDeployment), runs(Which::NodeCosts));
+    let costs = arguments.node_costs_config.clone().filter(|_| runs(Which::NodeCosts));
+    if runs(Which::NodeCosts) && costs.is_none() {
+        bail!("the controller nodecosts needs --node-costs-config: where its rules are");
+    }
     let election = arguments.leader_elect.then(|| election(&arguments, &client, &mut options)).transpose()?;
     let address = arguments.metrics_bind_address;
     let listener = TcpListener::bind(address)
@@ -103,7 +117,16 @@ async fn main() -> Result<()> {
     tokio::spawn(serve(listener, metrics, options.readiness.clone(), ended()));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?arguments.controllers, "starting");
     tracing::info!("metrics and health on http://{bound}");
-    let controller = Controller::run(client, options, ended());
+    let ordered =
+        runs(Which::OrderedDeployment).then(|| Controller::run(client.clone(), options.clone(), ended()));
+    let costs = costs.map(|costs| costs.run(client, options, ended()));
+    // Both are large.
+    let controller = Box::pin(async move {
+        let (ordered, costs) = (OptionFuture::from(ordered), OptionFuture::from(costs));
+        // The first that fails ends the other, and the process.
+        let ended = futures::try_join!(ordered.map(Option::transpose), costs.map(Option::transpose));
+        ended.map(drop)
+    });
     match election {
         Some((candidate, lead)) => while_leading(controller, candidate, lead).await,
         None => Ok(controller.await?),
@@ -153,6 +176,15 @@ async fn while_leading(
             Ok(ended?)
         }
         () = candidate.keep() => bail!("the lead is lost: ending, so that a fresh start reads everything anew"),
+    }
+}
+
+fn config_map(text: &str) -> Result<NodeCosts, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+            Ok(NodeCosts { config_namespace: namespace.to_owned(), config_name: name.to_owned() })
+        }
+        _ => Err("give NAMESPACE/NAME".to_owned()),
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Metrics {
     pub(crate) holds: IntGauge,
     pub(crate) resumes: IntCounter,
     pub(crate) malformed_annotations: IntCounter,
+    pub(crate) node_cost_writes: IntCounter,
+    pub(crate) node_cost_config_invalid: IntGauge,
 }
 
 /// The names of the metrics, all with the prefix `ordereddeployment_`.
@@ -41,6 +43,10 @@ pub mod metric {
     pub const RESUMES: &str = "ordereddeployment_resumes_total";
     /// Malformed annotations warned of.
     pub const MALFORMED_ANNOTATIONS: &str = "ordereddeployment_malformed_annotations_total";
+    /// Deletion costs written or taken back on pods of plain Deployments.
+    pub const NODE_COST_WRITES: &str = "ordereddeployment_node_cost_writes_total";
+    /// 1 while the rules for deletion costs are malformed and those before are in force.
+    pub const NODE_COST_CONFIG_INVALID: &str = "ordereddeployment_node_cost_config_invalid";
 }
 
 impl Metrics {
@@ -68,6 +74,14 @@ impl Metrics {
                 metric::MALFORMED_ANNOTATIONS,
                 "Malformed annotations warned of.",
             )?,
+            node_cost_writes: IntCounter::new(
+                metric::NODE_COST_WRITES,
+                "Deletion costs written or taken back.",
+            )?,
+            node_cost_config_invalid: IntGauge::new(
+                metric::NODE_COST_CONFIG_INVALID,
+                "Whether the rules for deletion costs are malformed.",
+            )?,
         };
         let registry = &metrics.registry;
         registry.register(Box::new(metrics.reconciles.clone()))?;
@@ -79,6 +93,8 @@ impl Metrics {
         registry.register(Box::new(metrics.holds.clone()))?;
         registry.register(Box::new(metrics.resumes.clone()))?;
         registry.register(Box::new(metrics.malformed_annotations.clone()))?;
+        registry.register(Box::new(metrics.node_cost_writes.clone()))?;
+        registry.register(Box::new(metrics.node_cost_config_invalid.clone()))?;
         Ok(metrics)
     }
 
@@ -116,6 +132,8 @@ mod tests {
             metric::HOLDS,
             metric::RESUMES,
             metric::MALFORMED_ANNOTATIONS,
+            metric::NODE_COST_WRITES,
+            metric::NODE_COST_CONFIG_INVALID,
         ] {
             assert!(text.contains(&format!("# TYPE {name}")), "{name}");
         }

@@ -14,6 +14,7 @@ mod differential;
 mod election;
 mod evictions;
 mod holds;
+mod nodecosts;
 mod parity;
 mod pools;
 mod recipes;

@@ -12,6 +12,7 @@ mod costs;
 mod evictions;
 mod faults;
 mod holds;
+mod nodecosts;
 mod rollouts;
 mod scaling;
 mod templates;

@@ -254,7 +254,15 @@ async fn takes_up_what_it_left(cluster: &mut Cluster) {
 async fn works_in_one_namespace(cluster: &mut Cluster) {
     let start_of = "helm install ordered-deployment charts/ordered-deployment --namespace team-a";
     let more = ["--wait", "--timeout=60s", "--set", LOCALLY, "--set=userRoles.create=false", "--skip-crds"];
-    cluster.helm(start_of, &more).await;
+    // With everything that may be switched on.
+    let costs = [
+        "--set=nodeCosts.enabled=true",
+        "--set=nodeCosts.deployments[0].selector.matchLabels.tier=inference",
+        "--set=nodeCosts.deployments[0].nodeCosts[0].nodeSelector.matchExpressions[0].key=node.usage",
+        "--set=nodeCosts.deployments[0].nodeCosts[0].nodeSelector.matchExpressions[0].operator=Exists",
+        "--set=nodeCosts.deployments[0].nodeCosts[0].deletionCost=-100",
+    ];
+    cluster.helm(start_of, &[&more[..], &costs].concat()).await;
     let program = cluster.program("team-a").await;
     // Work elsewhere, which is not its own.
     cluster.world.kubectl.run(&["scale", "od", "web", "--replicas=3"]).await.unwrap();
@@ -266,6 +274,7 @@ async fn works_in_one_namespace(cluster: &mut Cluster) {
     complete(world, "web:1").await;
     patch(world, &image("web:2")).await;
     complete(world, "web:2").await;
+    work::a_plain_deployments_pods_get_their_cost(world, "-100").await;
     end(manager).await;
     nothing_was_refused(world, Account { namespace: "team-a", name: &program.account }).await;
     let seen = world.kubectl.run(&[

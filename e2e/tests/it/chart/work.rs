@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams};
 use kube::{Resource, ResourceExt};
 use kube_runtime::wait::{await_condition, conditions};
-use ordereddeployment_api::names::condition;
+use ordereddeployment_api::names::{annotation, condition};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use serde_json::{Value, json};
 
@@ -217,4 +217,23 @@ pub(crate) async fn adopts(world: &World) {
     run(world, &["delete", "od", "moved"]).await;
     let of_moved = |pod: &Pod| pod.labels().get("app").is_some_and(|app| app == "moved");
     world.until_pods("gone with moved", |pods| !pods.iter().any(of_moved)).await.unwrap();
+}
+
+/// By the rules of the release, for pods of a Deployment labelled `tier=inference` on the nodes of any pool.
+pub(crate) async fn a_plain_deployments_pods_get_their_cost(world: &World, cost: &str) {
+    let plain = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "plain", "labels": {"tier": "inference"}},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "plain"}},
+            "template": {
+                "metadata": {"labels": {"app": "plain"}},
+                "spec": {"containers": [{"name": "main", "image": "plain:1"}]},
+            },
+        },
+    });
+    make(world, &plain.to_string()).await;
+    let has_cost =
+        |pod: &&Pod| pod.annotations().get(annotation::POD_DELETION_COST).is_some_and(|it| it == cost);
+    world.until_pods("two at a cost", |pods| pods.iter().filter(has_cost).count() == 2).await.unwrap();
 }

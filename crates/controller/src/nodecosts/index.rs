@@ -1,0 +1,248 @@
+//! What the watches have shown: Deployments, ReplicaSets, pods, nodes, and the rules. Synchronous; it does no I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, ObjectReference};
+use kube::core::PartialObjectMeta;
+use kube::{Resource, ResourceExt};
+use kube_runtime::watcher;
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_planner::{NodeView, PodView};
+use ordereddeployment_sorter::{self as sorter, Context, Facts, Grant, NodeFacts, Nodes, Ranks};
+
+use super::config::Config;
+use super::decision::{Change, Costs, decide};
+
+/// A pod, as far as its cost is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// The UID of its ReplicaSet.
+    set: Option<String>,
+    node: Option<Arc<str>>,
+    costs: Costs,
+    /// Whether it runs, or will: others are nobody's choice any more.
+    active: bool,
+}
+
+impl Pod {
+    fn of(view: &PodView) -> Self {
+        let annotation = |key: &str| view.annotations().get(key).cloned();
+        let ended = matches!(view.phase(), "Succeeded" | "Failed");
+        Self {
+            namespace: view.namespace().unwrap_or_default(),
+            name: view.name_any(),
+            version: view.resource_version().unwrap_or_default(),
+            set: controller(view, "ReplicaSet"),
+            node: view.node().map(Arc::from),
+            costs: Costs {
+                cost: annotation(annotation::POD_DELETION_COST),
+                written: annotation(annotation::NODE_COST),
+            },
+            active: !ended && view.metadata.deletion_timestamp.is_none(),
+        }
+    }
+}
+
+/// What an event changed: the pods to look at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Changed {
+    Nothing,
+    Pod(String),
+    /// All of them.
+    Everything,
+    /// None: that ConfigMap's rules are malformed in that way, and those before stay in force.
+    Malformed(Box<ObjectReference>, String),
+}
+
+/// One event of a watch.
+#[derive(Debug)]
+pub(crate) enum Seen {
+    Config(watcher::Event<ConfigMap>),
+    Deployment(watcher::Event<PartialObjectMeta<Deployment>>),
+    Set(watcher::Event<PartialObjectMeta<ReplicaSet>>),
+    Pod(watcher::Event<PodView>),
+    Node(watcher::Event<NodeView>),
+}
+
+impl Seen {
+    /// The watch that this ends the first list of: a bit each.
+    pub(crate) fn synced(&self) -> u8 {
+        let (bit, done) = match self {
+            Self::Config(event) => (0, matches!(event, watcher::Event::InitDone)),
+            Self::Deployment(event) => (1, matches!(event, watcher::Event::InitDone)),
+            Self::Set(event) => (2, matches!(event, watcher::Event::InitDone)),
+            Self::Pod(event) => (3, matches!(event, watcher::Event::InitDone)),
+            Self::Node(event) => (4, matches!(event, watcher::Event::InitDone)),
+        };
+        u8::from(done) << bit
+    }
+}
+
+/// All bits of [`Seen::synced`].
+pub(crate) const ALL_SYNCED: u8 = 0b1_1111;
+
+/// Objects of one kind by a key of theirs.
+#[derive(Debug)]
+struct Table<T> {
+    all: BTreeMap<String, T>,
+    listing: Option<BTreeMap<String, T>>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { all: BTreeMap::new(), listing: None }
+    }
+}
+
+impl<T: PartialEq> Table<T> {
+    fn see<K>(
+        &mut self,
+        event: watcher::Event<K>,
+        key: impl Fn(&K) -> String,
+        of: impl Fn(&K) -> T,
+    ) -> Changed {
+        match event {
+            watcher::Event::Init => self.listing = Some(BTreeMap::new()),
+            watcher::Event::InitApply(object) => {
+                self.listing.get_or_insert_default().insert(key(&object), of(&object));
+            }
+            watcher::Event::InitDone => {
+                let listed = self.listing.take().unwrap_or_default();
+                if listed != self.all {
+                    self.all = listed;
+                    return Changed::Everything;
+                }
+            }
+            watcher::Event::Apply(object) => {
+                let (key, new) = (key(&object), of(&object));
+                if self.all.get(&key) != Some(&new) {
+                    self.all.insert(key.clone(), new);
+                    return Changed::Pod(key);
+                }
+            }
+            watcher::Event::Delete(object) => {
+                if self.all.remove(&key(&object)).is_some() {
+                    return Changed::Pod(key(&object));
+                }
+            }
+        }
+        Changed::Nothing
+    }
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// The rules in force; `None` before any were ever read: then nothing is written and nothing taken back.
+    config: Option<Config>,
+    config_listed: bool,
+    malformed: bool,
+    /// Namespace and labels by UID.
+    deployments: Table<(String, BTreeMap<String, String>)>,
+    /// The UID of its Deployment, by UID.
+    sets: Table<Option<String>>,
+    pods: Table<Pod>,
+    nodes: Table<NodeFacts>,
+    known_nodes: Nodes,
+}
+
+impl Index {
+    /// Takes an event in.
+    pub(crate) fn see(&mut self, seen: Seen) -> Changed {
+        let uid = |uid: Option<String>| uid.unwrap_or_default();
+        let changed = match seen {
+            Seen::Config(event) => return self.see_config(event),
+            Seen::Pod(event) => return self.pods.see(event, |pod| uid(pod.uid()), Pod::of),
+            Seen::Deployment(event) => self.deployments.see(
+                event,
+                |object| uid(object.uid()),
+                |object| (object.namespace().unwrap_or_default(), object.labels().clone()),
+            ),
+            Seen::Set(event) => {
+                self.sets.see(event, |set| uid(set.uid()), |set| controller(set, "Deployment"))
+            }
+            Seen::Node(event) => {
+                let changed = self.nodes.see(event, ResourceExt::name_any, NodeView::facts);
+                if changed != Changed::Nothing {
+                    let known = self.nodes.all.iter();
+                    self.known_nodes =
+                        known.map(|(name, facts)| (name.as_str().into(), Some(facts.clone()))).collect();
+                }
+                changed
+            }
+        };
+        // Any of these may be any pod's.
+        if changed == Changed::Nothing { changed } else { Changed::Everything }
+    }
+
+    fn see_config(&mut self, event: watcher::Event<ConfigMap>) -> Changed {
+        match event {
+            watcher::Event::Init => self.config_listed = false,
+            watcher::Event::InitApply(map) | watcher::Event::Apply(map) => {
+                self.config_listed = true;
+                let config = Config::parse(map.data.as_ref().unwrap_or(&BTreeMap::new()));
+                self.malformed = config.is_err();
+                return match config {
+                    Ok(config) => {
+                        self.config = Some(config);
+                        Changed::Everything
+                    }
+                    Err(error) => Changed::Malformed(Box::new(map.object_ref(&())), error),
+                };
+            }
+            watcher::Event::InitDone if self.config_listed => {}
+            // It is not there: no rules at all.
+            watcher::Event::InitDone | watcher::Event::Delete(_) => {
+                self.config = Some(Config::default());
+                self.malformed = false;
+                return Changed::Everything;
+            }
+        }
+        Changed::Nothing
+    }
+
+    /// Whether the rules that stand in the ConfigMap are not those in force.
+    pub(crate) fn is_malformed(&self) -> bool {
+        self.malformed
+    }
+
+    /// The UIDs of all pods.
+    pub(crate) fn pods(&self) -> BTreeSet<String> {
+        self.pods.all.keys().cloned().collect()
+    }
+
+    /// What is to be written on that pod.
+    pub(crate) fn change(&self, uid: &str) -> Option<(Pod, Change)> {
+        let config = self.config.as_ref()?;
+        let pod = self.pods.all.get(uid).filter(|pod| pod.active)?;
+        let change = decide(&pod.costs, self.wanted(config, pod))?;
+        Some((pod.clone(), change))
+    }
+
+    fn wanted(&self, config: &Config, pod: &Pod) -> Option<i32> {
+        let set = self.sets.all.get(pod.set.as_ref()?)?;
+        let (namespace, labels) = self.deployments.all.get(set.as_ref()?)?;
+        let rules = config.rules(namespace, labels)?;
+        let ranks = Ranks::default();
+        let ctx = Context { now: None, rules, nodes: &self.known_nodes, ranks: &ranks };
+        let facts = Facts { node: pod.node.clone(), ..Facts::default() };
+        match rules[sorter::matching_rule(&facts, &ctx)?].grant {
+            Grant::Cost(cost) => Some(cost),
+            // No document has one.
+            Grant::Priority(_) => None,
+        }
+    }
+}
+
+fn controller(object: &impl ResourceExt, kind: &str) -> Option<String> {
+    let owners = object.owner_references().iter();
+    let mut ours = owners.filter(|owner| {
+        owner.controller == Some(true) && owner.kind == kind && owner.api_version.starts_with("apps/")
+    });
+    ours.next().map(|owner| owner.uid.clone())
+}

@@ -1,0 +1,245 @@
+//! The controller `nodecosts`: writes the deletion cost on the pods of chosen plain Deployments by the node they run on, so
+//! that Kubernetes' own scale-down takes them in that order.
+//!
+//! It creates and deletes nothing, and it changes no cost that it did not write.
+
+mod config;
+mod decision;
+mod index;
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{BoxStream, FuturesUnordered, select_all};
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, Resource};
+use kube_runtime::{WatchStreamExt, watcher};
+use ordereddeployment_api::names::{annotation, reason};
+use ordereddeployment_planner::PodView;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::backoff::{self, WatchBackoff};
+use crate::calls::Calls;
+use crate::error::CallError;
+use crate::events::{Events, events};
+use crate::{Error, Options};
+use decision::Change;
+use index::{ALL_SYNCED, Changed, Index, Pod, Seen};
+
+/// How many pods are written at a time.
+const PARALLEL: usize = 8;
+/// How soon what failed is looked at again at the earliest.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The controller of deletion costs.
+#[derive(Clone, Debug)]
+pub struct NodeCosts {
+    /// The namespace of the ConfigMap with the rules.
+    pub config_namespace: String,
+    /// Its name.
+    pub config_name: String,
+}
+
+/// What a write ended in.
+type Written = (String, Result<PodView, CallError>);
+
+struct Run {
+    calls: Arc<Calls>,
+    events: Events,
+    metrics: Arc<crate::Metrics>,
+    index: Index,
+    due: BTreeSet<String>,
+    /// Being written now.
+    under_way: BTreeSet<String>,
+    failed: BTreeSet<String>,
+    /// When those that failed are tried again.
+    retry: Option<Instant>,
+    /// Such times in a row that nothing was written in between.
+    retries: u32,
+}
+
+impl NodeCosts {
+    /// Runs until `shutdown` ends.
+    pub async fn run(
+        self,
+        client: Client,
+        options: Options,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let Options { clock, names, namespace, metrics, readiness, lead } = options;
+        let calls = Arc::new(Calls::new(&client, lead.as_ref().map(|(fence, _)| fence)));
+        let (events, teller) = events(clock, names);
+        let mut teller = std::pin::pin!(teller.run(Arc::clone(&calls)));
+        let mut watches = self.watches(calls.watching(), namespace.as_deref());
+        let mut leads = std::pin::pin!(crate::controller::leads(lead).fuse());
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut run = Run {
+            calls,
+            events,
+            metrics,
+            index: Index::default(),
+            due: BTreeSet::new(),
+            under_way: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            retry: None,
+            retries: 0,
+        };
+        let mut writes = FuturesUnordered::new();
+        let (mut synced, mut leading) = (0, false);
+        loop {
+            if synced == ALL_SYNCED && leading {
+                while writes.len() < PARALLEL
+                    && let Some(write) = run.next_write()
+                {
+                    writes.push(write.boxed());
+                }
+            }
+            let retry = run.retry;
+            tokio::select! {
+                biased;
+                () = &mut shutdown => return Ok(()),
+                () = &mut leads, if !leading => leading = true,
+                Some((uid, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(uid, outcome),
+                Some(seen) = watches.next() => {
+                    synced |= seen.synced();
+                    if synced == ALL_SYNCED {
+                        readiness.synced(crate::readiness::Watched::NodeCosts);
+                    }
+                    run.see(seen);
+                }
+                () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
+                    run.retry = None;
+                    let failed = std::mem::take(&mut run.failed);
+                    run.due.extend(failed);
+                }
+                () = &mut teller => return Ok(()),
+            }
+        }
+    }
+
+    fn watches(&self, client: &Client, namespace: Option<&str>) -> BoxStream<'static, Seen> {
+        let config = watcher::Config::default();
+        let only = config.clone().fields(&format!("metadata.name={}", self.config_name));
+        let configs: Api<ConfigMap> = Api::namespaced(client.clone(), &self.config_namespace);
+        let nodes = Api::all(client.clone());
+        let deployments = watcher(scoped::<PartialObjectMeta<Deployment>>(client, namespace), config.clone());
+        let sets = watcher(scoped::<PartialObjectMeta<ReplicaSet>>(client, namespace), config.clone());
+        let pods = watcher(scoped::<PodView>(client, namespace), config.clone());
+        select_all([
+            calm("config maps", watcher(configs, only), Seen::Config),
+            calm("deployments", deployments, Seen::Deployment),
+            calm("replica sets", sets, Seen::Set),
+            calm("pods", pods, Seen::Pod),
+            calm("nodes", watcher(nodes, config), Seen::Node),
+        ])
+        .boxed()
+    }
+}
+
+impl Run {
+    fn see(&mut self, seen: Seen) {
+        let changed = self.index.see(seen);
+        self.metrics.node_cost_config_invalid.set(i64::from(self.index.is_malformed()));
+        match changed {
+            Changed::Nothing => {}
+            Changed::Pod(uid) => _ = self.due.insert(uid),
+            Changed::Everything => self.due = self.index.pods(),
+            Changed::Malformed(map, error) => {
+                let message = format!("The rules are malformed, and those before stay in force: {error}");
+                self.events.warn_of_object(*map, reason::MALFORMED_RULES, &message);
+            }
+        }
+    }
+
+    /// The next write that is due. A pod has one at a time.
+    fn next_write(&mut self) -> Option<impl Future<Output = Written> + use<>> {
+        let mut later = Vec::new();
+        let mut found = None;
+        while found.is_none()
+            && let Some(uid) = self.due.pop_first()
+        {
+            if self.under_way.contains(&uid) {
+                later.push(uid);
+            } else {
+                found = self.index.change(&uid).map(|(pod, change)| (uid, pod, change));
+            }
+        }
+        self.due.extend(later);
+        let (uid, pod, change) = found?;
+        self.under_way.insert(uid.clone());
+        let calls = Arc::clone(&self.calls);
+        Some(async move {
+            let patch = patch(&uid, &pod, &change);
+            let written = calls.patch::<PodView>(&pod.namespace, &pod.name, &patch).await;
+            (uid, written)
+        })
+    }
+
+    fn wrote(&mut self, uid: String, outcome: Result<PodView, CallError>) {
+        self.under_way.remove(&uid);
+        match outcome {
+            Ok(pod) => {
+                self.metrics.node_cost_writes.inc();
+                self.retries = 0;
+                self.see(Seen::Pod(watcher::Event::Apply(pod)));
+            }
+            // The watch tells what came in between, or that it is gone.
+            Err(error) => {
+                tracing::debug!(%error, "cannot write a deletion cost now");
+                self.failed.insert(uid);
+                if self.retry.is_none() {
+                    self.retries = self.retries.saturating_add(1);
+                    self.retry = Some(Instant::now() + backoff::after(self.retries).max(RETRY));
+                }
+            }
+        }
+    }
+}
+
+/// Bound to the very version that was decided by: a cost that somebody writes meanwhile is not overwritten.
+fn patch(uid: &str, pod: &Pod, change: &Change) -> serde_json::Value {
+    let mut annotations = serde_json::Map::new();
+    let value = match change {
+        Change::Set(cost) => json!(cost.to_string()),
+        Change::TakeBack | Change::Forget => serde_json::Value::Null,
+    };
+    if *change != Change::Forget {
+        annotations.insert(annotation::POD_DELETION_COST.to_owned(), value.clone());
+    }
+    annotations.insert(annotation::NODE_COST.to_owned(), value);
+    json!({"metadata": {"uid": uid, "resourceVersion": pod.version, "annotations": annotations}})
+}
+
+fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// The events of a watch; its failures are logged and tried again.
+fn calm<K>(
+    what: &'static str,
+    watch: impl futures::Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    seen: fn(watcher::Event<K>) -> Seen,
+) -> BoxStream<'static, Seen>
+where
+    K: Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let watch = watch.backoff(WatchBackoff::default());
+    let events = watch.filter_map(move |event| async move {
+        event.inspect_err(|error| tracing::warn!(%error, what, "a watch failed and is tried again")).ok()
+    });
+    events.map(seen).boxed()
+}

@@ -1,0 +1,184 @@
+//! The controller `nodecosts`: pods of chosen plain Deployments get their deletion cost by the node they run on.
+
+use std::collections::BTreeMap;
+
+use e2e::{Manager, Server, Setting, World, on_both};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Resource, ResourceExt};
+use ordereddeployment_api::names::{annotation, reason};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// From this minor version on Kubernetes' ReplicaSet controller reads the deletion cost.
+const READS_COSTS: u32 = 22;
+
+fn rules(cost: i32) -> String {
+    format!(
+        "deployments:\n\
+         - selector: {{matchLabels: {{tier: inference}}}}\n  \
+           nodeCosts:\n  \
+           - {{nodeSelector: {{matchLabels: {{node.usage: hybrid}}}}, deletionCost: {cost}}}\n"
+    )
+}
+
+async fn write_rules(world: &World, text: &str) {
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "costs"}, "data": {"nodecosts.yaml": text},
+    });
+    world.kubectl.run_with(&["apply", "-f", "-"], &map.to_string()).await.unwrap();
+}
+
+fn api<K>(world: &World) -> Api<K>
+where
+    K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+{
+    Api::namespaced(world.client.clone(), &world.namespace)
+}
+
+async fn create<K>(world: &World, object: Value) -> K
+where
+    K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let object: K = serde_json::from_value(object).unwrap();
+    api(world).create(&PostParams::default(), &object).await.unwrap()
+}
+
+/// A plain Deployment with its pods. The sandbox has no controller that would make them.
+async fn deployment(world: &World, name: &str, tier: &str, replicas: usize) {
+    let spec = json!({
+        "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+        "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+        },
+    });
+    let metadata = json!({"name": name, "labels": {"tier": tier}});
+    let owner: Deployment = create(world, json!({"metadata": metadata, "spec": spec})).await;
+    if world.control_plane().is_some() {
+        return;
+    }
+    let by = |kind: &str, name: String, uid: Option<String>| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);
+    let owners = by("Deployment", owner.name_any(), owner.uid());
+    let metadata = json!({"name": format!("{name}-1"), "ownerReferences": owners});
+    let set: ReplicaSet = create(world, json!({"metadata": metadata, "spec": spec})).await;
+    for place in 0..replicas {
+        let mut pod = spec["template"].clone();
+        pod["metadata"]["name"] = format!("{name}-1-{place}").into();
+        pod["metadata"]["ownerReferences"] = by("ReplicaSet", set.name_any(), set.uid());
+        let _: Pod = create(world, pod).await;
+    }
+}
+
+fn annotated<'a>(pod: &'a Pod, key: &str) -> Option<&'a str> {
+    pod.annotations().get(key).map(String::as_str)
+}
+
+fn is_of(pod: &Pod, app: &str) -> bool {
+    pod.labels().get("app").is_some_and(|found| found == app)
+}
+
+/// Waits until the pods of `web` have this cost on nodes for that usage and no other, but for those with a cost of their own.
+async fn until_costs(
+    world: &World,
+    usage: &str,
+    cost: Option<i32>,
+    own: &BTreeMap<String, &str>,
+) -> Vec<Pod> {
+    let nodes: Api<Node> = Api::all(world.client.clone());
+    let nodes = nodes.list(&ListParams::default().labels(&format!("node.usage={usage}"))).await.unwrap();
+    let nodes: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
+    let cost = cost.map(|cost| cost.to_string());
+    let is_there = |pod: &Pod| nodes.contains(&node_of(pod));
+    let right = |pod: &Pod| {
+        let written = cost.as_deref().filter(|_| is_of(pod, "web") && is_there(pod));
+        let wanted = own.get(&pod.name_any()).copied().or(written);
+        !node_of(pod).is_empty() && annotated(pod, annotation::POD_DELETION_COST) == wanted
+    };
+    let what = format!("at {cost:?} on {nodes:?}");
+    let pods = world.until_pods(&what, |pods| pods.len() == 11 && pods.iter().all(right)).await.unwrap();
+    pods.into_iter().filter(|pod| is_of(pod, "web") && is_there(pod)).collect()
+}
+
+fn node_of(pod: &Pod) -> String {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
+}
+
+fn start(world: &World) -> Manager {
+    let config = format!("--node-costs-config={}/costs", world.namespace);
+    world.start_manager_with(&["--controllers=ordereddeployment,nodecosts", &config]).unwrap()
+}
+
+/// The node's usage, changed as an administrator would.
+async fn relabel(world: &World, node: &str, usage: &str) {
+    let label = format!("node.usage={usage}");
+    world.kubectl.run(&["label", "node", node, &label, "--overwrite"]).await.unwrap();
+}
+
+async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_value_is_touched(server: Server) {
+    let world = World::with(server, Setting::default()).await.unwrap();
+    let manager = start(&world);
+    write_rules(&world, &rules(-100)).await;
+    deployment(&world, "web", "inference", 9).await;
+    deployment(&world, "other", "web", 2).await;
+    let nobodys = BTreeMap::new();
+    let shared = until_costs(&world, "hybrid", Some(-100), &nobodys).await;
+    assert!((2..9).contains(&shared.len()), "the scheduler spreads them over both pools: {shared:#?}");
+
+    // A node counts at once.
+    let node = node_of(&shared[0]);
+    relabel(&world, &node, "inference").await;
+    assert!(until_costs(&world, "hybrid", Some(-100), &nobodys).await.len() < shared.len());
+    relabel(&world, &node, "hybrid").await;
+    until_costs(&world, "hybrid", Some(-100), &nobodys).await;
+
+    // What somebody else writes stays, over ours and where there was none.
+    let pods = world.pods().await.unwrap();
+    let free = pods.iter().find(|pod| annotated(pod, annotation::POD_DELETION_COST).is_none()).unwrap();
+    let own = BTreeMap::from([(shared[0].name_any(), "42"), (free.name_any(), "7")]);
+    for (pod, cost) in &own {
+        let cost = format!("{}={cost}", annotation::POD_DELETION_COST);
+        world.kubectl.run(&["annotate", "pod", pod, &cost, "--overwrite"]).await.unwrap();
+    }
+    write_rules(&world, &rules(-7)).await;
+    until_costs(&world, "hybrid", Some(-7), &own).await;
+
+    // Malformed rules leave those before in force, also in a controller that comes after.
+    write_rules(&world, "deployments: [{nodeCosts: [{deletionCost: 1}]}]").await;
+    world.until_told(reason::MALFORMED_RULES).await.unwrap();
+    manager.kill().await.unwrap();
+    let mut manager = start(&world);
+    manager.until_logged("MalformedRules").await.unwrap();
+    until_costs(&world, "hybrid", Some(-7), &own).await;
+
+    // On servers that read it, the shared pool shrinks first.
+    write_rules(&world, &rules(-7)).await;
+    if let Some(plane) = world.control_plane()
+        && plane.version.split('.').nth(1).and_then(|minor| minor.parse().ok()) >= Some(READS_COSTS)
+    {
+        let cost = format!("{}-", annotation::POD_DELETION_COST);
+        world.kubectl.run(&["annotate", "pod", &free.name_any(), &cost]).await.unwrap();
+        let left = 9 - shared.len() + 1;
+        world.kubectl.run(&["scale", "deployment", "web", &format!("--replicas={left}")]).await.unwrap();
+        let gone = |pods: &[Pod]| pods.iter().filter(|pod| is_of(pod, "web")).count() == left;
+        let pods = world.until_pods("scaled down", gone).await.unwrap();
+        assert!(shared[1..].iter().all(|pod| pods.iter().all(|found| found.uid() != pod.uid())), "{pods:#?}");
+        return manager.kill().await.unwrap();
+    }
+
+    // Without rules nothing of ours is left, and all of theirs.
+    let maps: Api<ConfigMap> = api(&world);
+    maps.delete("costs", &DeleteParams::default()).await.unwrap();
+    until_costs(&world, "hybrid", None, &own).await;
+    let is_clean = |pods: &[Pod]| pods.iter().all(|pod| annotated(pod, annotation::NODE_COST).is_none());
+    world.until_pods("without a mark of ours", is_clean).await.unwrap();
+    manager.kill().await.unwrap();
+}
+
+on_both!(chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_value_is_touched);
