@@ -10,6 +10,7 @@ mod claims;
 mod cluster;
 mod costs;
 mod evictions;
+mod failures;
 mod faults;
 mod holds;
 mod nodecosts;

@@ -1,0 +1,69 @@
+//! Pods that their kubelets fail: how soon others come in their stead.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{ListParams, Patch, PatchParams};
+use ordereddeployment_api::ConditionStatus;
+use ordereddeployment_api::names::{condition, reason};
+use serde_json::json;
+
+use crate::cluster::Cluster;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn created(pod: &Pod) -> i64 {
+    pod.creation_timestamp().unwrap().0.as_second()
+}
+
+async fn pods(cluster: &Cluster) -> Vec<Pod> {
+    cluster.pods().list(&ListParams::default()).await.unwrap().items
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_pods_come_at_ever_longer_waits_of_at_most_five_minutes_though_the_controller_dies() {
+    let mut cluster = Cluster::start().await;
+    cluster
+        .deploy(json!({"replicas": 1, "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "main", "image": "web:refused"}]},
+        }}))
+        .await;
+    for minutes in [3, 11, 16, 30] {
+        cluster.pass(minutes * MINUTE).await;
+        cluster.kill();
+        cluster.start_controller();
+    }
+    cluster.pass(3 * MINUTE).await;
+    let mut times: Vec<i64> = pods(&cluster).await.iter().map(created).collect();
+    times.sort_unstable();
+    let gaps: Vec<i64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let expected = |place: usize| if place < 9 { 1 << place } else { 300 };
+    for (place, gap) in gaps.iter().enumerate() {
+        assert!((0..=1).contains(&(gap - expected(place))), "{gaps:?}");
+    }
+    // The first nine take eight minutes and a half, each other one five.
+    assert!((19..=20).contains(&gaps.len()), "{gaps:?}");
+    let failure = cluster.view().await.status().condition(condition::REPLICA_FAILURE).cloned().unwrap();
+    assert_eq!((failure.status, failure.reason.as_str()), (ConditionStatus::True, reason::PODS_FAILED));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_evicted_together_come_back_together() {
+    for age in [Duration::from_secs(20), 11 * MINUTE] {
+        let cluster = Cluster::start().await;
+        let evicted = cluster.deployed(json!({"replicas": 30})).await;
+        cluster.pass(age).await;
+        let now = cluster.sandbox.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": now});
+        let status = json!({"status": {"phase": "Failed", "reason": "Evicted", "conditions": [ready]}});
+        for pod in &evicted {
+            let patch = Patch::Strategic(&status);
+            cluster.pods().patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
+        }
+        cluster.pass(Duration::from_secs(2)).await;
+        let pods = pods(&cluster).await;
+        assert_eq!(pods.len(), 60, "after {age:?}");
+    }
+}
