@@ -127,6 +127,15 @@ fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
+/// While the condition has one of these reasons nothing is rolled out: the clock of the deadline starts anew after it.
+const STOPPED: [&str; 5] = [
+    reason::ROLLOUT_HELD,
+    reason::DEPLOYMENT_PAUSED,
+    reason::INVALID_SPEC,
+    reason::ADOPTING,
+    reason::HANDING_BACK,
+];
+
 /// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a hold stops.
 fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     let now = census.observed.now;
@@ -151,13 +160,18 @@ fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     let before = &census.status;
     let old_before = before.replicas.unwrap_or(0) - before.updated_replicas.unwrap_or(0);
     let old = census.old_count();
-    let progressed = status.updated_replicas > before.updated_replicas
+    // A pod in the place of one that failed is none: else a row of failures would start the clock anew for ever.
+    let grown = status.updated_replicas > before.updated_replicas && census.backoff.told.is_none();
+    let progressed = grown
         || old < i64::from(old_before)
         || status.ready_replicas > before.ready_replicas
         || status.available_replicas > before.available_replicas;
     // Scaling or a lost pod after completion is no rollout, as in a Deployment: its clock does not run.
     let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0;
-    let stopped = matches!(found, None | Some(reason::ROLLOUT_HELD | reason::DEPLOYMENT_PAUSED));
+    let stopped = match found {
+        Some(found) => STOPPED.contains(&found),
+        None => true,
+    };
     if (progressed && !rests) || stopped {
         conditions::progressing_again(status, reason::REPLICA_SET_UPDATED, "made progress", now);
     } else if let Some(deadline) = conditions::deadline(status, census.spec.progress_deadline_seconds)

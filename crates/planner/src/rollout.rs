@@ -168,17 +168,12 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         return Ok(scaled);
     }
     let divided = pausepoint::divide(census);
-    let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
-    let wanted = if divided.barrier.is_some() {
-        (census.bounds.desired - behind).max(0)
-    } else {
-        census.bounds.desired
-    };
+    let wanted = wanted(census, &divided);
     let mut moves = Moves::default();
     let mut room = census.room_below(census.bounds.ceiling);
 
     // A pod lost comes back from the current revision, unless too few would be left to rely on.
-    let reliable = census.old_count() + census.updated_available();
+    let reliable = reliable(census);
     if let Some(hash) = most_available_old_set(census) {
         let lost = (census.bounds.floor - reliable).clamp(0, room);
         room -= lost;
@@ -222,6 +217,23 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     moves.deletes = groups(census, &chosen, Purpose::Rollout);
     moves.deletes.extend(groups(census, &surplus, Purpose::Scale));
     Ok(moves)
+}
+
+/// How many updated pods the rollout wants now.
+fn wanted(census: &Census<'_>, divided: &Divided<'_, '_>) -> i64 {
+    let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
+    if divided.barrier.is_some() { (census.bounds.desired - behind).max(0) } else { census.bounds.desired }
+}
+
+/// How many pods the second floor counts.
+fn reliable(census: &Census<'_>) -> i64 {
+    census.old_count() + census.updated_available()
+}
+
+/// Whether a rolling update wants pods that are not there.
+pub(crate) fn is_short(census: &Census<'_>) -> bool {
+    census.updated_count() < wanted(census, &pausepoint::divide(census))
+        || reliable(census) < census.bounds.floor
 }
 
 /// The head may not go since too few pods are available, and nothing can be created: the rollout could only go on with
@@ -397,7 +409,7 @@ fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision
 }
 
 /// Whether a pod of an older revision still runs while it terminates.
-fn old_terminating(census: &Census<'_>) -> bool {
+pub(crate) fn old_terminating(census: &Census<'_>) -> bool {
     let current = census.current.map(|set| &set.uid);
     census.observed.pods.iter().any(|pod| pod.terminating && !pod.finished && Some(&pod.set) != current)
 }

@@ -4,9 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::PodReplacementPolicy;
 use ordereddeployment_api::names::reason;
 
-use crate::Pod;
 use crate::census::Census;
 use crate::rollout::Moves;
+use crate::{Pod, rollout};
 
 /// How long after its time a pod that terminates may take to be gone before it is told of.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(15);
@@ -54,12 +54,21 @@ fn waits_for_ends(census: &Census<'_>) -> bool {
 
 /// Whether pods would be created if none terminated.
 fn is_waited_for(census: &Census<'_>) -> bool {
-    if !waits_for_ends(census) || census.bounds.desired == 0 {
+    let bounds = census.bounds;
+    if !waits_for_ends(census) || bounds.desired == 0 {
         return false;
     }
+    // Whether those that terminate are what fills the room below that.
+    let full = |ceiling: i64| census.room_below(ceiling) == 0 && census.active() < ceiling;
     match crate::pausepoint::kept_sizes(census) {
-        Some(sizes) => sizes.values().sum::<i64>() > census.active(),
-        // In a rolling update the next pod may be one of the surge.
-        None => census.active() < census.bounds.desired || (census.old_count() > 0 && !census.recreate()),
+        Some(sizes) => {
+            let wanted = sizes.values().sum::<i64>();
+            census.active() < wanted && full(bounds.ceiling.max(wanted))
+        }
+        None if census.old_count() == 0 => {
+            let old_runs = census.recreate() && rollout::old_terminating(census);
+            census.active() < bounds.desired && (old_runs || full(bounds.ceiling))
+        }
+        None => !census.recreate() && rollout::is_short(census) && full(bounds.ceiling),
     }
 }

@@ -224,3 +224,45 @@ fn a_pod_that_does_not_end_is_told_of_where_creates_wait_for_it_and_only_then() 
     assert_eq!(told(&mut cluster, 100).0, ConditionStatus::False);
     assert_eq!(cluster.active().count(), 3);
 }
+
+#[test]
+fn a_pod_that_does_not_end_is_no_hindrance_where_no_create_waits_for_it() {
+    let mut cluster = Cluster::running(&rolling(3, 2, 0));
+    cluster.edit(|spec| spec.pod_replacement_policy = PodReplacementPolicy::TerminationComplete);
+    cluster.set_image("v2");
+    cluster.rest();
+    cluster.tick(1);
+    cluster.rest();
+    // Two of the old ones go, and one of these does not end.
+    let stuck = cluster.pods.iter().find(|pod| pod.terminating).unwrap().facts.uid.clone();
+    cluster.pods.retain(|pod| !pod.terminating || pod.facts.uid == stuck);
+    let ends = whole_seconds(cluster.now) + SignedDuration::from_secs(30);
+    cluster.pods.iter_mut().find(|pod| pod.facts.uid == stuck).unwrap().ends = Some(ends);
+    cluster.rest();
+    assert_eq!(
+        (cluster.of_image("v1"), cluster.of_image("v2")),
+        (1, 3),
+        "there is room for all that are wanted"
+    );
+    cluster.now += SignedDuration::from_secs(60);
+    cluster.rest();
+    let (holds, why, message) = condition_of(&cluster, condition::STALLED).unwrap();
+    assert_eq!((holds, why.as_str()), (ConditionStatus::False, reason::NOT_STALLED), "{message}");
+    assert_eq!(condition_of(&cluster, condition::RECONCILING).unwrap().0, ConditionStatus::True);
+}
+
+#[test]
+fn pods_in_the_place_of_failed_ones_are_no_progress_and_the_deadline_passes() {
+    let mut cluster = Cluster::running(&rolling(3, 1, 0));
+    cluster.set_image("v2");
+    for _ in 0..110 {
+        cluster.rest();
+        fail_all(&mut cluster, "v2");
+        cluster.rest();
+        cluster.tick(1);
+    }
+    cluster.rest();
+    let (holds, why, _) = condition_of(&cluster, condition::PROGRESSING).unwrap();
+    assert_eq!((holds, why.as_str()), (ConditionStatus::False, reason::PROGRESS_DEADLINE_EXCEEDED));
+    assert_eq!(cluster.of_image("v1"), 3, "the floor stands");
+}

@@ -412,3 +412,38 @@ fn the_sets_count_as_scaled_only_once_they_are() {
     cluster.settle();
     assert_eq!(cluster.status().rollout.unwrap().replicas, 8);
 }
+
+#[test]
+fn after_an_invalid_spec_and_after_pods_changed_hands_progress_is_told_anew_and_the_clock_starts() {
+    type Change = fn(&mut Cluster);
+    let table: [(&str, Change, Change); 2] = [
+        (
+            reason::INVALID_SPEC,
+            |cluster| cluster.edit(|spec| spec.min_ready_seconds = -1),
+            |cluster| cluster.edit(|spec| spec.min_ready_seconds = 0),
+        ),
+        (
+            reason::HANDING_BACK,
+            |cluster| {
+                let key = "ordereddeployment.io/handing-back".to_owned();
+                cluster.deployment.metadata.annotations = Some([(key, "step-7".to_owned())].into());
+            },
+            |cluster| cluster.deployment.metadata.annotations = None,
+        ),
+    ];
+    for (why, begin, end) in table {
+        let mut cluster = stuck();
+        begin(&mut cluster);
+        cluster.rest();
+        assert_eq!(progressing(&cluster).0, why);
+        // Longer than the deadline.
+        cluster.tick(200);
+        cluster.rest();
+        end(&mut cluster);
+        cluster.rest();
+        assert_eq!(progressing(&cluster), (reason::REPLICA_SET_UPDATED.into(), whole(cluster.now)), "{why}");
+        cluster.tick(101);
+        cluster.rest();
+        assert_eq!(progressing(&cluster).0, reason::PROGRESS_DEADLINE_EXCEEDED);
+    }
+}
