@@ -3,6 +3,8 @@
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment};
 
+use crate::style::{Paint, Style};
+
 /// Where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -45,6 +47,17 @@ impl State {
             return Self::Complete;
         }
         if deployment.spec.paused { Self::Paused } else { Self::Rolling }
+    }
+
+    /// How it is, at a glance: a mark, and its colour.
+    pub(crate) fn mark(&self, style: Style) -> (&'static str, Paint) {
+        match self {
+            Self::Complete => (style.pick("✔", "*"), Paint::Good),
+            Self::Rolling => (style.pick("↻", "~"), Paint::Title),
+            Self::Held(_) | Self::Paused => (style.pick("‖", "="), Paint::Warn),
+            Self::Failed(_) => (style.pick("✖", "!"), Paint::Bad),
+            Self::Unseen => (style.pick("◌", "~"), Paint::Warn),
+        }
     }
 
     /// One word for a column, with the pod of a hold.

@@ -14,8 +14,11 @@ use crate::exit::Exit;
 use crate::explain::explain;
 use crate::output::{self, Output};
 use crate::state::State;
-use crate::style::{Paint, Style};
-use crate::table::{Align, Column, Widths};
+use crate::style::{Paint, Style, width_of_stdout};
+use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting};
+
+/// What is left out first where the lines get too wide; `get` tells it.
+const DROPPED: [Dropped; 3] = [("AGE", usize::MAX), ("UPDATED", usize::MAX), ("AVAILABLE", REASON)];
 
 /// List OrderedDeployments, one a line, with where each stands
 #[derive(Debug, clap::Args)]
@@ -63,7 +66,8 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let wide = args.output == Some(Output::Wide);
-    let text = table(&found, args.all_namespaces, wide, Timestamp::now(), Style::of_stdout());
+    let text =
+        table(&found, args.all_namespaces, wide, Timestamp::now(), (Style::of_stdout(), width_of_stdout()));
     write!(out, "{text}")?;
     Ok(Exit::Done)
 }
@@ -74,7 +78,7 @@ pub(crate) fn table(
     namespaces: bool,
     wide: bool,
     now: Timestamp,
-    style: Style,
+    (style, width): (Style, Option<usize>),
 ) -> String {
     let column = |heading, align| Column { heading, align };
     let mut columns = vec![
@@ -108,19 +112,26 @@ pub(crate) fn table(
                 count(status.updated_replicas),
                 count(status.available_replicas),
                 age(deployment.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
-                state.word(),
+                format!("{} {}", state.mark(style).0, state.word()),
                 crate::overview::images(&deployment.spec.template.0).join(","),
             ];
             (state, keep(cells))
         })
         .collect();
-    let widths = Widths::of(&columns, rows.iter().map(|(_, cells)| cells.as_slice()));
+    let all: Vec<Vec<String>> = rows.iter().map(|(_, cells)| cells.clone()).collect();
+    let kept = match width.filter(|_| !wide) {
+        Some(width) => fitting(&columns, &all, width, &DROPPED),
+        None => (0..columns.len()).collect(),
+    };
+    let columns: Vec<Column> = kept.iter().map(|index| columns[*index]).collect();
+    let all: Vec<Vec<String>> = all.iter().map(|cells| chosen(cells, &kept)).collect();
+    let widths = Widths::of(&columns, all.iter().map(Vec::as_slice));
     let mut lines = vec![style.paint(Paint::Dim, &widths.headings())];
-    lines.extend(rows.iter().map(|(state, cells)| {
+    lines.extend(rows.iter().zip(&all).map(|((state, _), cells)| {
         let line = widths.row(cells);
-        match state {
-            State::Held(_) | State::Failed(_) | State::Paused => style.paint(Paint::Warn, &line),
-            State::Complete | State::Rolling | State::Unseen => line,
+        match state.mark(style) {
+            (mark, paint @ (Paint::Good | Paint::Title)) => line.replacen(mark, &style.paint(paint, mark), 1),
+            (_, paint) => style.paint(paint, &line),
         }
     }));
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()

@@ -28,7 +28,7 @@ pub(super) async fn the_list_spans_namespaces(world: World) {
     world.deployed(&json!({"replicas": 1})).await.unwrap();
     let one = plugin.ok(&["list"]).await.unwrap();
     assert_eq!(one.lines().count(), 2, "{one}");
-    assert!(one.contains("web") && one.contains("Complete"), "{one}");
+    assert!(one.contains("web") && one.contains("✔ Complete"), "{one}");
     let all = plugin.ok(&["list", "--all-namespaces"]).await.unwrap();
     let line = all.lines().find(|line| line.starts_with(&format!("{} ", world.namespace)));
     assert!(line.is_some_and(|line| line.contains(" web ")), "{all}");

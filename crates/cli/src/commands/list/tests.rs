@@ -17,8 +17,13 @@ fn one_line_each_says_where_it_stands() {
         all.push(deployment);
     }
     let now = "2030-01-01T12:00:00Z".parse().unwrap();
-    let mut text = table(&all, true, true, now, Style::default());
+    let mut text = table(&all, true, true, now, (Style::default(), None));
     text.push('\n');
-    text.push_str(&table(&all, false, false, now, Style::default()));
+    text.push_str(&table(&all, false, false, now, (Style::default(), None)));
+    text.push('\n');
+    let unicode = Style { color: false, unicode: true };
+    text.push_str(&table(&all, true, false, now, (unicode, Some(80))));
+    text.push('\n');
+    text.push_str(&table(&all, false, false, now, (unicode, Some(60))));
     insta::assert_snapshot!(text);
 }

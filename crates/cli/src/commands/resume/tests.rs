@@ -1,7 +1,12 @@
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::json;
 
-use super::{Request, Which, answer, request};
+use super::{Request, Which, answer, request, resume};
+use crate::exit::{self, Exit};
+use crate::testing::bench::Bench;
 use crate::testing::{held_before, pod, seen};
 
 fn held() -> OrderedDeploymentStatus {
@@ -81,4 +86,26 @@ fn what_to_do_next_depends_on_what_keeps_it() {
             .to_string(),
     ];
     insta::assert_snapshot!(lines.join("\n\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_does_not_answer_is_told_with_a_code_of_its_own_and_the_request_stands() {
+    let bench = Bench::without_controller().await;
+    let status = json!({"status": held_before(&pod("web:1", "cccccccc", "n2"))});
+    bench.api().patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let asked = resume(&bench.connection, "web", Which::Present, None).await.unwrap();
+    assert!(
+        asked.starts_with(&format!("web: asked for the resume of {ID}\n`kubectl ordered get web`")),
+        "{asked}"
+    );
+    let limit = Some(Duration::from_secs(30));
+    let error = resume(&bench.connection, "web", Which::Present, limit).await.unwrap_err();
+    assert_eq!(exit::of_error(&error), Exit::TimedOut);
+    let error = error.to_string();
+    assert!(
+        error.contains("has not taken the resume of") && error.contains("within 30 s\nhint: "),
+        "{error}"
+    );
+    let stands = bench.api().get("web").await.unwrap().status.unwrap().resume_requested;
+    assert_eq!(stands.as_deref(), Some(ID));
 }
