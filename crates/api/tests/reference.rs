@@ -14,7 +14,7 @@ const HEAD: &str = "\
 # The API
 
 Made from the code by `cargo xtask crds`; a test compares it. `kubectl explain od.spec` says the same of the version that is
-installed. What the fields are for, with examples: [concepts.md](concepts.md), [order.md](order.md).
+installed. What the fields are for, with examples: [concepts.md](concepts.md), [order.md](order.md), [recipes.md](recipes.md).
 ";
 
 /// A constant of `names.rs`: what it is for, and its value.
