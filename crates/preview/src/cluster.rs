@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::condition;
-use ordereddeployment_api::{ConditionStatus, Hold, PausePoint, Template};
+use ordereddeployment_api::{ConditionStatus, Hold, PausePoint, PodDeletion, Template};
 use ordereddeployment_placement::{Node, Wants, place};
-use ordereddeployment_planner::{Act, Decision, Observed, Pod, Proof, World, whole_seconds};
+use ordereddeployment_planner::{Act, Decision, Observed, Pod, Proof, Target, World, whole_seconds};
 use ordereddeployment_sorter::Phase;
 
 use crate::{Deleted, End, Preview, Step, What};
@@ -215,33 +215,37 @@ impl Model<'_> {
         done.changed && !idle
     }
 
-    /// How many steps that are.
+    /// How many steps that are. What is sent together is one: a group, but evictions go one by one, behind the deletions of
+    /// the unavailable.
     fn tell_of_deletions(&mut self, act: &Act) -> usize {
-        let groups: Vec<What> = act
-            .deletes
-            .iter()
-            .map(|group| {
-                let pods = group.targets.iter().map(|target| Deleted {
-                    name: target.name.clone(),
-                    made_up: self.made.contains(&target.uid),
-                    node: self
-                        .world
-                        .pods
-                        .iter()
-                        .find(|pod| pod.facts.uid == target.uid)
-                        .and_then(|pod| pod.facts.node.clone()),
-                    priority: target.priority,
-                    available: target.available,
-                    why: target.why.clone(),
-                });
-                What::Delete { purpose: group.purpose, pods: pods.collect() }
-            })
-            .collect();
-        let count = groups.len();
-        for group in groups {
-            self.tell(group);
+        let evict = self.world.deployment.spec.pod_deletion == PodDeletion::Evict;
+        let mut told = Vec::new();
+        for group in &act.deletes {
+            let (evicted, together): (Vec<_>, Vec<_>) =
+                group.targets.iter().partition(|target| evict && target.available);
+            let batches = [together].into_iter().chain(evicted.into_iter().map(|target| vec![target]));
+            for batch in batches.filter(|batch| !batch.is_empty()) {
+                let pods = batch.into_iter().map(|target| self.deleted(target)).collect();
+                told.push(What::Delete { purpose: group.purpose, pods });
+            }
+        }
+        let count = told.len();
+        for what in told {
+            self.tell(what);
         }
         count
+    }
+
+    fn deleted(&self, target: &Target) -> Deleted {
+        let pod = self.world.pods.iter().find(|pod| pod.facts.uid == target.uid);
+        Deleted {
+            name: target.name.clone(),
+            made_up: self.made.contains(&target.uid),
+            node: pod.and_then(|pod| pod.facts.node.clone()),
+            priority: target.priority,
+            available: target.available,
+            why: target.why.clone(),
+        }
     }
 
     fn tell_of_the_hold(&mut self, before: Option<&Hold>) {
