@@ -85,3 +85,30 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
     while lines.next_line().await.unwrap().is_some() {}
     assert!(program.wait().await.unwrap().success());
 }
+
+#[tokio::test]
+async fn the_controller_of_costs_asks_where_its_rules_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let sandbox = Sandbox::start(Config::default()).await.unwrap();
+    let endpoint = sandbox.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    std::fs::write(&kubeconfig, &endpoint.kubeconfig).unwrap();
+    let start = |more: &'static str| {
+        Command::new(env!("CARGO_BIN_EXE_ordered-controller-manager"))
+            .arg("--kubeconfig")
+            .arg(&kubeconfig)
+            .args(["--metrics-bind-address=127.0.0.1:0", "--controllers=nodecosts"])
+            .args(Some(more).filter(|more| !more.is_empty()))
+            .kill_on_drop(true)
+            .output()
+    };
+    for (more, complaint) in [
+        ("", "needs --node-costs-config"),
+        ("--node-costs-config=costs", "give NAMESPACE/NAME"),
+        ("--node-costs-config=/costs", "give NAMESPACE/NAME"),
+    ] {
+        let output = start(more).await.unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(complaint), "{more}: {said}");
+    }
+}

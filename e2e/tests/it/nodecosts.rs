@@ -110,9 +110,9 @@ fn node_of(pod: &Pod) -> String {
     pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
 }
 
-fn start(world: &World) -> Manager {
+fn start(world: &World, controllers: &str) -> Manager {
     let config = format!("--node-costs-config={}/costs", world.namespace);
-    world.start_manager_with(&["--controllers=ordereddeployment,nodecosts", &config]).unwrap()
+    world.start_manager_with(&[controllers, &config]).unwrap()
 }
 
 /// The node's usage, changed as an administrator would.
@@ -123,7 +123,7 @@ async fn relabel(world: &World, node: &str, usage: &str) {
 
 async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_value_is_touched(server: Server) {
     let world = World::with(server, Setting::default()).await.unwrap();
-    let manager = start(&world);
+    let manager = start(&world, "--controllers=ordereddeployment,nodecosts");
     write_rules(&world, &rules(-100)).await;
     deployment(&world, "web", "inference", 9).await;
     deployment(&world, "other", "web", 2).await;
@@ -153,7 +153,7 @@ async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_valu
     write_rules(&world, "deployments: [{nodeCosts: [{deletionCost: 1}]}]").await;
     world.until_told(reason::MALFORMED_RULES).await.unwrap();
     manager.kill().await.unwrap();
-    let mut manager = start(&world);
+    let mut manager = start(&world, "--controllers=nodecosts");
     manager.until_logged("MalformedRules").await.unwrap();
     until_costs(&world, "hybrid", Some(-7), &own).await;
 
