@@ -103,9 +103,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let manifest = args.filename.as_deref().map(read_manifest).transpose()?;
     let change = Change { manifest, replicas: args.replicas, images: args.images };
     let mut connect = args.connect;
-    if connect.namespace.is_none() {
-        connect.namespace = change.namespace()?;
-    }
+    connect.namespace = change.namespace(connect.namespace)?;
     let connection = connect.connect().await?;
     let name = change.name(args.name.as_deref())?;
     let given = Given { ready: args.ready_after, gone: args.gone_after, resumed: args.resumed_after };

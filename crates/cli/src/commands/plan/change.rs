@@ -58,14 +58,21 @@ pub(super) fn manifest(text: &str) -> Result<Value> {
 }
 
 impl Change {
-    /// The namespace that the manifest names.
-    pub(super) fn namespace(&self) -> Result<Option<String>> {
+    /// The namespace asked for, else the one that the manifest names; they must not differ, as for kubectl.
+    pub(super) fn namespace(&self, asked: Option<String>) -> Result<Option<String>> {
         let manifest = self.manifest.as_ref();
-        let found = manifest.and_then(|manifest| manifest.pointer("/metadata/namespace"));
-        match found {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(namespace)) => Ok(Some(namespace.clone())),
+        let named = match manifest.and_then(|manifest| manifest.pointer("/metadata/namespace")) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(namespace)) => Some(namespace.clone()),
             Some(_) => bail!("metadata.namespace of the manifest is no text"),
+        };
+        match (asked, named) {
+            (Some(asked), Some(named)) if asked != named => {
+                bail!(
+                    "the manifest is of the namespace {named}, not of {asked}\nhint: without -n its own is taken"
+                )
+            }
+            (asked, named) => Ok(asked.or(named)),
         }
     }
 

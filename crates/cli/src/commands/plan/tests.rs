@@ -193,7 +193,11 @@ fn a_manifest_is_found_among_others() {
     let text = "kind: Service\n---\nkind: OrderedDeployment\nmetadata: {name: web, namespace: shop}\n";
     let change = Change { manifest: Some(manifest(text).unwrap()), ..Change::default() };
     assert_eq!(change.name(None).unwrap(), "web");
-    assert_eq!(change.namespace().unwrap().as_deref(), Some("shop"));
+    assert_eq!(change.namespace(None).unwrap().as_deref(), Some("shop"));
+    assert_eq!(change.namespace(Some("shop".to_owned())).unwrap().as_deref(), Some("shop"));
+    let elsewhere = change.namespace(Some("a".to_owned())).unwrap_err().to_string();
+    assert!(elsewhere.starts_with("the manifest is of the namespace shop, not of a\nhint: "), "{elsewhere}");
+    assert_eq!(Change::default().namespace(Some("a".to_owned())).unwrap().as_deref(), Some("a"));
     let other = change.name(Some("api")).unwrap_err().to_string();
     assert!(other.starts_with("the manifest is of web, not of api\nhint: "), "{other}");
     let error = |text: &str| manifest(text).unwrap_err().to_string();
