@@ -20,6 +20,7 @@ use serde_json::Value;
 use crate::observe::Seen;
 use crate::pod::PodSeen;
 use crate::scale_down::settle;
+use crate::state::Moving;
 
 /// Everything that is shown of one OrderedDeployment.
 #[derive(Clone, Debug)]
@@ -59,6 +60,8 @@ pub(crate) enum Phase {
     Held(Box<Hold>),
     /// `spec.paused`.
     Paused,
+    /// Its pods change hands with a Deployment.
+    Moving(Moving),
     /// Somebody must change something: what.
     Stalled(String),
     /// The progress deadline has passed: what is missing.
@@ -286,6 +289,9 @@ fn phase(observed: &Observed, stored: &OrderedDeploymentStatus, counts: &Ordered
     let holds = |status: &OrderedDeploymentStatus, type_: &str| {
         status.condition(type_).filter(|found| found.status == ConditionStatus::True).cloned()
     };
+    if let Some(moving) = Moving::of(stored) {
+        return Phase::Moving(moving);
+    }
     if let Some(hold) = stored.hold.as_ref().filter(|hold| hold.deleted != Some(false)) {
         return Phase::Held(Box::new(hold.clone()));
     }

@@ -1,7 +1,7 @@
 //! Where an OrderedDeployment stands, by its status alone. Pure: it reads no server and no clock.
 
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment};
+use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus};
 
 use crate::style::{Paint, Style};
 
@@ -20,6 +20,36 @@ pub(crate) enum State {
     Paused,
     /// Pods come and go.
     Rolling,
+    /// Its pods change hands with a Deployment, and nothing else is done.
+    Moving(Moving),
+}
+
+/// Pods that change hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Moving {
+    /// To a Deployment, not from one.
+    back: bool,
+    /// What is waited for.
+    pub(crate) message: String,
+}
+
+impl Moving {
+    pub(crate) fn of(status: &OrderedDeploymentStatus) -> Option<Self> {
+        let progress = status.condition(condition::PROGRESSING)?;
+        let back = progress.reason == reason::HANDING_BACK;
+        (back || progress.reason == reason::ADOPTING)
+            .then(|| Self { back, message: progress.message.clone() })
+    }
+
+    pub(crate) fn words(&self) -> &'static str {
+        if self.back { "Handing back" } else { "Adopting" }
+    }
+
+    /// What ends it.
+    pub(crate) fn command(&self, name: &str, flags: &str) -> String {
+        let back = if self.back { " --back" } else { "" };
+        format!("kubectl ordered adopt deployment/{name}{back}{flags}")
+    }
 }
 
 impl State {
@@ -32,6 +62,9 @@ impl State {
         let found = |type_: &str, wanted: ConditionStatus| {
             status.condition(type_).filter(|condition| condition.status == wanted)
         };
+        if let Some(moving) = Moving::of(status) {
+            return Self::Moving(moving);
+        }
         if let Some(stalled) = found(condition::STALLED, ConditionStatus::True) {
             return Self::Failed(stalled.message.clone());
         }
@@ -54,6 +87,7 @@ impl State {
         match self {
             Self::Complete => (style.pick("✔", "*"), Paint::Good),
             Self::Rolling => (style.pick("↻", "~"), Paint::Title),
+            Self::Moving(_) => (style.pick("↻", "~"), Paint::Warn),
             Self::Held(_) | Self::Paused => (style.pick("‖", "="), Paint::Warn),
             Self::Failed(_) => (style.pick("✖", "!"), Paint::Bad),
             Self::Unseen => (style.pick("◌", "~"), Paint::Warn),
@@ -69,6 +103,7 @@ impl State {
             Self::Complete => "Complete".to_owned(),
             Self::Paused => "Paused".to_owned(),
             Self::Rolling => "Rolling".to_owned(),
+            Self::Moving(moving) => moving.words().to_owned(),
         }
     }
 }
@@ -99,6 +134,22 @@ mod tests {
         assert_eq!(state(&old), State::Complete);
         old["observedGeneration"] = 1.into();
         assert_eq!(state(&old), State::Unseen);
+    }
+
+    #[test]
+    fn pods_that_change_hands_are_told_with_what_ends_it() {
+        for (reason, words, command) in [
+            ("Adopting", "Adopting", "kubectl ordered adopt deployment/web -n shop"),
+            ("HandingBack", "Handing back", "kubectl ordered adopt deployment/web --back -n shop"),
+        ] {
+            let found = state(&with("Progressing", "Unknown", reason));
+            assert_eq!(found.word(), words);
+            let State::Moving(moving) = found else { panic!("{found:?}") };
+            assert_eq!(
+                (moving.message.as_str(), moving.command("web", " -n shop")),
+                ("why", command.to_owned())
+            );
+        }
     }
 
     #[test]

@@ -130,6 +130,10 @@ fn judge(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Optio
     match State::of(found) {
         State::Unseen => (None, format!("{name}: waiting for the controller to see this spec")),
         State::Rolling => (None, format!("{name}: rolling out revision {revision}: {counts}")),
+        State::Moving(moving) => {
+            let (word, command) = (moving.words(), moving.command(name, flags));
+            (None, format!("{name}: {word}: {}; finish it with `{command}`", moving.message))
+        }
         State::Failed(why) => (Some(Exit::Failed), format!("{name}: failed: {why}")),
         State::Complete => {
             let exit = if until == Some(Until::Held) { Exit::NotHeld } else { Exit::Done };

@@ -1,6 +1,7 @@
 //! What a cluster and a kubeconfig know of names. It reads, and gives up quietly.
 
 use anyhow::Result;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::config::Kubeconfig;
@@ -44,6 +45,16 @@ pub(super) async fn of(connection: &Connection, named: Option<&str>, what: Thing
             Ok(found.iter().map(ResourceExt::name_any).collect())
         }
         Thing::Deployments => Ok(deployments.list(&all).await?.iter().map(ResourceExt::name_any).collect()),
+        // Forth and back.
+        Thing::Adoptable => {
+            let found = Api::<Deployment>::namespaced(client.clone(), namespace).list(&all).await?;
+            let ours = deployments.list(&all).await?;
+            Ok(found
+                .iter()
+                .map(ResourceExt::name_any)
+                .chain(ours.iter().map(ResourceExt::name_any))
+                .collect())
+        }
         Thing::Pods => {
             let found = Api::<PodView>::namespaced(client.clone(), namespace).list(&all).await?;
             Ok(found.iter().filter(|pod| pod.set_uid().is_some()).map(ResourceExt::name_any).collect())

@@ -31,6 +31,8 @@ fn names_are_the_clusters() {
     for (line, thing) in [
         ("get ", Thing::Deployments),
         ("get od/", Thing::Deployments),
+        ("adopt ", Thing::Adoptable),
+        ("adopt deployment/", Thing::Adoptable),
         ("resume web --hold ", Thing::Holds),
         ("undo web --to-revision ", Thing::Revisions),
         ("mark ", Thing::Pods),
@@ -61,6 +63,7 @@ async fn a_cluster_tells_its_names() {
     let bench = Bench::start().await;
     let ask = async |thing| cluster::of(&bench.connection, Some("web"), thing).await.unwrap();
     assert_eq!(ask(Thing::Deployments).await, ["web"]);
+    assert_eq!(ask(Thing::Adoptable).await, ["web"]);
     assert_eq!(ask(Thing::Pods).await.len(), 4);
     assert_eq!(ask(Thing::Containers).await, ["web=", "proxy=", "init="]);
     assert_eq!(ask(Thing::Revisions).await, ["1"]);

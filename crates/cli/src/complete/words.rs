@@ -21,6 +21,8 @@ pub(crate) enum Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thing {
     Deployments,
+    /// Of Kubernetes' own: what can be adopted.
+    Adoptable,
     Pods,
     Containers,
     Holds,
@@ -108,6 +110,7 @@ fn value(arg: &Arg, command: &Command) -> Wanted {
         ("revision" | "to_revision", _) => of(Thing::Revisions),
         ("pods", _) => of(Thing::Pods),
         ("images", _) => of(Thing::Containers),
+        ("name", "adopt") => of(Thing::Adoptable),
         ("name", _) => of(Thing::Deployments),
         (
             "kubeconfig"

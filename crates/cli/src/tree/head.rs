@@ -19,6 +19,7 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
             (style.pick("‖", "="), format!("held on the way to revision {}", hold.revision), Paint::Warn)
         }
         Phase::Paused => (style.pick("‖", "="), "paused as a whole (spec.paused)".to_owned(), Paint::Warn),
+        Phase::Moving(moving) => (style.pick("↻", "~"), moving.words().to_lowercase(), Paint::Warn),
         Phase::Stalled(_) => {
             (style.pick("✖", "!"), "stalled: somebody must change something".to_owned(), Paint::Bad)
         }
@@ -49,6 +50,11 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
             if overview.is_rolling() {
                 lines.push(command("go back with", "undo", overview, drawing));
             }
+        }
+        Phase::Moving(moving) => {
+            lines.extend(indented(&moving.message));
+            let command = moving.command(&overview.name, drawing.flags);
+            lines.push(format!("  finish it with: {}", style.paint(Paint::Title, &command)));
         }
         Phase::Paused => lines.push(command("go on with", "unpause", overview, drawing)),
         Phase::Complete | Phase::Rolling => {}

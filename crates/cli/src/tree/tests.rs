@@ -48,6 +48,19 @@ fn a_hold_says_where_and_how_to_resume() {
 }
 
 #[test]
+fn pods_that_change_hands_are_told_with_what_ends_it() {
+    let status = serde_json::json!({"observedGeneration": 2, "conditions": [{
+        "type": "Progressing", "status": "Unknown", "reason": "Adopting",
+        "message": "It takes over once these are gone: deployments/web",
+        "lastTransitionTime": "2030-01-01T12:00:00Z", "lastUpdateTime": "2030-01-01T12:00:00Z",
+    }]});
+    let text = tree(&seen(4, "web:1", &status, &[]));
+    assert!(text.lines().next().unwrap().ends_with("adopting"), "{text}");
+    assert!(text.contains("  It takes over once these are gone: deployments/web\n"), "{text}");
+    assert!(text.contains("  finish it with: kubectl ordered adopt deployment/web"), "{text}");
+}
+
+#[test]
 fn a_hold_whose_pod_is_gone_stands_before_all_that_is_left() {
     let mut pods = old();
     let held = pods[1].clone();
