@@ -170,13 +170,16 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Reads whether these are still there, and then, in a live read, what they have left.
+    /// Reads whether these are still there; once none is, what they have left is read live.
     pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
         for source in sources {
             let there = self.ctx.calls.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;
             self.memory.sources.insert(source.clone(), there);
         }
-        self.memory.due = Some(Due::Asked);
+        // A takeover may be left halfway for days: until it goes on this is asked each second, and must stay cheap.
+        if !self.memory.sources.values().any(|there| *there) {
+            self.memory.due = Some(Due::Asked);
+        }
         Ok(())
     }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::ResourceExt;
-use kube::api::ListParams;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{ListParams, PostParams};
+use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
 
@@ -167,4 +168,29 @@ async fn every_pod_that_came_and_went_is_told_of_by_name() {
     let scaled = told("ScalingReplicaSet").await;
     assert!(scaled.contains("to 0"), "{scaled}");
     assert!(asked(&cluster, 0).iter().all(|record| record.plural != "events" || record.code < 300));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_takeover_left_halfway_costs_one_read_a_second_and_no_list() {
+    let cluster = Cluster::start().await;
+    let spec = json!({
+        "replicas": 0, "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
+    });
+    let source: Deployment =
+        serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
+    Api::default_namespaced(cluster.client.clone()).create(&PostParams::default(), &source).await.unwrap();
+    let metadata =
+        json!({"name": "web", "annotations": {"ordereddeployment.io/adopting": "deployments/web"}});
+    let object = serde_json::from_value(json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": metadata, "spec": spec,
+    }))
+    .unwrap();
+    cluster.deployments().create(&PostParams::default(), &object).await.unwrap();
+    cluster.pass(Duration::from_secs(5)).await;
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(60)).await;
+    let counts = counted(&asked(&cluster, mark));
+    assert_eq!(counts.keys().collect::<Vec<_>>(), ["get deployments"], "{counts:#?}");
+    assert!((50..=62).contains(&counts["get deployments"]), "{counts:#?}");
 }
