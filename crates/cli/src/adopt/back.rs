@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::convert;
 use super::seen::{
-    Kind, Seen, annotation_of, controller, is_controlled_by, is_finished, is_observed, is_paused,
-    is_taking_over, is_terminating, number, says,
+    Kind, Seen, annotation_of, controller, foreign_finalizers, is_controlled_by, is_finished, is_observed,
+    is_paused, is_taking_over, is_terminating, number, says,
 };
 use super::steps::{Next, Write};
 
@@ -62,13 +62,26 @@ fn hand_over(seen: &Seen, ordered: &DynamicObject, deployment: Option<&DynamicOb
     let name = &seen.name;
     let sets: Vec<&DynamicObject> =
         seen.sets.iter().filter(|set| is_controlled_by(set, ordered) && !is_terminating(set)).collect();
+    let step = annotation_of(ordered, annotation::HANDING_BACK);
     let Some(current) = sets.iter().find(|set| convert::same_template(set, ordered)).copied() else {
+        if step.is_some() {
+            bail!(
+                "the template of {name} was changed while it is being handed back, and its controller does nothing\nhint: put the template back as it was (`kubectl ordered undo {name}`), and run this again"
+            );
+        }
         bail!("{name} has no set of its present template\nhint: finish its rollout first");
     };
-    let step = annotation_of(ordered, annotation::HANDING_BACK);
     if step.is_none() {
         if deployment.is_some() {
             bail!("there is a Deployment {name} already\nhint: delete it, or give it another name");
+        }
+        for object in sets.iter().copied().chain([ordered]) {
+            if let [first, ..] = *foreign_finalizers(object) {
+                bail!(
+                    "{} has the finalizer {first}: its deletion would not end\nhint: take it away, or whoever set it",
+                    object.name_any()
+                );
+            }
         }
         if let Some(wait) = at_rest(ordered)? {
             return Ok(wait);

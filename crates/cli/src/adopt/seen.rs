@@ -96,7 +96,12 @@ impl Seen {
                 Ok(found) => (found.items, None),
                 // A server without autoscaling has none.
                 Err(kube::Error::Api(status)) if status.code == 404 => (Vec::new(), None),
-                Err(error) => (Vec::new(), Some(error.to_string())),
+                // Whoever may not read them was told so before.
+                Err(kube::Error::Api(status)) if status.code == 403 => {
+                    (Vec::new(), Some(status.message.clone()))
+                }
+                // Anything else passes: to go on as if there were none would leave one behind that scales nothing.
+                Err(error) => return Err(explain(error, "cannot list horizontalpodautoscalers")),
             };
         Ok(Self {
             name: name.to_owned(),

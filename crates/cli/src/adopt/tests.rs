@@ -369,6 +369,10 @@ async fn what_cannot_be_taken_over_now_is_refused_before_anything_is_touched() {
 
     let cluster = Cluster::with_deployment().await;
     cluster.adopt().await;
+    let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
+    cluster.patch(Kind::OrderedDeployment, finalizers(json!(["example.com/keep"]))).await;
+    refused(&cluster, Way::Back, "has the finalizer example.com/keep").await;
+    cluster.patch(Kind::OrderedDeployment, finalizers(Value::Null)).await;
     cluster
         .create(
             Kind::Deployment,
@@ -382,6 +386,24 @@ async fn what_cannot_be_taken_over_now_is_refused_before_anything_is_touched() {
         .await;
     refused(&cluster, Way::Forward, "takes over from nothing").await;
     refused(&cluster, Way::Back, "there is a Deployment web already").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_changed_in_the_middle_of_a_return_is_told_and_once_put_back_it_goes_on() {
+    let cluster = at(Way::Back).await;
+    let (pods, before) = (cluster.pods().await, cluster.turnover());
+    // The ReplicaSet is made, and the controller told to do nothing.
+    assert!(cluster.run(Way::Back, Some(2)).await.0.is_err());
+    let image = |image: &str| {
+        let template = json!({"spec": {"containers": [{"name": "web", "image": image}]}});
+        json!({"spec": {"template": template}})
+    };
+    cluster.patch(Kind::OrderedDeployment, image("web:2")).await;
+    refused(&cluster, Way::Back, "was changed while it is being handed back").await;
+    cluster.patch(Kind::OrderedDeployment, image("web:1")).await;
+    cluster.give_back().await;
+    cluster.is_whole(Way::Back).await;
+    assert_eq!((cluster.pods().await, cluster.turnover()), (pods, before));
 }
 
 #[tokio::test(start_paused = true)]
