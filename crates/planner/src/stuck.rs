@@ -6,7 +6,7 @@ use ordereddeployment_api::names::reason;
 
 use crate::census::Census;
 use crate::rollout::Moves;
-use crate::{Pod, rollout};
+use crate::{Pod, report, rollout};
 
 /// How long after its time a pod that terminates may take to be gone before it is told of.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(15);
@@ -55,7 +55,7 @@ fn waits_for_ends(census: &Census<'_>) -> bool {
 /// Whether pods would be created if none terminated.
 fn is_waited_for(census: &Census<'_>) -> bool {
     let bounds = census.bounds;
-    if !waits_for_ends(census) || bounds.desired == 0 {
+    if !waits_for_ends(census) || bounds.desired == 0 || report::is_complete(census) {
         return false;
     }
     // Whether those that terminate are what fills the room below that.
