@@ -42,6 +42,10 @@ impl<'a> Subject<'a> {
     /// Waits for the point at which it has so many pods, updated and available ones, and then for its conditions to be
     /// these.
     async fn says(&self, point: &str, counts: [i64; 3], available: Said, progressing: Said) {
+        self.says_one_of(point, counts, available, &[progressing]).await;
+    }
+
+    async fn says_one_of(&self, point: &str, counts: [i64; 3], available: Said, progressing: &[Said]) {
         let wanted = |object: &DynamicObject| {
             let status = &object.data["status"];
             let found = ["replicas", "updatedReplicas", "availableReplicas"]
@@ -54,7 +58,7 @@ impl<'a> Subject<'a> {
             status["observedGeneration"].as_i64() == object.metadata.generation
                 && found == counts
                 && said("Available", available)
-                && said("Progressing", progressing)
+                && progressing.iter().any(|one| said("Progressing", *one))
         };
         let what = format!("{point}: {counts:?}, {available:?}, {progressing:?}");
         self.world.until_object(self.api.clone(), "web", &what, wanted).await.unwrap();
@@ -91,13 +95,14 @@ impl<'a> Subject<'a> {
         self.says("and back", [2, 2, 2], ENOUGH, DONE).await;
     }
 
-    /// Under Recreate all pods are expected, and for a while there are none.
-    async fn live_under_recreate(&self) {
+    /// Under Recreate all pods are expected, and for a while there are none. Where the rollout may go unnoticed, its
+    /// deadline may not pass.
+    async fn live_under_recreate(&self, under_way: &[Said], late: &[Said]) {
         self.says("at rest", [3, 3, 3], ENOUGH, DONE).await;
         self.set_image("web:broken").await;
-        self.says("all new and none ready", [3, 3, 0], TOO_FEW, UNDER_WAY).await;
+        self.says_one_of("all new and none ready", [3, 3, 0], TOO_FEW, under_way).await;
         self.patch(json!({"progressDeadlineSeconds": 1})).await;
-        self.says("late", [3, 3, 0], TOO_FEW, LATE).await;
+        self.says_one_of("late", [3, 3, 0], TOO_FEW, late).await;
         self.set_image("web:1").await;
         self.says("back", [3, 3, 3], ENOUGH, DONE).await;
     }
@@ -164,7 +169,7 @@ pub(super) async fn conditions_and_their_reasons_are_those_of_a_deployment(world
 
 pub(super) async fn conditions_under_recreate_are_those_of_a_deployment(world: World) {
     world.apply(&json!({"replicas": 3, "strategy": {"type": "Recreate"}})).await.unwrap();
-    ours(&world).live_under_recreate().await;
+    ours(&world).live_under_recreate(&[UNDER_WAY], &[LATE]).await;
 }
 
 pub(super) async fn a_used_up_quota_is_told_as_a_deployment_tells_it(world: World) {
@@ -205,9 +210,11 @@ pub(super) async fn a_deployment_says_the_same_at_the_same_points(world: World) 
     theirs(&world, &rolling()).await.live().await;
 }
 
+/// It sometimes misses the rollout: all its pods are updated again before it looks.
 #[cfg(feature = "real-servers")]
 pub(super) async fn a_deployment_says_the_same_under_recreate(world: World) {
-    theirs(&world, &json!({"type": "Recreate"})).await.live_under_recreate().await;
+    let deployment = theirs(&world, &json!({"type": "Recreate"})).await;
+    deployment.live_under_recreate(&[UNDER_WAY, DONE], &[LATE, DONE]).await;
 }
 
 #[cfg(feature = "real-servers")]

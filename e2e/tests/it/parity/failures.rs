@@ -26,7 +26,6 @@ pub(super) async fn pods_that_their_kubelets_refuse_again_and_again_come_back_ev
         .await
         .unwrap();
     failed.retain(has_failed);
-    assert_eq!(failed.len(), 8);
     let times: Vec<i64> = failed.iter().map(|pod| pod.creation_timestamp().unwrap().0.as_second()).collect();
     let took = times.iter().max().unwrap() - times.iter().min().unwrap();
     assert!(took >= 7, "{took} s for three waits");

@@ -30,11 +30,13 @@ pub(super) async fn a_no_execute_taint_empties_its_node_and_the_pods_come_back_e
 }
 
 pub(super) async fn a_pod_that_does_not_end_on_a_dead_node_is_named_where_creates_wait_for_it(world: World) {
-    // It has no kubelet. Nobody else gives it up within the time that this takes.
+    // It has no kubelet. The node controller gives it up only after 40 seconds without a sign of life.
     let (pool, name) = (format!("{}-dead", world.namespace), format!("{}-n1", world.namespace));
     let labels = NodeSpec::in_pool(&name, &pool).labels;
     let dead = NodeSpec { labels, ..reserved(&name) };
-    nodes::register(&world.client, &Clock::system(), &[dead]).await.unwrap();
+    let seen =
+        async || nodes::register(&world.client, &Clock::system(), std::slice::from_ref(&dead)).await.unwrap();
+    seen().await;
     let template = in_pool(&pool, &json!({"terminationGracePeriodSeconds": 1}));
     let spec = json!({
         "replicas": 2, "template": template, "podReplacementPolicy": "TerminationComplete",
@@ -53,6 +55,7 @@ pub(super) async fn a_pod_that_does_not_end_on_a_dead_node_is_named_where_create
     let message = until_said(&world, type_, ConditionStatus::True, why).await;
     assert!(message.contains(&stuck) && message.contains(&name) && message.contains("--force"), "{message}");
     assert_eq!(world.pods().await.unwrap().len(), 1, "nothing comes in its place");
+    seen().await;
     world.kubectl.run(&["delete", "pod", &stuck, "--force", "--grace-period=0"]).await.unwrap();
     for pod in world.until_pods("two again", there(2)).await.unwrap() {
         assert_ne!(pod.name_any(), stuck);
