@@ -46,18 +46,20 @@ pub(crate) async fn choose(
     let mut why = String::new();
     // What others have added, such as the time of `kubectl rollout restart`, an apply leaves as it is.
     for candidate in [manifest.clone(), merged(&live, &manifest)] {
-        match filled_in(client, namespace, deployment, &candidate).await {
+        why = match filled_in(client, namespace, deployment, &candidate).await {
             Ok(filled) if same(&filled, &live) => {
                 return Choice { template: Some(candidate), note: None };
             }
-            Ok(filled) => why = difference("template", &filled, &live).unwrap_or_default(),
-            Err(error) => why = error.to_string(),
-        }
+            Ok(filled) => format!(
+                "the manifest of {name} is not what runs ({}), so that applying it starts",
+                difference("template", &filled, &live).unwrap_or_default()
+            ),
+            Err(error) => format!(
+                "whether the manifest of {name} is what runs the server does not say ({error}), so that applying it may start"
+            ),
+        };
     }
-    let note = format!(
-        "the manifest of {name} is not what runs ({why}), so that applying it starts a rollout, which restarts the pods"
-    );
-    Choice { template: None, note: Some(note) }
+    Choice { template: None, note: Some(format!("{why} a rollout, which restarts the pods")) }
 }
 
 /// The template that was applied last.
