@@ -45,7 +45,8 @@ pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentSta
 pub(crate) fn closed(census: &Census<'_>, reason: &str, message: &str) -> OrderedDeploymentStatus {
     let now = census.observed.now;
     let mut status = counted(census);
-    available(census, &mut status);
+    // Those that it has not yet, or not any more, serve all the same.
+    conditions::set(&mut status, condition::AVAILABLE, Unknown, reason, message, now);
     conditions::set(&mut status, condition::PROGRESSING, Unknown, reason, message, now);
     conditions::set(&mut status, condition::COMPLETE, False, reason, message, now);
     conditions::set(&mut status, condition::STALLED, False, reason, message, now);

@@ -40,6 +40,8 @@ fn closed(cluster: &Cluster, why: &str) -> Act {
         assert_eq!(act.status.condition(type_).unwrap().reason, why);
     }
     assert_eq!(act.status.condition(condition::COMPLETE).unwrap().status, ConditionStatus::False);
+    // The pods that it does not have serve all the same.
+    assert_eq!(act.status.condition(condition::AVAILABLE).unwrap().status, ConditionStatus::Unknown);
     act
 }
 
