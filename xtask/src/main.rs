@@ -16,6 +16,7 @@ mod kubernetes;
 mod process;
 mod proxy;
 mod servers;
+mod shells;
 mod suites;
 mod tools;
 
@@ -40,6 +41,8 @@ Usage: cargo xtask <task>
   kubernetes print the folder of the real Kubernetes binaries, building them if need be
   kubectl    print the path of the kubectl that the tests use, fetching one if need be
   helm       print the path of the Helm that the tests use, fetching one if need be
+  shells     print the folder of zsh and fish for the tests of completion, fetching them if need be; with it as
+             COMPLETION_SHELLS, these tests run by `cargo test` too
 
 What a task fetches goes to ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed system-wide.
 
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         ["image-check"] => suites::image_check(),
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
+        ["shells"] => shells::find().map(|path| path.iter().for_each(|path| println!("{}", path.display()))),
         ["helm"] => helm::find().map(|path| println!("{}", path.display())),
         [] | ["help" | "-h" | "--help", ..] => {
             println!("{HELP}");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{run, top};
-use crate::{cache, crdcheck, crdserver, helm, image, kubectl, kubernetes, tools};
+use crate::{cache, crdcheck, crdserver, helm, image, kubectl, kubernetes, shells, tools};
 
 /// How long the demo may take once built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -92,7 +92,7 @@ fn run_suites(suites: &[(&str, Suite)], total: &mut Count) -> bool {
 /// Has the tools there before the suites that run begin: a download or a linker leaves a core idle, and tests with
 /// promised deadlines want theirs undisturbed.
 fn fetch_tools(fast: bool) {
-    let mut failures = vec![kubectl::find().err(), helm::find().err()];
+    let mut failures = vec![kubectl::find().err(), helm::find().err(), shells::find().err()];
     if !fast {
         failures.extend([kubernetes::find().err(), crdserver::find().err()]);
     }
@@ -103,7 +103,12 @@ fn fetch_tools(fast: bool) {
 
 /// Says what will be fetched or built, and where, before anything is.
 fn announce(fast: bool) -> Result<()> {
-    let mut wanted = vec![tools::announcement()?, kubectl::announcement()?, helm::announcement()?];
+    let mut wanted = vec![
+        tools::announcement()?,
+        kubectl::announcement()?,
+        helm::announcement()?,
+        shells::announcement()?,
+    ];
     if !fast {
         wanted.extend([kubernetes::announcement()?, crdserver::announcement()?]);
     }
@@ -237,6 +242,9 @@ fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)])
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]).args(targets).arg("--").args(filters);
     command.env("KUBECTL", kubectl::find()?).env("HELM", helm::find()?);
+    if let Some(shells) = shells::find()? {
+        command.env("COMPLETION_SHELLS", shells);
+    }
     command.envs(variables.iter().map(|(key, value)| (key, value)));
     // `cargo xtask crds` sets it to write what the test would compare.
     command.env_remove("UPDATE_CRDS");

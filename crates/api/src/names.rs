@@ -59,7 +59,7 @@ pub mod condition {
     /// The pods are not yet what the spec says, and nothing keeps them from getting there but time, a hold or a pause
     /// (kstatus: in progress). Never `True` beside [`STALLED`].
     pub const RECONCILING: &str = "Reconciling";
-    /// Those that every object has from its first status on, so that `kubectl wait` finds them.
+    /// Those that every object has once it was acted on, so that `kubectl wait` finds them.
     pub const ALWAYS: [&str; 6] = [AVAILABLE, PROGRESSING, HELD, COMPLETE, STALLED, RECONCILING];
 }
 
