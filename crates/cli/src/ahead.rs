@@ -6,7 +6,7 @@ use ordereddeployment_api::{PausePoint, Template};
 use ordereddeployment_planner::{Point, line_up};
 
 use crate::observe::Seen;
-use crate::tree::side;
+use crate::state::side;
 
 /// A pause point on the way to another template.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Where an OrderedDeployment stands, by its status alone. Pure: it reads no server and no clock.
 
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus};
+use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus, PausePoint};
 
 use crate::style::{Paint, Style};
 
@@ -99,12 +99,20 @@ impl State {
         match self {
             Self::Unseen => "Unseen".to_owned(),
             Self::Failed(_) => "Failed".to_owned(),
-            Self::Held(hold) => format!("Held {} {}", crate::tree::side(hold.point), hold.pod),
+            Self::Held(hold) => format!("Held {} {}", side(hold.point), hold.pod),
             Self::Complete => "Complete".to_owned(),
             Self::Paused => "Paused".to_owned(),
             Self::Rolling => "Rolling".to_owned(),
             Self::Moving(moving) => moving.words().to_owned(),
         }
+    }
+}
+
+/// On which side of its pod a point lies, in a word.
+pub(crate) fn side(point: PausePoint) -> &'static str {
+    match point {
+        PausePoint::Before => "before",
+        PausePoint::After => "after",
     }
 }
 

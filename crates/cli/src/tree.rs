@@ -7,6 +7,7 @@ use ordereddeployment_api::PausePoint;
 
 use crate::age::age;
 use crate::overview::{Barrier, Overview, Phase, PodRow, SetRow};
+use crate::state::side;
 use crate::style::{Paint, Style};
 use crate::table::{Widths, shortened};
 use columns::{Health, laid_out};
@@ -177,13 +178,6 @@ pub(crate) fn barrier_line(barrier: &Barrier, style: Style, room: Option<usize>)
     let fits = |text: &String| room.is_none_or(|room| text.chars().count() + 6 <= room);
     let text = Some(long).filter(fits).unwrap_or(short);
     style.paint(Paint::Warn, &format!("{line} {text} {line}"))
-}
-
-pub(crate) fn side(point: PausePoint) -> &'static str {
-    match point {
-        PausePoint::Before => "before",
-        PausePoint::After => "after",
-    }
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ impl Backoff {
         for (set, mut failures) in by_set {
             count_rows(&mut failures);
             let waiting = failures.iter().filter(|failure| failure.until() > observed.now);
-            backoff.waiting.insert(set, crate::census::count(waiting.clone()));
+            backoff.waiting.insert(set, i64::try_from(waiting.clone().count()).unwrap_or(i64::MAX));
             backoff.next = backoff.next.into_iter().chain(waiting.map(Failure::until)).min();
             for failure in failures.iter().filter(|failure| failure.row > 1) {
                 let is_recent = observed.now.duration_since(failure.failed.at) < MATURE;

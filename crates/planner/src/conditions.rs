@@ -6,7 +6,11 @@ use ordereddeployment_api::{
     names::{condition, reason},
 };
 
-use crate::pausepoint::seconds;
+/// Times are stored in whole seconds: one that is compared with a stored one must be too.
+#[must_use]
+pub fn seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
 
 /// Sets a condition. Its times change only with what they speak of.
 pub(crate) fn set(

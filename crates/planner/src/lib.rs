@@ -26,6 +26,7 @@ mod stuck;
 mod view;
 mod world;
 
+pub use conditions::seconds as whole_seconds;
 pub use decide::decide;
 pub use handover::{is_handed_back, sources};
 pub use line_up::{LineUp, Place, line_up};
@@ -35,6 +36,5 @@ pub use model::{
 };
 pub use node_rules::node_rules;
 pub use objects::{new_pod, new_set, owner_of, without_hash};
-pub use pausepoint::seconds as whole_seconds;
 pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set};
 pub use world::{Done, World};

@@ -7,11 +7,15 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
-use ordereddeployment_api::names::{annotation, label};
+use ordereddeployment_api::names::{GROUP, annotation, label};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, OrderedReplicaSetSpec, Template};
 use serde_json::{Map, Value, json};
 
-use crate::view::is_controller;
+/// Whether this owner reference names the controller, of that kind of ours.
+pub(crate) fn is_controller(owner: &OwnerReference, kind: &str) -> bool {
+    let group = owner.api_version.split_once('/').map(|(group, _)| group);
+    owner.controller == Some(true) && owner.kind == kind && group == Some(GROUP)
+}
 
 /// A new set of the deployment's current template.
 #[must_use]

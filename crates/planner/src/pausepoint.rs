@@ -11,6 +11,7 @@ use ordereddeployment_api::{
 };
 
 use crate::census::{Bounds, Census, Member};
+use crate::conditions::seconds;
 use crate::sizes::{self, Sizes, Stored};
 use crate::{Decision, Event, Malformed, Point, Read, Record, conditions, events};
 
@@ -416,12 +417,6 @@ fn pause(census: &Census<'_>) -> Option<Decision> {
         _ => return None,
     }
     Some(Decision::Record(Record { status, events: Vec::new() }))
-}
-
-/// Times are stored in whole seconds: one that is compared with a stored one must be too.
-#[must_use]
-pub fn seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// The end of a pause: whole seconds, never too early.

@@ -7,7 +7,8 @@ use ordereddeployment_api::{
 };
 
 use crate::census::Census;
-use crate::pausepoint::{held, seconds};
+use crate::conditions::seconds;
+use crate::pausepoint::held;
 use crate::rollout::Moves;
 use crate::{Hindrance, conditions, pausepoint};
 

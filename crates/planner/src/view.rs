@@ -8,15 +8,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use ordereddeployment_api::names::{GROUP, annotation, pause_point};
+use ordereddeployment_api::names::{annotation, pause_point};
 use ordereddeployment_api::{OrderedReplicaSet, PausePoint, parse_pause_duration};
 use ordereddeployment_sorter::{Facts, NodeFacts, Phase, parse_int32};
 use serde::{Deserialize, Serialize};
 
-use crate::objects::{hash_of, without_hash};
+use crate::objects::{hash_of, is_controller, without_hash};
 use crate::{Failed, Malformed, Pod, Point, Set};
 
 mod wire;
@@ -341,12 +341,6 @@ pub fn set(set: &OrderedReplicaSet) -> Set {
         template: without_hash(&set.spec.template),
         terminating: metadata.deletion_timestamp.is_some(),
     }
-}
-
-/// Whether this owner reference names the controller, of that kind of ours.
-pub(crate) fn is_controller(owner: &OwnerReference, kind: &str) -> bool {
-    let group = owner.api_version.split_once('/').map(|(group, _)| group);
-    owner.controller == Some(true) && owner.kind == kind && group == Some(GROUP)
 }
 
 fn side(text: &str) -> Option<PausePoint> {

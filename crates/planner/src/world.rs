@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentSpec, OrderedDeploymentStatus, Template};
 use ordereddeployment_sorter::{NodeFacts, Nodes};
 
-use crate::pausepoint::seconds;
+use crate::conditions::seconds;
 use crate::{
     Act, Decision, Failure, Hindrance, Observed, Pod, PodView, Proof, Read, Set, SetChange, Source, decide,
     new_pod, without_hash,

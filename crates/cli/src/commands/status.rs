@@ -12,8 +12,7 @@ use ordereddeployment_api::OrderedDeployment;
 use crate::client::{ConnectArgs, Timeout, object_name, timeout};
 use crate::exit::Exit;
 use crate::explain::explain;
-use crate::state::State;
-use crate::tree::side;
+use crate::state::{State, side};
 
 /// Wait for a rollout; the exit code says what became of it
 #[derive(Debug, clap::Args)]

@@ -2,9 +2,10 @@
 
 use ordereddeployment_api::{Hold, HoldReason};
 
-use super::{Drawing, side};
+use super::Drawing;
 use crate::age::span;
 use crate::overview::{Overview, Phase};
+use crate::state::side;
 use crate::style::Paint;
 use crate::table::wrapped;
 

@@ -10,9 +10,10 @@ use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{Deleted, End, Step, What};
 
 use super::{PROMISE, Plan};
+use crate::state::side;
 use crate::style::Paint;
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped};
-use crate::tree::{Drawing, side};
+use crate::tree::Drawing;
 
 const INDENT: &str = "  ";
 /// What is left out first where the lines get too wide.
