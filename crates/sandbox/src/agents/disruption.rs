@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -15,59 +14,33 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::{Patch, PatchParams};
 use kube::core::{Selector, SelectorExt};
 use kube::{Api, Client, ResourceExt};
-use kube_runtime::watcher::Event;
 use serde_json::json;
 
-use super::{Cache, RETRY, burst, watch};
+use super::beside_pods::{self, Agent};
+use super::{Cache, RETRY};
 use crate::clock::{Clock, seconds};
 
 /// An eviction that is not followed by a deletion is forgotten after this.
 const DISRUPTION_TIMEOUT: i64 = 120;
 
-enum Seen {
-    Pod(Box<Event<Pod>>),
-    Budget(Box<Event<PodDisruptionBudget>>),
-}
-
 struct Disruption {
     client: Client,
     clock: Clock,
-    pods: Cache<Pod>,
-    budgets: Cache<PodDisruptionBudget>,
 }
 
 /// Runs until the process or the task ends.
 pub async fn run(client: Client, clock: Clock) {
-    let mut budgets = watch(Api::<PodDisruptionBudget>::all(client.clone()));
-    let mut this = Disruption { client, clock, pods: Cache::default(), budgets: Cache::default() };
-    while this.budgets.objects.is_empty() {
-        let Some(seen) = burst(&mut budgets, Duration::MAX).await else { return };
-        for event in seen {
-            this.budgets.apply(event);
-        }
-    }
-    let pods = watch(Api::<Pod>::all(this.client.clone())).map(|event| Seen::Pod(Box::new(event)));
-    let mut events = stream::select(pods, budgets.map(|event| Seen::Budget(Box::new(event))));
-    let mut patience = Duration::MAX;
-    while let Some(seen) = burst(&mut events, patience).await {
-        for event in seen {
-            match event {
-                Seen::Pod(event) => this.pods.apply(*event),
-                Seen::Budget(event) => this.budgets.apply(*event),
-            }
-        }
-        if this.pods.synced {
-            patience = this.round().await;
-        }
-    }
+    beside_pods::run(client.clone(), Disruption { client, clock }).await;
 }
 
-impl Disruption {
-    /// Writes what has changed; how long to wait for events before the next look.
-    async fn round(&self) -> Duration {
+impl Agent for Disruption {
+    type Other = PodDisruptionBudget;
+
+    /// Writes what has changed.
+    async fn round(&mut self, pods: &Cache<Pod>, budgets: &Cache<PodDisruptionBudget>) -> Duration {
         let mut patience = Duration::MAX;
-        for budget in self.budgets.objects.values() {
-            match self.count(budget).await {
+        for budget in budgets.objects.values() {
+            match self.count(budget, pods).await {
                 Ok(true) => {}
                 // An eviction under way ends by a deletion, or by time.
                 Ok(false) => patience = patience.min(Duration::from_secs(10)),
@@ -79,14 +52,15 @@ impl Disruption {
         }
         patience
     }
+}
 
+impl Disruption {
     /// Brings one status up to date; whether no eviction is under way.
-    async fn count(&self, budget: &PodDisruptionBudget) -> Result<bool, kube::Error> {
+    async fn count(&self, budget: &PodDisruptionBudget, pods: &Cache<Pod>) -> Result<bool, kube::Error> {
         let namespace = budget.namespace().unwrap_or_default();
         let Some(spec) = &budget.spec else { return Ok(true) };
         let selector: Option<Selector> = spec.selector.clone().and_then(|selector| selector.try_into().ok());
-        let pods: Vec<&Pod> = self
-            .pods
+        let pods: Vec<&Pod> = pods
             .objects
             .values()
             .filter(|pod| pod.namespace().as_deref() == Some(&namespace))

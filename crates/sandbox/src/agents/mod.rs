@@ -4,6 +4,7 @@
 //! They are clients of whatever server they are given and take no shortcut into this one, so that they can serve
 //! beside a real API server too.
 
+mod beside_pods;
 pub mod disruption;
 pub mod kubelet;
 pub mod nodes;

@@ -5,62 +5,45 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
-use kube_runtime::watcher::Event;
 use serde_json::json;
 
-use super::{Cache, RETRY, burst, watch};
-
-enum Seen {
-    Pod(Box<Event<Pod>>),
-    Quota(Box<Event<ResourceQuota>>),
-}
+use super::beside_pods::{self, Agent};
+use super::{Cache, RETRY};
 
 struct Keeper {
     client: Client,
-    pods: Cache<Pod>,
-    quotas: Cache<ResourceQuota>,
 }
 
 /// Runs until the process or the task ends.
 pub async fn run(client: Client) {
-    let mut quotas = watch(Api::<ResourceQuota>::all(client.clone()));
-    let mut this = Keeper { client, pods: Cache::default(), quotas: Cache::default() };
-    while this.quotas.objects.is_empty() {
-        let Some(seen) = burst(&mut quotas, Duration::MAX).await else { return };
-        for event in seen {
-            this.quotas.apply(event);
-        }
-    }
-    let pods = watch(Api::<Pod>::all(this.client.clone())).map(|event| Seen::Pod(Box::new(event)));
-    let mut events = stream::select(pods, quotas.map(|event| Seen::Quota(Box::new(event))));
-    let mut patience = Duration::MAX;
-    while let Some(seen) = burst(&mut events, patience).await {
-        for event in seen {
-            match event {
-                Seen::Pod(event) => this.pods.apply(*event),
-                Seen::Quota(event) => this.quotas.apply(*event),
-            }
-        }
-        patience = Duration::MAX;
-        for quota in this.quotas.objects.values().filter(|_| this.pods.synced) {
-            if let Err(error) = this.count(quota).await {
+    beside_pods::run(client.clone(), Keeper { client }).await;
+}
+
+impl Agent for Keeper {
+    type Other = ResourceQuota;
+
+    /// Writes what has changed.
+    async fn round(&mut self, pods: &Cache<Pod>, quotas: &Cache<ResourceQuota>) -> Duration {
+        let mut patience = Duration::MAX;
+        for quota in quotas.objects.values() {
+            if let Err(error) = self.count(quota, pods).await {
                 tracing::debug!(%error, "cannot keep a quota");
                 patience = RETRY;
             }
         }
+        patience
     }
 }
 
 impl Keeper {
-    async fn count(&self, quota: &ResourceQuota) -> Result<(), kube::Error> {
+    async fn count(&self, quota: &ResourceQuota, pods: &Cache<Pod>) -> Result<(), kube::Error> {
         let namespace = quota.namespace().unwrap_or_default();
         let hard = quota.spec.as_ref().and_then(|spec| spec.hard.clone()).unwrap_or_default();
-        let pods = self.pods.objects.iter().filter(|((inside, _), pod)| *inside == namespace && runs(pod));
+        let pods = pods.objects.iter().filter(|((inside, _), pod)| *inside == namespace && runs(pod));
         let count = Quantity(pods.count().to_string());
         let counted = hard.keys().filter(|what| matches!(what.as_str(), "pods" | "count/pods"));
         let used: BTreeMap<String, Quantity> = counted.map(|what| (what.clone(), count.clone())).collect();

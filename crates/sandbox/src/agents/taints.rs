@@ -6,66 +6,42 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::{StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
-use kube_runtime::watcher::Event;
 use ordereddeployment_placement::tolerated;
 
-use super::{Cache, RETRY, burst, watch};
+use super::beside_pods::{self, Agent};
+use super::{Cache, RETRY};
 use crate::clock::Clock;
-
-enum Seen {
-    Pod(Box<Event<Pod>>),
-    Node(Box<Event<Node>>),
-}
 
 struct Taints {
     client: Client,
     clock: Clock,
-    pods: Cache<Pod>,
-    nodes: Cache<Node>,
     /// By UID: since when a pod has been on a node with taints that it tolerates for some time.
     since: BTreeMap<String, Timestamp>,
 }
 
 /// Runs until the process or the task ends.
 pub async fn run(client: Client, clock: Clock) {
-    let mut nodes = watch(Api::<Node>::all(client.clone()));
-    let mut this =
-        Taints { client, clock, pods: Cache::default(), nodes: Cache::default(), since: BTreeMap::new() };
-    while !this.nodes.objects.values().any(|node| evicting(node).next().is_some()) {
-        let Some(seen) = burst(&mut nodes, Duration::MAX).await else { return };
-        for event in seen {
-            this.nodes.apply(event);
-        }
-    }
-    let pods = watch(Api::<Pod>::all(this.client.clone())).map(|event| Seen::Pod(Box::new(event)));
-    let mut events = stream::select(pods, nodes.map(|event| Seen::Node(Box::new(event))));
-    let mut patience = Duration::MAX;
-    while let Some(seen) = burst(&mut events, patience).await {
-        for event in seen {
-            match event {
-                Seen::Pod(event) => this.pods.apply(*event),
-                Seen::Node(event) => this.nodes.apply(*event),
-            }
-        }
-        if this.pods.synced {
-            patience = this.round().await;
-        }
-    }
+    beside_pods::run(client.clone(), Taints { client, clock, since: BTreeMap::new() }).await;
 }
 
-impl Taints {
-    /// Evicts who has to go; how long to wait for events before the next look.
-    async fn round(&mut self) -> Duration {
+impl Agent for Taints {
+    type Other = Node;
+
+    fn asks_for_pods(node: &Node) -> bool {
+        evicting(node).next().is_some()
+    }
+
+    /// Evicts who has to go.
+    async fn round(&mut self, pods: &Cache<Pod>, nodes: &Cache<Node>) -> Duration {
         let now = self.clock.now();
         let (mut patience, mut since) = (Duration::MAX, BTreeMap::new());
-        for pod in self.pods.objects.values().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+        for pod in pods.objects.values().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
-            let Some(node) = self.nodes.objects.get(&(String::new(), node)) else { continue };
+            let Some(node) = nodes.objects.get(&(String::new(), node)) else { continue };
             let Some(stay) = stay(pod, evicting(node)) else { continue };
             let uid = pod.uid().unwrap_or_default();
             let begun = self.since.get(&uid).copied().unwrap_or(now);
@@ -81,7 +57,9 @@ impl Taints {
         self.since = since;
         patience
     }
+}
 
+impl Taints {
     /// Whether it is done with that pod.
     async fn evict(&self, pod: &Pod) -> bool {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
