@@ -35,10 +35,7 @@ pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentSta
     failure(census, &mut status);
     stalled(census, moves, &mut status);
     reconciling(census, &mut status);
-    if status.condition(condition::HELD).is_none() {
-        let message = "No pause point holds the rollout";
-        conditions::set(&mut status, condition::HELD, False, reason::NOT_HELD, message, census.observed.now);
-    }
+    never_held(census, &mut status);
     status
 }
 
@@ -52,11 +49,16 @@ pub(crate) fn closed(census: &Census<'_>, reason: &str, message: &str) -> Ordere
     conditions::set(&mut status, condition::COMPLETE, False, reason, message, now);
     conditions::set(&mut status, condition::STALLED, False, reason, message, now);
     conditions::set(&mut status, condition::RECONCILING, True, reason, message, now);
+    never_held(census, &mut status);
+    status
+}
+
+/// The condition of an object that was never held: whoever holds it or lifts the hold says so by himself.
+fn never_held(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     if status.condition(condition::HELD).is_none() {
         let message = "No pause point holds the rollout";
-        conditions::set(&mut status, condition::HELD, False, reason::NOT_HELD, message, now);
+        conditions::set(status, condition::HELD, False, reason::NOT_HELD, message, census.observed.now);
     }
-    status
 }
 
 /// The status with the counts as of this decision.
