@@ -17,8 +17,9 @@ Made from the code by `cargo xtask crds`; a test compares it. `kubectl explain o
 installed. What the fields are for, with examples: [concepts.md](concepts.md), [order.md](order.md), [recipes.md](recipes.md).
 ";
 
-/// A constant of `names.rs`: what it is for, and its value.
+/// A constant of `names.rs`: what it is called, its value, and what it is for.
 struct Name {
+    constant: String,
     value: String,
     meaning: String,
 }
@@ -33,9 +34,9 @@ fn names(module: &str) -> Vec<Name> {
         if let Some(text) = line.strip_prefix("/// ") {
             meaning.push(text);
         } else if let Some(constant) = line.strip_prefix("pub const ") {
-            if let Some((_, value)) = constant.split_once(": &str = \"") {
+            if let Some((constant, value)) = constant.split_once(": &str = \"") {
                 let value = value.trim_end_matches("\";").to_owned();
-                found.push(Name { value, meaning: meaning.join(" ") });
+                found.push(Name { constant: constant.to_owned(), value, meaning: meaning.join(" ") });
             }
             meaning.clear();
         }
@@ -45,19 +46,10 @@ fn names(module: &str) -> Vec<Name> {
 
 /// Doc comments name constants; readers know their values.
 fn plain(text: &str) -> String {
-    let mut text = text.replace("annotation::PAUSE_POINT", "ordereddeployment.io/pause-point");
-    for module in ["annotation", "condition", "pause_point"] {
-        let source = NAMES.split_once(&format!("pub mod {module} {{\n")).unwrap().1;
-        for line in source.split_once("\n}\n").unwrap().0.lines() {
-            let Some((name, value)) =
-                line.trim().strip_prefix("pub const ").and_then(|it| it.split_once(": &str = \""))
-            else {
-                continue;
-            };
-            text = text.replace(&format!("[`{name}`]"), &format!("`{}`", value.trim_end_matches("\";")));
-        }
-    }
-    text
+    let constants = ["annotation", "condition", "pause_point"].into_iter().flat_map(names);
+    constants.fold(text.to_owned(), |text, name| {
+        text.replace(&format!("[`{}`]", name.constant), &format!("`{}`", name.value))
+    })
 }
 
 fn cell(text: &str) -> String {
