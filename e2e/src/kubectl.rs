@@ -36,6 +36,8 @@ impl Kubectl {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--kubeconfig").arg(&self.kubeconfig);
+        // Its usual cache knows servers by their port, which one that is gone may have had before.
+        command.arg("--cache-dir").arg(self.kubeconfig.with_file_name("kubectl-cache"));
         if let Some(namespace) = &self.namespace {
             command.arg("--namespace").arg(namespace);
         }
