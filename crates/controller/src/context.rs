@@ -10,7 +10,7 @@ use crate::cache::Cache;
 use crate::calls::Calls;
 use crate::events::Events;
 use crate::memory::Memory;
-use crate::{Clock, Metrics, Names};
+use crate::{Clock, Journal, Metrics, Names};
 
 /// What all passes of one controller share.
 pub(crate) struct Context {
@@ -19,6 +19,7 @@ pub(crate) struct Context {
     pub(crate) names: Names,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
+    pub(crate) journal: Journal,
     cache: Mutex<Cache>,
     memories: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Memory>>>>,
     /// The version of each object that this controller wrote last.
@@ -32,6 +33,7 @@ impl Context {
         names: Names,
         metrics: Arc<Metrics>,
         events: Events,
+        journal: Journal,
     ) -> Self {
         Self {
             calls,
@@ -39,6 +41,7 @@ impl Context {
             names,
             metrics,
             events,
+            journal,
             cache: Mutex::default(),
             memories: Mutex::default(),
             written: Mutex::default(),

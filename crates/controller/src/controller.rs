@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::events::events;
 use crate::reconcile::reconcile;
 use crate::watches::Watches;
-use crate::{Clock, Error, Fence, Metrics, Names, Readiness};
+use crate::{Clock, Error, Fence, Journal, Metrics, Names, Readiness};
 
 /// How many deployments are looked at at the same time.
 const CONCURRENCY: u16 = 4;
@@ -46,6 +46,8 @@ pub struct Options {
     /// With leader election: the fence that lets this process's requests through while it leads, and word of when it
     /// does. The watches sync before, so that a standby is warm.
     pub lead: Option<(Fence, watch::Receiver<bool>)>,
+    /// Told of every decision.
+    pub journal: Journal,
 }
 
 impl Options {
@@ -59,6 +61,7 @@ impl Options {
             metrics,
             readiness: Readiness::default(),
             lead: None,
+            journal: Journal::default(),
         }
     }
 }
@@ -77,12 +80,12 @@ impl Controller {
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, readiness, lead } = options;
+        let Options { clock, names, namespace, metrics, readiness, lead, journal } = options;
         let fence = lead.as_ref().map(|(fence, _)| fence);
         let calls = Arc::new(Calls::new(&client, fence));
         let (events, teller) = events(clock.clone(), names.clone());
         let mut teller = Box::pin(teller.run(Arc::clone(&calls)));
-        let ctx = Arc::new(Context::new(calls, clock, names, metrics, events));
+        let ctx = Arc::new(Context::new(calls, clock, names, metrics, events, journal));
         let shutdown = shutdown.boxed().shared();
 
         let (queue, triggers) = mpsc::unbounded();

@@ -35,6 +35,9 @@ pub enum Error {
     /// The status could not be stored.
     #[error("cannot store the status: {0}")]
     StoreStatus(#[source] CallError),
+    /// The lead could not be kept.
+    #[error("the lead is lost: ending, so that a fresh start reads everything anew")]
+    LoseLead,
     /// The metrics could not be registered.
     #[error("cannot register the metrics: {0}")]
     RegisterMetrics(#[from] prometheus::Error),

@@ -5,19 +5,19 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::names::CONTROLLER;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::backoff::WatchBackoff;
 use crate::client::signed;
 use crate::election::{Record, Seen, Step, Timing, next};
-use crate::{CallError, Fence};
+use crate::{CallError, Clock, Error, Fence};
 
 /// A candidate for the lead.
 pub struct Candidate {
@@ -26,6 +26,7 @@ pub struct Candidate {
     timing: Timing,
     fence: Fence,
     seen: Option<Seen>,
+    clock: Clock,
     /// The Lease as it was read: what we do not know of it stays.
     lease: Option<Lease>,
 }
@@ -39,13 +40,44 @@ impl std::fmt::Debug for Candidate {
 impl Candidate {
     /// A candidate of that name, for the Lease `ordered-controller-manager` of that namespace.
     #[must_use]
-    pub fn new(client: &Client, namespace: &str, identity: &str, timing: Timing, fence: Fence) -> Self {
+    pub fn new(
+        client: &Client,
+        namespace: &str,
+        identity: &str,
+        timing: Timing,
+        fence: Fence,
+        clock: Clock,
+    ) -> Self {
         let api = Api::namespaced(signed(client, None), namespace);
-        Self { api, identity: identity.to_owned(), timing, fence, seen: None, lease: None }
+        Self { api, identity: identity.to_owned(), timing, fence, seen: None, clock, lease: None }
+    }
+
+    /// Runs this while the candidate leads, and says when it does. Losing the lead ends it: whatever it believes may be old.
+    pub async fn run_while_leading(
+        mut self,
+        work: impl Future<Output = Result<(), Error>>,
+        lead: watch::Sender<bool>,
+    ) -> Result<(), Error> {
+        tokio::pin!(work);
+        tokio::select! {
+            biased;
+            ended = &mut work => return ended,
+            () = self.lead() => {}
+        }
+        tracing::info!("leading");
+        lead.send_replace(true);
+        tokio::select! {
+            biased;
+            ended = &mut work => {
+                self.release().await;
+                ended
+            }
+            () = self.keep() => Err(Error::LoseLead),
+        }
     }
 
     /// Waits until this candidate leads. The fence is open then.
-    pub async fn lead(&mut self) {
+    async fn lead(&mut self) {
         // The watch only wakes: what counts is read anew. One that fails must not wake at once, again and again.
         let changes = watcher::watch_object(self.api.clone(), CONTROLLER).backoff(WatchBackoff::default());
         futures::pin_mut!(changes);
@@ -78,7 +110,7 @@ impl Candidate {
     }
 
     /// Renews the lead until it is lost: past the renew deadline, or taken by somebody else. The fence is closed then.
-    pub async fn keep(&mut self) {
+    async fn keep(&mut self) {
         let mut renewed = Instant::now();
         loop {
             sleep(self.timing.retry).await;
@@ -105,7 +137,7 @@ impl Candidate {
     }
 
     /// Gives the lead up, so that the next one need not wait. Call it when nothing of ours runs any more.
-    pub async fn release(&mut self) {
+    async fn release(&mut self) {
         self.fence.close();
         let Some(mut lease) = self.lease.take() else { return };
         let spec = lease.spec.get_or_insert_default();
@@ -131,7 +163,7 @@ impl Candidate {
         let sent = Instant::now();
         let mut lease = self.lease.clone().unwrap_or_default();
         lease.metadata.name = Some(CONTROLLER.to_owned());
-        let now = MicroTime(Timestamp::now());
+        let now = MicroTime(self.clock.now());
         let spec = lease.spec.get_or_insert_default();
         claim(spec, &self.identity, self.timing, now);
         let written = if version.is_some() {
@@ -184,6 +216,6 @@ async fn in_time<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>
 /// A name for this process that no other one has, not even a later one of the same host and number.
 #[must_use]
 pub fn identity(host: &str, process: u32) -> String {
-    let started = Timestamp::now().as_nanosecond();
+    let started = jiff::Timestamp::now().as_nanosecond();
     format!("{host}_{process}_{started:x}")
 }

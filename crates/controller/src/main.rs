@@ -12,8 +12,8 @@ use futures::future::OptionFuture;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_controller::{
-    Candidate, Controller, Error, Fence, Metrics, NodeCosts, Options, Readiness, Timing, client_config,
-    identity, serve,
+    Candidate, Controller, Fence, Metrics, NodeCosts, Options, Readiness, Timing, client_config, identity,
+    serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -128,7 +128,7 @@ async fn main() -> Result<()> {
         ended.map(drop)
     });
     match election {
-        Some((candidate, lead)) => while_leading(controller, candidate, lead).await,
+        Some((candidate, lead)) => Ok(candidate.run_while_leading(controller, lead).await?),
         None => Ok(controller.await?),
     }
 }
@@ -154,29 +154,7 @@ fn election(
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "host".to_owned());
     let identity = identity(&host, std::process::id());
     tracing::info!(%identity, namespace, "standing for the lead");
-    Ok((Candidate::new(client, namespace, &identity, timing, fence), lead))
-}
-
-/// Runs the controller while this process leads. Losing the lead ends the process: whatever it believes may be old.
-async fn while_leading(
-    controller: impl Future<Output = Result<(), Error>>,
-    mut candidate: Candidate,
-    lead: watch::Sender<bool>,
-) -> Result<()> {
-    tokio::pin!(controller);
-    tokio::select! {
-        ended = &mut controller => return Ok(ended?),
-        () = candidate.lead() => {}
-    }
-    tracing::info!("leading");
-    lead.send_replace(true);
-    tokio::select! {
-        ended = &mut controller => {
-            candidate.release().await;
-            Ok(ended?)
-        }
-        () = candidate.keep() => bail!("the lead is lost: ending, so that a fresh start reads everything anew"),
-    }
+    Ok((Candidate::new(client, namespace, &identity, timing, fence, options.clock.clone()), lead))
 }
 
 fn config_map(text: &str) -> Result<NodeCosts, String> {

@@ -115,10 +115,12 @@ impl Pass<'_> {
                 self.release_sets().await?;
                 self.release_pods().await?;
             }
-            let decision = match decide(&self.observe()) {
+            let observed = self.observe();
+            let decision = match decide(&observed) {
                 Decision::Act(act) => Decision::Act(self.fold(act)),
                 other => other,
             };
+            self.ctx.journal.tell(&observed, &decision);
             match decision {
                 Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
                 Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,

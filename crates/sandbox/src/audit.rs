@@ -25,7 +25,7 @@ pub struct Record {
     pub name: Option<String>,
     /// Subresource in the path.
     pub subresource: Option<String>,
-    /// The body of deletes, evictions, bindings and patches.
+    /// The body of deletes, evictions, bindings and patches; with a journal of every write.
     pub body: Option<Value>,
     /// Status code of the answer.
     pub code: u16,
@@ -59,6 +59,13 @@ impl Record {
             subresource,
             body: if wanted { serde_json::from_slice(&call.body).ok() } else { None },
             code: 0,
+        }
+    }
+
+    /// Keeps the body whatever the request is.
+    pub(crate) fn keep_body(&mut self, call: &Call) {
+        if self.body.is_none() && !call.body.is_empty() {
+            self.body = call.json().ok();
         }
     }
 }

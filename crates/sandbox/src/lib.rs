@@ -34,4 +34,5 @@ pub use audit::Record;
 pub use clock::Clock;
 pub use fault::Fault;
 pub use sandbox::{Config, Error, Sandbox};
+pub use store::Commit;
 pub use tls::Endpoint;

@@ -21,6 +21,7 @@ use crate::fault::Fault;
 use crate::http::Front;
 use crate::pipe::Pipes;
 use crate::server::{self, Server};
+use crate::store::{Commit, Journal};
 use crate::tls::{self, Endpoint};
 
 /// What a sandbox is made of.
@@ -36,6 +37,8 @@ pub struct Config {
     pub termination_delay: Duration,
     /// How many events each resource remembers for watches.
     pub history: usize,
+    /// Whether to keep every commit and every request's body, for [`Sandbox::commits`].
+    pub journal: bool,
     /// The source of time.
     pub clock: Clock,
 }
@@ -55,6 +58,7 @@ impl Default for Config {
             ready_delay: Duration::from_secs(1),
             termination_delay: Duration::from_millis(500),
             history: 10_000,
+            journal: false,
             clock: Clock::system(),
         }
     }
@@ -101,6 +105,9 @@ impl Sandbox {
     pub async fn start(config: Config) -> Result<Self, Error> {
         let clock = config.clock;
         let server = Server::new(clock.clone(), config.seed, config.history);
+        if config.journal {
+            server.state().store.journal = Some(Journal::default());
+        }
         let sandbox = Self { front: Front::new(Arc::clone(&server)), server, tasks: Mutex::new(Vec::new()) };
         sandbox.spawn(server::collect_garbage(Arc::downgrade(&sandbox.server)));
         let kubelet = sandbox.connect("sandbox-kubelet")?;
@@ -153,6 +160,18 @@ impl Sandbox {
     pub fn requests(&self) -> Vec<Record> {
         let audit: VecDeque<Record> = self.server.state().audit.clone();
         audit.into()
+    }
+
+    /// Every commit so far, in order; none without [`Config::journal`].
+    #[must_use]
+    pub fn commits(&self) -> Vec<Commit> {
+        self.server.state().store.journal.as_ref().map(|journal| journal.commits.clone()).unwrap_or_default()
+    }
+
+    /// How many requests were answered so far.
+    #[must_use]
+    pub fn answered(&self) -> usize {
+        self.server.state().audit.len()
     }
 
     /// From now on watches of that resource, also those under way, show every event this much late. Lists do not lag.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -18,7 +19,36 @@ pub(crate) type Resource = (String, String);
 /// Namespace (empty for cluster-scoped resources) and name.
 pub(crate) type Key = (String, String);
 
-/// One committed change.
+/// One committed change, for whoever judges what happened: unlike a watch's history it is never compacted.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// The version it made.
+    pub version: u64,
+    /// When.
+    pub at: Timestamp,
+    /// Group of the resource; empty for the core group.
+    pub group: String,
+    /// Its plural, `pods`.
+    pub plural: String,
+    /// The object after the change; for a deletion its last state, at the version of the deletion.
+    pub object: Arc<Value>,
+    /// The object before the change; none for a creation.
+    pub previous: Option<Arc<Value>>,
+    /// Whether the object is gone with it.
+    pub deleted: bool,
+    /// The place in the log of requests of the one that made it; none for the garbage collector's.
+    pub request: Option<usize>,
+}
+
+/// All commits so far, and what the next one is made by.
+#[derive(Default)]
+pub(crate) struct Journal {
+    pub(crate) commits: Vec<Commit>,
+    pub(crate) at: Timestamp,
+    pub(crate) request: Option<usize>,
+}
+
+/// One change as watches read it.
 pub(crate) struct Event {
     pub(crate) version: u64,
     pub(crate) at: Instant,
@@ -45,6 +75,8 @@ pub(crate) struct Store {
     collections: BTreeMap<Resource, Collection>,
     uids: BTreeMap<String, (Resource, Key)>,
     limit: usize,
+    /// Kept where somebody asked for it.
+    pub(crate) journal: Option<Journal>,
     /// Woken by every change that garbage collection may care about.
     pub(crate) garbage: Arc<Notify>,
 }
@@ -56,6 +88,7 @@ impl Store {
             collections: BTreeMap::new(),
             uids: BTreeMap::new(),
             limit: limit.max(1),
+            journal: None,
             garbage: Arc::new(Notify::new()),
         }
     }
@@ -120,6 +153,18 @@ impl Store {
         deleted: bool,
     ) {
         let (version, limit) = (self.version, self.limit);
+        if let Some(journal) = &mut self.journal {
+            journal.commits.push(Commit {
+                version,
+                at: journal.at,
+                group: resource.0.clone(),
+                plural: resource.1.clone(),
+                object: Arc::clone(&object),
+                previous: previous.clone(),
+                deleted,
+                request: journal.request,
+            });
+        }
         let collection = self.collection(resource);
         collection.history.push_back(Arc::new(Event {
             version,

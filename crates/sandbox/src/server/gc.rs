@@ -30,7 +30,11 @@ pub(crate) async fn run(server: Weak<Server>) {
         garbage.notified().await;
         tokio::time::sleep(PAUSE).await;
         let Some(server) = server.upgrade() else { return };
+        let now = server.clock.now();
         let mut state = server.state();
+        if let Some(journal) = &mut state.store.journal {
+            journal.at = now;
+        }
         // Each pass may free what the next one collects; the number of passes is bounded by the depth of ownership.
         while state.collect() {}
     }

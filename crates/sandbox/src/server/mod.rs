@@ -157,12 +157,21 @@ impl Server {
         let query = Query::parse(&call.query);
         let target = Target::parse(&call.path);
         let mut state = self.state();
-        let mut record = Record::new(self.clock.now(), call, target.as_ref(), &query);
+        let now = self.clock.now();
+        let mut record = Record::new(now, call, target.as_ref(), &query);
+        let place = state.audit.len();
+        if let Some(journal) = &mut state.store.journal {
+            (journal.at, journal.request) = (now, Some(place));
+            record.keep_body(call);
+        }
         let reply = match state.fault(&record) {
             Some(failure) => failure.into(),
             None => self.route(&mut state, call, query, target).unwrap_or_else(Reply::from),
         };
         record.code = reply.code();
+        if let Some(journal) = &mut state.store.journal {
+            journal.request = None;
+        }
         if state.audit.len() >= AUDIT_LIMIT {
             state.audit.pop_front();
         }

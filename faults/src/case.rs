@@ -1,0 +1,222 @@
+//! What is played: a cluster, steps that people take, and faults. Plain data, so that a case can be printed, kept and shrunk.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A span of simulated time, in milliseconds.
+pub type Millis = u64;
+
+/// One run. Equal cases run equally.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// The name of its scenario.
+    pub name: String,
+    /// Decides UIDs and the names of pods.
+    pub seed: u64,
+    /// What stands before anything happens.
+    pub cluster: Cluster,
+    /// What people do, one after the other.
+    pub steps: Vec<Step>,
+    /// What goes wrong. Each stands for itself: any subset is a case too.
+    pub faults: Vec<Fault>,
+}
+
+/// What stands before anything happens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// The pool of each node; nodes are named `n1`, `n2`, ….
+    pub pools: Vec<String>,
+    /// From a pod's assignment to Ready.
+    pub ready: Millis,
+    /// From a pod's mark of deletion to its end.
+    pub gone: Millis,
+    /// How many instances of the controller run. More than one stand for a lead.
+    pub instances: u32,
+    /// How many objects a page of a list has at most, whatever was asked for; 0: as many as were asked for.
+    pub page: u32,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        let pools = ["inference", "inference", "hybrid", "hybrid"].map(str::to_owned).to_vec();
+        Self { pools, ready: 1000, gone: 500, instances: 1, page: 0 }
+    }
+}
+
+/// Something that somebody does, and when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is waited for.
+    pub when: When,
+    /// What is done then.
+    pub act: Act,
+}
+
+/// What is waited for before a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum When {
+    /// That much time after the step before.
+    After(Millis),
+    /// Until the rollout is complete, and no longer than that.
+    Complete(Millis),
+    /// Until it is held, and no longer than that.
+    Held(Millis),
+}
+
+/// One of the pods there are at that moment, by name; a number counts on from the first and around.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pick {
+    /// Of all pods that do not terminate.
+    Any(usize),
+    /// Of those of the current template's set.
+    Updated(usize),
+    /// Of those of other sets.
+    Old(usize),
+    /// The held one.
+    Held,
+}
+
+/// What somebody does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Act {
+    /// Creates an object, by its `apiVersion` and `kind`.
+    Create(Value),
+    /// Changes the spec of the OrderedDeployment: a merge patch.
+    Spec(Value),
+    /// Changes any object: a merge patch of that path.
+    Patch(String, Value),
+    /// Deletes any object, with these options.
+    Delete(String, Value),
+    /// Sets an annotation of a pod, or takes it away.
+    Annotate(Pick, String, Option<String>),
+    /// Deletes a pod, as `kubectl delete pod` does.
+    DeletePod(Pick),
+    /// Deletes a pod with no grace: it is gone at once, and no watch need show it terminating.
+    KillPod(Pick),
+    /// Says that a pod is ready, or is not, as its kubelet would.
+    Ready(Pick, bool),
+    /// Lets a pod fail, as its kubelet would.
+    Fail(Pick),
+    /// Asks to resume.
+    Resume(Resumption),
+    /// Nothing: the waiting before it is what counts.
+    Nothing,
+}
+
+/// What a resume names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Resumption {
+    /// The hold there is; where there is none, nothing is asked.
+    Current,
+    /// All points of the present revision.
+    All,
+    /// This, whatever stands.
+    Text(String),
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Fault {
+    /// The instance that makes that write (counted over all instances, from 1; leases are not counted) dies.
+    Crash {
+        /// Which write.
+        write: u32,
+        /// At which moment of it.
+        moment: Moment,
+        /// How long until a fresh instance starts in its stead.
+        back: Millis,
+    },
+    /// Requests that match are not answered as they should be.
+    Request {
+        /// Which requests.
+        class: Class,
+        /// How many of them go well before.
+        skip: u32,
+        /// How many of them do not.
+        times: u32,
+        /// What becomes of them.
+        how: How,
+    },
+    /// An instance is not given the processor.
+    Freeze {
+        /// Which one, from 1.
+        instance: u32,
+        /// When, from the start of the run.
+        at: Millis,
+        /// How long.
+        lasts: Millis,
+    },
+    /// The controllers' clocks jump, by so many milliseconds.
+    Jump {
+        /// When, from the start of the run.
+        at: Millis,
+        /// By how much.
+        by: i64,
+    },
+    /// The server forgets its history: watches resumed from before it expire.
+    Compact {
+        /// When, from the start of the run.
+        at: Millis,
+    },
+    /// Somebody does something, whatever the steps are at.
+    Somebody {
+        /// When, from the start of the run.
+        at: Millis,
+        /// What.
+        act: Act,
+    },
+}
+
+/// A moment of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Moment {
+    /// It is not sent any more.
+    Before,
+    /// It is carried out, and nobody hears the answer.
+    Unanswered,
+    /// The answer is heard, and nothing is asked after it.
+    Answered,
+}
+
+/// A class of requests of the controllers. An empty string matches all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Class {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`.
+    pub verb: String,
+    /// `pods`.
+    pub plural: String,
+    /// `status`, `eviction`; an empty string matches all.
+    pub subresource: String,
+    /// Only lists that go on with a continue token.
+    pub continued: bool,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// It is answered with this code, reason and message; carried out before, or not.
+    Answer {
+        /// The status code.
+        code: u16,
+        /// The status reason.
+        reason: String,
+        /// The message.
+        message: String,
+        /// Whether it was carried out.
+        applied: bool,
+    },
+    /// The connection breaks.
+    Reset {
+        /// Whether it was carried out.
+        applied: bool,
+    },
+    /// No answer ever comes.
+    Hang {
+        /// Whether it was carried out.
+        applied: bool,
+    },
+    /// It reaches the server that much later.
+    Late(Millis),
+    /// Somebody writes the same object just before.
+    Overtaken,
+}

@@ -1,0 +1,257 @@
+//! What stands between the controllers and the server: it counts their requests, and lets the faults of a case strike.
+//!
+//! It knows nothing of what a request means beyond its verb and its place, and never judges.
+
+mod request;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{HeaderValue, Request, Response, header::USER_AGENT};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+use tower::{BoxError, service_fn};
+
+use crate::case::{Case, Fault, How, Moment};
+use request::Asked;
+
+/// Where words of what struck go.
+type Told = UnboundedSender<String>;
+
+/// What stands between.
+#[derive(Clone)]
+pub(crate) struct Chaos {
+    state: Arc<Mutex<State>>,
+    told: Told,
+    /// The server, for somebody who overtakes.
+    somebody: Client,
+    page: u32,
+}
+
+struct State {
+    faults: Vec<Fault>,
+    writes: u32,
+    /// How to stop each instance, and whom to tell.
+    alive: BTreeMap<u32, (AbortHandle, UnboundedSender<Duration>)>,
+    /// Instances that die at their next request.
+    doomed: BTreeMap<u32, Duration>,
+    is_healed: bool,
+}
+
+/// The connection breaks.
+#[derive(Debug)]
+struct Broken;
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("connection reset by peer")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl Chaos {
+    pub(crate) fn new(case: &Case, somebody: Client, told: Told) -> Self {
+        let state = State {
+            faults: case.faults.clone(),
+            writes: 0,
+            alive: BTreeMap::new(),
+            doomed: BTreeMap::new(),
+            is_healed: false,
+        };
+        Self { state: Arc::new(Mutex::new(state)), told, somebody, page: case.cluster.page }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on nothing goes wrong.
+    pub(crate) fn heal(&self) {
+        let mut state = self.state();
+        state.is_healed = true;
+        state.doomed.clear();
+    }
+
+    /// How many writes there were so far.
+    pub(crate) fn writes(&self) -> u32 {
+        self.state().writes
+    }
+
+    /// An instance runs: this stops it, and this is told, when it was stopped, how soon a fresh one comes.
+    pub(crate) fn lives(&self, instance: u32, stop: AbortHandle, killed: UnboundedSender<Duration>) {
+        self.state().alive.insert(instance, (stop, killed));
+    }
+
+    /// Kills an instance. Nothing of it runs after the next time it waits.
+    fn kill(&self, instance: u32, back: Duration) {
+        let mut state = self.state();
+        state.doomed.remove(&instance);
+        if let Some((stop, killed)) = state.alive.remove(&instance) {
+            stop.abort();
+            // Nobody listens at the end of a run.
+            let _ = killed.send(back);
+        }
+    }
+
+    fn tell(&self, what: String) {
+        let _ = self.told.send(what);
+    }
+
+    /// A client for that instance.
+    pub(crate) fn client(&self, inner: &Client, instance: u32) -> Client {
+        let (chaos, inner) = (self.clone(), inner.clone());
+        let namespace = inner.default_namespace().to_owned();
+        let service = service_fn(move |request: Request<Body>| {
+            let (chaos, inner) = (chaos.clone(), inner.clone());
+            async move { chaos.pass(&inner, instance, request).await }
+        });
+        Client::new(service, namespace)
+    }
+
+    async fn pass(
+        &self,
+        inner: &Client,
+        instance: u32,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, BoxError> {
+        let (mut parts, body) = request.into_parts();
+        let bytes = body.collect().await?.to_bytes();
+        request::limit_page(&mut parts, self.page);
+        let asked = Asked::of(&parts, &bytes);
+        let signature =
+            parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let signature = HeaderValue::from_str(&format!("instance-{instance} {signature}"))?;
+        parts.headers.insert(USER_AGENT, signature);
+        let send = || {
+            let mut request = Request::new(Body::from(bytes.to_vec()));
+            *request.method_mut() = parts.method.clone();
+            *request.uri_mut() = parts.uri.clone();
+            *request.headers_mut() = parts.headers.clone();
+            inner.send(request)
+        };
+        if let Some(back) = self.doom(instance) {
+            return self.die(instance, back).await;
+        }
+        match self.crash(&asked) {
+            Some((Moment::Before, back)) => return self.die(instance, back).await,
+            Some((Moment::Unanswered, back)) => {
+                let _ = send().await;
+                return self.die(instance, back).await;
+            }
+            Some((Moment::Answered, back)) => {
+                let answer = send().await;
+                self.state().doomed.insert(instance, back);
+                return Ok(answer?);
+            }
+            None => {}
+        }
+        let Some(how) = self.strikes(&asked) else { return Ok(send().await?) };
+        self.tell(format!("{how:?} of {asked}"));
+        match how {
+            How::Answer { code, reason, message, applied } => {
+                if applied {
+                    let _ = send().await;
+                }
+                request::answer(code, &reason, &message)
+            }
+            How::Reset { applied } => {
+                if applied {
+                    let _ = send().await;
+                }
+                Err(Broken.into())
+            }
+            How::Hang { applied } => {
+                if applied {
+                    let _ = send().await;
+                }
+                std::future::pending().await
+            }
+            How::Late(millis) => {
+                // On its way whatever becomes of who sent it.
+                let sending = {
+                    let send = send();
+                    async move {
+                        tokio::time::sleep(Duration::from_millis(millis)).await;
+                        send.await
+                    }
+                };
+                Ok(sending.await?)
+            }
+            How::Overtaken => {
+                self.overtake(&asked).await;
+                Ok(send().await?)
+            }
+        }
+    }
+
+    /// Whether that instance was to die at its next request.
+    fn doom(&self, instance: u32) -> Option<Duration> {
+        self.state().doomed.get(&instance).copied()
+    }
+
+    async fn die(&self, instance: u32, back: Duration) -> Result<Response<Body>, BoxError> {
+        self.kill(instance, back);
+        std::future::pending().await
+    }
+
+    /// Counts a write; whether its instance dies of it.
+    fn crash(&self, asked: &Asked) -> Option<(Moment, Duration)> {
+        if !asked.is_counted() {
+            return None;
+        }
+        let mut state = self.state();
+        state.writes += 1;
+        let now = state.writes;
+        if state.is_healed {
+            return None;
+        }
+        let found = state.faults.iter().find_map(|fault| match fault {
+            Fault::Crash { write, moment, back } if *write == now => Some((*moment, *back)),
+            _ => None,
+        });
+        drop(state);
+        let (moment, back) = found?;
+        self.tell(format!("crash {moment:?} of write {now}, {asked}"));
+        Some((moment, Duration::from_millis(back)))
+    }
+
+    /// What is to become of a request, if a fault strikes it.
+    fn strikes(&self, asked: &Asked) -> Option<How> {
+        let mut state = self.state();
+        if state.is_healed {
+            return None;
+        }
+        for fault in &mut state.faults {
+            let Fault::Request { class, skip, times, how } = fault else { continue };
+            if *times == 0 || !asked.is_of(class) {
+                continue;
+            }
+            if *skip > 0 {
+                *skip -= 1;
+                continue;
+            }
+            *times -= 1;
+            return Some(how.clone());
+        }
+        None
+    }
+
+    /// Somebody writes the object of that request.
+    async fn overtake(&self, asked: &Asked) {
+        let Some(path) = asked.object() else { return };
+        let change = json!({"metadata": {"annotations": {"example.com/seen": asked.to_string()}}});
+        let request = Request::patch(path)
+            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(change.to_string().into_bytes());
+        if let Ok(request) = request {
+            // It may be gone: then nobody overtakes.
+            let _ = self.somebody.request::<Value>(request).await;
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A request as the faults see it: its verb and its place.
+
+use std::fmt;
+
+use http::request::Parts;
+use http::{Method, Response};
+use kube::client::Body;
+use serde_json::json;
+use tower::BoxError;
+
+use crate::case::Class;
+
+/// What a request asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) verb: &'static str,
+    pub(super) plural: String,
+    pub(super) name: String,
+    pub(super) subresource: String,
+    pub(super) continued: bool,
+    path: String,
+    dry_run: bool,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.path)
+    }
+}
+
+impl Asked {
+    pub(super) fn of(parts: &Parts, body: &[u8]) -> Self {
+        let path = parts.uri.path();
+        let query = parts.uri.query().unwrap_or_default();
+        let has = |key: &str| query.split('&').any(|pair| pair.split('=').next() == Some(key));
+        let mut steps = path.trim_matches('/').split('/');
+        let group = if steps.next() == Some("api") { 1 } else { 2 };
+        let mut rest: Vec<&str> = steps.skip(group).collect();
+        if rest.first() == Some(&"namespaces") && rest.len() > 2 {
+            rest.drain(..2);
+        }
+        let at = |place: usize| rest.get(place).copied().unwrap_or_default().to_owned();
+        let one = rest.len() > 1;
+        let verb = match (&parts.method, one) {
+            (&Method::POST, _) => "create",
+            (&Method::PUT, _) => "update",
+            (&Method::PATCH, _) => "patch",
+            (&Method::DELETE, _) => "delete",
+            _ if has("watch") => "watch",
+            (_, true) => "get",
+            _ => "list",
+        };
+        // Options of a DELETE stand in its body.
+        let dry_run = has("dryRun")
+            || verb == "delete" && String::from_utf8_lossy(body).contains("\"dryRun\":[\"All\"]");
+        Self {
+            verb,
+            plural: at(0),
+            name: at(1),
+            subresource: at(2),
+            continued: has("continue"),
+            path: path.to_owned(),
+            dry_run,
+        }
+    }
+
+    /// Whether it is a write that crashes are counted by. A lease is written by the clock.
+    pub(super) fn is_counted(&self) -> bool {
+        !matches!(self.verb, "get" | "list" | "watch") && !self.dry_run && self.plural != "leases"
+    }
+
+    pub(super) fn is_of(&self, class: &Class) -> bool {
+        let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
+        fits(&class.verb, self.verb)
+            && fits(&class.plural, &self.plural)
+            && fits(&class.subresource, &self.subresource)
+            && (!class.continued || self.continued)
+    }
+
+    /// The path of the object that it names.
+    pub(super) fn object(&self) -> Option<String> {
+        if self.name.is_empty() {
+            return None;
+        }
+        let whole = self.path.trim_end_matches('/');
+        let whole = whole.strip_suffix(&self.subresource).unwrap_or(whole);
+        Some(whole.trim_end_matches('/').to_owned())
+    }
+}
+
+/// Makes a list's page no longer than that.
+pub(super) fn limit_page(parts: &mut Parts, page: u32) {
+    if page == 0 {
+        return;
+    }
+    let Some(query) = parts.uri.query().filter(|query| query.contains("limit=")) else { return };
+    let pairs: Vec<String> = query
+        .split('&')
+        .map(|pair| if pair.starts_with("limit=") { format!("limit={page}") } else { pair.to_owned() })
+        .collect();
+    let path = format!("{}?{}", parts.uri.path(), pairs.join("&"));
+    if let Ok(uri) = path.parse() {
+        parts.uri = uri;
+    }
+}
+
+/// An answer that the server never gave.
+pub(super) fn answer(code: u16, reason: &str, message: &str) -> Result<Response<Body>, BoxError> {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    });
+    let answer = Response::builder().status(code).header(http::header::CONTENT_TYPE, "application/json");
+    Ok(answer.body(Body::from(status.to_string().into_bytes()))?)
+}

@@ -1,0 +1,231 @@
+//! Plays a case: a fresh sandbox, the controller's instances, the steps, the faults, the healing, the rest.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use ordereddeployment_api::crds;
+use ordereddeployment_controller::{Clock, Journal};
+use ordereddeployment_sandbox::{self as sandbox, NodeSpec, Sandbox};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::case::{Case, Fault};
+use crate::chaos::Chaos;
+use crate::instance::{Frozen, Setup, keep};
+use crate::log::{Decided, Log, Mark, What};
+use crate::people::Somebody;
+
+/// When every run begins.
+const BASE: &str = "2030-01-01T00:00:00Z";
+/// From the healing to the moment by which everything has to have settled.
+const SETTLING: Duration = Duration::from_secs(900);
+/// From then to the end: nothing may be written any more. Longer than what looks at everything again by the clock.
+const RESTING: Duration = Duration::from_secs(400);
+
+/// Why a case could not be played at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no runtime.
+    #[error("cannot start a runtime: {0}")]
+    Runtime(#[source] std::io::Error),
+    /// The sandbox did not start.
+    #[error(transparent)]
+    Sandbox(#[from] sandbox::Error),
+    /// The CRDs were refused.
+    #[error("cannot create the CRDs: {0}")]
+    Define(#[source] kube::Error),
+}
+
+/// Plays a case to its end. It takes the calling thread for some milliseconds.
+///
+/// # Errors
+/// Where nothing could be played at all. Whatever goes wrong in a run is in the log.
+pub fn run(case: &Case) -> Result<Log, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.map_err(Error::Runtime)?.block_on(play(case))
+}
+
+/// The log under way.
+#[derive(Clone)]
+struct Writer {
+    log: Arc<Mutex<Log>>,
+    sandbox: Arc<Sandbox>,
+}
+
+impl Writer {
+    fn mark(&self, what: What) {
+        let (at, requests) = (self.sandbox.now(), self.sandbox.answered());
+        self.write(|log| log.marks.push(Mark { at, requests, what }));
+    }
+
+    fn write(&self, entry: impl FnOnce(&mut Log)) {
+        entry(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What the decisions of that instance are told to.
+    fn journal(&self, instance: u32) -> Journal {
+        let writer = self.clone();
+        Journal::to(move |observed, decision| {
+            let decided = Decided {
+                at: writer.sandbox.now(),
+                requests: writer.sandbox.answered(),
+                instance,
+                observed: observed.clone(),
+                decision: decision.clone(),
+            };
+            writer.write(|log| log.decisions.push(decided));
+        })
+    }
+}
+
+async fn play(case: &Case) -> Result<Log, Error> {
+    let ticking = sandbox::Clock::simulated(BASE.parse().unwrap_or(Timestamp::UNIX_EPOCH));
+    let pools = case.cluster.pools.iter().enumerate();
+    let config = sandbox::Config {
+        seed: case.seed,
+        nodes: pools.map(|(place, pool)| NodeSpec::in_pool(&format!("n{}", place + 1), pool)).collect(),
+        ready_delay: Duration::from_millis(case.cluster.ready),
+        termination_delay: Duration::from_millis(case.cluster.gone),
+        clock: ticking.clone(),
+        journal: true,
+        ..sandbox::Config::default()
+    };
+    let sandbox = Arc::new(Sandbox::start(config).await?);
+    define(&sandbox.connect("setup")?).await?;
+    let writer = Writer { log: Arc::default(), sandbox: Arc::clone(&sandbox) };
+    let somebody = Somebody { client: sandbox.connect("somebody")?, clock: ticking.clone() };
+    let (told, mut strikes) = mpsc::unbounded_channel();
+    let chaos = Chaos::new(case, somebody.client.clone(), told);
+    let frozen = Frozen::default();
+
+    let teller = {
+        let writer = writer.clone();
+        tokio::spawn(async move {
+            while let Some(what) = strikes.recv().await {
+                writer.mark(What::Struck(what));
+            }
+        })
+    };
+    let offset = Arc::new(Mutex::new(SignedDuration::ZERO));
+    let setup = Setup {
+        chaos: chaos.clone(),
+        server: sandbox.connect("controller")?,
+        clock: jumping(ticking, Arc::clone(&offset)),
+        seed: case.seed,
+        elects: case.cluster.instances > 1,
+        frozen: frozen.clone(),
+        journal: {
+            let writer = writer.clone();
+            Arc::new(move |instance| writer.journal(instance))
+        },
+        mark: {
+            let writer = writer.clone();
+            Arc::new(move |what| writer.mark(what))
+        },
+    };
+    let mut tasks = vec![teller.abort_handle()];
+    for instance in 1..=case.cluster.instances.max(1) {
+        tasks.push(tokio::spawn(keep(setup.clone(), instance)).abort_handle());
+    }
+    let faults =
+        tokio::spawn(timed(case.clone(), writer.clone(), somebody.clone(), frozen, offset)).abort_handle();
+    for (place, step) in case.steps.iter().enumerate() {
+        let in_time = somebody.wait(step.when).await;
+        let refused = somebody.act(&step.act).await.err();
+        writer.mark(What::Step { place, in_time, refused });
+    }
+    sleep_until(end_of(case, Instant::now() - ticked(&writer.sandbox))).await;
+    faults.abort();
+    chaos.heal();
+    writer.mark(What::Healed);
+    sleep(SETTLING).await;
+    writer.mark(What::Rest);
+    sleep(RESTING).await;
+    writer.mark(What::End);
+    for task in tasks {
+        task.abort();
+    }
+    let mut log = Log::default();
+    writer.write(|written| log = std::mem::take(written));
+    (log.requests, log.commits, log.writes) = (sandbox.requests(), sandbox.commits(), chaos.writes());
+    Ok(log)
+}
+
+async fn define(client: &Client) -> Result<(), Error> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in crds() {
+        api.create(&PostParams::default(), &crd).await.map_err(Error::Define)?;
+    }
+    Ok(())
+}
+
+/// The controllers' clock: the server's, and what it has jumped by.
+fn jumping(ticking: sandbox::Clock, offset: Arc<Mutex<SignedDuration>>) -> Clock {
+    Clock::from_fn(move || {
+        let offset = *offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = ticking.now();
+        now.checked_add(offset).unwrap_or(now)
+    })
+}
+
+/// How much of the run is over.
+fn ticked(sandbox: &Sandbox) -> Duration {
+    let base = BASE.parse().unwrap_or(Timestamp::UNIX_EPOCH);
+    Duration::try_from(sandbox.now().duration_since(base)).unwrap_or_default()
+}
+
+/// When the last fault that goes by time is over, at the earliest now.
+fn end_of(case: &Case, start: Instant) -> Instant {
+    let ends = case.faults.iter().map(|fault| match fault {
+        Fault::Freeze { at, lasts, .. } => at + lasts,
+        Fault::Jump { at, .. } | Fault::Compact { at } | Fault::Somebody { at, .. } => at + 1,
+        Fault::Crash { .. } | Fault::Request { .. } => 0,
+    });
+    let last = start + Duration::from_millis(ends.max().unwrap_or_default());
+    last.max(Instant::now())
+}
+
+/// Lets those faults strike that go by time.
+async fn timed(
+    case: Case,
+    writer: Writer,
+    somebody: Somebody,
+    frozen: Frozen,
+    offset: Arc<Mutex<SignedDuration>>,
+) {
+    let start = Instant::now() - ticked(&writer.sandbox);
+    let at = |fault: &Fault| match fault {
+        Fault::Freeze { at, .. }
+        | Fault::Jump { at, .. }
+        | Fault::Compact { at }
+        | Fault::Somebody { at, .. } => Some(*at),
+        Fault::Crash { .. } | Fault::Request { .. } => None,
+    };
+    let mut faults: Vec<(u64, &Fault)> =
+        case.faults.iter().filter_map(|fault| Some((at(fault)?, fault))).collect();
+    faults.sort_by_key(|(at, _)| *at);
+    for (at, fault) in faults {
+        sleep_until(start + Duration::from_millis(at)).await;
+        writer.mark(What::Struck(format!("{fault:?}")));
+        match fault {
+            Fault::Freeze { instance, lasts, .. } => {
+                frozen.freeze(*instance, Instant::now() + Duration::from_millis(*lasts));
+            }
+            Fault::Jump { by, .. } => {
+                let mut offset = offset.lock().unwrap_or_else(PoisonError::into_inner);
+                *offset = offset.saturating_add(SignedDuration::from_millis(*by));
+            }
+            Fault::Compact { .. } => writer.sandbox.compact(),
+            Fault::Somebody { act, .. } => {
+                // Refusals are part of what happens.
+                let _ = somebody.act(act).await;
+            }
+            Fault::Crash { .. } | Fault::Request { .. } => {}
+        }
+    }
+}
