@@ -1,27 +1,102 @@
-//! Which cases are played: every crash of every scenario, and random faults by seed.
+//! Which cases are played: every scenario as it is, a crash at every write, pairs of crashes, and random faults by seed.
+//!
+//! A [`Play`] is a small name for a case: it makes the same one each time.
 
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use crate::case::{Case, Fault, Moment};
 use crate::run::{Error, run};
 use crate::scenarios;
+use crate::trouble::trouble;
 
 /// The three moments at which a write can be cut off.
-pub const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Unanswered, Moment::Answered];
+const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Unanswered, Moment::Answered];
+/// From a crash to a fresh instance.
+const BACK: u64 = 1000;
+/// The most writes of a scenario all of whose pairs are crashed.
+const SHORT: u32 = 25;
+/// The seed of a scenario in its plain form.
+const PLAIN: u64 = 1;
 
-/// Every scenario as it is without faults.
-#[must_use]
-pub fn calm() -> Vec<Case> {
-    scenarios::ALL.iter().map(|scenario| scenario(&mut StdRng::seed_from_u64(1))).collect()
+/// A case by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Play {
+    /// That scenario without faults.
+    Calm(usize),
+    /// That scenario, cut off at one write.
+    Crash(usize, (u32, Moment)),
+    /// The same at two.
+    Pair(usize, (u32, Moment), (u32, Moment)),
+    /// Any scenario and any faults, drawn by this seed.
+    Random(u64),
 }
 
-/// A crash at each moment of every write of that case.
+impl Play {
+    /// The case of that name.
+    #[must_use]
+    pub fn case(self) -> Case {
+        match self {
+            Self::Calm(scenario) => plain(scenario, &[]),
+            Self::Crash(scenario, one) => plain(scenario, &[one]),
+            Self::Pair(scenario, one, other) => plain(scenario, &[one, other]),
+            Self::Random(seed) => random(seed),
+        }
+    }
+}
+
+fn plain(scenario: usize, crashes: &[(u32, Moment)]) -> Case {
+    let mut case = scenarios::ALL[scenario % scenarios::ALL.len()](&mut StdRng::seed_from_u64(PLAIN));
+    case.faults.extend(crashes.iter().map(|&(write, moment)| Fault::Crash { write, moment, back: BACK }));
+    case
+}
+
+fn random(seed: u64) -> Case {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let scenario = rng.random_range(0..scenarios::ALL.len());
+    let mut case = scenarios::ALL[scenario](&mut rng);
+    case.seed = seed;
+    trouble(&mut case, &mut rng);
+    case
+}
+
+/// How much of what can be enumerated is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Every write of every scenario once, the moments in turn.
+    Slice,
+    /// Every write of every scenario at each moment, and all pairs of the short ones.
+    Whole,
+}
+
+/// What is played, in order: what can be enumerated, and then random cases from that seed on, `runs` in all where the
+/// enumerated are not more.
 ///
 /// # Errors
-/// Where the case cannot be played, to count its writes.
-pub fn crashes(case: &Case, back: u64) -> Result<Vec<Case>, Error> {
-    let writes = run(case)?.writes;
-    let crashes = (1..=writes).flat_map(|write| MOMENTS.map(|moment| Fault::Crash { write, moment, back }));
-    Ok(crashes.map(|crash| Case { faults: vec![crash], ..case.clone() }).collect())
+/// Where a scenario cannot be played, to count its writes.
+pub fn plays(extent: Extent, runs: usize, seed: u64) -> Result<Vec<Play>, Error> {
+    let mut plays: Vec<Play> = (0..scenarios::ALL.len()).map(Play::Calm).collect();
+    for scenario in 0..scenarios::ALL.len() {
+        let writes = run(&plain(scenario, &[]))?.writes;
+        match extent {
+            Extent::Slice => {
+                let moments = MOMENTS.iter().cycle().skip(scenario);
+                plays.extend(
+                    (1..=writes).zip(moments).map(|(write, &moment)| Play::Crash(scenario, (write, moment))),
+                );
+            }
+            Extent::Whole => {
+                let crashes = || (1..=writes).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
+                plays.extend(crashes().map(|crash| Play::Crash(scenario, crash)));
+                if writes <= SHORT {
+                    let pairs = crashes().flat_map(|one| crashes().map(move |other| (one, other)));
+                    let pairs = pairs.filter(|(one, other)| one.0 < other.0);
+                    plays.extend(pairs.map(|(one, other)| Play::Pair(scenario, one, other)));
+                }
+            }
+        }
+    }
+    let random = runs.saturating_sub(plays.len());
+    plays.extend((seed..).take(random).map(Play::Random));
+    Ok(plays)
 }

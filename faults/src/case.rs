@@ -137,14 +137,28 @@ pub enum Fault {
         /// What becomes of them.
         how: How,
     },
+    /// Watches that match show what there is in another way than they should.
+    Watch {
+        /// The resource; an empty string matches all.
+        plural: String,
+        /// The span of time in which it strikes.
+        span: Span,
+        /// What becomes of them.
+        how: WatchHow,
+    },
+    /// An instance reaches nobody, and nobody reaches it.
+    Cut {
+        /// Which one, from 1.
+        instance: u32,
+        /// From when to when.
+        span: Span,
+    },
     /// An instance is not given the processor.
     Freeze {
         /// Which one, from 1.
         instance: u32,
-        /// When, from the start of the run.
-        at: Millis,
-        /// How long.
-        lasts: Millis,
+        /// From when to when.
+        span: Span,
     },
     /// The controllers' clocks jump, by so many milliseconds.
     Jump {
@@ -165,6 +179,60 @@ pub enum Fault {
         /// What.
         act: Act,
     },
+}
+
+impl Fault {
+    /// When it strikes, where that goes by time and not by what is asked.
+    #[must_use]
+    pub fn span(&self) -> Option<Span> {
+        match self {
+            Self::Freeze { span, .. } | Self::Cut { span, .. } | Self::Watch { span, .. } => Some(*span),
+            Self::Jump { at, .. } | Self::Compact { at } | Self::Somebody { at, .. } => {
+                Some(Span { at: *at, lasts: 1 })
+            }
+            Self::Crash { .. } | Self::Request { .. } => None,
+        }
+    }
+}
+
+/// A span of simulated time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// When it begins, from the start of the run.
+    pub at: Millis,
+    /// How long it lasts.
+    pub lasts: Millis,
+}
+
+impl Span {
+    /// When it is over, from the start of the run.
+    #[must_use]
+    pub fn end(self) -> Millis {
+        self.at.saturating_add(self.lasts)
+    }
+
+    pub(crate) fn contains(self, time: Millis) -> bool {
+        self.at <= time && time < self.end()
+    }
+}
+
+/// What becomes of a watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WatchHow {
+    /// Every event comes that much late.
+    Delay(Millis),
+    /// Nothing comes in this span; all of it after.
+    Freeze,
+    /// The connection is dead, and neither side knows: nothing comes any more until the client gives up reading.
+    HalfOpen,
+    /// The connection breaks when the span begins, and whenever it is opened again in it.
+    Break,
+    /// Every event comes twice.
+    Double,
+    /// The watch says that it expired, when the span begins.
+    Expire,
+    /// What lists and starts of watches show in this span is that many versions of the store old.
+    Rewind(u64),
 }
 
 /// A moment of a write.

@@ -3,23 +3,30 @@
 //! It knows nothing of what a request means beyond its verb and its place, and never judges.
 
 mod request;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderValue, Request, Response, header::USER_AGENT};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use kube::Client;
 use kube::client::Body;
+use ordereddeployment_sandbox::Sandbox;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
 use tower::{BoxError, service_fn};
 
-use crate::case::{Case, Fault, How, Moment};
+use crate::case::{Case, Fault, How, Millis, Moment, Span};
 use request::Asked;
 
+/// What a controller is answered.
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 /// Where words of what struck go.
 type Told = UnboundedSender<String>;
 
@@ -30,6 +37,8 @@ pub(crate) struct Chaos {
     told: Told,
     /// The server, for somebody who overtakes.
     somebody: Client,
+    sandbox: Arc<Sandbox>,
+    start: Instant,
     page: u32,
 }
 
@@ -55,8 +64,18 @@ impl std::fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
+fn boxed(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
+    body.map_err(BoxError::from).boxed_unsync()
+}
+
 impl Chaos {
-    pub(crate) fn new(case: &Case, somebody: Client, told: Told) -> Self {
+    pub(crate) fn new(
+        case: &Case,
+        start: Instant,
+        sandbox: &Arc<Sandbox>,
+        somebody: Client,
+        told: Told,
+    ) -> Self {
         let state = State {
             faults: case.faults.clone(),
             writes: 0,
@@ -64,7 +83,14 @@ impl Chaos {
             doomed: BTreeMap::new(),
             is_healed: false,
         };
-        Self { state: Arc::new(Mutex::new(state)), told, somebody, page: case.cluster.page }
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            told,
+            somebody,
+            sandbox: Arc::clone(sandbox),
+            start,
+            page: case.cluster.page,
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,16 +140,16 @@ impl Chaos {
         Client::new(service, namespace)
     }
 
-    async fn pass(
-        &self,
-        inner: &Client,
-        instance: u32,
-        request: Request<Body>,
-    ) -> Result<Response<Body>, BoxError> {
+    async fn pass(&self, inner: &Client, instance: u32, request: Request<Body>) -> Result<Answer, BoxError> {
         let (mut parts, body) = request.into_parts();
         let bytes = body.collect().await?.to_bytes();
         request::limit_page(&mut parts, self.page);
         let asked = Asked::of(&parts, &bytes);
+        if let Some(span) = self.cut(instance, self.now()) {
+            sleep_until(self.at(span.end())).await;
+            return Err(Broken.into());
+        }
+        self.rewind(&asked, &mut parts);
         let signature =
             parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let signature = HeaderValue::from_str(&format!("instance-{instance} {signature}"))?;
@@ -133,7 +159,8 @@ impl Chaos {
             *request.method_mut() = parts.method.clone();
             *request.uri_mut() = parts.uri.clone();
             *request.headers_mut() = parts.headers.clone();
-            inner.send(request)
+            let inner = inner.clone();
+            async move { inner.send(request).await.map(|answer| answer.map(boxed)) }
         };
         if let Some(back) = self.doom(instance) {
             return self.die(instance, back).await;
@@ -151,7 +178,10 @@ impl Chaos {
             }
             None => {}
         }
-        let Some(how) = self.strikes(&asked) else { return Ok(send().await?) };
+        let Some(how) = self.strikes(&asked) else {
+            let answer = send().await?;
+            return Ok(if asked.verb == "watch" { self.watch(instance, &asked, answer) } else { answer });
+        };
         self.tell(format!("{how:?} of {asked}"));
         match how {
             How::Answer { code, reason, message, applied } => {
@@ -173,15 +203,13 @@ impl Chaos {
                 std::future::pending().await
             }
             How::Late(millis) => {
-                // On its way whatever becomes of who sent it.
-                let sending = {
-                    let send = send();
-                    async move {
-                        tokio::time::sleep(Duration::from_millis(millis)).await;
-                        send.await
-                    }
-                };
-                Ok(sending.await?)
+                // On its way, whatever becomes of who sent it.
+                let sending = send();
+                let arrival = tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(millis)).await;
+                    sending.await
+                });
+                Ok(arrival.await??)
             }
             How::Overtaken => {
                 self.overtake(&asked).await;
@@ -190,12 +218,31 @@ impl Chaos {
         }
     }
 
+    /// How much of the run is over.
+    fn now(&self) -> Millis {
+        Millis::try_from(self.start.elapsed().as_millis()).unwrap_or(Millis::MAX)
+    }
+
+    fn at(&self, time: Millis) -> Instant {
+        self.start + Duration::from_millis(time)
+    }
+
+    /// The span in which that instance reaches nobody, if this is in one.
+    fn cut(&self, instance: u32, time: Millis) -> Option<Span> {
+        let state = self.state();
+        let cuts = state.faults.iter().filter_map(|fault| match fault {
+            Fault::Cut { instance: one, span } if *one == instance => Some(*span),
+            _ => None,
+        });
+        cuts.filter(|span| span.contains(time) && !state.is_healed).max_by_key(|span| span.end())
+    }
+
     /// Whether that instance was to die at its next request.
     fn doom(&self, instance: u32) -> Option<Duration> {
         self.state().doomed.get(&instance).copied()
     }
 
-    async fn die(&self, instance: u32, back: Duration) -> Result<Response<Body>, BoxError> {
+    async fn die(&self, instance: u32, back: Duration) -> Result<Answer, BoxError> {
         self.kill(instance, back);
         std::future::pending().await
     }

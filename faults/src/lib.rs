@@ -14,6 +14,7 @@ mod people;
 mod run;
 pub mod scenarios;
 pub mod shrink;
+mod trouble;
 
 pub use case::Case;
 pub use log::Log;

@@ -1,54 +1,221 @@
 //! `cargo xtask faults`: plays the campaign and says what it found.
 
+mod tally;
+
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Parser;
-use faults::judge::judge;
-use faults::{campaign, run};
+use faults::campaign::{Extent, Play, plays};
+use faults::judge::{Violation, judge};
+use faults::shrink::shrink;
+use faults::{Case, run};
+use tally::Tally;
 
-/// Plays what can go wrong against the controller, under simulated time.
+/// How often it says how far it is.
+const WORD: Duration = Duration::from_secs(20);
+/// One in so many random cases is played twice, and must run equally.
+const TWICE: u64 = 50;
+/// How many lines of a run are shown before what was not kept.
+const LINES: usize = 60;
+
+/// Plays what can go wrong against the controller, under simulated time, and judges what the server saw.
+///
+/// First every scenario as it is, then crashes at its writes, then random faults, one seed a run. What breaks a promise is
+/// shrunk to its shortest case and printed; it can be kept as a file and played again with --replay.
 #[derive(Debug, Parser)]
+#[command(name = "faults")]
 struct Arguments {
-    /// How many runs.
+    /// How many runs, in all.
     #[arg(long, default_value_t = 2000)]
-    runs: u64,
-    /// The seed of the first random run.
+    runs: usize,
+    /// The seed of the first random run; each one after has the next.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Crash each write once and no pairs, instead of each write at three moments and all pairs of short scenarios.
+    #[arg(long)]
+    slice: bool,
+    /// How many runs at the same time; by default as many as there are processors.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Play the random run of the first seed alone, and print all that happened.
+    #[arg(long, conflicts_with = "replay")]
+    alone: bool,
+    /// Play this case alone, and print all that happened.
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// End with success as soon as that promise is broken, and with failure if it never is.
+    #[arg(long, value_name = "PROMISE")]
+    until: Option<String>,
 }
 
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
-    let start = Instant::now();
-    let mut played = 0;
-    for calm in campaign::calm() {
-        let log = run(&calm)?;
-        println!(
-            "{}: {} writes, {} requests, {} commits, {} decisions",
-            calm.name,
-            log.writes,
-            log.requests.len(),
-            log.commits.len(),
-            log.decisions.len()
-        );
-        if std::env::var_os("LINES").is_some() {
-            for line in log.lines() {
-                println!("{line}");
-            }
-        }
-        for case in campaign::crashes(&calm, 1000)? {
-            let log = run(&case)?;
-            played += 1;
-            for violation in judge(&case, &log) {
-                println!("{violation}");
-            }
-            if played >= arguments.runs {
-                break;
-            }
-        }
+    if let Some(file) = &arguments.replay {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let case =
+            serde_json::from_str(&text).with_context(|| format!("{} holds no case", file.display()))?;
+        return replay(&case);
     }
-    println!("{played} runs in {:?}", start.elapsed());
-    Ok(ExitCode::SUCCESS)
+    if arguments.alone {
+        return replay(&Play::Random(arguments.seed).case());
+    }
+    campaign(&arguments)
+}
+
+/// Plays one case, and prints all that happened.
+fn replay(case: &Case) -> Result<ExitCode> {
+    println!("{}", serde_json::to_string_pretty(case)?);
+    let log = run(case)?;
+    for line in log.lines() {
+        println!("{line}");
+    }
+    let violations = judge(case, &log);
+    for violation in &violations {
+        println!("{violation}");
+    }
+    Ok(if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What several threads share.
+struct Shared<'a> {
+    plays: &'a [Play],
+    next: AtomicUsize,
+    over: AtomicBool,
+    tally: Mutex<Tally>,
+    found: Mutex<Vec<(Play, Vec<Violation>)>>,
+    until: Option<&'a str>,
+}
+
+fn campaign(arguments: &Arguments) -> Result<ExitCode> {
+    let start = Instant::now();
+    let extent = if arguments.slice { Extent::Slice } else { Extent::Whole };
+    let plays = plays(extent, arguments.runs, arguments.seed)?;
+    let jobs =
+        arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let shared = Shared {
+        plays: &plays,
+        next: AtomicUsize::new(0),
+        over: AtomicBool::new(false),
+        tally: Mutex::default(),
+        found: Mutex::default(),
+        until: arguments.until.as_deref(),
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(|| shared.work())).collect();
+        let mut said = Instant::now();
+        while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            std::thread::park_timeout(Duration::from_millis(200));
+            if said.elapsed() >= WORD {
+                said = Instant::now();
+                let played = shared.next.load(Ordering::Relaxed).min(plays.len());
+                eprintln!("{played} of {} runs in {} s", plays.len(), start.elapsed().as_secs());
+            }
+        }
+        workers.into_iter().try_for_each(|worker| match worker.join() {
+            Ok(done) => done,
+            Err(_) => anyhow::bail!("a judge panicked; see above"),
+        })
+    })?;
+    let mut found = shared.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(play, _)| plays.iter().position(|other| other == play));
+    if let Some(promise) = &arguments.until {
+        let Some((play, violations)) = found.first() else {
+            println!("{promise} was kept in all of {} runs", plays.len());
+            return Ok(ExitCode::FAILURE);
+        };
+        let first = violations.iter().find(|violation| violation.rule == promise);
+        println!("{promise} caught: {play:?}: {}", first.map(ToString::to_string).unwrap_or_default());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let tally = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{tally}");
+    println!("{} s on {jobs} threads", start.elapsed().as_secs());
+    let Some((play, violations)) = found.into_iter().next() else {
+        println!("every promise was kept");
+        return Ok(ExitCode::SUCCESS);
+    };
+    explain(play, &violations)?;
+    Ok(ExitCode::FAILURE)
+}
+
+impl Shared<'_> {
+    fn work(&self) -> Result<()> {
+        while !self.over.load(Ordering::Relaxed) {
+            let Some(play) = self.plays.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
+            let case = play.case();
+            let log = run(&case)?;
+            let mut violations = judge(&case, &log);
+            if let Play::Random(seed) = play
+                && seed.is_multiple_of(TWICE)
+            {
+                violations.extend(differs(&case, &log)?);
+            }
+            self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(*play, &log);
+            let counts = match self.until {
+                Some(promise) => violations.iter().any(|violation| violation.rule == promise),
+                None => !violations.is_empty(),
+            };
+            if counts {
+                self.over.store(true, Ordering::Relaxed);
+                self.found.lock().unwrap_or_else(PoisonError::into_inner).push((*play, violations));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Plays a case again, and compares.
+fn differs(case: &Case, log: &faults::Log) -> Result<Option<Violation>> {
+    let (one, other) = (log.lines(), run(case)?.lines());
+    let place = one.iter().zip(&other).position(|(one, other)| one != other);
+    let place = place.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len())));
+    Ok(place.map(|place| Violation {
+        rule: "repeatable",
+        at: log.requests.first().map(|record| record.at).unwrap_or_default(),
+        words: format!("line {place} is {:?} and then {:?}", one.get(place), other.get(place)),
+    }))
+}
+
+/// Prints what was not kept, and the shortest case that shows it.
+fn explain(play: Play, violations: &[Violation]) -> Result<()> {
+    println!("{play:?} broke {} promises:", violations.len());
+    for violation in violations.iter().take(10) {
+        println!("  {violation}");
+    }
+    let Some(first) = violations.first() else { return Ok(()) };
+    let shows = |case: &Case| {
+        run(case).is_ok_and(|log| judge(case, &log).iter().any(|violation| violation.rule == first.rule))
+    };
+    let shortest = shrink(&play.case(), shows);
+    let log = run(&shortest)?;
+    let lines = log.lines();
+    let violation = judge(&shortest, &log).into_iter().find(|violation| violation.rule == first.rule);
+    let Some(violation) = violation else {
+        println!("It does not show when played again: the run is not repeatable.");
+        return Ok(());
+    };
+    println!("The shortest case that shows it, to keep in a file for --replay:");
+    println!("{}", serde_json::to_string_pretty(&shortest)?);
+    let at = violation.at.to_string();
+    let end = lines.iter().position(|line| line.split(' ').next() > Some(&at)).unwrap_or(lines.len());
+    println!("What the server saw until then:");
+    let told =
+        lines[..end].iter().filter(|line| !line.contains(" sandbox-") && !line.contains(" somebody get "));
+    let told: Vec<&String> = told.collect();
+    for line in &told[told.len().saturating_sub(LINES)..] {
+        println!("  {}", brief(line));
+    }
+    println!("{violation}");
+    Ok(())
+}
+
+/// A line short enough to be read.
+fn brief(line: &str) -> String {
+    line.chars().take(400).collect()
 }

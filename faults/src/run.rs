@@ -13,7 +13,7 @@ use ordereddeployment_sandbox::{self as sandbox, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::case::{Case, Fault};
+use crate::case::{Case, Fault, Span};
 use crate::chaos::Chaos;
 use crate::instance::{Frozen, Setup, keep};
 use crate::log::{Decided, Log, Mark, What};
@@ -84,6 +84,7 @@ impl Writer {
 }
 
 async fn play(case: &Case) -> Result<Log, Error> {
+    let start = Instant::now();
     let ticking = sandbox::Clock::simulated(BASE.parse().unwrap_or(Timestamp::UNIX_EPOCH));
     let pools = case.cluster.pools.iter().enumerate();
     let config = sandbox::Config {
@@ -100,7 +101,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     let writer = Writer { log: Arc::default(), sandbox: Arc::clone(&sandbox) };
     let somebody = Somebody { client: sandbox.connect("somebody")?, clock: ticking.clone() };
     let (told, mut strikes) = mpsc::unbounded_channel();
-    let chaos = Chaos::new(case, somebody.client.clone(), told);
+    let chaos = Chaos::new(case, start, &sandbox, somebody.client.clone(), told);
     let frozen = Frozen::default();
 
     let teller = {
@@ -132,14 +133,14 @@ async fn play(case: &Case) -> Result<Log, Error> {
     for instance in 1..=case.cluster.instances.max(1) {
         tasks.push(tokio::spawn(keep(setup.clone(), instance)).abort_handle());
     }
-    let faults =
-        tokio::spawn(timed(case.clone(), writer.clone(), somebody.clone(), frozen, offset)).abort_handle();
+    let timed = Timed { start, writer: writer.clone(), somebody: somebody.clone(), frozen, offset };
+    let faults = tokio::spawn(timed.strike(case.faults.clone())).abort_handle();
     for (place, step) in case.steps.iter().enumerate() {
         let in_time = somebody.wait(step.when).await;
         let refused = somebody.act(&step.act).await.err();
         writer.mark(What::Step { place, in_time, refused });
     }
-    sleep_until(end_of(case, Instant::now() - ticked(&writer.sandbox))).await;
+    sleep_until(end_of(case, start)).await;
     faults.abort();
     chaos.heal();
     writer.mark(What::Healed);
@@ -173,59 +174,45 @@ fn jumping(ticking: sandbox::Clock, offset: Arc<Mutex<SignedDuration>>) -> Clock
     })
 }
 
-/// How much of the run is over.
-fn ticked(sandbox: &Sandbox) -> Duration {
-    let base = BASE.parse().unwrap_or(Timestamp::UNIX_EPOCH);
-    Duration::try_from(sandbox.now().duration_since(base)).unwrap_or_default()
-}
-
 /// When the last fault that goes by time is over, at the earliest now.
 fn end_of(case: &Case, start: Instant) -> Instant {
-    let ends = case.faults.iter().map(|fault| match fault {
-        Fault::Freeze { at, lasts, .. } => at + lasts,
-        Fault::Jump { at, .. } | Fault::Compact { at } | Fault::Somebody { at, .. } => at + 1,
-        Fault::Crash { .. } | Fault::Request { .. } => 0,
-    });
+    let ends = case.faults.iter().filter_map(Fault::span).map(Span::end);
     let last = start + Duration::from_millis(ends.max().unwrap_or_default());
     last.max(Instant::now())
 }
 
-/// Lets those faults strike that go by time.
-async fn timed(
-    case: Case,
+/// What faults that go by time need to strike.
+struct Timed {
+    start: Instant,
     writer: Writer,
     somebody: Somebody,
     frozen: Frozen,
     offset: Arc<Mutex<SignedDuration>>,
-) {
-    let start = Instant::now() - ticked(&writer.sandbox);
-    let at = |fault: &Fault| match fault {
-        Fault::Freeze { at, .. }
-        | Fault::Jump { at, .. }
-        | Fault::Compact { at }
-        | Fault::Somebody { at, .. } => Some(*at),
-        Fault::Crash { .. } | Fault::Request { .. } => None,
-    };
-    let mut faults: Vec<(u64, &Fault)> =
-        case.faults.iter().filter_map(|fault| Some((at(fault)?, fault))).collect();
-    faults.sort_by_key(|(at, _)| *at);
-    for (at, fault) in faults {
-        sleep_until(start + Duration::from_millis(at)).await;
-        writer.mark(What::Struck(format!("{fault:?}")));
-        match fault {
-            Fault::Freeze { instance, lasts, .. } => {
-                frozen.freeze(*instance, Instant::now() + Duration::from_millis(*lasts));
+}
+
+impl Timed {
+    async fn strike(self, mut faults: Vec<Fault>) {
+        faults.sort_by_key(|fault| fault.span().map(|span| span.at));
+        for fault in faults {
+            let Some(span) = fault.span() else { continue };
+            sleep_until(self.start + Duration::from_millis(span.at)).await;
+            self.writer.mark(What::Struck(format!("{fault:?}")));
+            match fault {
+                Fault::Freeze { instance, span } => {
+                    self.frozen.freeze(instance, self.start + Duration::from_millis(span.end()));
+                }
+                Fault::Jump { by, .. } => {
+                    let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
+                    *offset = offset.saturating_add(SignedDuration::from_millis(by));
+                }
+                Fault::Compact { .. } => self.writer.sandbox.compact(),
+                Fault::Somebody { act, .. } => {
+                    // Refusals are part of what happens.
+                    let _ = self.somebody.act(&act).await;
+                }
+                // These strike where the controllers ask.
+                Fault::Crash { .. } | Fault::Request { .. } | Fault::Watch { .. } | Fault::Cut { .. } => {}
             }
-            Fault::Jump { by, .. } => {
-                let mut offset = offset.lock().unwrap_or_else(PoisonError::into_inner);
-                *offset = offset.saturating_add(SignedDuration::from_millis(*by));
-            }
-            Fault::Compact { .. } => writer.sandbox.compact(),
-            Fault::Somebody { act, .. } => {
-                // Refusals are part of what happens.
-                let _ = somebody.act(act).await;
-            }
-            Fault::Crash { .. } | Fault::Request { .. } => {}
         }
     }
 }

@@ -8,6 +8,7 @@ mod cache;
 mod crdcases;
 mod crdcheck;
 mod crdserver;
+mod faults;
 mod golang;
 mod helm;
 mod image;
@@ -29,8 +30,11 @@ Tasks of this repository.
 Usage: cargo xtask <task>
 
   test [--fast]
-             run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo, the
-             image's program, and the CRDs and scenarios on real Kubernetes servers; --fast leaves the last three out
+             run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo,
+             a slice of the campaign of faults, the image's program, and the CRDs and scenarios on real Kubernetes servers; --fast leaves the last three out
+  faults [--runs N] [--seed S] [...]
+             play the campaign of faults under simulated time, 2000 runs from seed 1 if nothing else is said; --help
+             lists what more there is, such as playing one seed alone
   crds       write the CRDs and docs/api.md, as the code has them
   crd-check [MANIFEST...]
              ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs and refuse
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
             Ok(false) => return ExitCode::FAILURE,
             other => other.map(drop),
         },
+        ["faults", ref more @ ..] => faults::campaign(more),
         ["crds"] => crds(),
         ["crd-check", ref manifests @ ..] => {
             crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())

@@ -168,6 +168,12 @@ impl Sandbox {
         self.server.state().store.journal.as_ref().map(|journal| journal.commits.clone()).unwrap_or_default()
     }
 
+    /// The version of the newest commit.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.server.state().store.version
+    }
+
     /// How many requests were answered so far.
     #[must_use]
     pub fn answered(&self) -> usize {

@@ -105,11 +105,11 @@ pub(super) fn limit_page(parts: &mut Parts, page: u32) {
 }
 
 /// An answer that the server never gave.
-pub(super) fn answer(code: u16, reason: &str, message: &str) -> Result<Response<Body>, BoxError> {
+pub(super) fn answer(code: u16, reason: &str, message: &str) -> Result<super::Answer, BoxError> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code,
     });
     let answer = Response::builder().status(code).header(http::header::CONTENT_TYPE, "application/json");
-    Ok(answer.body(Body::from(status.to_string().into_bytes()))?)
+    Ok(answer.body(super::boxed(Body::from(status.to_string().into_bytes())))?)
 }

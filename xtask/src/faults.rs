@@ -1,0 +1,31 @@
+//! The campaign of faults: built optimised, since a run counts in milliseconds.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::process::{run, top};
+
+/// `cargo xtask faults`: the campaign, with these arguments.
+pub(crate) fn campaign(arguments: &[&str]) -> Result<()> {
+    run(&mut build())?;
+    run(program(&top().join("target/release/faults")).args(arguments))
+}
+
+/// What every check plays: each write of each scenario cut off once, and random faults.
+pub(crate) fn slice() -> Result<()> {
+    campaign(&["--slice", "--runs", "3000"])
+}
+
+fn build() -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(top()).args(["build", "--release", "--quiet", "--package", "faults"]);
+    cargo
+}
+
+fn program(path: &Path) -> Command {
+    let mut program = Command::new(path);
+    program.current_dir(top());
+    program
+}
