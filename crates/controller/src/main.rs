@@ -11,6 +11,7 @@ use futures::FutureExt;
 use futures::future::OptionFuture;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
     Candidate, Controller, Fence, Metrics, NodeCosts, Options, Readiness, Timing, client_config, identity,
     serve,
@@ -167,8 +168,8 @@ fn config_map(text: &str) -> Result<NodeCosts, String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let parsed: kube::core::Duration = text.parse().map_err(|error| format!("{error}"))?;
-    Ok(parsed.into())
+    // The client library's own parser drops a sign in front, and panics on one inside.
+    parse_pause_duration(text).ok_or_else(|| "give a positive time, such as 15s or 1m30s".to_owned())
 }
 
 async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
