@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and its helpers are part of it")]
 
+mod fuzz;
 mod generate;
 mod grammar;
 mod node_rules;

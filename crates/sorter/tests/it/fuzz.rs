@@ -1,0 +1,111 @@
+//! The grammar of priority and cost against texts made to break it: digits of other scripts, signs, spaces, NULs, numbers
+//! at the ends of 32 bits, values as large as annotations can be.
+
+use ordereddeployment_sorter::parse_int32;
+use proptest::prelude::*;
+
+/// A reference that shares nothing with the parser: the two alternatives of the grammar, then a comparison of digit
+/// strings, without any arithmetic.
+fn reference(text: &str) -> Option<i64> {
+    let bytes = text.as_bytes();
+    let digits = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
+    let (negative, magnitude) = match bytes {
+        [b'0'] => return Some(0),
+        [b'1'..=b'9', ..] if digits(bytes) => (false, bytes),
+        [b'-', rest @ ..] if digits(rest) => (true, rest),
+        _ => return None,
+    };
+    let leading = magnitude.iter().take_while(|byte| **byte == b'0').count();
+    let significant = &magnitude[leading..];
+    let limit: &[u8] = if negative { b"2147483648" } else { b"2147483647" };
+    let fits = significant.len() < limit.len() || (significant.len() == limit.len() && significant <= limit);
+    if !fits {
+        return None;
+    }
+    let value = significant.iter().fold(0_i64, |value, byte| value * 10 + i64::from(byte - b'0'));
+    Some(if negative { -value } else { value })
+}
+
+/// Digits that are none here.
+const FOREIGN: &str = "٠٥٩۵०９０¹²³⁴①Ⅳ五½𝟗";
+
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[0-9]{1,12}".prop_map(String::from),
+        prop::sample::select(vec![
+            "2147483647",
+            "2147483648",
+            "-2147483648",
+            "-2147483649",
+            "-0",
+            "-008",
+            "+1",
+            "00",
+            "1e3",
+            "0x10",
+            "0b1",
+            "4294967296",
+            "9223372036854775808",
+            "-",
+            "--",
+            "+",
+            " ",
+            "\t",
+            "\n",
+            "\u{0}",
+            "\u{feff}",
+            "\u{2212}",
+            "\u{a0}",
+            "_",
+            ",",
+            ".",
+            "5.0",
+            "NaN",
+            "inf",
+            "null",
+            "true",
+        ])
+        .prop_map(String::from),
+        prop::sample::select(FOREIGN.chars().collect::<Vec<_>>()).prop_map(String::from),
+        any::<char>().prop_map(String::from),
+    ]
+}
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var_os("PROPTEST_CASES").is_none().then_some(4096);
+    let default = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    ProptestConfig { cases: cases.unwrap_or(default.cases), ..default }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn texts_put_together_from_odd_pieces_are_read_by_the_grammar(
+        pieces in proptest::collection::vec(piece(), 0..4)
+    ) {
+        let text = pieces.concat();
+        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text), "{:?}", text);
+    }
+
+    #[test]
+    fn numbers_near_the_ends_of_32_bits_are_read_by_the_grammar(
+        value in prop_oneof![(i64::from(i32::MAX) - 3)..(i64::from(i32::MAX) + 4), (i64::from(i32::MIN) - 4)..(i64::from(i32::MIN) + 3)],
+        zeros in 0_usize..3,
+    ) {
+        let (sign, magnitude) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
+        let text = format!("{sign}{}{magnitude}", "0".repeat(zeros));
+        prop_assert_eq!(parse_int32(&text).map(i64::from), reference(&text), "{:?}", text);
+    }
+}
+
+#[test]
+fn a_value_as_large_as_annotations_can_be_is_read_like_any_other() {
+    const SIZE: usize = 256 * 1024;
+    assert_eq!(parse_int32(&format!("-{}7", "0".repeat(SIZE))), Some(-7));
+    for byte in ["0", "1", "-", " ", "٥", "\u{0}"] {
+        let text = byte.repeat(SIZE / byte.len());
+        assert_eq!(parse_int32(&text).map(i64::from), reference(&text));
+        assert_eq!(parse_int32(&text), None);
+    }
+}
