@@ -7,11 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Whether the text has the format.
 pub(super) fn matches(format: &str, text: &str) -> bool {
     match format {
-        // Lower case `t` and `z` are allowed by the RFC, a space is not.
-        "date-time" => {
-            text.as_bytes().get(10).is_some_and(|b| b.eq_ignore_ascii_case(&b't')) && is_timestamp(text)
-        }
-        "date" => text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok(),
+        "date-time" => is_date_time(text).unwrap_or(false),
+        "date" => is_date(text),
         "duration" => is_duration(text),
         "byte" => is_base64(text),
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
@@ -21,8 +18,35 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
     }
 }
 
-fn is_timestamp(text: &str) -> bool {
-    text.parse::<jiff::Timestamp>().is_ok()
+fn is_date(text: &str) -> bool {
+    text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
+}
+
+/// As a server checks it (`IsDateTime` in `go-openapi/strfmt`): by its shape. That lets times through which clients cannot
+/// read, such as the last second of the year 9999 or an offset of 99 hours, and they are stored.
+fn is_date_time(text: &str) -> Option<bool> {
+    let text = text.to_ascii_lowercase();
+    let mut parts = text.split('t');
+    let (date, time) = (parts.next()?, parts.next()?);
+    let digits = |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (clock, rest) = time.split_at_checked(8)?;
+    let clock: Vec<&str> = clock.split(':').collect();
+    let [hours, minutes, seconds] = clock.as_slice() else { return None };
+    let is_clock = digits(hours) && digits(minutes) && digits(seconds);
+    let in_range = *hours <= "23" && *minutes <= "59" && *seconds <= "59";
+    let zone = rest.strip_suffix('z').or_else(|| {
+        let (fraction, offset) = rest.split_at_checked(rest.len().checked_sub(6)?)?;
+        let (hours, minutes) = offset.strip_prefix(['+', '-'])?.split_once(':')?;
+        (digits(hours) && digits(minutes)).then_some(fraction)
+    });
+    // Any one character separates the fraction: the pattern there does not escape its point.
+    let mut fraction = zone?.chars();
+    let is_fraction = match fraction.next() {
+        None => true,
+        Some('\n') => false,
+        Some(_) => !fraction.as_str().is_empty() && fraction.all(|c| c.is_ascii_digit()),
+    };
+    Some(is_date(date) && is_clock && in_range && is_fraction)
 }
 
 /// `1h30m`, `1.5s`, `-2ms`, `0`, and one amount with the name of its unit, `3 days`.
@@ -85,6 +109,9 @@ mod tests {
         for (format, good, bad) in [
             ("date-time", "2024-01-02T03:04:05Z", "2024-01-02 03:04:05Z"),
             ("date-time", "2024-01-02T03:04:05.123456+02:00", "yesterday"),
+            ("date-time", "9999-12-31T23:59:59Z", "2024-01-02T24:00:00Z"),
+            ("date-time", "2024-01-02t03:04:05+99:99", "2024-01-02T03:04:60Z"),
+            ("date-time", "2024-01-02T03:04:05,5z", "2024-02-30T03:04:05Z"),
             ("date", "2024-02-29", "2023-02-29"),
             ("duration", "1h30m0.5s", "5"),
             ("duration", "1 hour", "1 fortnight"),
