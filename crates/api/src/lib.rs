@@ -14,6 +14,7 @@ mod schema;
 mod selector;
 mod status;
 mod template;
+mod time;
 mod validation;
 
 pub use amount::{Round, resolve};
@@ -29,4 +30,5 @@ pub use status::{
     Condition, ConditionStatus, Hold, HoldReason, OrderedDeploymentStatus, Passed, Pause, PausePoint, Rollout,
 };
 pub use template::{Template, canonical, template_hash};
+pub use time::parse_time;
 pub use validation::{Violation, validate, validate_node_rule};

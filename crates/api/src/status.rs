@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema;
+use crate::{schema, time};
 
 /// What was observed, and what must survive a restart of the controller: the rollout's identity, its hold and the
 /// pause points passed.
@@ -102,9 +102,10 @@ pub struct Hold {
     /// Why it is held.
     pub reason: HoldReason,
     /// Since when.
+    #[serde(deserialize_with = "time::stored")]
     pub since: Time,
     /// Until when; absent: until somebody resumes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "time::stored_if_any")]
     pub until: Option<Time>,
     /// With point `After`: whether the pod is deleted already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,6 +143,7 @@ pub struct Passed {
     #[serde(rename = "podUID")]
     pub pod_uid: String,
     /// When.
+    #[serde(deserialize_with = "time::stored")]
     pub resumed_at: Time,
 }
 
@@ -170,8 +172,10 @@ pub struct Condition {
     /// One sentence for people.
     pub message: String,
     /// When `status` last changed.
+    #[serde(deserialize_with = "time::stored")]
     pub last_transition_time: Time,
     /// When anything of it last changed, or, for `Progressing`, when progress was last seen.
+    #[serde(deserialize_with = "time::stored")]
     pub last_update_time: Time,
 }
 

@@ -1,7 +1,8 @@
 //! Pods, nodes and sets as they come from the API server, narrowed to what the order and the planner read.
 //!
 //! Decoding keeps these fields and drops all others (managed fields, containers, volumes), so that watching many pods
-//! costs little memory. Annotations are parsed here, once; nothing is decided here and nothing is read from a server.
+//! costs little memory. A field of another shape than expected counts as absent: one odd object must not hide the others
+//! of its list. Annotations are parsed here, once; nothing is decided here and nothing is read from a server.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,19 +15,19 @@ use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use ordereddeployment_api::names::{annotation, pause_point};
 use ordereddeployment_api::{OrderedReplicaSet, PausePoint, parse_pause_duration};
 use ordereddeployment_sorter::{Facts, NodeFacts, Phase, parse_int32};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::objects::{hash_of, is_controller, without_hash};
 use crate::{Failed, Malformed, Pod, Point, Set};
 
+mod lenient;
 mod wire;
 
 /// The condition that says whether a pod has a node.
 const SCHEDULED: &str = "PodScheduled";
 
 /// A pod, as far as anything here reads it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "wire::Pod")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PodView {
     /// Its metadata, narrowed.
     pub metadata: ObjectMeta,
@@ -34,8 +35,8 @@ pub struct PodView {
     status: PodStatusView,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct PodSpecView {
     #[serde(skip_serializing_if = "Option::is_none")]
     node_name: Option<Arc<str>>,
@@ -43,16 +44,16 @@ struct PodSpecView {
     init_containers: Option<Vec<InitContainerView>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct InitContainerView {
     name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     restart_policy: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct PodStatusView {
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<String>,
@@ -75,8 +76,8 @@ struct PodStatusView {
 }
 
 /// A condition of a pod.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", from = "wire::Condition")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ConditionView {
     /// Its type, such as `Ready`.
     #[serde(rename = "type")]
@@ -91,11 +92,10 @@ pub struct ConditionView {
     pub message: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ContainerStatusView {
     name: String,
-    #[serde(default)]
     restart_count: i32,
 }
 
@@ -259,17 +259,14 @@ impl Resource for PodView {
 }
 
 /// A node, as far as anything here reads it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NodeView {
     /// Its metadata, narrowed.
-    #[serde(default, deserialize_with = "wire::narrow_node")]
     pub metadata: ObjectMeta,
-    #[serde(default)]
     spec: NodeSpecView,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct NodeSpecView {
     #[serde(skip_serializing_if = "Option::is_none")]
     unschedulable: Option<bool>,
@@ -277,7 +274,7 @@ struct NodeSpecView {
     taints: Option<Vec<TaintView>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct TaintView {
     key: String,
 }

@@ -259,3 +259,58 @@ fn a_set_gives_its_template_without_the_hash() {
     assert_eq!((set.replicas, set.min_ready_seconds, set.terminating), (4, 5, false));
     assert_eq!(set.template.0, json!({"metadata": {"labels": {"app": "web"}}, "spec": {"x": 1}}));
 }
+
+#[test]
+fn a_pod_that_ends_beyond_the_year_9999_is_read_and_terminates() {
+    for end in ["9999-12-31T23:59:59Z", "33658-09-27T01:46:40Z", "292277026596-12-04T15:30:07Z", "soon"] {
+        let view: PodView = serde_json::from_value(json!({"metadata": {"deletionTimestamp": end}})).unwrap();
+        let pod = view.pod();
+        assert!(pod.terminating, "{end}");
+        assert_eq!(pod.ends, Some(jiff::Timestamp::MAX), "{end}");
+    }
+}
+
+#[test]
+fn a_time_that_any_client_may_write_hides_no_pod() {
+    // A server keeps managed fields as clients send them.
+    for time in ["9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "2030-01-01T00:00:00+99:99"] {
+        let view: PodView = serde_json::from_value(json!({
+            "metadata": {"name": "p", "managedFields": [{"manager": "x", "time": time}], "creationTimestamp": time},
+            "status": {"phase": "Failed", "startTime": time,
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": time}]},
+        }))
+        .unwrap();
+        let pod = view.pod();
+        assert_eq!((pod.name.as_str(), pod.facts.ready, pod.finished), ("p", true, true));
+    }
+}
+
+#[test]
+fn a_field_of_another_shape_counts_as_absent_and_costs_no_other() {
+    let odd: PodView = serde_json::from_value(json!({
+        "metadata": {"name": "p", "labels": {"a": "b", "n": 5, "o": null}, "annotations": [],
+                     "ownerReferences": [null, 5, {"uid": 7}], "managedFields": {}},
+        "spec": {"nodeName": "n1", "initContainers": [{}, "x"]},
+        "status": {"phase": "Running", "conditions": [null, {"type": "Ready", "status": true}],
+                   "containerStatuses": [{"name": "c", "restartCount": "many"}, {"restartCount": 99_999_999_999_i64}]},
+    }))
+    .unwrap();
+    let pod = odd.pod();
+    assert_eq!((pod.name.as_str(), pod.facts.node.as_deref(), pod.facts.ready), ("p", Some("n1"), false));
+    assert_eq!(pod.facts.restarts, i32::MAX);
+    assert_eq!(odd.metadata.labels.unwrap(), [("a".to_owned(), "b".to_owned())].into());
+    for nothing in
+        [json!(null), json!(5), json!([{}]), json!("pod"), json!({"metadata": null, "status": [1]})]
+    {
+        assert_eq!(
+            serde_json::from_value::<PodView>(nothing.clone()).unwrap(),
+            PodView::default(),
+            "{nothing}"
+        );
+        assert_eq!(
+            serde_json::from_value::<NodeView>(nothing.clone()).unwrap(),
+            NodeView::default(),
+            "{nothing}"
+        );
+    }
+}

@@ -1,25 +1,42 @@
-//! What is read of the bytes: serde skips all other fields without building them.
+//! What is read of the bytes: all other fields are skipped without being built.
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use ordereddeployment_api::parse_time;
 use serde::{Deserialize, Deserializer};
 
-use super::{ConditionView, PodSpecView, PodStatusView, PodView, SCHEDULED};
+use super::lenient::{self, Shape, fields};
+use super::{
+    ConditionView, ContainerStatusView, InitContainerView, NodeSpecView, NodeView, PodSpecView,
+    PodStatusView, PodView, SCHEDULED, TaintView,
+};
 
-#[derive(Deserialize)]
-pub(super) struct Pod {
-    #[serde(default)]
+#[derive(Default)]
+struct Pod {
     metadata: Meta,
-    #[serde(default)]
     spec: PodSpecView,
-    #[serde(default)]
     status: PodStatusView,
 }
 
-impl From<Pod> for PodView {
-    fn from(pod: Pod) -> Self {
-        let Pod { metadata, spec, mut status } = pod;
+fields!(Pod { "metadata" => metadata, "spec" => spec, "status" => status });
+
+fields!(PodSpecView { "nodeName" => node_name, "initContainers" => init_containers });
+
+fields!(InitContainerView { "name" => name, "restartPolicy" => restart_policy });
+
+fields!(PodStatusView {
+    "phase" => phase, "reason" => reason, "message" => message, "startTime" => start_time, "failedAt" => failed_at,
+    "conditions" => conditions, "containerStatuses" => container_statuses,
+    "initContainerStatuses" => init_container_statuses,
+});
+
+fields!(ContainerStatusView { "name" => name, "restartCount" => restart_count });
+
+impl<'de> Deserialize<'de> for PodView {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Pod { metadata, spec, mut status } = lenient::read(deserializer)?;
         if status.phase.as_deref() == Some("Failed") {
             let written = metadata.managed_fields.iter().flatten().filter(|entry| entry.is_status());
             let written = written.filter_map(|entry| entry.time.clone()).max_by_key(|time| time.0);
@@ -28,33 +45,35 @@ impl From<Pod> for PodView {
             // What nobody reads of the many that run.
             (status.reason, status.message, status.start_time) = (None, None, None);
         }
-        Self { metadata: metadata.into(), spec, status }
+        Ok(Self { metadata: metadata.into(), spec, status })
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Condition {
-    #[serde(rename = "type")]
+impl Shape for ConditionView {
+    fn map<'de, A: serde::de::MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        let mut condition = Condition::map(map)?;
+        if condition.type_ != SCHEDULED || condition.status != "False" {
+            condition.message = None;
+        }
+        let Condition { type_, status, last_transition_time, message } = condition;
+        Ok(Self { type_, status, last_transition_time, message })
+    }
+}
+
+#[derive(Default)]
+struct Condition {
     type_: String,
     status: String,
-    #[serde(default)]
     last_transition_time: Option<Time>,
-    #[serde(default)]
     message: Option<String>,
 }
 
-impl From<Condition> for ConditionView {
-    fn from(condition: Condition) -> Self {
-        let Condition { type_, status, last_transition_time, message } = condition;
-        let message = message.filter(|_| type_ == SCHEDULED && status == "False");
-        Self { type_, status, last_transition_time, message }
-    }
-}
+fields!(Condition {
+    "type" => type_, "status" => status, "lastTransitionTime" => last_transition_time, "message" => message,
+});
 
 /// The fields of metadata that are read.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
 struct Meta {
     name: Option<String>,
     namespace: Option<String>,
@@ -63,18 +82,52 @@ struct Meta {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     creation_timestamp: Option<Time>,
-    deletion_timestamp: Option<Time>,
-    owner_references: Option<Vec<OwnerReference>>,
+    deletion_timestamp: Deletion,
+    owner_references: Option<Vec<Owner>>,
     managed_fields: Option<Vec<Written>>,
 }
 
+fields!(Meta {
+    "name" => name, "namespace" => namespace, "uid" => uid, "resourceVersion" => resource_version,
+    "labels" => labels, "annotations" => annotations, "creationTimestamp" => creation_timestamp,
+    "deletionTimestamp" => deletion_timestamp, "ownerReferences" => owner_references,
+    "managedFields" => managed_fields,
+});
+
+/// The time by which an object is gone. That it is there at all says that the object is being deleted, whatever it reads.
+#[derive(Default)]
+struct Deletion(Option<Time>);
+
+impl Shape for Deletion {
+    fn text(text: &str) -> Self {
+        Self(Some(Time(parse_time(text).unwrap_or(Timestamp::MAX))))
+    }
+}
+
+#[derive(Default)]
+struct Owner {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    controller: Option<bool>,
+    block_owner_deletion: Option<bool>,
+}
+
+fields!(Owner {
+    "apiVersion" => api_version, "kind" => kind, "name" => name, "uid" => uid, "controller" => controller,
+    "blockOwnerDeletion" => block_owner_deletion,
+});
+
 /// Who wrote last, and when.
-#[derive(Deserialize)]
+#[derive(Default)]
 struct Written {
     manager: Option<String>,
     subresource: Option<String>,
     time: Option<Time>,
 }
+
+fields!(Written { "manager" => manager, "subresource" => subresource, "time" => time });
 
 impl Written {
     /// Whether it was the status. Servers before 1.22 name no subresource.
@@ -84,8 +137,22 @@ impl Written {
     }
 }
 
+impl From<Owner> for OwnerReference {
+    fn from(owner: Owner) -> Self {
+        Self {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid,
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        }
+    }
+}
+
 impl From<Meta> for ObjectMeta {
     fn from(meta: Meta) -> Self {
+        let owners = meta.owner_references;
         Self {
             name: meta.name,
             namespace: meta.namespace,
@@ -94,21 +161,36 @@ impl From<Meta> for ObjectMeta {
             labels: meta.labels,
             annotations: meta.annotations,
             creation_timestamp: meta.creation_timestamp,
-            deletion_timestamp: meta.deletion_timestamp,
-            owner_references: meta.owner_references,
+            deletion_timestamp: meta.deletion_timestamp.0,
+            owner_references: owners.map(|owners| owners.into_iter().map(Into::into).collect()),
             ..Self::default()
         }
     }
 }
 
-/// Less is kept of a node.
-pub(super) fn narrow_node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let kept = Meta::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name: kept.name,
-        uid: kept.uid,
-        resource_version: kept.resource_version,
-        labels: kept.labels,
-        ..ObjectMeta::default()
-    })
+#[derive(Default)]
+struct Node {
+    metadata: Meta,
+    spec: NodeSpecView,
+}
+
+fields!(Node { "metadata" => metadata, "spec" => spec });
+
+fields!(NodeSpecView { "unschedulable" => unschedulable, "taints" => taints });
+
+fields!(TaintView { "key" => key });
+
+impl<'de> Deserialize<'de> for NodeView {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Node { metadata, spec } = lenient::read(deserializer)?;
+        // Less is kept of a node.
+        let metadata = ObjectMeta {
+            name: metadata.name,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            labels: metadata.labels,
+            ..ObjectMeta::default()
+        };
+        Ok(Self { metadata, spec })
+    }
 }
