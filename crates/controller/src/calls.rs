@@ -12,12 +12,12 @@ use kube::{Client, Resource};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_planner::{NodeView, PodView, Purpose, Source};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::Fence;
 use crate::budgets::Budget;
 use crate::client::signed;
+use crate::decode::Answer;
 use crate::error::CallError;
 
 /// How long one request may take.
@@ -80,7 +80,7 @@ impl Calls {
         namespace: &str,
         name: &str,
     ) -> Result<Option<OrderedDeployment>, CallError> {
-        in_time(self.api(namespace).get_opt(name)).await
+        self.get(namespace, name).await
     }
 
     pub(crate) async fn set(
@@ -88,11 +88,15 @@ impl Calls {
         namespace: &str,
         name: &str,
     ) -> Result<Option<OrderedReplicaSet>, CallError> {
-        in_time(self.api(namespace).get_opt(name)).await
+        self.get(namespace, name).await
     }
 
     pub(crate) async fn pod(&self, namespace: &str, name: &str) -> Result<Option<PodView>, CallError> {
-        in_time(self.api(namespace).get_opt(name)).await
+        self.get(namespace, name).await
+    }
+
+    async fn get<K: Answer>(&self, namespace: &str, name: &str) -> Result<Option<K>, CallError> {
+        in_time(self.api::<K::Form>(namespace).get_opt(name)).await?.map(K::of).transpose()
     }
 
     pub(crate) async fn node(&self, name: &str) -> Result<Option<NodeView>, CallError> {
@@ -114,19 +118,15 @@ impl Calls {
 
     /// Everything that matches, as of now: without a resourceVersion the list is read from the store itself, not from a
     /// server's cache.
-    pub(crate) async fn list<K>(&self, namespace: &str, selector: &str) -> Result<Vec<K>, CallError>
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
-    {
-        let api: Api<K> = self.api(namespace);
+    pub(crate) async fn list<K: Answer>(&self, namespace: &str, selector: &str) -> Result<Vec<K>, CallError> {
+        let api: Api<K::Form> = self.api(namespace);
         let mut params = ListParams::default().labels(selector).limit(PAGE);
         let mut all = Vec::new();
         loop {
             let page = in_time(api.list(&params)).await?;
-            all.extend(page.items);
+            for item in page.items {
+                all.push(K::of(item)?);
+            }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
                 None => return Ok(all),
@@ -152,32 +152,32 @@ impl Calls {
         namespace: &str,
         set: &OrderedReplicaSet,
     ) -> Result<OrderedReplicaSet, CallError> {
-        in_time(self.api(namespace).create(&PostParams::default(), set)).await
+        let body = serde_json::to_vec(set).map_err(kube::Error::SerdeError)?;
+        let url = OrderedReplicaSet::url_path(&(), Some(namespace));
+        let request = Request::new(url).create(&PostParams::default(), body);
+        OrderedReplicaSet::of(
+            in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await?,
+        )
     }
 
-    pub(crate) async fn patch<K>(&self, namespace: &str, name: &str, patch: &Value) -> Result<K, CallError>
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
-    {
-        in_time(self.api(namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch))).await
-    }
-
-    pub(crate) async fn patch_status<K>(
+    pub(crate) async fn patch<K: Answer>(
         &self,
         namespace: &str,
         name: &str,
         patch: &Value,
-    ) -> Result<K, CallError>
-    where
-        K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
-    {
-        in_time(self.api(namespace).patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await
+    ) -> Result<K, CallError> {
+        let api = self.api::<K::Form>(namespace);
+        K::of(in_time(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
+    }
+
+    pub(crate) async fn patch_status<K: Answer>(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<K, CallError> {
+        let api = self.api::<K::Form>(namespace);
+        K::of(in_time(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
     }
 
     /// Deletes a set, if it still is this one at this version.

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use http::header::{HeaderValue, USER_AGENT};
+use http_body_util::BodyExt;
 use kube::client::Body;
 use kube::{Client, Config};
 use ordereddeployment_api::names::CONTROLLER;
 use ordereddeployment_planner::Purpose;
 use tower::{BoxError, service_fn};
+
+use crate::decode::Cut;
 
 /// Longer than a watch may idle (290 s and a margin): only a read of a dead connection ends by this.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
@@ -21,7 +24,8 @@ pub fn client_config(mut config: Config) -> Config {
     config
 }
 
-/// The same client signing its requests as this controller; deletions also say what they are for.
+/// The same client signing its requests as this controller; deletions also say what they are for. Answers come without what
+/// is nested too deeply to be decoded.
 pub(crate) fn signed(client: &Client, purpose: Option<Purpose>) -> Client {
     let suffix = match purpose {
         None => "",
@@ -37,7 +41,13 @@ pub(crate) fn signed(client: &Client, purpose: Option<Purpose>) -> Client {
             request.headers_mut().insert(USER_AGENT, signature.clone());
         }
         let inner = inner.clone();
-        async move { inner.send(request).await.map_err(BoxError::from) }
+        async move {
+            let answer = inner.send(request).await.map_err(BoxError::from)?;
+            let mut cut = Cut::default();
+            Ok::<_, BoxError>(
+                answer.map(|body| body.map_frame(move |frame| frame.map_data(|data| cut.piece(data)))),
+            )
+        }
     });
     Client::new(service, namespace)
 }

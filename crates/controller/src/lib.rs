@@ -15,6 +15,7 @@ mod client;
 mod clock;
 mod context;
 mod controller;
+mod decode;
 mod election;
 mod entry;
 mod error;

@@ -20,6 +20,7 @@ use crate::backoff::WatchBackoff;
 use crate::cache::{DeploymentName, Seen};
 use crate::claim::{is_adoptable, is_orphan};
 use crate::context::Context;
+use crate::decode::{Decoded, whole};
 use crate::entry::{PodEntry, SetEntry};
 use crate::readiness::{Readiness, Watched};
 
@@ -46,7 +47,7 @@ impl Watches {
         let store = writer.as_reader();
         let mut held = BTreeSet::new();
         self.follow(self.watched(), Watched::Deployments, |event| {
-            let event = event.modify(|object: &mut OrderedDeployment| object.metadata.managed_fields = None);
+            let Some(event) = whole(event) else { return };
             writer.apply_watcher_event(&event);
             self.see_deployment(&event, &store, &mut held);
         })
@@ -94,7 +95,8 @@ impl Watches {
     }
 
     async fn sets(&self, deployments: Store<OrderedDeployment>) {
-        self.follow(self.watched::<OrderedReplicaSet>(), Watched::Sets, |event| {
+        self.follow(self.watched::<Decoded<OrderedReplicaSet>>(), Watched::Sets, |event| {
+            let Some(event) = whole(event) else { return };
             if let watcher::Event::Apply(set) = &event
                 && is_orphan(&set.metadata)
             {

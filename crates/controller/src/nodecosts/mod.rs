@@ -28,6 +28,7 @@ use tokio::time::Instant;
 
 use crate::backoff::{self, WatchBackoff};
 use crate::calls::Calls;
+use crate::decode::{Decoded, whole};
 use crate::error::CallError;
 use crate::events::{Events, events};
 use crate::{Error, Options};
@@ -128,17 +129,19 @@ impl NodeCosts {
     fn watches(&self, client: &Client, namespace: Option<&str>) -> BoxStream<'static, Seen> {
         let config = watcher::Config::default();
         let only = config.clone().fields(&format!("metadata.name={}", self.config_name));
-        let configs: Api<ConfigMap> = Api::namespaced(client.clone(), &self.config_namespace);
+        let configs: Api<Decoded<ConfigMap>> = Api::namespaced(client.clone(), &self.config_namespace);
         let nodes = Api::all(client.clone());
-        let deployments = watcher(scoped::<PartialObjectMeta<Deployment>>(client, namespace), config.clone());
-        let sets = watcher(scoped::<PartialObjectMeta<ReplicaSet>>(client, namespace), config.clone());
+        let deployments =
+            watcher(scoped::<Decoded<PartialObjectMeta<Deployment>>>(client, namespace), config.clone());
+        let sets =
+            watcher(scoped::<Decoded<PartialObjectMeta<ReplicaSet>>>(client, namespace), config.clone());
         let pods = watcher(scoped::<PodView>(client, namespace), config.clone());
         select_all([
-            calm("config maps", watcher(configs, only), Seen::Config),
-            calm("deployments", deployments, Seen::Deployment),
-            calm("replica sets", sets, Seen::Set),
-            calm("pods", pods, Seen::Pod),
-            calm("nodes", watcher(nodes, config), Seen::Node),
+            calm("config maps", watcher(configs, only), |event| whole(event).map(Seen::Config)),
+            calm("deployments", deployments, |event| whole(event).map(Seen::Deployment)),
+            calm("replica sets", sets, |event| whole(event).map(Seen::Set)),
+            calm("pods", pods, |event| Some(Seen::Pod(event))),
+            calm("nodes", watcher(nodes, config), |event| Some(Seen::Node(event))),
         ])
         .boxed()
     }
@@ -232,7 +235,7 @@ where
 fn calm<K>(
     what: &'static str,
     watch: impl futures::Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
-    seen: fn(watcher::Event<K>) -> Seen,
+    seen: fn(watcher::Event<K>) -> Option<Seen>,
 ) -> BoxStream<'static, Seen>
 where
     K: Clone + Debug + DeserializeOwned + Send + 'static,
@@ -241,5 +244,5 @@ where
     let events = watch.filter_map(move |event| async move {
         event.inspect_err(|error| tracing::warn!(%error, what, "a watch failed and is tried again")).ok()
     });
-    events.map(seen).boxed()
+    events.filter_map(move |event| async move { seen(event) }).boxed()
 }

@@ -14,6 +14,7 @@ mod failures;
 mod faults;
 mod holds;
 mod nodecosts;
+mod odd_objects;
 mod rollouts;
 mod scaling;
 mod templates;

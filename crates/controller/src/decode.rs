@@ -1,0 +1,226 @@
+//! Objects as they come, decoded so that one that cannot be hides no other.
+//!
+//! A list is one document: where decoding it fails at one object, the watch shows none of them any more, of nobody. So an
+//! object is first read as plain JSON, mended where clients may write what cannot be read, and only then decoded; one
+//! that still cannot be is logged and counts as not there. Nothing is guessed: nothing is done for such an object.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use kube_runtime::watcher::Event;
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, parse_time};
+use ordereddeployment_planner::PodView;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde_json::{Value, json};
+
+use crate::error::CallError;
+
+/// How deep an object may be. JSON is decoded to a depth of 128 only, which a template of arbitrary fields can exceed.
+const DEPTH: usize = 100;
+/// Where an answer is cut off: deeper than any object of [`DEPTH`] in any list, and not as deep as decoding fails.
+const CUT: usize = 120;
+
+/// An object, or what is left of one.
+#[derive(Clone, Debug)]
+pub(crate) enum Decoded<K> {
+    /// It.
+    Whole(K),
+    /// Only its metadata, and why the rest cannot be read.
+    Odd(K, String),
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut value = Value::deserialize(deserializer)?;
+        let too_deep = !is_within(&value, DEPTH);
+        let stub = stub(&value);
+        mend(&mut value);
+        let why = if too_deep {
+            format!("it is nested deeper than {DEPTH} levels")
+        } else {
+            match serde_json::from_value(value) {
+                Ok(object) => return Ok(Self::Whole(object)),
+                Err(error) => error.to_string(),
+            }
+        };
+        serde_json::from_value(stub).map(|stub| Self::Odd(stub, why)).map_err(D::Error::custom)
+    }
+}
+
+impl<K: Resource> Resource for Decoded<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(dynamic)
+    }
+
+    fn group(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::group(dynamic)
+    }
+
+    fn version(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::version(dynamic)
+    }
+
+    fn plural(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(dynamic)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        let (Self::Whole(object) | Self::Odd(object, _)) = self;
+        object.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        let (Self::Whole(object) | Self::Odd(object, _)) = self;
+        object.meta_mut()
+    }
+}
+
+/// What must be there for any kind to be decoded, with the metadata that watches need.
+fn stub(value: &Value) -> Value {
+    let text =
+        |key: &str| value.get("metadata").and_then(|metadata| metadata.get(key)).filter(|it| it.is_string());
+    let keys = ["name", "namespace", "uid", "resourceVersion"];
+    let metadata: serde_json::Map<_, _> =
+        keys.into_iter().filter_map(|key| Some((key.to_owned(), text(key)?.clone()))).collect();
+    json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}})
+}
+
+/// Takes away and mends what servers take from clients unread: managed fields, and times outside of what can be reckoned with.
+fn mend(value: &mut Value) {
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.remove("managedFields");
+    for key in ["creationTimestamp", "deletionTimestamp"] {
+        let Some(text) = metadata.get(key).and_then(Value::as_str) else { continue };
+        let time = parse_time(text).unwrap_or(jiff::Timestamp::MAX);
+        metadata.insert(key.to_owned(), time.to_string().into());
+    }
+}
+
+fn is_within(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(items) => depth > 0 && items.iter().all(|item| is_within(item, depth - 1)),
+        Value::Object(fields) => depth > 0 && fields.values().all(|field| is_within(field, depth - 1)),
+        _ => true,
+    }
+}
+
+/// The event of the object itself. One that cannot be read is as good as gone.
+pub(crate) fn whole<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
+    let told = |stub: &K, why: &str| {
+        let (namespace, name) = (stub.namespace().unwrap_or_default(), stub.name_any());
+        tracing::warn!(why, "cannot read {namespace}/{name}, and nothing is done for it");
+    };
+    match event {
+        Event::Init => Some(Event::Init),
+        Event::InitDone => Some(Event::InitDone),
+        Event::InitApply(Decoded::Whole(object)) => Some(Event::InitApply(object)),
+        Event::Apply(Decoded::Whole(object)) => Some(Event::Apply(object)),
+        Event::Delete(Decoded::Whole(object) | Decoded::Odd(object, _)) => Some(Event::Delete(object)),
+        Event::InitApply(Decoded::Odd(stub, why)) => {
+            told(&stub, &why);
+            None
+        }
+        Event::Apply(Decoded::Odd(stub, why)) => {
+            told(&stub, &why);
+            Some(Event::Delete(stub))
+        }
+    }
+}
+
+/// How a kind comes in answers.
+pub(crate) trait Answer: Sized {
+    /// What is decoded.
+    type Form: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + Debug;
+
+    /// What is made of it.
+    fn of(form: Self::Form) -> Result<Self, CallError>;
+}
+
+impl Answer for PodView {
+    type Form = Self;
+
+    fn of(form: Self) -> Result<Self, CallError> {
+        Ok(form)
+    }
+}
+
+impl Answer for OrderedDeployment {
+    type Form = Decoded<Self>;
+
+    fn of(form: Decoded<Self>) -> Result<Self, CallError> {
+        object(form)
+    }
+}
+
+impl Answer for OrderedReplicaSet {
+    type Form = Decoded<Self>;
+
+    fn of(form: Decoded<Self>) -> Result<Self, CallError> {
+        object(form)
+    }
+}
+
+fn object<K>(form: Decoded<K>) -> Result<K, CallError> {
+    match form {
+        Decoded::Whole(object) => Ok(object),
+        Decoded::Odd(_, why) => Err(kube::Error::SerdeError(serde_json::Error::custom(why)).into()),
+    }
+}
+
+/// Cuts what is nested too deeply out of a stream of JSON documents: `null` comes in its place.
+#[derive(Debug, Default)]
+pub(crate) struct Cut {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Cut {
+    /// The next piece of the stream, without what is too deep.
+    pub(crate) fn piece(&mut self, piece: Bytes) -> Bytes {
+        let mut kept: Option<Vec<u8>> = (self.depth > CUT).then(Vec::new);
+        for (at, byte) in piece.iter().enumerate() {
+            let was_kept = self.depth <= CUT;
+            let begins = self.step(*byte);
+            if was_kept && begins && self.depth > CUT {
+                kept.get_or_insert_with(|| piece[..at].to_vec()).extend_from_slice(b"null");
+            } else if was_kept && let Some(kept) = &mut kept {
+                kept.push(*byte);
+            }
+        }
+        kept.map_or(piece, Bytes::from)
+    }
+
+    /// Whether the byte begins an array or an object.
+    fn step(&mut self, byte: u8) -> bool {
+        if self.in_string {
+            self.in_string = self.escaped || byte != b'"';
+            self.escaped = !self.escaped && byte == b'\\';
+            return false;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'[' | b'{' => {
+                self.depth += 1;
+                return true;
+            }
+            b']' | b'}' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+#[path = "decode/tests.rs"]
+mod tests;

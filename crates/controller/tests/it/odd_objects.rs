@@ -1,0 +1,67 @@
+//! Objects that no client should write, and that any client may: none of them hides the others.
+
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use ordereddeployment_api::names::annotation;
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+
+fn raw(cluster: &Cluster) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("ordereddeployment.io", "v1alpha1", "OrderedDeployment");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "ordereddeployments");
+    Api::default_namespaced_with(cluster.client.clone(), &resource)
+}
+
+fn another(name: &str, deep: &Value) -> DynamicObject {
+    serde_json::from_value(json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": name},
+        "spec": {"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [{"name": "main", "image": "web:1", "future": deep}]}}},
+    }))
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_nested_beyond_decoding_stops_nobody_elses_rollout() {
+    let mut cluster = Cluster::without_controller().await;
+    let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    raw(&cluster).create(&PostParams::default(), &another("deep", &deep)).await.unwrap();
+    cluster.start_controller();
+    cluster.deployed(json!({"replicas": 3})).await;
+    // Later, in the watch, too.
+    let deep = (0..120).fold(json!(1), |inner, _| json!({"a": inner}));
+    raw(&cluster).create(&PostParams::default(), &another("deeper", &deep)).await.unwrap();
+    cluster.set_image("web:2").await;
+    cluster.until_complete().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_with_times_beyond_reckoning_stops_nobody_elses_rollout() {
+    let mut cluster = Cluster::without_controller().await;
+    raw(&cluster).create(&PostParams::default(), &another("odd", &json!(1))).await.unwrap();
+    let end = "9999-12-31T23:59:59Z";
+    let status = json!({"status": {
+        "conditions": [{"type": "Progressing", "status": "True", "reason": "x", "message": "y",
+                        "lastTransitionTime": end, "lastUpdateTime": end}],
+        "hold": {"id": "p@1", "pod": "p", "podUID": "u", "point": "Before", "revision": 1, "reason": "PausePoint",
+                 "since": end, "until": end, "replicas": 1, "sizes": {}},
+        "passed": [{"podUID": "u", "resumedAt": end}],
+    }});
+    raw(&cluster).patch_status("odd", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    cluster.start_controller();
+    cluster.deployed(json!({"replicas": 3})).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_is_no_duration_stops_no_rollout() {
+    let cluster = Cluster::start().await;
+    let pods = cluster.deployed(json!({"replicas": 3})).await;
+    let name = pods[0].metadata.name.clone().unwrap();
+    cluster.annotate(&name, annotation::PAUSE_DURATION, "1h-30m").await;
+    cluster.set_image("web:2").await;
+    cluster.until_complete().await;
+}
