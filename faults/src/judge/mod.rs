@@ -1,12 +1,23 @@
 //! Holds a log against the promises, one oracle a promise. An oracle looks at what the server saw and at what each decision was
 //! made on; it never asks the controller what it thinks.
 
+mod bounds;
+mod deletes;
+mod fresh;
+mod history;
+mod identity;
+mod lead;
+mod ours;
+mod pods;
+mod stored;
+mod view;
+
 use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::log::What;
 use crate::{Case, Log};
+use history::History;
 
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,16 +36,33 @@ impl fmt::Display for Violation {
     }
 }
 
+/// One oracle.
+type Oracle = fn(&History<'_>) -> Vec<Violation>;
+
+/// Every oracle, in the order of the rules.
+const ORACLES: &[Oracle] = &[
+    deletes::order,
+    deletes::prefix,
+    deletes::floors,
+    pods::ceiling,
+    deletes::barrier,
+    stored::transitions,
+    ours::targets,
+    identity::preconditions,
+    pods::one_a_slot,
+    pods::one_set_a_template,
+    lead::lease,
+    lead::gone,
+    stored::never_ahead,
+    lead::panics,
+    fresh::staleness_of_views,
+    fresh::causality,
+    fresh::own_writes,
+];
+
 /// All that was not kept in a run, each promise's own in the order of time.
 #[must_use]
-pub fn judge(_case: &Case, log: &Log) -> Vec<Violation> {
-    let panics = log.marks.iter().filter_map(|mark| match &mark.what {
-        What::Panicked(instance, words) => Some(Violation {
-            rule: "S12",
-            at: mark.at,
-            words: format!("instance {instance} panicked: {words}"),
-        }),
-        _ => None,
-    });
-    panics.collect()
+pub fn judge(case: &Case, log: &Log) -> Vec<Violation> {
+    let history = History::of(case, log);
+    ORACLES.iter().flat_map(|oracle| oracle(&history)).collect()
 }

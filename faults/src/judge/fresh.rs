@@ -1,0 +1,215 @@
+//! L6: how old what a decision is made on may be.
+//!
+//! The other oracles believe a decision's view; this one bounds it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use ordereddeployment_planner::Pod;
+use serde_json::Value;
+
+use super::Violation;
+use super::bounds::staleness;
+use super::history::{History, Kind, controller, deployment, found, name, number, uid, version};
+use crate::log::{Decided, What};
+
+/// What a view says of one object.
+#[derive(Clone, Copy)]
+enum Seen {
+    At(u64),
+    Ending,
+    Not,
+}
+
+fn seen(pods: &BTreeMap<&str, &Pod>, uid: &str) -> Seen {
+    match pods.get(uid) {
+        None => Seen::Not,
+        Some(pod) if pod.terminating => Seen::Ending,
+        Some(pod) => Seen::At(number(&pod.resource_version)),
+    }
+}
+
+fn by_uid(decided: &Decided) -> BTreeMap<&str, &Pod> {
+    decided.observed.pods.iter().map(|pod| (&*pod.facts.uid, pod)).collect()
+}
+
+/// The UIDs of all pods that sets of that object ever controlled.
+fn pods_of<'a>(history: &History<'a>, owner: &str) -> Vec<&'a str> {
+    let mut uids: Vec<&str> = Vec::new();
+    for commit in history.log.commits.iter().filter(|commit| commit.plural == "pods") {
+        let of = controller(&commit.object).and_then(|set| history.controller_of(set));
+        if of == Some(owner) {
+            uids.push(uid(&commit.object));
+        }
+    }
+    uids.sort_unstable();
+    uids.dedup();
+    uids
+}
+
+/// L6: no decision is made on what is older than the faults explain.
+pub(super) fn staleness_of_views(history: &History<'_>) -> Vec<Violation> {
+    let mut of_owner: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut found_all = Vec::new();
+    for decided in &history.log.decisions {
+        let owner = deployment(decided);
+        let pods = of_owner.entry(owner).or_insert_with(|| pods_of(history, owner));
+        let known = by_uid(decided);
+        let mut oldest: Option<(Timestamp, String)> = None;
+        let mut note = |since: Option<Timestamp>, what: String| {
+            if let Some(since) = since
+                && oldest.as_ref().is_none_or(|(other, _)| since < *other)
+            {
+                oldest = Some((since, what));
+            }
+        };
+        for pod in pods.iter().copied() {
+            note(behind(history, decided, pod, seen(&known, pod)), format!("pod {pod}"));
+        }
+        let seen = decided.observed.deployment.metadata.resource_version.as_deref().unwrap_or_default();
+        note(behind(history, decided, owner, Seen::At(number(seen))), "the object itself".to_owned());
+        let bound = staleness(history.case, history.log, decided.at);
+        if let Some((since, what)) = oldest.filter(|(since, _)| decided.at.duration_since(*since) > bound) {
+            let words = format!("instance {} decides on {what} as before {since}", decided.instance);
+            found_all.push(found("L6", decided.at, words));
+        }
+    }
+    found_all
+}
+
+/// Since when what was seen of an object is not true any more.
+fn behind(history: &History<'_>, decided: &Decided, uid: &str, seen: Seen) -> Option<Timestamp> {
+    let ours = |object: &Value| {
+        let owner = controller(object);
+        owner.is_none() || owner.and_then(|set| history.controller_of(set)) == Some(deployment(decided))
+    };
+    let made = history.until(uid, decided.requests);
+    match seen {
+        Seen::At(seen) => made.iter().find(|commit| version(&commit.object) > seen).map(|commit| commit.at),
+        Seen::Ending => made.iter().find(|commit| commit.deleted).map(|commit| commit.at),
+        Seen::Not => {
+            let last = made.last().filter(|commit| !commit.deleted)?;
+            // Released, or of another owner: since when cannot be told from the last change alone.
+            let is_ours = controller(&last.object).is_some() && ours(&last.object);
+            is_ours.then(|| made.first().map(|commit| commit.at)).flatten()
+        }
+    }
+}
+
+/// L6, the rule of causality: what was committed before a generation, a resume, a start or an election is known to every
+/// decision that deletes after it.
+pub(super) fn causality(history: &History<'_>) -> Vec<Violation> {
+    let mut found_all = Vec::new();
+    for (place, decided, _) in history.acts() {
+        if !history.sent(place).any(|write| write.kind == Kind::DeletePod && !write.is_struck) {
+            continue;
+        }
+        let known = by_uid(decided);
+        let (since, cause) = must_know(history, decided);
+        for pod in pods_of(history, deployment(decided)) {
+            let made = history.until(pod, decided.requests);
+            let Some(then) = made.iter().rfind(|commit| version(&commit.object) <= since) else { continue };
+            let gone = then.deleted || made.last().is_some_and(|commit| commit.deleted);
+            let misses = match seen(&known, pod) {
+                Seen::At(seen) => seen < version(&then.object),
+                Seen::Ending => false,
+                Seen::Not => !gone && controller(&then.object).is_some() && !is_released(made.last()),
+            };
+            if misses {
+                let what = name(&then.object);
+                let words = format!("a deletion was decided without what was known of {what} at {cause}");
+                found_all.push(found("L6", decided.at, words));
+                break;
+            }
+        }
+    }
+    found_all
+}
+
+fn is_released(last: Option<&&ordereddeployment_sandbox::Commit>) -> bool {
+    last.is_some_and(|commit| controller(&commit.object).is_none())
+}
+
+/// The version up to which a decision that deletes must know all pods, and why.
+fn must_know(history: &History<'_>, decided: &Decided) -> (u64, &'static str) {
+    let owner = deployment(decided);
+    let metadata = &decided.observed.deployment.metadata;
+    let generation = metadata.generation.unwrap_or(0);
+    let seen = number(metadata.resource_version.as_deref().unwrap_or_default());
+    let requested = |object: &Value| object["status"]["resumeRequested"].as_str().map(str::to_owned);
+    let changes = || history.changes(owner).filter(|commit| version(&commit.object) <= seen);
+    let resumed = changes().rfind(|commit| {
+        let now = requested(&commit.object);
+        now.is_some() && now != commit.previous.as_ref().and_then(|before| requested(before))
+    });
+    let generation =
+        changes().find(|commit| commit.object["metadata"]["generation"].as_i64() == Some(generation));
+    let start = history.log.marks.iter().rfind(|mark| {
+        mark.what == What::Started(decided.instance)
+            && (mark.at, mark.requests) <= (decided.at, decided.requests)
+    });
+    let start = start.and_then(|mark| history.last_before(mark.requests));
+    let elected = history.log.commits.iter().rfind(|commit| {
+        let holder = commit.object["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        let before = commit.previous.as_ref().and_then(|before| before["spec"]["holderIdentity"].as_str());
+        commit.plural == "leases"
+            && commit.at <= decided.at
+            && holder.starts_with(&format!("instance-{}-", decided.instance))
+            && before != Some(holder)
+    });
+    let version = |commit: Option<&ordereddeployment_sandbox::Commit>| commit.map_or(0, |one| one.version);
+    let causes = [
+        (version(generation), "a new generation"),
+        (version(resumed), "a resume"),
+        (start.unwrap_or(0), "its start"),
+        (version(elected), "its election"),
+    ];
+    causes.into_iter().max_by_key(|(version, _)| *version).unwrap_or_default()
+}
+
+/// L6: what an instance was told of its own writes, it knows in its next decision.
+pub(super) fn own_writes(history: &History<'_>) -> Vec<Violation> {
+    let mut found_all = Vec::new();
+    for decided in &history.log.decisions {
+        let owner = deployment(decided);
+        let known = by_uid(decided);
+        let life = |requests, at| history.life(decided.instance, requests, at);
+        let now = life(decided.requests, decided.at);
+        let own = history.writes.iter().take_while(|write| write.place < decided.requests).filter(|write| {
+            write.instance == decided.instance
+                && write.owner == Some(owner)
+                && write.is_accepted()
+                && !write.is_struck
+                && life(write.place, write.record.at) == now
+        });
+        for write in own {
+            let unknown = match write.kind {
+                Kind::CreatePod => {
+                    let mut made = history.log.commits.iter();
+                    let made =
+                        made.find(|commit| commit.request == Some(write.place) && commit.plural == "pods");
+                    made.map(|commit| uid(&commit.object)).filter(|uid| !known.contains_key(uid)).is_some_and(
+                        |uid| history.at(uid, decided.requests).is_some_and(|pod| controller(pod).is_some()),
+                    )
+                }
+                Kind::DeletePod => {
+                    let pod = write.precondition("uid").and_then(|uid| known.get(uid));
+                    pod.is_some_and(|pod| !pod.terminating)
+                }
+                Kind::Status => {
+                    let seen = decided.observed.deployment.metadata.resource_version.as_deref();
+                    let mut made = history.log.commits.iter();
+                    let made = made.find(|commit| commit.request == Some(write.place));
+                    made.is_some_and(|commit| number(seen.unwrap_or_default()) < commit.version)
+                }
+                _ => false,
+            };
+            if unknown {
+                let words = format!("{} {} is not known any more", write.record.verb, write.record.path);
+                found_all.push(found("L6", decided.at, words));
+                break;
+            }
+        }
+    }
+    found_all
+}

@@ -1,0 +1,169 @@
+//! S11: what is stored follows from what was seen: how a hold may begin, change and end, and counts that are not ahead.
+
+use ordereddeployment_api::{HoldReason, OrderedDeploymentStatus, PausePoint, validate};
+use ordereddeployment_planner::{Decision, Point};
+use serde_json::Value;
+
+use super::Violation;
+use super::history::{History, Kind, Write, found};
+use super::view::{View, has_begun};
+use crate::log::Decided;
+
+fn status(object: &Value) -> OrderedDeploymentStatus {
+    serde_json::from_value(object["status"].clone()).unwrap_or_default()
+}
+
+/// Each status that a controller stored: what it was before, what it is, and the decision.
+fn each<'a>(
+    history: &History<'a>,
+    mut check: impl FnMut(&Decided, &OrderedDeploymentStatus, &OrderedDeploymentStatus) -> Option<String>,
+) -> Vec<Violation> {
+    let stored = history.committed().filter(|(_, write)| write.kind == Kind::Status && !write.is_struck);
+    let wrong = stored.filter_map(|(commit, write): (_, &Write<'a>)| {
+        let decided = history.decided(write.decision?);
+        let words = check(decided, &status(commit.previous.as_ref()?), &status(&commit.object))?;
+        Some(found("S11", commit.at, words))
+    });
+    wrong.collect()
+}
+
+/// S11: the status speaks of nothing that the decision had not seen.
+pub(super) fn never_ahead(history: &History<'_>) -> Vec<Violation> {
+    each(history, |decided, before, after| {
+        let deployment = &decided.observed.deployment;
+        let moved = before.observed_generation != after.observed_generation;
+        if moved && after.observed_generation > deployment.metadata.generation {
+            return Some(format!(
+                "observedGeneration {:?} was stored where {:?} was seen",
+                after.observed_generation, deployment.metadata.generation
+            ));
+        }
+        let Decision::Act(_) = &decided.decision else { return None };
+        if !validate(&deployment.spec).is_empty() {
+            return None;
+        }
+        let view = View::of(&decided.observed);
+        let counts = [
+            ("replicas", after.replicas, super::view::count(view.pods.len())),
+            ("updatedReplicas", after.updated_replicas, view.updated()),
+            ("readyReplicas", after.ready_replicas, view.ready()),
+            ("availableReplicas", after.available_replicas, view.available()),
+            ("terminatingReplicas", after.terminating_replicas, view.terminating()),
+        ];
+        let wrong = counts.into_iter().find(|(_, told, seen)| told.map(i64::from) != Some(*seen));
+        wrong.map(|(field, told, seen)| format!("{field} {told:?} was stored where {seen} were seen"))
+    })
+}
+
+/// S11: a hold begins at the barrier, one at a time, and ends only as the contract says.
+pub(super) fn transitions(history: &History<'_>) -> Vec<Violation> {
+    each(history, |decided, before, after| {
+        let hash = |status: &OrderedDeploymentStatus| {
+            status.rollout.as_ref().map(|rollout| rollout.template_hash.clone())
+        };
+        let revision =
+            |status: &OrderedDeploymentStatus| status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+        if revision(after) != revision(before) {
+            let cleared = (&after.hold, &after.passed, &after.resume_requested) == (&None, &None, &None);
+            return (!cleared || hash(before) == hash(after))
+                .then(|| "a new rollout does not begin with a clear status".to_owned());
+        }
+        if before.collision_count != after.collision_count {
+            let same = (&before.hold, &before.passed) == (&after.hold, &after.passed);
+            return (!same).then(|| "another name of a set is no other rollout".to_owned());
+        }
+        let view = View::of(&decided.observed);
+        let requested = before.resume_requested.as_deref();
+        let named = before.hold.as_ref().is_some_and(|hold| Some(hold.id.as_str()) == requested);
+        let all = requested == Some(&format!("*@{}", revision(before)));
+        let answered = named || all;
+        if requested.is_some() && after.resume_requested.is_some() {
+            return Some("a request to resume is not answered in one write".to_owned());
+        }
+        let expired = before.hold.as_ref().filter(|hold| may_end(&view, hold));
+        passed(before, after, named, all, expired.map(|hold| hold.pod_uid.as_str()))
+            .or_else(|| held(&view, before, after, answered))
+    })
+}
+
+/// Points are passed by a request that names the hold, or all of the revision, or by the end of its time.
+fn passed(
+    before: &OrderedDeploymentStatus,
+    after: &OrderedDeploymentStatus,
+    named: bool,
+    all: bool,
+    ended: Option<&str>,
+) -> Option<String> {
+    let earlier = before.passed.clone().unwrap_or_default();
+    let held = before.hold.as_ref().map(|hold| hold.pod_uid.as_str());
+    let mut new = after.passed.iter().flatten().filter(|passed| !earlier.contains(passed));
+    let wrong = new.find(|passed| {
+        let uid = passed.pod_uid.as_str();
+        let by_request = named && held == Some(uid) || all && uid == "*";
+        !by_request && ended != Some(uid)
+    });
+    wrong.map(|passed| format!("{} was passed, which nobody asked for", passed.pod_uid))
+}
+
+fn held(
+    view: &View<'_>,
+    before: &OrderedDeploymentStatus,
+    after: &OrderedDeploymentStatus,
+    answered: bool,
+) -> Option<String> {
+    match (&before.hold, &after.hold) {
+        (Some(hold), None) => {
+            (!answered && !may_end(view, hold)).then(|| format!("the hold {} ended by itself", hold.id))
+        }
+        (Some(hold), Some(next)) => {
+            let again = (hold.point, &hold.id) != (next.point, &next.id);
+            if has_begun(hold) && next.deleted != Some(true) && again {
+                // Its pod is there still, and another point, or another side of it, is reached first.
+                return begins(view, next);
+            }
+            if (&hold.id, &hold.pod_uid) != (&next.id, &next.pod_uid) {
+                return Some(format!("the hold {} became {}", hold.id, next.id));
+            }
+            let there = view.pods.iter().any(|member| member.is(&hold.pod_uid));
+            if next.deleted == Some(true) && hold.deleted != Some(true) && there {
+                return Some(format!("{} is told to be deleted, and is there", hold.pod));
+            }
+            (!has_begun(hold) && hold.sizes != next.sizes).then(|| "the stored sizes changed".to_owned())
+        }
+        (None, Some(hold)) => begins(view, hold),
+        (None, None) => None,
+    }
+}
+
+/// Whether a hold may end with no request.
+fn may_end(view: &View<'_>, hold: &ordereddeployment_api::Hold) -> bool {
+    let observed = view.observed;
+    let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= observed.now);
+    let pod = view.pods.iter().find(|member| member.is(&hold.pod_uid));
+    let unmarked = pod.is_some_and(|member| member.pod.point == Point::None);
+    let none_left = view.desired > 0 && view.old().next().is_none();
+    observed.live && (over || unmarked) || none_left
+}
+
+fn begins(view: &View<'_>, hold: &ordereddeployment_api::Hold) -> Option<String> {
+    let wrong = |words: &str| Some(format!("the hold {} began {words}", hold.id));
+    let Some((at, side, _)) = view.barrier() else { return wrong("where no barrier stands") };
+    let old: Vec<_> = view.old().collect();
+    if !old.get(at).is_some_and(|member| member.is(&hold.pod_uid)) || hold.point != side {
+        return wrong("not at the barrier");
+    }
+    match hold.reason {
+        HoldReason::PausePoint if at > 0 => wrong("while some are ahead of it"),
+        HoldReason::PausePoint => {
+            let told = hold.point == PausePoint::After && hold.deleted != Some(false);
+            if told { wrong("with its pod deleted") } else { None }
+        }
+        HoldReason::Blocked => {
+            let ahead = old[..at].iter().all(|member| member.available);
+            let behind = old[at..].iter().any(|member| !member.available);
+            let blocked = view.is_blocked() && view.updated_available() == view.updated();
+            let right = blocked && ahead && behind && hold.deleted.is_none();
+            if right { None } else { wrong("although the rollout could go on") }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a decision was made on, counted anew by the contract: order, bounds, barrier, floors.
+//!
+//! The key of the order is the sorter's; all else is written here for itself, so that a mistake of the planner is not made twice.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use ordereddeployment_api::{
+    Hold, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType, UnavailablePods,
+    names::condition, names::reason,
+};
+use ordereddeployment_planner::{Observed, Pod, Point, Set, node_rules, without_hash};
+use ordereddeployment_sorter::{Context, Ranks, order};
+
+/// An active pod at its place in the order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) updated: bool,
+    pub(super) available: bool,
+}
+
+impl Member<'_> {
+    pub(super) fn is(&self, uid: &str) -> bool {
+        *self.pod.facts.uid == *uid
+    }
+}
+
+/// What a decision was made on, counted.
+pub(super) struct View<'a> {
+    pub(super) observed: &'a Observed,
+    pub(super) status: OrderedDeploymentStatus,
+    pub(super) desired: i64,
+    pub(super) floor: i64,
+    pub(super) ceiling: i64,
+    /// The active pods, in the order.
+    pub(super) pods: Vec<Member<'a>>,
+}
+
+pub(super) fn count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+impl<'a> View<'a> {
+    pub(super) fn of(observed: &'a Observed) -> Self {
+        let spec = &observed.deployment.spec;
+        let sets: BTreeMap<&str, &Set> = observed.sets.iter().map(|set| (&*set.uid, set)).collect();
+        let active: Vec<&Pod> = observed
+            .pods
+            .iter()
+            .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
+            .collect();
+        let facts: Vec<_> = active.iter().map(|pod| pod.facts.clone()).collect();
+        let ranks = Ranks::of(&facts);
+        let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
+        let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
+        let current = current_set(observed).map(|set| &set.uid);
+        let member = |pod: &'a Pod| {
+            let updated = Some(&pod.set) == current;
+            let own = sets.get(&*pod.set).map_or(0, |set| set.min_ready_seconds);
+            let min_ready = if updated { spec.min_ready_seconds } else { own };
+            let since = pod.facts.ready_since.filter(|_| pod.facts.ready);
+            let available = since.is_some_and(|since| {
+                observed.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
+            });
+            Member { pod, updated, available }
+        };
+        let pods = order(&facts, &ctx).into_iter().map(|placed| member(active[placed.index])).collect();
+        let desired = i64::from(spec.replicas);
+        let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
+        let floor = desired - spec.max_unavailable();
+        let status = observed.deployment.status.clone().unwrap_or_default();
+        Self { observed, status, desired, floor, ceiling, pods }
+    }
+
+    pub(super) fn old(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.pods.iter().filter(|member| !member.updated)
+    }
+
+    pub(super) fn place(&self, uid: &str) -> Option<usize> {
+        self.pods.iter().position(|member| member.is(uid))
+    }
+
+    /// The hold that keeps everything where it is.
+    pub(super) fn held(&self) -> Option<&Hold> {
+        self.status.hold.as_ref().filter(|hold| !has_begun(hold))
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.held().is_some() || self.observed.deployment.spec.paused
+    }
+
+    pub(super) fn recreates(&self) -> bool {
+        self.observed.deployment.spec.strategy.type_ == StrategyType::Recreate
+    }
+
+    /// The barrier: its place among the old pods, on which side, and whether its hold was stored ahead of the DELETE.
+    pub(super) fn barrier(&self) -> Option<(usize, PausePoint, bool)> {
+        let old: Vec<_> = self.old().collect();
+        let begun = self.status.hold.as_ref().filter(|hold| has_begun(hold));
+        // Once its pod is gone the rollout is about to be held: until then nothing may go.
+        if begun.is_some_and(|hold| old.iter().all(|member| !member.is(&hold.pod_uid))) {
+            return Some((0, PausePoint::Before, false));
+        }
+        old.iter().enumerate().find_map(|(at, member)| {
+            let begun = begun.is_some_and(|hold| member.is(&hold.pod_uid));
+            let passed = self.status.has_passed(&member.pod.facts.uid);
+            match member.pod.point {
+                Point::At { side: PausePoint::Before, .. } if !passed => {
+                    Some((at, PausePoint::Before, begun))
+                }
+                _ if begun => Some((at, PausePoint::After, true)),
+                Point::At { side, .. } if !passed && at + 1 < old.len() => Some((at, side, false)),
+                _ => None,
+            }
+        })
+    }
+
+    /// How many old pods the rollout may delete before anything is stored.
+    pub(super) fn may_go(&self) -> usize {
+        match self.barrier() {
+            None => usize::MAX,
+            Some((at, PausePoint::After, true)) => at + 1,
+            Some((at, ..)) => at,
+        }
+    }
+
+    /// B, where there is a barrier.
+    fn behind(&self) -> Option<i64> {
+        let (at, side, _) = self.barrier()?;
+        let ahead = at + usize::from(side == PausePoint::After);
+        Some(count(self.old().count().saturating_sub(ahead)))
+    }
+
+    pub(super) fn updated(&self) -> i64 {
+        count(self.pods.iter().filter(|member| member.updated).count())
+    }
+
+    pub(super) fn updated_available(&self) -> i64 {
+        count(self.pods.iter().filter(|member| member.updated && member.available).count())
+    }
+
+    pub(super) fn available(&self) -> i64 {
+        count(self.pods.iter().filter(|member| member.available).count())
+    }
+
+    pub(super) fn ready(&self) -> i64 {
+        count(self.pods.iter().filter(|member| member.pod.facts.ready).count())
+    }
+
+    pub(super) fn terminating(&self) -> i64 {
+        count(self.observed.pods.iter().filter(|pod| pod.terminating && !pod.finished).count())
+    }
+
+    pub(super) fn wanted(&self) -> i64 {
+        (self.desired - self.behind().unwrap_or(0)).max(0)
+    }
+
+    /// Active old and available updated pods.
+    pub(super) fn reliable(&self) -> i64 {
+        count(self.pods.iter().filter(|member| !member.updated || member.available).count())
+    }
+
+    pub(super) fn all_updated_available(&self) -> bool {
+        self.pods.iter().all(|member| !member.updated || member.available)
+    }
+
+    /// Whether unavailable pods out of turn were the only way on, and the contract lets them go.
+    pub(super) fn lets_out_of_turn(&self) -> bool {
+        let order = self.observed.deployment.spec.deletion_order.as_ref();
+        let mode = order.map(|order| order.unavailable_pods).unwrap_or_default();
+        let progressing = self.status.condition(condition::PROGRESSING);
+        let overdue = progressing.is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
+        mode == UnavailablePods::WhenBlocked && self.is_blocked() && (overdue || self.all_updated_available())
+    }
+
+    /// Whether nothing can be created and the floor forbids the head.
+    pub(super) fn is_blocked(&self) -> bool {
+        let full = count(self.pods.len()) >= self.ceiling || self.updated() >= self.wanted();
+        let head = self.old().next();
+        full && head.is_some_and(|head| head.available) && self.available() - 1 < self.floor
+    }
+
+    /// How many pods there are where creates are counted.
+    pub(super) fn present(&self) -> i64 {
+        let spec = &self.observed.deployment.spec;
+        let waits = spec.pod_replacement_policy == PodReplacementPolicy::TerminationComplete;
+        count(self.pods.len()) + if waits { self.terminating() } else { 0 }
+    }
+}
+
+/// Whether this hold was stored ahead of the DELETE of its pod.
+pub(super) fn has_begun(hold: &Hold) -> bool {
+    hold.point == PausePoint::After && hold.deleted == Some(false)
+}
+
+/// The set of the current template: of several the oldest.
+pub(super) fn current_set(observed: &Observed) -> Option<&Set> {
+    let template = without_hash(&observed.deployment.spec.template);
+    observed
+        .sets
+        .iter()
+        .filter(|set| !set.terminating && set.template.same_as(&template))
+        .min_by_key(|set| (set.created, &set.name))
+}
