@@ -2,28 +2,37 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::case::Fault;
+use crate::case::{Fault, Millis, WatchHow};
 use crate::log::What;
 use crate::{Case, Log};
 
 /// How old a view may be where no fault holds it back: a watch that ended begins anew within that time.
 const CALM: SignedDuration = SignedDuration::from_secs(12);
+/// The longest wait of a watch that failed again and again.
+const BACKOFF: Millis = 35_000;
+/// How long a watch may say nothing before it is opened anew.
+const SILENCE: Millis = 330_000;
 
 /// How old what a decision of that moment was made on may be.
 pub(super) fn staleness(case: &Case, log: &Log, at: Timestamp) -> SignedDuration {
+    let Some(start) = log.marks.first().map(|mark| mark.at) else { return CALM };
     let healed = log.mark(&What::Healed).map_or(Timestamp::MAX, |mark| mark.at);
-    let explained = case.faults.iter().map(|fault| match fault {
-        Fault::Freeze { lasts, .. } => millis(*lasts),
-        // Watches and what they list anew.
-        Fault::Request { class, .. } if matches!(class.verb.as_str(), "" | "list" | "watch") => {
-            SignedDuration::from_secs(400)
-        }
-        _ => SignedDuration::ZERO,
+    let explained = case.faults.iter().map(|fault| {
+        let delay = match fault {
+            Fault::Freeze { span, .. } => span.lasts,
+            Fault::Cut { span, .. } => span.lasts + BACKOFF,
+            Fault::Watch { how: WatchHow::Delay(delay), span, .. } => span.lasts.max(*delay) + *delay,
+            Fault::Watch { how: WatchHow::HalfOpen, span, .. } => span.lasts + SILENCE,
+            Fault::Watch { span, .. } => span.lasts + BACKOFF,
+            Fault::Request { class, .. } if matches!(class.verb.as_str(), "" | "list" | "watch") => SILENCE,
+            _ => 0,
+        };
+        let delay = SignedDuration::from_millis(i64::try_from(delay).unwrap_or(i64::MAX));
+        let end = fault.span().map_or(healed, |span| {
+            let end = SignedDuration::from_millis(i64::try_from(span.end()).unwrap_or(i64::MAX));
+            start.checked_add(end).unwrap_or(Timestamp::MAX)
+        });
+        if at > end.min(healed) + delay + CALM { SignedDuration::ZERO } else { delay }
     });
-    let explained = explained.max().unwrap_or_default();
-    if at > healed + explained + CALM { CALM } else { CALM + explained }
-}
-
-fn millis(millis: u64) -> SignedDuration {
-    SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+    explained.fold(CALM, SignedDuration::saturating_add)
 }
