@@ -3,6 +3,7 @@
 //! It never looks inside the controller: what a scenario knows, it reads from the API server.
 
 mod helm;
+mod history;
 mod kubeconfig;
 mod kubectl;
 mod manager;
@@ -16,6 +17,7 @@ mod waiting;
 mod world;
 
 pub use helm::{Helm, top};
+pub use history::{Commit, History};
 pub use kubectl::Kubectl;
 pub use manager::{Manager, beside_the_test};
 pub use plugin::{Following, Plugin, Printed};

@@ -8,6 +8,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
+use crate::world::PATIENCE;
+
 /// A running `ordered-controller-manager`. Dropping it kills it.
 #[derive(Debug)]
 pub struct Manager {
@@ -61,12 +63,16 @@ impl Manager {
 
     /// Waits until it logs a line with these words.
     pub async fn until_logged(&mut self, words: &str) -> Result<()> {
-        while let Some(line) = self.log.recv().await {
-            if line.contains(words) {
-                return Ok(());
+        let logged = async {
+            while let Some(line) = self.log.recv().await {
+                if line.contains(words) {
+                    return Ok(());
+                }
             }
-        }
-        bail!("the controller ended without logging {words:?}")
+            bail!("the controller ended without logging {words:?}")
+        };
+        let logged = tokio::time::timeout(PATIENCE, logged).await;
+        logged.with_context(|| format!("the controller does not log {words:?}"))?
     }
 
     /// Sends it a signal, such as `TERM` or `STOP`.
@@ -86,6 +92,11 @@ impl Manager {
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.child.id()
+    }
+
+    /// Whether it has not ended.
+    pub fn runs(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait().context("cannot look after the controller")?.is_none())
     }
 
     /// Waits until it has ended by itself; whether it said that all was well.

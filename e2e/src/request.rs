@@ -99,7 +99,8 @@ impl Deletion {
 
     /// What this request deleted, if it is one that counts: accepted, no dry run, and not a kubelet's end of a pod that
     /// is being deleted already.
-    pub(crate) fn of(request: &Request) -> Option<Self> {
+    #[must_use]
+    pub fn of(request: &Request) -> Option<Self> {
         let evicted = request.subresource.as_deref() == Some("eviction");
         let deletes = match request.subresource.as_deref() {
             None => matches!(request.verb.as_str(), "delete" | "deletecollection"),

@@ -1,18 +1,36 @@
-//! Waiting for what is promised, by watches: no scenario sleeps.
+//! Waiting for what is promised, by watches, which outlive their server: no scenario sleeps.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{Api, Resource, ResourceExt};
+use kube_runtime::WatchStreamExt;
+use kube_runtime::utils::Backoff;
 use kube_runtime::watcher::{self, Event as Change};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::World;
 use crate::world::PATIENCE;
+
+/// Asks on, at this pace, where a server does not answer: it may have been killed.
+struct Patient;
+
+impl Iterator for Patient {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(50))
+    }
+}
+
+impl Backoff for Patient {
+    fn reset(&mut self) {}
+}
 
 impl World {
     /// Waits until the object `name` of that kind is as `wanted` says; fails with what it is instead.
@@ -28,10 +46,10 @@ impl World {
     {
         let mut seen = None;
         let found = tokio::time::timeout(PATIENCE, async {
-            let stream = watcher::watch_object(api, name);
+            let stream = watcher::watch_object(api, name).backoff(Patient);
             futures::pin_mut!(stream);
-            while let Some(object) = stream.next().await.transpose().ok().flatten() {
-                if let Some(object) = object {
+            while let Some(object) = stream.next().await {
+                if let Ok(Some(object)) = object {
                     if wanted(&object) {
                         return Some(object);
                     }
@@ -53,10 +71,11 @@ impl World {
     {
         let mut seen = Vec::new();
         let found = tokio::time::timeout(PATIENCE, async {
-            let stream = watcher::watcher(api, watcher::Config::default());
+            let stream = watcher::watcher(api, watcher::Config::default()).backoff(Patient);
             futures::pin_mut!(stream);
             let (mut known, mut listed) = (BTreeMap::new(), false);
-            while let Some(Ok(event)) = stream.next().await {
+            while let Some(event) = stream.next().await {
+                let Ok(event) = event else { continue };
                 match event {
                     Change::Init => (known, listed) = (BTreeMap::new(), false),
                     Change::InitApply(object) | Change::Apply(object) => {

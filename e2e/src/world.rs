@@ -42,6 +42,8 @@ pub struct Setting {
     pub api_server_arguments: Vec<String>,
     /// The custom kinds that are there from the start.
     pub definitions: Vec<CustomResourceDefinition>,
+    /// For scenarios that break a real server: one of its own, whose store survives SIGKILL and can be read.
+    pub faults: bool,
 }
 
 impl Default for Setting {
@@ -54,6 +56,7 @@ impl Default for Setting {
             built_in_controllers: "*".to_owned(),
             api_server_arguments: Vec::new(),
             definitions: crds(),
+            faults: false,
         }
     }
 }
@@ -121,7 +124,13 @@ impl World {
     }
 
     async fn real(setting: Setting) -> Result<Self> {
-        Self::around(ControlPlane::start(&setting).await?).await
+        let own = setting.faults;
+        let plane = if own {
+            ControlPlane::start_own(&setting).await?
+        } else {
+            ControlPlane::start(&setting).await?
+        };
+        Self::around(plane).await
     }
 
     async fn around(plane: ControlPlane) -> Result<Self> {
@@ -197,6 +206,20 @@ impl World {
         kubeconfig::write_private(&self.kubeconfig, &self.proxy.kubeconfig(namespace))
     }
 
+    /// The same server, for a controller with a proxy of its own.
+    pub async fn behind_another_proxy(&self) -> Result<Self> {
+        let upstream = match &*self.backend {
+            Backend::Sandbox(_) => {
+                std::fs::read_to_string(&self.straight).context("cannot read a kubeconfig")?
+            }
+            Backend::Real(plane) => plane.controller_kubeconfig(),
+        };
+        let proxy = Arc::new(Proxy::start(&upstream).await?);
+        let kubeconfig = self.kubeconfig.with_extension(format!("{:08x}", rand::random::<u32>()));
+        kubeconfig::write_private(&kubeconfig, &proxy.kubeconfig(&self.namespace))?;
+        Ok(Self { proxy, kubeconfig, ..self.clone() })
+    }
+
     /// Starts the controller's binary behind the proxy with these arguments and variables, and no others.
     pub fn start_manager_exactly(
         &self,
@@ -257,6 +280,15 @@ impl World {
             }
         }
         Ok(requests.iter().filter_map(Deletion::of).collect())
+    }
+
+    /// Makes the server forget all history, so that watches resumed from before expire with 410.
+    pub async fn compact(&self) -> Result<()> {
+        match &*self.backend {
+            Backend::Sandbox(sandbox) => sandbox.compact(),
+            Backend::Real(plane) => plane.compact().await?,
+        }
+        Ok(())
     }
 
     /// The objects of the scenario's namespace.

@@ -4,13 +4,15 @@
 //! It listens on loopback for plain HTTP and asks for a token of its own; upstream it is the user of the kubeconfig it was
 //! given. It never changes what it passes on.
 
+mod half_open;
 mod rules;
 mod stream;
+mod trap;
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Request, Response, StatusCode};
@@ -25,8 +27,9 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-pub use rules::{Matching, Rules};
+pub use rules::{Matching, Rules, Written};
 use rules::{Seen, Verdict};
+pub use trap::{Moment, Trap};
 
 use crate::kubeconfig::{self, Access};
 
@@ -103,12 +106,15 @@ impl Front {
         // Small answers must not wait for more bytes.
         drop(stream.set_nodelay(true));
         let service = service_fn(|request| self.clone().answer(request));
+        let (stream, carry) = half_open::carried(stream, &self.rules);
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         tokio::select! {
-            // An error here is a client that went away, or a connection that was to break.
-            _ = connection => {}
+            // A cut comes first: nothing that is let go after it may still get through.
+            biased;
             _ = cut.changed() => {}
+            // An error here is a client that went away, or a connection that was to break.
+            _ = futures::future::join(connection, carry) => {}
         }
     }
 
@@ -123,7 +129,7 @@ impl Front {
             Verdict::LoseAnswer => true,
             Verdict::Pass => false,
         };
-        let Ok(response) = self.forward(request).await else { return Err(Broken) };
+        let Ok(response) = self.forward(request, &seen).await else { return Err(Broken) };
         if loses {
             // The server has done it and has said so; nobody hears.
             let _ = response.into_body().collect().await;
@@ -140,15 +146,30 @@ impl Front {
         Ok(Response::from_parts(parts, body))
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>> {
+    async fn forward(&self, request: Request<Incoming>, seen: &Seen) -> Result<Response<Body>> {
         let (mut parts, body) = request.into_parts();
         let body = body.collect().await.context("the client went away")?.to_bytes();
-        self.rules.passes(parts.uri.path(), &body);
         for header in [AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING] {
             parts.headers.remove(header);
         }
+        let path = parts.uri.path().to_owned();
         let request = Request::from_parts(parts, Body::from(body.to_vec()));
-        Ok(self.upstream.send(request).await?)
+        let (front, seen) = (self.clone(), seen.clone());
+        // Of its own: a request that was sent whole arrives, even if its client gives up meanwhile.
+        let sent = tokio::spawn(async move {
+            let mut caught = front.rules.caught(&seen);
+            if let Some(stopped) = caught.take_if(|caught| caught.moment == Moment::Before) {
+                ensure!(stopped.goes_on().await, "dropped");
+            }
+            front.rules.passes(&path, &body);
+            front.rules.forwards(&seen);
+            let response = front.upstream.send(request).await?;
+            if let Some(stopped) = caught.take_if(|caught| caught.moment == Moment::After) {
+                ensure!(stopped.goes_on().await, "dropped");
+            }
+            Ok(response)
+        });
+        sent.await?
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Method, Request};
 use serde_json::Value;
 use tokio::sync::watch;
+
+use super::trap::{self, Caught, Moment, Snare, Trap};
 
 /// A request as the rules see it.
 #[derive(Clone, Debug)]
@@ -38,6 +40,12 @@ impl Seen {
 
     pub(super) fn is_watch(&self) -> bool {
         self.verb == "watch"
+    }
+
+    /// Whether it changes what is decided about: neither the lead's renewals, which come by time, nor events.
+    fn counts(&self) -> bool {
+        matches!(self.verb, "create" | "update" | "patch" | "delete")
+            && !matches!(self.plural.as_str(), "leases" | "events")
     }
 }
 
@@ -97,6 +105,17 @@ struct Fault {
     times: usize,
 }
 
+/// A write that was passed on: of objects, not of leases or events.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// When.
+    pub at: Instant,
+    /// The verb.
+    pub verb: &'static str,
+    /// The resource.
+    pub plural: String,
+}
+
 /// The rules of one proxy; all may change at any time.
 #[derive(Debug)]
 pub struct Rules {
@@ -107,6 +126,11 @@ pub struct Rules {
     /// How many requests have been held back so far.
     held_back: watch::Sender<usize>,
     cut: watch::Sender<()>,
+    stalled: watch::Sender<bool>,
+    /// How many connections their clients have ended while nothing flowed.
+    given_up: watch::Sender<usize>,
+    snare: Mutex<Option<Snare>>,
+    written: Mutex<Vec<Written>>,
 }
 
 impl Default for Rules {
@@ -114,7 +138,10 @@ impl Default for Rules {
         let (frozen, cut) = (watch::Sender::new(None), watch::Sender::new(()));
         let evictions = Mutex::default();
         let held_back = watch::Sender::new(0);
-        Self { delays: Mutex::default(), faults: Mutex::default(), evictions, frozen, held_back, cut }
+        let (stalled, given_up) = (watch::Sender::new(false), watch::Sender::new(0));
+        let (snare, written) = (Mutex::default(), Mutex::default());
+        let (delays, faults) = (Mutex::default(), Mutex::default());
+        Self { delays, faults, evictions, frozen, held_back, cut, stalled, given_up, snare, written }
     }
 }
 
@@ -161,6 +188,36 @@ impl Rules {
         self.cut.send_replace(());
     }
 
+    /// Stops every byte of every connection, both ways, those of new ones too; none of them ends.
+    pub fn stall(&self) {
+        self.given_up.send_replace(0);
+        self.stalled.send_replace(true);
+    }
+
+    /// Waits until a client has given up on what [`Self::stall`] stopped.
+    pub async fn until_given_up(&self) {
+        // The sender lives as long as these rules.
+        let _ = self.given_up.subscribe().wait_for(|count| *count > 0).await;
+    }
+
+    /// Lets what [`Self::stall`] stopped arrive, and all that follows.
+    pub fn flow(&self) {
+        self.stalled.send_replace(false);
+    }
+
+    /// Stops the `nth` write from now on, leases and events not counted. One trap at a time: a new one replaces the last.
+    pub fn trap(&self, nth: usize, moment: Moment) -> Trap {
+        let (trap, snare) = trap::set(nth, moment);
+        *lock(&self.snare) = Some(snare);
+        trap
+    }
+
+    /// The writes passed on so far, leases and events left out.
+    #[must_use]
+    pub fn written(&self) -> Vec<Written> {
+        lock(&self.written).clone()
+    }
+
     /// How many of the faults asked for have not struck yet.
     pub fn faults_left(&self) -> usize {
         lock(&self.faults).iter().map(|fault| fault.times).sum()
@@ -176,6 +233,30 @@ impl Rules {
         if let Some(pod) = path.strip_suffix("/eviction").and_then(|path| path.rsplit('/').next()) {
             lock(&self.evictions).insert(pod.to_owned(), body.clone());
         }
+    }
+
+    pub(super) fn caught(&self, seen: &Seen) -> Option<Caught> {
+        if !seen.counts() {
+            return None;
+        }
+        let (reached, caught) = trap::spring(&mut lock(&self.snare))?;
+        // Whoever set it may have lost interest: then it is let go.
+        reached.send(()).is_ok().then_some(caught)
+    }
+
+    pub(super) fn forwards(&self, seen: &Seen) {
+        if seen.counts() {
+            let written = Written { at: Instant::now(), verb: seen.verb, plural: seen.plural.clone() };
+            lock(&self.written).push(written);
+        }
+    }
+
+    pub(super) fn gives_up(&self) {
+        self.given_up.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn stalled(&self) -> watch::Receiver<bool> {
+        self.stalled.subscribe()
     }
 
     pub(super) fn cuts(&self) -> watch::Receiver<()> {

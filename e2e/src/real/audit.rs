@@ -1,7 +1,7 @@
 //! Reads the audit log of a kube-apiserver.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -54,14 +54,26 @@ struct ObjectRef {
 }
 
 /// The answered requests. Deletes stand where they began: by that order nothing that somebody has seen the effect of can
-/// be missing.
-pub(super) async fn requests(file: &Path) -> Result<Vec<Request>> {
+/// be missing. `dead` are the logs of servers that were killed, the oldest first: what they had begun stands there with the
+/// code 0, since nobody knows what became of it.
+pub(super) async fn requests(dead: &[PathBuf], file: &Path) -> Result<Vec<Request>> {
+    let mut all = Vec::new();
+    for file in dead {
+        all.extend(parse(whole_lines(&read(file)?))?.into_iter().map(Entry::whatever));
+    }
     let limit = Instant::now() + PATIENCE;
     loop {
-        let bytes = std::fs::read(file);
-        let bytes = bytes.with_context(|| format!("cannot read the audit log {}", file.display()))?;
-        if let Some(requests) = parse(&bytes)? {
-            return Ok(requests);
+        let bytes = match read(file) {
+            // One that was started again has answered nobody yet.
+            Err(_) if !dead.is_empty() && !file.exists() => Vec::new(),
+            read => read?,
+        };
+        if whole_lines(&bytes).len() == bytes.len()
+            && let Some(answered) =
+                parse(&bytes)?.into_iter().map(Entry::answered).collect::<Option<Vec<_>>>()
+        {
+            all.extend(answered);
+            return Ok(all);
         }
         if Instant::now() > limit {
             bail!("a delete is in the audit log without its answer for {} s", PATIENCE.as_secs());
@@ -70,27 +82,46 @@ pub(super) async fn requests(file: &Path) -> Result<Vec<Request>> {
     }
 }
 
-/// None while a delete is under way, or a line is being written.
-fn parse(bytes: &[u8]) -> Result<Option<Vec<Request>>> {
-    if bytes.last().is_some_and(|last| *last != b'\n') {
-        return Ok(None);
+fn read(file: &Path) -> Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("cannot read the audit log {}", file.display()))
+}
+
+/// Without the line that is being written, or that its writer never finished.
+fn whole_lines(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+/// A request, and whether it was answered.
+struct Entry(Request, bool);
+
+impl Entry {
+    fn answered(self) -> Option<Request> {
+        self.1.then_some(self.0)
     }
-    let mut requests: Vec<Option<Request>> = Vec::new();
+
+    fn whatever(self) -> Request {
+        self.0
+    }
+}
+
+fn parse(lines: &[u8]) -> Result<Vec<Entry>> {
+    let mut requests: Vec<Entry> = Vec::new();
     let mut begun = BTreeMap::new();
-    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let event: Event = serde_json::from_slice(line)
             .with_context(|| format!("cannot read an audit event: {}", String::from_utf8_lossy(line)))?;
         if event.stage == "RequestReceived" {
-            begun.insert(event.id, requests.len());
-            requests.push(None);
+            begun.insert(event.id.clone(), requests.len());
+            requests.push(Entry(request(event), false));
         } else if event.stage == "ResponseComplete" || event.stage == "Panic" {
             match begun.remove(&event.id) {
-                Some(place) => requests[place] = Some(request(event)),
-                None => requests.push(Some(request(event))),
+                Some(place) => requests[place] = Entry(request(event), true),
+                None => requests.push(Entry(request(event), true)),
             }
         }
     }
-    Ok(begun.is_empty().then(|| requests.into_iter().flatten().collect()))
+    Ok(requests)
 }
 
 fn request(event: Event) -> Request {
@@ -112,7 +143,7 @@ fn request(event: Event) -> Request {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{Entry, parse, whole_lines};
 
     fn line(id: &str, stage: &str) -> String {
         format!(
@@ -123,18 +154,21 @@ mod tests {
             + "\n"
     }
 
-    #[test]
-    fn a_delete_without_its_answer_is_waited_for() {
-        let begun = line("a", "RequestReceived") + &line("b", "ResponseComplete");
-        assert!(parse(begun.as_bytes()).unwrap().is_none());
-        let done = begun + &line("a", "ResponseComplete");
-        let names: Vec<_> =
-            parse(done.as_bytes()).unwrap().unwrap().into_iter().filter_map(|one| one.name).collect();
-        assert_eq!(names, ["a", "b"], "in the order in which they began");
+    fn names(entries: Vec<Entry>) -> Vec<(String, bool)> {
+        entries.into_iter().map(|Entry(request, answered)| (request.name.unwrap(), answered)).collect()
     }
 
     #[test]
-    fn half_a_line_is_waited_for() {
-        assert!(parse(b"{\"auditID\":").unwrap().is_none());
+    fn a_delete_stands_where_it_began_and_is_known_to_be_unanswered() {
+        let begun = line("a", "RequestReceived") + &line("b", "ResponseComplete");
+        assert_eq!(names(parse(begun.as_bytes()).unwrap()), [("a".into(), false), ("b".into(), true)]);
+        let done = begun + &line("a", "ResponseComplete");
+        assert_eq!(names(parse(done.as_bytes()).unwrap()), [("a".into(), true), ("b".into(), true)]);
+    }
+
+    #[test]
+    fn half_a_line_is_left_out() {
+        assert_eq!(whole_lines(b"{}\n{\"auditID\":"), b"{}\n");
+        assert_eq!(whole_lines(b"{\"auditID\":"), b"");
     }
 }

@@ -4,23 +4,34 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
 use super::assets::Assets;
 
-/// Reads process ids until nobody writes any more, which is when the test's own process is gone without having cleaned
-/// up (killed, say); then it ends those and removes the folder. Ctrl-C in a terminal reaches it too: it stays.
-const GUARD: &str = "trap '' INT TERM HUP; ids=; while read -r id; do ids=\"$ids $id\"; done; \
-                     kill -9 $ids 2>/dev/null; sleep 1; rm -rf -- \"$0\"";
+/// Reads process ids, `+7` of one that runs and `-7` of one that has ended, until nobody writes any more, which is when the
+/// test's own process is gone without having cleaned up (killed, say); then it ends those and removes the folder. Ctrl-C in
+/// a terminal reaches it too: it stays.
+const GUARD: &str = "trap '' INT TERM HUP; ids=; while read -r id; do case $id in \
+                     +*) ids=\"$ids ${id#+}\";; \
+                     *) left=; for one in $ids; do [ \"$one\" = \"${id#-}\" ] || left=\"$left $one\"; done; ids=$left;; \
+                     esac; done; kill -9 $ids 2>/dev/null; sleep 1; rm -rf -- \"$0\"";
+
+/// One of the servers.
+struct Server {
+    name: &'static str,
+    command: Command,
+    /// None while it is dead because somebody killed it.
+    process: Option<Child>,
+}
 
 /// Processes that end with this value, the youngest first.
 pub(super) struct Children {
     assets: Assets,
     folder: PathBuf,
-    guard: Child,
-    running: Mutex<Vec<(&'static str, Child)>>,
+    guard: Mutex<Child>,
+    servers: Mutex<Vec<Server>>,
 }
 
 impl Children {
@@ -33,8 +44,8 @@ impl Children {
             .stderr(Stdio::null())
             .spawn()
             .context("cannot start sh")?;
-        let running = Mutex::default();
-        Ok(Self { assets: assets.clone(), folder: folder.to_owned(), guard, running })
+        let (guard, servers) = (Mutex::new(guard), Mutex::default());
+        Ok(Self { assets: assets.clone(), folder: folder.to_owned(), guard, servers })
     }
 
     /// One of the servers' programs.
@@ -45,27 +56,60 @@ impl Children {
     /// Starts it with its output in a file.
     pub(super) fn start(&mut self, name: &'static str, mut command: Command) -> Result<()> {
         let log = File::create(self.log(name)).with_context(|| format!("cannot write a log for {name}"))?;
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().context("cannot share the log")?)
-            .stderr(log)
+        command.stdin(Stdio::null()).stdout(log.try_clone().context("cannot share the log")?).stderr(log);
+        let mut server = Server { name, command, process: None };
+        self.spawn(&mut server)?;
+        lock(&self.servers).push(server);
+        Ok(())
+    }
+
+    fn spawn(&self, server: &mut Server) -> Result<()> {
+        let child = server
+            .command
             .spawn()
-            .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
+            .with_context(|| format!("cannot start {}", server.command.get_program().to_string_lossy()))?;
         let id = child.id();
-        self.running.get_mut().unwrap_or_else(PoisonError::into_inner).push((name, child));
-        let guard = self.guard.stdin.as_mut().context("the guard has no input")?;
-        writeln!(guard, "{id}").context("the guard is gone")
+        server.process = Some(child);
+        self.tell_guard(&format!("+{id}"))
+    }
+
+    fn tell_guard(&self, word: &str) -> Result<()> {
+        let mut guard = lock(&self.guard);
+        writeln!(guard.stdin.as_mut().context("the guard has no input")?, "{word}")
+            .context("the guard is gone")
+    }
+
+    /// Kills it as a crash would: SIGKILL, nothing is finished. Returns once it is gone.
+    pub(super) fn kill(&self, name: &str) -> Result<()> {
+        let mut servers = lock(&self.servers);
+        let server = named(&mut servers, name)?;
+        let mut process = server.process.take().with_context(|| format!("{name} does not run"))?;
+        process.kill().with_context(|| format!("cannot kill {name}"))?;
+        process.wait().with_context(|| format!("cannot wait for {name}"))?;
+        self.tell_guard(&format!("-{}", process.id()))
+    }
+
+    /// Starts it as it was started before. It goes on in the same log.
+    pub(super) fn start_again(&self, name: &str) -> Result<()> {
+        let mut servers = lock(&self.servers);
+        let server = named(&mut servers, name)?;
+        if server.process.is_some() {
+            bail!("{name} runs already");
+        }
+        self.spawn(server)
     }
 
     /// Fails if one has ended by itself.
     pub(super) fn check(&self) -> Result<()> {
-        for (name, child) in self.running.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
-            if let Some(status) = child.try_wait()? {
-                let log = fs::read_to_string(self.log(name)).unwrap_or_default();
-                let lines: Vec<&str> = log.lines().collect();
-                let end = lines[lines.len().saturating_sub(15)..].join("\n");
-                bail!("{name} has ended ({status}):\n{end}");
-            }
+        for server in lock(&self.servers).iter_mut() {
+            let Some(status) = server.process.as_mut().map(Child::try_wait).transpose()?.flatten() else {
+                continue;
+            };
+            let name = server.name;
+            let log = fs::read_to_string(self.log(name)).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let end = lines[lines.len().saturating_sub(15)..].join("\n");
+            bail!("{name} has ended ({status}):\n{end}");
         }
         Ok(())
     }
@@ -80,16 +124,26 @@ impl Children {
     }
 }
 
+fn named<'a>(servers: &'a mut [Server], name: &str) -> Result<&'a mut Server> {
+    servers.iter_mut().find(|server| server.name == name).with_context(|| format!("there is no {name}"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Drop for Children {
     fn drop(&mut self) {
-        for (_, child) in self.running.get_mut().unwrap_or_else(PoisonError::into_inner).iter_mut().rev() {
+        for server in lock(&self.servers).iter_mut().rev() {
+            let Some(process) = &mut server.process else { continue };
             // It may have ended already. Its data dies with it, so nothing is lost by force.
-            drop(child.kill());
-            drop(child.wait());
+            drop(process.kill());
+            drop(process.wait());
         }
         // Before its input ends: those ids may be somebody else's by then.
-        drop(self.guard.kill());
-        drop(self.guard.wait());
+        let mut guard = lock(&self.guard);
+        drop(guard.kill());
+        drop(guard.wait());
         if let (true, Some(keep)) = (std::thread::panicking(), std::env::var_os("E2E_KEEP_LOGS")) {
             keep_logs(&self.folder, Path::new(&keep));
         }

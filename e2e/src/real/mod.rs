@@ -9,11 +9,13 @@ mod audit;
 mod children;
 mod guest;
 mod identity;
+mod servers;
+mod store;
 
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +24,7 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_sandbox::agents::{kubelet::Kubelets, nodes};
 use ordereddeployment_sandbox::{Clock, NodeSpec};
 use tokio::task::JoinSet;
@@ -32,6 +35,8 @@ pub use assets::Source;
 use children::Children;
 use guest::Guest;
 use identity::{Identity, User};
+use servers::{quiet, start_api_server, start_controllers, start_etcd};
+pub(crate) use store::Store;
 
 use crate::kubeconfig::{self, Access};
 use crate::request::KUBELET;
@@ -53,10 +58,31 @@ pub struct ControlPlane {
     children: Option<Children>,
     access: Way,
     audit: Option<PathBuf>,
+    /// The logs of API servers that were killed.
+    dead: Mutex<Vec<PathBuf>>,
+    store: Option<Store>,
     namespace: String,
     /// What it is, for people.
     pub version: String,
     folder: tempfile::TempDir,
+}
+
+/// A server that can be killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// kube-apiserver.
+    ApiServer,
+    /// etcd.
+    Etcd,
+}
+
+impl Victim {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ApiServer => servers::API_SERVER,
+            Self::Etcd => servers::ETCD,
+        }
+    }
 }
 
 /// How to reach it.
@@ -148,7 +174,52 @@ impl ControlPlane {
         let file = self.audit.as_deref().context(
             "this cluster's audit log is not known: set E2E_AUDIT_LOG to its file, or unset E2E_KUBECONFIG",
         )?;
-        audit::requests(file).await
+        let dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        audit::requests(&dead, file).await
+    }
+
+    /// Kills a server as a crash would, by SIGKILL. Returns once it is gone.
+    pub fn kill(&self, victim: Victim) -> Result<()> {
+        self.own()?.kill(victim.name())?;
+        if let (Victim::ApiServer, Some(audit)) = (victim, &self.audit) {
+            // The next one writes a fresh log: what stands open in this one stays so.
+            let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = audit.with_file_name(format!("audit-{}.log", dead.len() + 1));
+            fs::rename(audit, &kept).context("cannot keep the audit log")?;
+            dead.push(kept);
+        }
+        Ok(())
+    }
+
+    /// Starts it again, on the same port and data, and waits until custom objects are served.
+    pub async fn start_again(&self, victim: Victim) -> Result<()> {
+        self.own()?.start_again(victim.name())?;
+        let client = self.client("scenario").await?;
+        self.answers(&client, "/readyz").await?;
+        let objects = <OrderedDeployment as kube::Resource>::url_path(&(), None);
+        self.answers(&client, &format!("{objects}?limit=1")).await
+    }
+
+    fn own(&self) -> Result<&Children> {
+        self.children.as_ref().context("this control plane is somebody else's")
+    }
+
+    /// The store behind it.
+    pub(crate) fn store(&self) -> Result<&Store> {
+        self.store.as_ref().context("this control plane is somebody else's: its store is not known")
+    }
+
+    /// Makes the store forget all history.
+    pub(crate) async fn compact(&self) -> Result<()> {
+        self.store()?.compact().await
+    }
+
+    async fn answers(&self, client: &Client, path: &str) -> Result<()> {
+        self.poll(&format!("answer {path}"), async || {
+            let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+            client.request_text(request).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await
     }
 
     async fn start_stand_ins(&mut self, setting: &Setting) -> Result<()> {
@@ -219,15 +290,6 @@ impl BuiltIn {
     }
 }
 
-/// One that leads at once and listens nowhere.
-fn quiet(command: &mut Command, children: &Children) {
-    command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false"]);
-    if children.minor() < 24 {
-        // Newer ones have no insecure port to close.
-        command.arg("--port=0");
-    }
-}
-
 fn folder() -> Result<tempfile::TempDir> {
     let made = tempfile::Builder::new().prefix("ordereddeployment-e2e-").tempdir();
     made.context("cannot make a folder for the servers")
@@ -252,25 +314,21 @@ async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> 
     let mut children = Children::new(assets, folder.path())?;
     let port = free_port()?;
     let identity = Identity::make(folder.path(), port)?;
-    let etcd = start_etcd(&mut children, folder.path())?;
+    let etcd = start_etcd(&mut children, folder.path(), setting)?;
     let audit = start_api_server(&mut children, folder.path(), port, &etcd, setting)?;
     let plane = ControlPlane {
         stand_ins: JoinSet::new(),
         children: Some(children),
         access: Way::Ours(identity),
         audit: Some(audit),
+        dead: Mutex::default(),
+        store: Some(Store::at(&etcd)?),
         namespace: "default".to_owned(),
         version: assets.version.clone(),
         folder,
     };
     let client = plane.client("scenario").await?;
-    plane
-        .poll("become ready", async || {
-            let request =
-                http::Request::get("/readyz").body(Vec::new()).map_err(|error| error.to_string())?;
-            client.request_text(request).await.map(drop).map_err(|error| error.to_string())
-        })
-        .await?;
+    plane.answers(&client, "/readyz").await?;
     let namespaces: Api<Namespace> = Api::all(client);
     plane
         .poll("make its first namespace", async || {
@@ -291,6 +349,8 @@ async fn theirs(file: &Path, folder: tempfile::TempDir) -> Result<ControlPlane> 
         access: Way::Theirs(guest),
         children: None,
         audit: std::env::var_os("E2E_AUDIT_LOG").map(PathBuf::from),
+        dead: Mutex::default(),
+        store: None,
         namespace,
         version: format!("the cluster of {}", file.display()),
         folder,
@@ -319,91 +379,6 @@ async fn install(client: &Client, definitions: &[CustomResourceDefinition]) -> R
         .await?;
     }
     Ok(())
-}
-
-fn start_etcd(children: &mut Children, folder: &Path) -> Result<String> {
-    let client = format!("http://127.0.0.1:{}", free_port()?);
-    let peer = format!("http://127.0.0.1:{}", free_port()?);
-    let mut etcd = children.command("etcd");
-    etcd.arg(format!("--data-dir={}", folder.join("etcd").display()))
-        .arg(format!("--listen-client-urls={client}"))
-        .arg(format!("--advertise-client-urls={client}"))
-        .arg(format!("--listen-peer-urls={peer}"))
-        .arg(format!("--initial-advertise-peer-urls={peer}"))
-        .arg(format!("--initial-cluster=default={peer}"))
-        // The data dies with the test.
-        .arg("--unsafe-no-fsync");
-    children.start("etcd", etcd)?;
-    Ok(client)
-}
-
-fn start_api_server(
-    children: &mut Children,
-    folder: &Path,
-    port: u16,
-    etcd: &str,
-    setting: &Setting,
-) -> Result<PathBuf> {
-    let policy = folder.join("audit-policy.yaml");
-    fs::write(&policy, POLICY).context("cannot write the audit policy")?;
-    let audit = folder.join("audit.log");
-    let file = |name: &str| folder.join(name).display().to_string();
-    let mut server = children.command("kube-apiserver");
-    server
-        .arg(format!("--etcd-servers={etcd}"))
-        .args([
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            "--endpoint-reconciler-type=none",
-        ])
-        .arg(format!("--secure-port={port}"))
-        .arg(format!("--tls-cert-file={}", file(identity::SERVER_CERTIFICATE)))
-        .arg(format!("--tls-private-key-file={}", file(identity::SERVER_KEY)))
-        .arg(format!("--token-auth-file={}", file(identity::TOKENS)))
-        .arg("--authorization-mode=RBAC")
-        // What a careful cluster has: who blocks an owner's deletion must be allowed to.
-        .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
-        .arg("--service-cluster-ip-range=10.0.0.0/24")
-        .arg("--service-account-issuer=https://kubernetes.default.svc")
-        .arg(format!("--service-account-key-file={}", file(identity::ACCOUNT_PUBLIC_KEY)))
-        .arg(format!("--service-account-signing-key-file={}", file(identity::ACCOUNT_KEY)))
-        .arg(format!("--audit-policy-file={}", policy.display()))
-        .arg(format!("--audit-log-path={}", audit.display()))
-        .arg("--audit-log-mode=blocking")
-        .args(&setting.api_server_arguments);
-    children.start("kube-apiserver", server)?;
-    Ok(audit)
-}
-
-fn start_controllers(
-    children: &mut Children,
-    identity: &Identity,
-    folder: &Path,
-    setting: &Setting,
-) -> Result<()> {
-    let kubeconfig = |name: &str, user| -> Result<String> {
-        let file = folder.join(format!("{name}.kubeconfig"));
-        kubeconfig::write_private(&file, &identity.access(user).kubeconfig("default"))?;
-        Ok(format!("--kubeconfig={}", file.display()))
-    };
-    let mut manager = children.command("kube-controller-manager");
-    quiet(&mut manager, children);
-    manager
-        .arg(kubeconfig("kube-controller-manager", User::ControllerManager)?)
-        .arg(format!("--controllers={}", setting.built_in_controllers))
-        .arg("--use-service-account-credentials")
-        .arg(format!("--service-account-private-key-file={}", folder.join(identity::ACCOUNT_KEY).display()))
-        .arg(format!("--root-ca-file={}", folder.join(identity::AUTHORITY).display()))
-        .args(["--kube-api-qps=200", "--kube-api-burst=400"])
-        .arg("--horizontal-pod-autoscaler-sync-period=2s");
-    children.start("kube-controller-manager", manager)?;
-    let mut scheduler = children.command("kube-scheduler");
-    quiet(&mut scheduler, children);
-    scheduler.arg(kubeconfig("kube-scheduler", User::Scheduler)?);
-    if children.minor() < 24 {
-        scheduler.args(["--kube-api-qps=500", "--kube-api-burst=1000"]);
-    }
-    children.start("kube-scheduler", scheduler)
 }
 
 /// Says again and again that the nodes live.

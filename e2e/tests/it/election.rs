@@ -14,13 +14,14 @@ const ARGUMENTS: [&str; 4] =
     ["--leader-elect", "--lease-duration=4s", "--renew-deadline=2s", "--retry-period=500ms"];
 
 /// Waits until the Lease has a holder that is not `not`; its name, and when it was seen.
-async fn leader(world: &World, not: Option<&str>) -> (String, Instant) {
+pub(crate) async fn leader(world: &World, not: Option<&str>) -> (String, Instant) {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
     let changes = watcher::watch_object(leases, "ordered-controller-manager");
     futures::pin_mut!(changes);
     let found = async {
         loop {
-            let lease = changes.next().await.unwrap().unwrap();
+            // One that fails is asked again: its server may be down.
+            let Ok(lease) = changes.next().await.unwrap() else { continue };
             let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
             if !holder.is_empty() && Some(holder.as_str()) != not {
                 return (holder, Instant::now());

@@ -4,6 +4,7 @@
 
 mod adopt;
 mod built_in;
+mod chaos;
 mod chart;
 mod charts;
 mod claims;

@@ -1,0 +1,107 @@
+//! What was committed, as the server itself knows it: read from etcd behind a real one, by watches on the sandbox. No
+//! witness can miss anything of it, whatever was killed meanwhile.
+
+use anyhow::{Context, Result, ensure};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::Value;
+
+use crate::World;
+
+/// The resources that are told of, with the path of their group and version.
+const KINDS: [(&str, &str); 4] = [
+    ("pods", "/api/v1"),
+    ("ordereddeployments", "/apis/ordereddeployment.io/v1alpha1"),
+    ("orderedreplicasets", "/apis/ordereddeployment.io/v1alpha1"),
+    ("leases", "/apis/coordination.k8s.io/v1"),
+];
+
+/// One change of one object.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    /// Changes of all objects are numbered together.
+    pub version: u64,
+    /// Its resource.
+    pub plural: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The object as it is from then on; none: it is gone.
+    pub object: Option<Value>,
+}
+
+/// All changes of the scenario's namespace so far, as far as they were read.
+#[derive(Debug)]
+pub struct History {
+    commits: Vec<Commit>,
+    next: u64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        // The first version is that of the empty store.
+        Self { commits: Vec::new(), next: 2 }
+    }
+}
+
+impl History {
+    /// What was read, in order.
+    #[must_use]
+    pub fn commits(&self) -> &[Commit] {
+        &self.commits
+    }
+
+    /// Reads what was committed since. What a compaction forgets must be read before.
+    pub async fn read_on(&mut self, world: &World) -> Result<()> {
+        let (mut commits, now) = match world.control_plane() {
+            Some(plane) => plane.store()?.commits(self.next).await?,
+            None => watched(world, self.next).await?,
+        };
+        commits.retain(|commit| {
+            commit.namespace == world.namespace && KINDS.iter().any(|(plural, _)| *plural == commit.plural)
+        });
+        self.commits.extend(commits);
+        self.next = now + 1;
+        Ok(())
+    }
+}
+
+/// The same from a server that remembers everything and never dies.
+async fn watched(world: &World, from: u64) -> Result<(Vec<Commit>, u64)> {
+    let listed: Value =
+        world.client.request(http::Request::get("/api/v1/namespaces?limit=1").body(Vec::new())?).await?;
+    let now = version(&listed)?;
+    let mut commits = Vec::new();
+    for (plural, base) in KINDS {
+        let since = from - 1;
+        let path = format!(
+            "{base}/namespaces/{}/{plural}?watch=true&resourceVersion={since}&timeoutSeconds=1",
+            world.namespace
+        );
+        let answer = world.client.send(http::Request::get(path).body(Body::empty())?).await?;
+        ensure!(answer.status().is_success(), "a watch of {plural} from {since}: {}", answer.status());
+        let text = answer.into_body().collect().await.context("a watch broke")?.to_bytes();
+        for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event: Value = serde_json::from_slice(line).context("a watch speaks no JSON")?;
+            let object = event.get("object").cloned().unwrap_or_default();
+            let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
+            ensure!(matches!(kind, "ADDED" | "MODIFIED" | "DELETED"), "a watch of {plural} says {event}");
+            let text = |pointer: &str| {
+                object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            let (name, namespace) = (text("/metadata/name"), text("/metadata/namespace"));
+            let version = version(&object)?;
+            let object = (kind != "DELETED").then_some(object);
+            commits.push(Commit { version, plural: plural.to_owned(), namespace, name, object });
+        }
+    }
+    commits.retain(|commit| commit.version <= now);
+    commits.sort_by_key(|commit| commit.version);
+    Ok((commits, now))
+}
+
+fn version(object: &Value) -> Result<u64> {
+    let text = object.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    text.and_then(|text| text.parse().ok()).with_context(|| format!("no version: {object}"))
+}

@@ -1,0 +1,118 @@
+//! How each of the servers is started.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::children::Children;
+use super::identity::{self, Identity, User};
+use super::{POLICY, free_port};
+use crate::{Setting, kubeconfig};
+
+/// Their names, as processes.
+pub(super) const ETCD: &str = "etcd";
+pub(super) const API_SERVER: &str = "kube-apiserver";
+
+/// One that leads at once and listens nowhere.
+pub(super) fn quiet(command: &mut Command, children: &Children) {
+    command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false"]);
+    if children.minor() < 24 {
+        // Newer ones have no insecure port to close.
+        command.arg("--port=0");
+    }
+}
+
+/// Where it listens.
+pub(super) fn start_etcd(children: &mut Children, folder: &Path, setting: &Setting) -> Result<String> {
+    let client = format!("http://127.0.0.1:{}", free_port()?);
+    let peer = format!("http://127.0.0.1:{}", free_port()?);
+    let mut etcd = children.command(ETCD);
+    etcd.arg(format!("--data-dir={}", folder.join("etcd").display()))
+        .arg(format!("--listen-client-urls={client}"))
+        .arg(format!("--advertise-client-urls={client}"))
+        .arg(format!("--listen-peer-urls={peer}"))
+        .arg(format!("--initial-advertise-peer-urls={peer}"))
+        .arg(format!("--initial-cluster=default={peer}"));
+    if !setting.faults {
+        // The data dies with the test.
+        etcd.arg("--unsafe-no-fsync");
+    }
+    children.start(ETCD, etcd)?;
+    Ok(client)
+}
+
+/// Where its audit log is.
+pub(super) fn start_api_server(
+    children: &mut Children,
+    folder: &Path,
+    port: u16,
+    etcd: &str,
+    setting: &Setting,
+) -> Result<PathBuf> {
+    let policy = folder.join("audit-policy.yaml");
+    fs::write(&policy, POLICY).context("cannot write the audit policy")?;
+    let audit = folder.join("audit.log");
+    let file = |name: &str| folder.join(name).display().to_string();
+    let mut server = children.command(API_SERVER);
+    server
+        .arg(format!("--etcd-servers={etcd}"))
+        .args([
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+        ])
+        .arg(format!("--secure-port={port}"))
+        .arg(format!("--tls-cert-file={}", file(identity::SERVER_CERTIFICATE)))
+        .arg(format!("--tls-private-key-file={}", file(identity::SERVER_KEY)))
+        .arg(format!("--token-auth-file={}", file(identity::TOKENS)))
+        .arg("--authorization-mode=RBAC")
+        // What a careful cluster has: who blocks an owner's deletion must be allowed to.
+        .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+        .arg("--service-cluster-ip-range=10.0.0.0/24")
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .arg(format!("--service-account-key-file={}", file(identity::ACCOUNT_PUBLIC_KEY)))
+        .arg(format!("--service-account-signing-key-file={}", file(identity::ACCOUNT_KEY)))
+        .arg(format!("--audit-policy-file={}", policy.display()))
+        .arg(format!("--audit-log-path={}", audit.display()))
+        .arg("--audit-log-mode=blocking")
+        .args(&setting.api_server_arguments);
+    if setting.faults {
+        server.arg("--storage-media-type=application/json");
+    }
+    children.start(API_SERVER, server)?;
+    Ok(audit)
+}
+
+/// The controllers and the scheduler.
+pub(super) fn start_controllers(
+    children: &mut Children,
+    identity: &Identity,
+    folder: &Path,
+    setting: &Setting,
+) -> Result<()> {
+    let kubeconfig = |name: &str, user| -> Result<String> {
+        let file = folder.join(format!("{name}.kubeconfig"));
+        kubeconfig::write_private(&file, &identity.access(user).kubeconfig("default"))?;
+        Ok(format!("--kubeconfig={}", file.display()))
+    };
+    let mut manager = children.command("kube-controller-manager");
+    quiet(&mut manager, children);
+    manager
+        .arg(kubeconfig("kube-controller-manager", User::ControllerManager)?)
+        .arg(format!("--controllers={}", setting.built_in_controllers))
+        .arg("--use-service-account-credentials")
+        .arg(format!("--service-account-private-key-file={}", folder.join(identity::ACCOUNT_KEY).display()))
+        .arg(format!("--root-ca-file={}", folder.join(identity::AUTHORITY).display()))
+        .args(["--kube-api-qps=200", "--kube-api-burst=400"])
+        .arg("--horizontal-pod-autoscaler-sync-period=2s");
+    children.start("kube-controller-manager", manager)?;
+    let mut scheduler = children.command("kube-scheduler");
+    quiet(&mut scheduler, children);
+    scheduler.arg(kubeconfig("kube-scheduler", User::Scheduler)?);
+    if children.minor() < 24 {
+        scheduler.args(["--kube-api-qps=500", "--kube-api-burst=1000"]);
+    }
+    children.start("kube-scheduler", scheduler)
+}

@@ -1,0 +1,115 @@
+//! etcd, past the API server: what was committed, in the order in which it was, and compaction.
+//!
+//! It speaks etcd's JSON gateway, and reads objects only where the API server stores them as JSON. It changes no object.
+
+use anyhow::{Context, Result, bail, ensure};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::BytesMut;
+use http::Request;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use kube::{Client, Config};
+use serde_json::{Value, json};
+
+use crate::Commit;
+
+/// Where API servers keep their objects.
+const OBJECTS: &str = "/registry/";
+/// A key of our own, which no API server looks at: its change marks the end of what was asked for.
+const MARK: &str = "/e2e/mark";
+
+/// A client of etcd.
+pub(crate) struct Store(Client);
+
+impl Store {
+    pub(super) fn at(url: &str) -> Result<Self> {
+        let mut config = Config::new(url.parse().context("cannot read etcd's address")?);
+        config.default_retry = false;
+        config.read_timeout = None;
+        Ok(Self(Client::try_from(config).context("cannot make a client of etcd")?))
+    }
+
+    /// Everything committed from that version on, until now, and the version of now.
+    pub(crate) async fn commits(&self, from: u64) -> Result<(Vec<Commit>, u64)> {
+        let now = self.mark().await?;
+        // All keys there are.
+        let every = STANDARD.encode([0]);
+        let wanted =
+            json!({"create_request": {"key": every, "range_end": every, "start_revision": from.to_string()}});
+        let answer = self.0.send(request("/v3/watch", &wanted)?).await.context("cannot watch etcd")?;
+        ensure!(answer.status().is_success(), "etcd answers a watch with {}", answer.status());
+        let (mut body, mut buffer, mut commits) = (answer.into_body(), BytesMut::new(), Vec::new());
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.context("etcd ends a watch early")?.into_data() else { continue };
+            buffer.extend_from_slice(&data);
+            while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Value =
+                    serde_json::from_slice(&buffer.split_to(end + 1)).context("etcd speaks no JSON")?;
+                if line.pointer("/result/canceled").is_some_and(|canceled| canceled == true) {
+                    bail!("etcd cancels a watch from {from}: {line}");
+                }
+                for event in line.pointer("/result/events").and_then(Value::as_array).into_iter().flatten() {
+                    if version(event)? >= now {
+                        return Ok((commits, now));
+                    }
+                    commits.extend(commit(event)?);
+                }
+            }
+        }
+        bail!("etcd ends a watch before its end")
+    }
+
+    pub(super) async fn compact(&self) -> Result<()> {
+        let now = self.mark().await?;
+        self.ask("/v3/kv/compaction", &json!({"revision": now.to_string(), "physical": true})).await.map(drop)
+    }
+
+    async fn mark(&self) -> Result<u64> {
+        let key = STANDARD.encode(MARK);
+        let answer = self.ask("/v3/kv/put", &json!({"key": key, "value": key})).await?;
+        number(&answer, "/header/revision")
+    }
+
+    async fn ask(&self, path: &str, body: &Value) -> Result<Value> {
+        self.0.request(request_text(path, body)?).await.with_context(|| format!("etcd refuses {path}"))
+    }
+}
+
+fn request_text(path: &str, body: &Value) -> Result<Request<Vec<u8>>> {
+    Request::post(path).body(body.to_string().into_bytes()).context("cannot make a request")
+}
+
+fn request(path: &str, body: &Value) -> Result<Request<Body>> {
+    Ok(request_text(path, body)?.map(Body::from))
+}
+
+fn number(value: &Value, pointer: &str) -> Result<u64> {
+    let text = value.pointer(pointer).and_then(Value::as_str);
+    text.and_then(|text| text.parse().ok()).with_context(|| format!("etcd gives no {pointer}: {value}"))
+}
+
+fn version(event: &Value) -> Result<u64> {
+    number(event, "/kv/mod_revision")
+}
+
+/// One change of one object; none where the key is none of a namespaced object's.
+fn commit(event: &Value) -> Result<Option<Commit>> {
+    let decoded = |field: &str| {
+        let text = event.pointer(&format!("/kv/{field}")).and_then(Value::as_str).unwrap_or_default();
+        STANDARD.decode(text).context("etcd gives no base64")
+    };
+    let key = String::from_utf8(decoded("key")?).context("a key that is no text")?;
+    let mut parts = key.strip_prefix(OBJECTS).unwrap_or_default().rsplit('/');
+    let (Some(name), Some(namespace), Some(plural)) = (parts.next(), parts.next(), parts.next()) else {
+        return Ok(None);
+    };
+    let deleted = event.get("type").is_some_and(|type_| type_ == "DELETE");
+    // What is stored otherwise is none of ours.
+    let object = if deleted { None } else { serde_json::from_slice(&decoded("value")?).ok() };
+    if !deleted && object.is_none() {
+        return Ok(None);
+    }
+    let [plural, namespace, name] = [plural, namespace, name].map(str::to_owned);
+    Ok(Some(Commit { version: version(event)?, plural, namespace, name, object }))
+}

@@ -1,0 +1,77 @@
+//! The controller is killed at its writes, again and again: before the server sees one, while it does, after it did.
+
+use std::time::{Duration, Instant};
+
+use e2e::{Manager, Server, World, on_both};
+
+use super::{PRIORITIES, Strike, Trial, setting};
+use crate::election::leader;
+
+async fn a_controller_killed_at_any_write_goes_on_where_it_was(server: Server) {
+    let mut trial = Trial::start(server, setting()).await;
+    let world = trial.world.clone();
+    let mut manager = Some(world.start_manager().unwrap());
+    trial.deploy().await;
+    for image in ["web:2", "web:3"] {
+        trial
+            .roll_out(image, 5, async |strike| {
+                manager.take().unwrap().kill().await.unwrap();
+                // Only now: whatever was in the trap and not yet sent is lost with its sender.
+                drop(strike);
+                manager = Some(world.start_manager().unwrap());
+            })
+            .await;
+    }
+    assert!(trial.strikes >= 20, "only {} strikes", trial.strikes);
+    let findings = trial.judge().await;
+    assert_eq!(findings.rolled, [PRIORITIES, PRIORITIES].concat());
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (30, 0, 0, 3));
+}
+
+const LEASE: Duration = Duration::from_secs(3);
+pub(super) const ARGUMENTS: [&str; 4] =
+    ["--leader-elect", "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=250ms"];
+
+/// Two replicas, of which one leads.
+struct Pair {
+    world: World,
+    replicas: Vec<Manager>,
+}
+
+impl Pair {
+    fn start(world: &World) -> Self {
+        let start = || world.start_manager_with(&ARGUMENTS).unwrap();
+        Self { world: world.clone(), replicas: vec![start(), start()] }
+    }
+
+    /// Kills the one that leads, starts it again, and waits for another to lead, which has a deadline.
+    async fn kill_the_leader(&mut self, strike: Strike) {
+        let (holder, _) = leader(&self.world, None).await;
+        let leads = |one: &Manager| one.id().is_some_and(|id| holder.contains(&format!("_{id}_")));
+        let place = self.replicas.iter().position(leads).unwrap();
+        let killed = Instant::now();
+        self.replicas.remove(place).kill().await.unwrap();
+        drop(strike);
+        self.replicas.push(self.world.start_manager_with(&ARGUMENTS).unwrap());
+        let (_, at) = leader(&self.world, Some(&holder)).await;
+        let took = at - killed;
+        println!("followed after {took:.2?} of a lease of {LEASE:?}");
+        assert!(took <= LEASE + Duration::from_secs(2));
+    }
+}
+
+async fn a_leader_killed_at_any_write_is_followed_in_time_by_one_that_goes_on(server: Server) {
+    let mut trial = Trial::start(server, setting()).await;
+    let mut pair = Pair::start(&trial.world);
+    trial.deploy().await;
+    trial.roll_out("web:2", 1, async |strike| pair.kill_the_leader(strike).await).await;
+    assert_eq!(trial.strikes, 4);
+    let findings = trial.judge().await;
+    assert_eq!(findings.rolled, PRIORITIES);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
+}
+
+on_both!(
+    a_controller_killed_at_any_write_goes_on_where_it_was,
+    a_leader_killed_at_any_write_is_followed_in_time_by_one_that_goes_on,
+);

@@ -1,0 +1,130 @@
+//! A network that stands still between controller and server: no byte gets through, and no connection ends.
+
+use std::time::{Duration, Instant};
+
+use e2e::proxy::{Matching, Moment};
+use e2e::{Server, World, on_both};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::crashes::ARGUMENTS;
+use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
+use crate::election::leader;
+
+/// Deletes it, as anybody may, and waits until it is gone.
+async fn lose(world: &World, pod: &str) {
+    world.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+    let gone = |pods: &[Pod]| pods.iter().all(|one| one.name_any() != pod);
+    world.until_pods(&format!("without {pod}"), gone).await.unwrap();
+}
+
+async fn watches_that_stand_still_for_a_while_lose_nothing(server: Server) {
+    let mut trial = Trial::start(server, setting()).await;
+    let world = trial.world.clone();
+    let rules = world.proxy.rules();
+    let _manager = world.start_manager().unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let watches = || Matching { verb: Some("watch"), ..Matching::default() };
+    let mut trap = trial.trap();
+    world.set_image("web:2").await.unwrap();
+    trap.reached().await;
+    let held_back = rules.held_back();
+    rules.freeze(watches());
+    trap.release();
+    // Something that the controller is not told of.
+    lose(&world, &old[8]).await;
+    rules.until_held_back(held_back).await;
+    rules.thaw();
+    held_at(&world, &old[BEFORE], 4, 10).await;
+
+    // A resume that is seen late still counts, once.
+    let held_back = rules.held_back();
+    rules.freeze(watches());
+    world.resume().await.unwrap();
+    rules.until_held_back(held_back).await;
+    rules.thaw();
+    held_at(&world, &old[AFTER], 7, 10).await;
+    world.resume().await.unwrap();
+    world.complete("web", 10).await.unwrap();
+    let findings = trial.judge().await;
+    assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
+}
+
+async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
+    let mut trial = Trial::start(server, setting()).await;
+    let world = trial.world.clone();
+    let rules = world.proxy.rules();
+    let mut manager = world.start_manager().unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let mut trap = rules.trap(3, Moment::During);
+    world.set_image("web:2").await.unwrap();
+    trap.reached().await;
+    let stalled = Instant::now();
+    rules.stall();
+    // Done, and nobody hears of it: until the controller gives up on the answer.
+    lose(&world, &old[8]).await;
+    rules.until_given_up().await;
+    println!("it gave up after {:.1?}", stalled.elapsed());
+    rules.flow();
+    held_at(&world, &old[BEFORE], 4, 10).await;
+    world.resume().await.unwrap();
+    held_at(&world, &old[AFTER], 7, 10).await;
+    world.resume().await.unwrap();
+    world.complete("web", 10).await.unwrap();
+    assert!(manager.runs().unwrap(), "the controller ended");
+    let findings = trial.judge().await;
+    assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
+}
+
+async fn a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more(server: Server) {
+    const PROMISED: Duration = Duration::from_secs(3 + 2);
+    let mut trial = Trial::start(server, setting()).await;
+    let world = trial.world.clone();
+    let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
+    first.until_logged("leading").await.unwrap();
+    let beside = world.behind_another_proxy().await.unwrap();
+    let mut second = beside.start_manager_with(&ARGUMENTS).unwrap();
+    second.until_logged("every watch has synced").await.unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let (holder, _) = leader(&world, None).await;
+    assert!(holder.contains(&format!("_{}_", first.id().unwrap())), "{holder}");
+
+    let rules = world.proxy.rules();
+    let mut trap = trial.trap();
+    world.set_image("web:2").await.unwrap();
+    trap.reached().await;
+    rules.stall();
+    let cut_off = Instant::now();
+    trap.release();
+    let (_, followed) = leader(&world, Some(&holder)).await;
+    held_at(&world, &old[BEFORE], 3, 10).await;
+    let written = beside.proxy.rules().written();
+    let took = [followed, written.first().unwrap().at].map(|at| at - cut_off);
+    println!("followed after {:.2?}, first write after {:.2?}", took[0], took[1]);
+    assert!(took.iter().all(|took| *took <= PROMISED), "{took:?}");
+
+    // It ends by itself, and what it had sent comes to nothing.
+    assert!(!first.ended().await.unwrap(), "it ends, and says that something was wrong");
+    rules.flow();
+    world.resume().await.unwrap();
+    held_at(&world, &old[AFTER], 6, 10).await;
+    world.resume().await.unwrap();
+    world.complete("web", 10).await.unwrap();
+    let late: Vec<_> = rules.written().into_iter().filter(|one| one.at > followed).collect();
+    assert!(late.is_empty(), "{late:?}");
+    assert!(second.runs().unwrap());
+    let findings = trial.judge().await;
+    assert_eq!(findings.rolled, PRIORITIES);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
+}
+
+on_both!(
+    watches_that_stand_still_for_a_while_lose_nothing,
+    a_controller_cut_off_in_a_rollout_finds_its_way_back,
+    a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more,
+);

@@ -1,0 +1,69 @@
+//! The server forgets its history while the controller is cut off and pods die: its watches expire with 410.
+
+use e2e::proxy::Matching;
+use e2e::{Manager, Server, Setting, on_both};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::{AFTER, BEFORE, Trial, held_at, setting};
+
+impl Trial {
+    /// These pods go while the controller sees nothing and gets nothing through, and everything about it is forgotten.
+    async fn lose_unseen(&mut self, pods: &[&String], manager: &mut Manager) {
+        let world = self.world.clone();
+        let rules = world.proxy.rules();
+        rules.freeze(Matching::default());
+        for pod in pods {
+            world.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+        }
+        let gone = |there: &[Pod]| there.iter().all(|one| !pods.contains(&&one.name_any()));
+        world.until_pods("rid of them", gone).await.unwrap();
+        self.history.read_on(&world).await.unwrap();
+        world.compact().await.unwrap();
+        rules.cut();
+        rules.thaw();
+        manager.until_logged("too old").await.unwrap();
+        self.strikes += 1;
+    }
+}
+
+async fn pods_that_die_while_the_watch_expires_are_missed_at_once(server: Server) {
+    // A server's own cache of events would answer for a history that the store has forgotten.
+    let arguments = vec!["--watch-cache=false".to_owned()];
+    let setting = Setting { api_server_arguments: arguments, ..setting() };
+    let mut trial = Trial::start(server, setting).await;
+    let world = trial.world.clone();
+    let mut manager = world.start_manager().unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let mut trap = trial.trap();
+    world.set_image("web:2").await.unwrap();
+    trap.reached().await;
+    trap.release();
+    // In the middle of the rollout: an old pod behind both points, which comes back in the current revision.
+    trial.lose_unseen(&[&old[7]], &mut manager).await;
+    let hold = held_at(&world, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
+
+    // In the hold: each comes back in its own revision.
+    let updated = world.pods_of_image("web:2").await.unwrap();
+    trial.lose_unseen(&[&old[8], &updated[0]], &mut manager).await;
+    let all_new = |pods: &[Pod]| {
+        let known = |pod: &Pod| [&old[8], &updated[0]].contains(&&pod.name_any());
+        pods.len() == 10 && !pods.iter().any(known)
+    };
+    world.until_pods("ten again", all_new).await.unwrap();
+    let again = held_at(&world, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
+    assert_eq!((&again.id, &again.since), (&hold.id, &hold.since));
+    world.resume().await.unwrap();
+    held_at(&world, &old[AFTER], 7, 10).await;
+    world.resume().await.unwrap();
+    world.complete("web", 10).await.unwrap();
+
+    assert!(manager.runs().unwrap(), "the controller ended");
+    let findings = trial.judge().await;
+    // Nine of the ten; the one that was lost in the hold came back with priority 0.
+    assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
+    assert_eq!((findings.scaled, findings.lost, findings.sets), (0, 3, 2));
+}
+
+on_both!(pods_that_die_while_the_watch_expires_are_missed_at_once);

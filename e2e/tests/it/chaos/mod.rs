@@ -1,0 +1,158 @@
+//! Rollouts under fire: what is killed, cut off, frozen or forbidden in their middle, and what must hold all the same.
+//!
+//! Faults strike at writes, chosen by a seed: `E2E_SEED` explores others. What is judged is the server's own history and
+//! its log of requests, never what the controller says.
+
+mod crashes;
+mod cut_off;
+mod expired;
+mod judge;
+#[cfg(feature = "real-servers")]
+mod rights;
+#[cfg(feature = "real-servers")]
+mod servers;
+
+use std::pin::pin;
+use std::time::Instant;
+
+use e2e::proxy::{Moment, Trap};
+use e2e::{History, Server, Setting, World};
+use judge::Findings;
+use kube::ResourceExt;
+use ordereddeployment_api::OrderedDeployment;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::json;
+
+/// The delete priorities of ten pods, in the order in which they go.
+const PRIORITIES: [i32; 10] = [7, 7, 5, 3, 2, 1, 0, 0, 0, -3];
+/// Those that carry a pause point.
+const BEFORE: usize = 3;
+const AFTER: usize = 5;
+
+/// A control plane that may be broken, or the sandbox.
+fn setting() -> Setting {
+    Setting { faults: true, ..Setting::default() }
+}
+
+/// A server, what becomes of it, and dice.
+struct Trial {
+    world: World,
+    history: History,
+    dice: StdRng,
+    strikes: usize,
+    start: Instant,
+}
+
+/// What strikes.
+enum Strike {
+    /// Now, with a write in the trap.
+    At(Trap),
+    /// Now, while the rollout is held and nothing is written.
+    Held,
+}
+
+impl Trial {
+    async fn start(server: Server, setting: Setting) -> Self {
+        let seed = std::env::var("E2E_SEED").ok().map_or(1, |seed| seed.parse().unwrap());
+        // Shown where the test fails.
+        println!("E2E_SEED={seed}");
+        let start = Instant::now();
+        let world = World::with(server, setting).await.unwrap();
+        let dice = StdRng::seed_from_u64(seed);
+        Self { world, history: History::default(), dice, strikes: 0, start }
+    }
+
+    /// A trap at one of the next writes.
+    fn trap(&mut self) -> Trap {
+        let moment = *Moment::ALL.choose(&mut self.dice).unwrap();
+        self.world.proxy.rules().trap(self.dice.random_range(1..=5), moment)
+    }
+
+    /// Ten pods, complete; a controller must be at work.
+    async fn deploy(&self) {
+        self.world.deployed(&json!({"replicas": 10})).await.unwrap();
+    }
+
+    /// Gives the pods of now their priorities and pause points. In the order in which they are to go.
+    async fn mark(&self) -> Vec<String> {
+        let pods: Vec<String> = self.world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
+        assert_eq!(pods.len(), PRIORITIES.len(), "{pods:?}");
+        for (pod, priority) in pods.iter().zip(PRIORITIES).filter(|(_, priority)| *priority != 0) {
+            self.world.prioritise(pod, priority).await.unwrap();
+        }
+        self.world.pause_at(&pods[BEFORE], "before").await.unwrap();
+        self.world.pause_at(&pods[AFTER], "after").await.unwrap();
+        pods
+    }
+
+    /// Waits for that, and strikes up to so many times on the way.
+    async fn under_fire<T>(
+        &mut self,
+        times: usize,
+        there: impl Future<Output = T>,
+        strike: &mut impl AsyncFnMut(Strike),
+    ) -> T {
+        let mut there = pin!(there);
+        for _ in 0..times {
+            let mut trap = self.trap();
+            tokio::select! {
+                biased;
+                result = &mut there => return result,
+                () = trap.reached() => {
+                    println!("strike {}: {:?} a write", self.strikes, trap.moment);
+                    self.strikes += 1;
+                    Box::pin(strike(Strike::At(trap))).await;
+                }
+            }
+        }
+        there.await
+    }
+
+    /// A whole rollout, resumed at both its points: up to so many strikes on the way to the first, to the second and to
+    /// its end, and one in the first hold.
+    async fn roll_out(&mut self, image: &str, times: usize, mut strike: impl AsyncFnMut(Strike)) {
+        let pods = self.mark().await;
+        let world = self.world.clone();
+        world.set_image(image).await.unwrap();
+        for (point, updated) in [(BEFORE, 3), (AFTER, 6)] {
+            let there = Box::pin(held_at(&world, &pods[point], updated, 10));
+            let hold = self.under_fire(times, there, &mut strike).await.status.unwrap().hold.unwrap();
+            if point == BEFORE {
+                Box::pin(strike(Strike::Held)).await;
+                self.strikes += 1;
+            }
+            let after = world.deployments().get("web").await.unwrap().status.unwrap().hold.unwrap();
+            assert_eq!((&after.id, &after.since), (&hold.id, &hold.since), "a hold outlives everything");
+            world.resume().await.unwrap();
+        }
+        let complete = Box::pin(world.complete("web", 10));
+        self.under_fire(times, complete, &mut strike).await.unwrap();
+        assert_eq!(world.pods_of_image(image).await.unwrap().len(), 10);
+    }
+
+    /// What the server knows of everything so far. Fails with all that broke a promise.
+    async fn judge(&mut self) -> Findings {
+        self.history.read_on(&self.world).await.unwrap();
+        let requests = self.world.requests().await.unwrap();
+        let judged = judge::judge(self.history.commits(), &requests, &self.world.namespace);
+        let findings = judged.unwrap_or_else(|broken| panic!("broken promises:\n{broken}"));
+        println!("{} strikes in {:.1?}: {findings:?}", self.strikes, self.start.elapsed());
+        findings
+    }
+}
+
+/// Waits until `web` is held at that pod with so many updated pods and so many available ones.
+async fn held_at(world: &World, pod: &str, updated: i32, available: i32) -> OrderedDeployment {
+    let what = format!("held at {pod} with {updated} updated pods, {available} available");
+    let held = world.until("web", &what, |object| {
+        let status = object.status.clone().unwrap_or_default();
+        let there = status.hold.as_ref().is_some_and(|hold| hold.pod == pod && hold.deleted != Some(false));
+        there
+            && status.observed_generation == object.metadata.generation
+            && status.updated_replicas == Some(updated)
+            && (status.replicas, status.available_replicas) == (Some(available), Some(available))
+    });
+    held.await.unwrap()
+}

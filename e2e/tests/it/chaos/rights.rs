@@ -1,0 +1,173 @@
+//! Rights that are taken away and given back in the middle of a rollout: the controller says what it lacks, does nothing
+//! else, and goes on once it may.
+
+use std::time::Duration;
+
+use e2e::{Server, World};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::Api;
+use kube::api::PostParams;
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
+
+const USER: &str = "system:serviceaccount:default:controller";
+/// How soon a server must heed changed rights. Far more than it needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A part of the controller's rights, in a role of its own: group, resource, verbs.
+type Rules = &'static [(&'static str, &'static str, &'static [&'static str])];
+
+const OURS: &str = "ordereddeployment.io";
+const READ: &[&str] = &["get", "list", "watch"];
+
+/// What it needs to see anything.
+const SEES: (&str, Rules) = (
+    "sees",
+    &[
+        (OURS, "ordereddeployments", READ),
+        (OURS, "orderedreplicasets", READ),
+        ("", "pods", READ),
+        ("", "nodes", READ),
+    ],
+);
+/// What it needs to make pods, and to speak of them.
+const MAKES: (&str, Rules) = (
+    "makes",
+    &[
+        (OURS, "orderedreplicasets", &["create", "patch", "delete"]),
+        (OURS, "orderedreplicasets/status", &["patch"]),
+        (OURS, "ordereddeployments/finalizers", &["update"]),
+        (OURS, "orderedreplicasets/finalizers", &["update"]),
+        ("", "pods", &["create", "patch"]),
+        ("", "events", &["create", "patch"]),
+    ],
+);
+const DELETES: (&str, Rules) = ("deletes", &[("", "pods", &["delete"])]);
+const TELLS: (&str, Rules) = ("tells", &[(OURS, "ordereddeployments/status", &["patch"])]);
+
+const ALL: [(&str, Rules); 4] = [SEES, MAKES, DELETES, TELLS];
+
+fn manifests((name, rules): (&str, Rules)) -> [Value; 2] {
+    let allowed = |(group, resource, verbs): &(&str, &str, &[&str])| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
+    let kind = |kind: &str| json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+    let (mut role, mut binding) = (kind("ClusterRole"), kind("ClusterRoleBinding"));
+    role["rules"] = rules.iter().map(allowed).collect();
+    binding["roleRef"] =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+    binding["subjects"] = json!([{"kind": "ServiceAccount", "name": "controller", "namespace": "default"}]);
+    [role, binding]
+}
+
+async fn give(world: &World, rights: &[(&str, Rules)]) {
+    for right in rights {
+        for manifest in manifests(*right) {
+            world.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await.unwrap();
+        }
+    }
+    until_heeded(world, rights, true).await;
+}
+
+async fn take_away(world: &World, rights: &[(&str, Rules)]) {
+    for (name, _) in rights {
+        world.kubectl.run(&["delete", "clusterrolebinding", name]).await.unwrap();
+    }
+    until_heeded(world, rights, false).await;
+}
+
+/// Waits until the server acts on it, which it cannot tell.
+async fn until_heeded(world: &World, rights: &[(&str, Rules)], given: bool) {
+    let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
+    let limit = Instant::now() + PATIENCE;
+    for (group, resource, verbs) in rights.iter().flat_map(|(_, rules)| rules.iter()) {
+        let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
+        let wanted = ResourceAttributes {
+            group: Some((*group).to_owned()),
+            namespace: Some(world.namespace.clone()),
+            resource: Some(resource.to_owned()),
+            subresource: Some(part.to_owned()),
+            verb: verbs.first().map(|verb| (*verb).to_owned()),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            resource_attributes: Some(wanted),
+            user: Some(USER.to_owned()),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        while reviews.create(&PostParams::default(), &review).await.unwrap().status.unwrap().allowed != given
+        {
+            assert!(Instant::now() < limit, "the server does not heed {resource}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// Whether it says that it may not delete.
+fn complains(object: &OrderedDeployment) -> bool {
+    let failure = object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE));
+    failure.is_some_and(|failure| {
+        failure.status == ConditionStatus::True
+            && failure.reason == reason::FAILED_DELETE
+            && failure.message.contains("forbidden")
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_goes_on_once_it_may_again_on_a_real_server() {
+    let _machine = e2e::hold_the_machine().await;
+    let mut trial = Trial::start(Server::Real, setting()).await;
+    trial.world.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
+    give(&trial.world, &ALL).await;
+    trial.world.act_as(("default", "controller"), "default").await.unwrap();
+    let world = trial.world.clone();
+    let mut manager = world.start_manager().unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+
+    // It may not delete: it says so to the user, and makes no more pods than it may without.
+    take_away(&world, &[DELETES]).await;
+    world.set_image("web:2").await.unwrap();
+    world.until("web", "complaining", complains).await.unwrap();
+    world.until_told(reason::FAILED_DELETE).await.unwrap();
+    assert_eq!(world.deletions().await.unwrap(), []);
+    assert_eq!(world.pods().await.unwrap().len(), 11);
+    assert!(manager.runs().unwrap(), "the controller ended");
+    give(&world, &[DELETES]).await;
+    held_at(&world, &old[BEFORE], 3, 10).await;
+    world.until("web", "content", |object| !complains(object)).await.unwrap();
+
+    // It may nothing at all, and not even start: it says so in its log, and waits.
+    take_away(&world, &ALL).await;
+    world.proxy.rules().cut();
+    manager.until_logged("forbidden").await.unwrap();
+    assert!(manager.runs().unwrap(), "the controller ended");
+    manager.kill().await.unwrap();
+    let mut manager = world.start_manager().unwrap();
+    manager.until_logged("forbidden").await.unwrap();
+    world.resume().await.unwrap();
+    assert!(manager.runs().unwrap(), "the controller ended");
+    give(&world, &ALL).await;
+    held_at(&world, &old[AFTER], 6, 10).await;
+
+    // It may not write down that a point is passed: so none is.
+    take_away(&world, &[TELLS]).await;
+    world.resume().await.unwrap();
+    manager.until_logged("cannot store the status").await.unwrap();
+    assert_eq!(world.deletions().await.unwrap().len(), AFTER + 1);
+    give(&world, &[TELLS]).await;
+    world.complete("web", 10).await.unwrap();
+
+    assert!(manager.runs().unwrap(), "the controller ended");
+    let findings = trial.judge().await;
+    assert_eq!(findings.rolled, PRIORITIES);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
+    // Refused for minutes, it would have asked a few dozen times.
+    let requests = world.requests().await.unwrap();
+    let refused = requests.iter().filter(|one| one.by_the_controller() && one.code == 403).count();
+    println!("{refused} refused requests");
+    assert!((1..200).contains(&refused), "{refused} refused requests");
+}

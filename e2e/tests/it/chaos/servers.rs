@@ -1,0 +1,44 @@
+//! kube-apiserver and etcd are killed in the middle of rollouts and started again on the same port and data.
+
+use e2e::Server;
+use e2e::proxy::Moment;
+use e2e::real::Victim;
+
+use super::{PRIORITIES, Strike, Trial, setting};
+
+/// Kills it at writes on the way, and in the holds.
+async fn goes_on_although_killed(victim: Victim, times: usize) {
+    let _machine = e2e::hold_the_machine().await;
+    let mut trial = Trial::start(Server::Real, setting()).await;
+    let world = trial.world.clone();
+    let mut manager = world.start_manager().unwrap();
+    trial.deploy().await;
+    trial
+        .roll_out("web:2", times, async |strike| {
+            let plane = world.control_plane().unwrap();
+            plane.kill(victim).unwrap();
+            match strike {
+                // It comes to a server that is dead, or cannot store anything.
+                Strike::At(trap) if trap.moment == Moment::Before => trap.release(),
+                // Done, and nobody hears of it.
+                strike => drop(strike),
+            }
+            plane.start_again(victim).await.unwrap();
+        })
+        .await;
+    assert!(manager.runs().unwrap(), "the controller ended");
+    assert!(trial.strikes > 1 + times, "only {} strikes", trial.strikes);
+    let findings = trial.judge().await;
+    assert_eq!(findings.rolled, PRIORITIES);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollout_goes_on_although_kube_apiserver_is_killed_on_a_real_server() {
+    Box::pin(goes_on_although_killed(Victim::ApiServer, 1)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollout_goes_on_although_etcd_is_killed_on_a_real_server() {
+    Box::pin(goes_on_although_killed(Victim::Etcd, 2)).await;
+}
