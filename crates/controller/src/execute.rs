@@ -12,6 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Act, Failure, Hindrance};
 
+pub(crate) use creates::without_name;
+
 use crate::error::CallError;
 use crate::memory::Due;
 use crate::reconcile::Pass;

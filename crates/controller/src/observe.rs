@@ -16,6 +16,7 @@ use crate::Error;
 use crate::claim::Adopted;
 use crate::entry::{Entry, PodEntry, SetEntry};
 use crate::error::Judgement;
+use crate::execute::without_name;
 use crate::memory::{Due, LiveRead, Proven};
 use crate::overlay::merge;
 use crate::reconcile::Pass;
@@ -197,10 +198,11 @@ impl Pass<'_> {
         let proof = match self.ctx.calls.create_pod(&self.namespace, &pod, true).await {
             Ok(_) => Proof::Accepted,
             Err(error) => match error.judgement() {
-                Judgement::Refused(message) => Proof::Refused(message),
-                Judgement::Undecided(message) => {
+                Judgement::Refused(words) => Proof::Refused(without_name(&words, &name, &set_name)),
+                Judgement::Undecided(words) => {
+                    let words = without_name(&words, &name, &set_name);
                     let message =
-                        format!("The dry run of a pod of the new template could not decide: {message}");
+                        format!("The dry run of a pod of the new template could not decide: {words}");
                     self.warn(reason::TEMPLATE_UNPROVEN, message);
                     Proof::Accepted
                 }

@@ -79,8 +79,7 @@ impl Pass<'_> {
                     halt.get_or_insert(Halt::DecideAgain);
                 }
                 Err(error) => {
-                    // Without the random part, so that equal failures read alike and are told as one.
-                    let message = error.to_string().replace(name.as_str(), &format!("{}-", set.set.name));
+                    let message = without_name(&error.to_string(), name, &set.set.name);
                     let failed = self.failed(Hindrance::Create, "create", "creating a pod", &error, message);
                     worst(&mut halt, failed);
                 }
@@ -88,6 +87,11 @@ impl Pass<'_> {
         }
         halt.map_or(Ok(()), Err)
     }
+}
+
+/// Words about a pod without the random part of its name, so that equal failures read alike and are told as one.
+pub(crate) fn without_name(words: &str, pod: &str, set: &str) -> String {
+    words.replace(pod, &format!("{set}-"))
 }
 
 #[cfg(test)]

@@ -50,6 +50,20 @@ async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_template_that_stays_refused_is_told_once() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}})).await;
+    let containers = json!([{"name": "Not A Name", "image": "a"}]);
+    cluster.patch(json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(300)).await;
+    // The server names the pod, and each try is made with another name.
+    assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 0);
+    assert!(cluster.asked(mark, "create", "pods").len() >= 5, "it is tried on");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_broken_image_stops_the_rollout_at_its_floor() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 5})).await;
