@@ -19,6 +19,33 @@ pub struct Case {
     pub steps: Vec<Step>,
     /// What goes wrong. Each stands for itself: any subset is a case too.
     pub faults: Vec<Fault>,
+    /// What it comes to where nothing goes wrong.
+    #[serde(default)]
+    pub ends: Ends,
+    /// Whether it is short enough to be crashed twice at every pair of writes.
+    #[serde(default)]
+    pub short: bool,
+}
+
+/// What a case comes to where nothing goes wrong, once its last step was taken. Where somebody does more than the steps say
+/// (a pause point more, another spec), or where a step came in another moment than it was meant for, it can end otherwise:
+/// what stands then decides, a hold, a pause, a pod that never gets ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ends {
+    /// The object says that it is complete, and is.
+    #[default]
+    Complete,
+    /// It is held, and nobody resumes it.
+    Held,
+    /// `spec.paused` is set, and stays.
+    Paused,
+    /// It waits for something that never comes, and says so in `Stalled`: `InOrder` behind an unready pod, a template that the
+    /// server refuses, a template whose pods never get ready.
+    Stalled,
+    /// The object is gone, and all that it owned.
+    Gone,
+    /// The object is gone; its sets and pods were left, owned by nobody.
+    Orphaned,
 }
 
 /// What stands before anything happens.
@@ -52,15 +79,23 @@ pub struct Step {
     pub act: Act,
 }
 
-/// What is waited for before a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What is waited for before a step; where it does not come, no longer than the time given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum When {
     /// That much time after the step before.
     After(Millis),
-    /// Until the rollout is complete, and no longer than that.
+    /// Until the rollout is complete.
     Complete(Millis),
-    /// Until it is held, and no longer than that.
+    /// Until it is held, and nobody has asked to resume.
     Held(Millis),
+    /// Until there are that many pods of the current template, ready or not.
+    Updated(usize, Millis),
+    /// Until the condition of that type has that reason.
+    Reason(String, String, Millis),
+    /// Until there is nothing at that path.
+    Gone(String, Millis),
+    /// Until the object at that path has that value at that JSON pointer.
+    Shows(String, String, Value, Millis),
 }
 
 /// One of the pods there are at that moment, by name; a number counts on from the first and around.
@@ -74,6 +109,8 @@ pub enum Pick {
     Old(usize),
     /// The held one.
     Held,
+    /// Of those that no controller owns.
+    Orphan(usize),
 }
 
 /// What somebody does.
@@ -97,6 +134,14 @@ pub enum Act {
     Ready(Pick, bool),
     /// Lets a pod fail, as its kubelet would.
     Fail(Pick),
+    /// Changes a pod: a merge patch.
+    Pod(Pick, Value),
+    /// Takes all finalizers from all pods.
+    Free,
+    /// Deletes a pod with no grace, and creates another one of the same name; with the same owners, or with none.
+    Replace(Pick, bool),
+    /// Deletes a node, and its pods at once, as the collector of pods does some time after.
+    NodeGone(String),
     /// Asks to resume.
     Resume(Resumption),
     /// Nothing: the waiting before it is what counts.
@@ -110,6 +155,10 @@ pub enum Resumption {
     Current,
     /// All points of the present revision.
     All,
+    /// The hold that was seen before the present one; where there was none, nothing is asked.
+    Earlier,
+    /// A hold at that pod in the present revision, which need not be.
+    At(Pick),
     /// This, whatever stands.
     Text(String),
 }

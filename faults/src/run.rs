@@ -99,7 +99,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     let sandbox = Arc::new(Sandbox::start(config).await?);
     define(&sandbox.connect("setup")?).await?;
     let writer = Writer { log: Arc::default(), sandbox: Arc::clone(&sandbox) };
-    let somebody = Somebody { client: sandbox.connect("somebody")?, clock: ticking.clone() };
+    let somebody = Somebody::new(sandbox.connect("somebody")?, ticking.clone());
     let (told, mut strikes) = mpsc::unbounded_channel();
     let chaos = Chaos::new(case, start, &sandbox, somebody.client.clone(), told);
     let frozen = Frozen::default();
@@ -136,8 +136,8 @@ async fn play(case: &Case) -> Result<Log, Error> {
     let timed = Timed { start, writer: writer.clone(), somebody: somebody.clone(), frozen, offset };
     let faults = tokio::spawn(timed.strike(case.faults.clone())).abort_handle();
     for (place, step) in case.steps.iter().enumerate() {
-        let in_time = somebody.wait(step.when).await;
-        let refused = somebody.act(&step.act).await.err();
+        let in_time = somebody.wait(&step.when).await;
+        let refused = somebody.act(&step.act).await.err().map(|refusal| refusal.to_string());
         writer.mark(What::Step { place, in_time, refused });
     }
     sleep_until(end_of(case, start)).await;
