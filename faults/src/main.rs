@@ -17,6 +17,9 @@ use faults::shrink::shrink;
 use faults::{Case, run};
 use tally::Tally;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How often it says how far it is.
 const WORD: Duration = Duration::from_secs(20);
 /// One in so many random cases is played twice, and must run equally.

@@ -13,7 +13,7 @@ use ordereddeployment_sandbox::{self as sandbox, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::case::{Case, Fault, Span};
+use crate::case::{Case, Fault, Span, WatchHow, When};
 use crate::chaos::Chaos;
 use crate::instance::{Frozen, Setup, keep};
 use crate::log::{Decided, Log, Mark, What};
@@ -23,6 +23,8 @@ use crate::people::Somebody;
 const BASE: &str = "2030-01-01T00:00:00Z";
 /// From the healing to the moment by which everything has to have settled.
 const SETTLING: Duration = Duration::from_secs(900);
+/// The same where the rollout is complete by then, and nothing is left over that only a long time ends.
+const SETTLED: Duration = Duration::from_secs(60);
 /// From then to the end: nothing may be written any more. Longer than what looks at everything again by the clock.
 const RESTING: Duration = Duration::from_secs(400);
 
@@ -144,7 +146,10 @@ async fn play(case: &Case) -> Result<Log, Error> {
     faults.abort();
     chaos.heal();
     writer.mark(What::Healed);
-    sleep(SETTLING).await;
+    sleep(SETTLED).await;
+    if lingers(case) || !somebody.wait(When::Complete(0)).await {
+        sleep(SETTLING - SETTLED).await;
+    }
     writer.mark(What::Rest);
     sleep(RESTING).await;
     writer.mark(What::End);
@@ -155,6 +160,11 @@ async fn play(case: &Case) -> Result<Log, Error> {
     writer.write(|written| log = std::mem::take(written));
     (log.requests, log.commits, log.writes) = (sandbox.requests(), sandbox.commits(), chaos.writes());
     Ok(log)
+}
+
+/// Whether something that struck is over only after a long time: a dead connection, which is read from for minutes.
+fn lingers(case: &Case) -> bool {
+    case.faults.iter().any(|fault| matches!(fault, Fault::Watch { how: WatchHow::HalfOpen, .. }))
 }
 
 async fn define(client: &Client) -> Result<(), Error> {
