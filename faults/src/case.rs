@@ -334,6 +334,9 @@ pub enum How {
     },
     /// It reaches the server that much later.
     Late(Millis),
-    /// Somebody writes the same object just before.
+    /// Somebody writes the same object just before, which changes nothing that counts.
     Overtaken,
+    /// Somebody sets that annotation of the same object just before, or takes it away: between the decision and the
+    /// request that it led to.
+    Annotated(String, Option<String>),
 }

@@ -212,7 +212,11 @@ impl Chaos {
                 Ok(arrival.await??)
             }
             How::Overtaken => {
-                self.overtake(&asked).await;
+                self.overtake(&asked, "example.com/seen", Some(&asked.to_string())).await;
+                Ok(send().await?)
+            }
+            How::Annotated(key, value) => {
+                self.overtake(&asked, &key, value.as_deref()).await;
                 Ok(send().await?)
             }
         }
@@ -289,10 +293,10 @@ impl Chaos {
         None
     }
 
-    /// Somebody writes the object of that request.
-    async fn overtake(&self, asked: &Asked) {
+    /// Somebody annotates the object of that request.
+    async fn overtake(&self, asked: &Asked, key: &str, value: Option<&str>) {
         let Some(path) = asked.object() else { return };
-        let change = json!({"metadata": {"annotations": {"example.com/seen": asked.to_string()}}});
+        let change = json!({"metadata": {"annotations": {key: value}}});
         let request = Request::patch(path)
             .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
             .body(change.to_string().into_bytes());

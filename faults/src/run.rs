@@ -148,7 +148,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     writer.mark(What::Healed);
     sleep(SETTLED).await;
     if lingers(case) || !somebody.wait(When::Complete(0)).await {
-        sleep(SETTLING - SETTLED).await;
+        sleep(SETTLING.saturating_sub(SETTLED)).await;
     }
     writer.mark(What::Rest);
     sleep(RESTING).await;
