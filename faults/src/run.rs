@@ -147,7 +147,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     chaos.heal();
     writer.mark(What::Healed);
     sleep(SETTLED).await;
-    if lingers(case) || !somebody.wait(When::Complete(0)).await {
+    if lingers(case) || !somebody.wait(&When::Complete(0)).await {
         sleep(SETTLING.saturating_sub(SETTLED)).await;
     }
     writer.mark(What::Rest);

@@ -20,10 +20,9 @@ pub(super) fn staleness(case: &Case, log: &Log, at: Timestamp) -> SignedDuration
     let explained = case.faults.iter().map(|fault| {
         let delay = match fault {
             Fault::Freeze { span, .. } => span.lasts,
-            Fault::Cut { span, .. } => span.lasts + BACKOFF,
             Fault::Watch { how: WatchHow::Delay(delay), span, .. } => span.lasts.max(*delay) + *delay,
             Fault::Watch { how: WatchHow::HalfOpen, span, .. } => span.lasts + SILENCE,
-            Fault::Watch { span, .. } => span.lasts + BACKOFF,
+            Fault::Cut { span, .. } | Fault::Watch { span, .. } => span.lasts + BACKOFF,
             Fault::Request { class, .. } if matches!(class.verb.as_str(), "" | "list" | "watch") => SILENCE,
             _ => 0,
         };
