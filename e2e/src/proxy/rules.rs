@@ -83,7 +83,7 @@ impl Matching {
         Self { verb: Some(verb), plural: Some(plural), user_agent: None }
     }
 
-    fn is(&self, seen: &Seen) -> bool {
+    pub(super) fn is(&self, seen: &Seen) -> bool {
         self.verb.is_none_or(|verb| verb == seen.verb)
             && self.plural.is_none_or(|plural| plural == seen.plural)
             && self.user_agent.is_none_or(|part| seen.user_agent.contains(part))
@@ -205,9 +205,10 @@ impl Rules {
         self.stalled.send_replace(false);
     }
 
-    /// Stops the `nth` write from now on, leases and events not counted. One trap at a time: a new one replaces the last.
-    pub fn trap(&self, nth: usize, moment: Moment) -> Trap {
-        let (trap, snare) = trap::set(nth, moment);
+    /// Stops the `nth` matching write from now on, leases and events not counted. One trap at a time: a new one replaces the
+    /// last.
+    pub fn trap(&self, matching: Matching, nth: usize, moment: Moment) -> Trap {
+        let (trap, snare) = trap::set(matching, nth, moment);
         *lock(&self.snare) = Some(snare);
         trap
     }
@@ -239,7 +240,7 @@ impl Rules {
         if !seen.counts() {
             return None;
         }
-        let (reached, caught) = trap::spring(&mut lock(&self.snare))?;
+        let (reached, caught) = trap::spring(&mut lock(&self.snare), seen)?;
         // Whoever set it may have lost interest: then it is let go.
         reached.send(()).is_ok().then_some(caught)
     }

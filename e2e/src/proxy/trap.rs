@@ -2,6 +2,8 @@
 
 use tokio::sync::oneshot;
 
+use super::rules::{Matching, Seen};
+
 /// Where in its life a write is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -44,6 +46,7 @@ impl Trap {
 /// The proxy's side of a trap.
 #[derive(Debug)]
 pub(super) struct Snare {
+    matching: Matching,
     left: usize,
     moment: Moment,
     reached: oneshot::Sender<()>,
@@ -56,15 +59,15 @@ pub(super) struct Caught {
     go: oneshot::Receiver<()>,
 }
 
-pub(super) fn set(nth: usize, moment: Moment) -> (Trap, Snare) {
+pub(super) fn set(matching: Matching, nth: usize, moment: Moment) -> (Trap, Snare) {
     let (tell, reached) = oneshot::channel();
     let (release, go) = oneshot::channel();
-    (Trap { moment, reached, go: release }, Snare { left: nth.max(1), moment, reached: tell, go })
+    (Trap { moment, reached, go: release }, Snare { matching, left: nth.max(1), moment, reached: tell, go })
 }
 
 /// Counts one more write; whether this is the one that is meant.
-pub(super) fn spring(snare: &mut Option<Snare>) -> Option<(oneshot::Sender<()>, Caught)> {
-    let set = snare.as_mut()?;
+pub(super) fn spring(snare: &mut Option<Snare>, seen: &Seen) -> Option<(oneshot::Sender<()>, Caught)> {
+    let set = snare.as_mut().filter(|snare| snare.matching.is(seen))?;
     set.left -= 1;
     if set.left > 0 {
         return None;

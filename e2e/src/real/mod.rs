@@ -194,6 +194,11 @@ impl ControlPlane {
     /// Starts it again, on the same port and data, and waits until custom objects are served.
     pub async fn start_again(&self, victim: Victim) -> Result<()> {
         self.own()?.start_again(victim.name())?;
+        if victim == Victim::ApiServer {
+            // Anew: it looks for a server that was away more and more seldom, up to each half minute.
+            self.own()?.kill(servers::SCHEDULER)?;
+            self.own()?.start_again(servers::SCHEDULER)?;
+        }
         let client = self.client("scenario").await?;
         self.answers(&client, "/readyz").await?;
         let objects = <OrderedDeployment as kube::Resource>::url_path(&(), None);

@@ -14,6 +14,7 @@ use crate::{Setting, kubeconfig};
 /// Their names, as processes.
 pub(super) const ETCD: &str = "etcd";
 pub(super) const API_SERVER: &str = "kube-apiserver";
+pub(super) const SCHEDULER: &str = "kube-scheduler";
 
 /// One that leads at once and listens nowhere.
 pub(super) fn quiet(command: &mut Command, children: &Children) {
@@ -108,11 +109,11 @@ pub(super) fn start_controllers(
         .args(["--kube-api-qps=200", "--kube-api-burst=400"])
         .arg("--horizontal-pod-autoscaler-sync-period=2s");
     children.start("kube-controller-manager", manager)?;
-    let mut scheduler = children.command("kube-scheduler");
+    let mut scheduler = children.command(SCHEDULER);
     quiet(&mut scheduler, children);
     scheduler.arg(kubeconfig("kube-scheduler", User::Scheduler)?);
     if children.minor() < 24 {
         scheduler.args(["--kube-api-qps=500", "--kube-api-burst=1000"]);
     }
-    children.start("kube-scheduler", scheduler)
+    children.start(SCHEDULER, scheduler)
 }

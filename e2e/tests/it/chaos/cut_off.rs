@@ -59,7 +59,7 @@ async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
     let mut manager = world.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
-    let mut trap = rules.trap(3, Moment::During);
+    let mut trap = rules.trap(Matching::new("create", "pods"), 2, Moment::During);
     world.set_image("web:2").await.unwrap();
     trap.reached().await;
     let stalled = Instant::now();

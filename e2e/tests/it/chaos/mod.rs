@@ -15,7 +15,7 @@ mod servers;
 use std::pin::pin;
 use std::time::Instant;
 
-use e2e::proxy::{Moment, Trap};
+use e2e::proxy::{Matching, Moment, Trap};
 use e2e::{History, Server, Setting, World};
 use judge::Findings;
 use kube::ResourceExt;
@@ -41,6 +41,8 @@ struct Trial {
     world: World,
     history: History,
     dice: StdRng,
+    /// Which writes of pods are to be struck, and when.
+    aims: std::vec::IntoIter<(&'static str, Moment)>,
     strikes: usize,
     start: Instant,
 }
@@ -61,13 +63,17 @@ impl Trial {
         let start = Instant::now();
         let world = World::with(server, setting).await.unwrap();
         let dice = StdRng::seed_from_u64(seed);
-        Self { world, history: History::default(), dice, strikes: 0, start }
+        Self { world, history: History::default(), dice, aims: Vec::new().into_iter(), strikes: 0, start }
     }
 
-    /// A trap at one of the next writes.
+    /// A trap at one of the next writes: the next that is aimed at, else any.
     fn trap(&mut self) -> Trap {
+        let rules = self.world.proxy.rules();
+        if let Some((verb, moment)) = self.aims.next() {
+            return rules.trap(Matching::new(verb, "pods"), self.dice.random_range(1..=2), moment);
+        }
         let moment = *Moment::ALL.choose(&mut self.dice).unwrap();
-        self.world.proxy.rules().trap(self.dice.random_range(1..=5), moment)
+        rules.trap(Matching::default(), self.dice.random_range(1..=5), moment)
     }
 
     /// Ten pods, complete; a controller must be at work.
@@ -101,7 +107,7 @@ impl Trial {
                 biased;
                 result = &mut there => return result,
                 () = trap.reached() => {
-                    println!("strike {}: {:?} a write", self.strikes, trap.moment);
+                    println!("{:.1?}: strike {}: {:?} a write", self.start.elapsed(), self.strikes, trap.moment);
                     self.strikes += 1;
                     Box::pin(strike(Strike::At(trap))).await;
                 }
