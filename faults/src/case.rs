@@ -142,6 +142,10 @@ pub enum Act {
     Replace(Pick, bool),
     /// Deletes a node, and its pods at once, as the collector of pods does some time after.
     NodeGone(String),
+    /// Takes a node out of service: its kubelet is not heard of any more.
+    NodeLost(String),
+    /// Brings it back.
+    NodeBack(String),
     /// Asks to resume.
     Resume(Resumption),
     /// Nothing: the waiting before it is what counts.
@@ -227,6 +231,9 @@ pub enum Fault {
         at: Millis,
         /// What.
         act: Act,
+        /// How they mend it, and how long after. It belongs to the act: what nobody mends stays broken.
+        #[serde(default)]
+        mend: Option<(Millis, Act)>,
     },
 }
 
@@ -236,8 +243,11 @@ impl Fault {
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Freeze { span, .. } | Self::Cut { span, .. } | Self::Watch { span, .. } => Some(*span),
-            Self::Jump { at, .. } | Self::Compact { at } | Self::Somebody { at, .. } => {
-                Some(Span { at: *at, lasts: 1 })
+            Self::Jump { at, .. } | Self::Compact { at } => Some(Span { at: *at, lasts: 1 }),
+            Self::Somebody { at, mend, .. } => {
+                // Time enough for what takes several requests.
+                let lasts = mend.as_ref().map_or(0, |(after, _)| *after).saturating_add(100);
+                Some(Span { at: *at, lasts })
             }
             Self::Crash { .. } | Self::Request { .. } => None,
         }

@@ -9,7 +9,7 @@ use http::Request;
 use kube::Client;
 use ordereddeployment_api::names::{condition, label};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
-use ordereddeployment_sandbox::Clock;
+use ordereddeployment_sandbox::{self as sandbox, Clock, Sandbox};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -36,6 +36,12 @@ impl Refusal {
     }
 }
 
+impl From<sandbox::Error> for Refusal {
+    fn from(error: sandbox::Error) -> Self {
+        Self { code: 0, words: error.to_string() }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words)
@@ -47,13 +53,15 @@ impl fmt::Display for Refusal {
 pub(crate) struct Somebody {
     pub(crate) client: Client,
     clock: Clock,
+    sandbox: Arc<Sandbox>,
     /// The ids of the holds seen, each once, the latest at the end.
     seen: Arc<Mutex<Vec<String>>>,
 }
 
 impl Somebody {
-    pub(crate) fn new(client: Client, clock: Clock) -> Self {
-        Self { client, clock, seen: Arc::default() }
+    pub(crate) fn new(sandbox: &Arc<Sandbox>, clock: Clock) -> Result<Self, sandbox::Error> {
+        let client = sandbox.connect("somebody")?;
+        Ok(Self { client, clock, sandbox: Arc::clone(sandbox), seen: Arc::default() })
     }
 
     async fn call(&self, request: http::request::Builder, body: Option<&Value>) -> Result<Value, Refusal> {
@@ -183,6 +191,8 @@ impl Somebody {
                 }
                 Ok(())
             }
+            Act::NodeLost(name) => self.sandbox.lose_node(name).await.map_err(Refusal::from),
+            Act::NodeBack(name) => self.sandbox.restore_node(name).await.map_err(Refusal::from),
             Act::Resume(resumption) => self.resume(resumption).await,
         }
     }

@@ -101,7 +101,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     let sandbox = Arc::new(Sandbox::start(config).await?);
     define(&sandbox.connect("setup")?).await?;
     let writer = Writer { log: Arc::default(), sandbox: Arc::clone(&sandbox) };
-    let somebody = Somebody::new(sandbox.connect("somebody")?, ticking.clone());
+    let somebody = Somebody::new(&sandbox, ticking.clone())?;
     let (told, mut strikes) = mpsc::unbounded_channel();
     let chaos = Chaos::new(case, start, &sandbox, somebody.client.clone(), told);
     let frozen = Frozen::default();
@@ -202,6 +202,14 @@ struct Timed {
 
 impl Timed {
     async fn strike(self, mut faults: Vec<Fault>) {
+        let mends = faults.iter().filter_map(|fault| match fault {
+            Fault::Somebody { at, mend: Some((after, act)), .. } => {
+                Some(Fault::Somebody { at: at.saturating_add(*after), act: act.clone(), mend: None })
+            }
+            _ => None,
+        });
+        let mends: Vec<Fault> = mends.collect();
+        faults.extend(mends);
         faults.sort_by_key(|fault| fault.span().map(|span| span.at));
         for fault in faults {
             let Some(span) = fault.span() else { continue };

@@ -12,6 +12,7 @@ use tokio::task::AbortHandle;
 use crate::agents::disruption;
 use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
+use crate::agents::outages::Outages;
 use crate::agents::quota;
 use crate::agents::scheduler;
 use crate::agents::taints;
@@ -71,6 +72,12 @@ pub enum Error {
     /// The first nodes could not be registered.
     #[error("cannot register the nodes: {0}")]
     RegisterNodes(#[source] kube::Error),
+    /// A node could not be taken out of service.
+    #[error("cannot take the node out of service: {0}")]
+    LoseNode(#[source] kube::Error),
+    /// A node could not be brought back.
+    #[error("cannot bring the node back: {0}")]
+    RestoreNode(#[source] kube::Error),
     /// The user agent is no header value.
     #[error("cannot use {0:?} as a user agent")]
     UserAgent(String),
@@ -98,6 +105,7 @@ pub struct Sandbox {
     server: Arc<Server>,
     front: Front,
     tasks: Mutex<Vec<AbortHandle>>,
+    outages: Outages,
 }
 
 impl Sandbox {
@@ -108,7 +116,12 @@ impl Sandbox {
         if config.journal {
             server.state().store.journal = Some(Journal::default());
         }
-        let sandbox = Self { front: Front::new(Arc::clone(&server)), server, tasks: Mutex::new(Vec::new()) };
+        let sandbox = Self {
+            front: Front::new(Arc::clone(&server)),
+            server,
+            tasks: Mutex::default(),
+            outages: Outages::default(),
+        };
         sandbox.spawn(server::collect_garbage(Arc::downgrade(&sandbox.server)));
         let kubelet = sandbox.connect("sandbox-kubelet")?;
         nodes::register(&kubelet, &clock, &config.nodes).await.map_err(Error::RegisterNodes)?;
@@ -118,6 +131,7 @@ impl Sandbox {
             ready_delay: config.ready_delay,
             termination_delay: config.termination_delay,
             clock: clock.clone(),
+            silent: sandbox.outages.silent(),
         };
         sandbox.spawn(kubelets.run(kubelet));
         sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock.clone()));
@@ -183,6 +197,24 @@ impl Sandbox {
     /// From now on watches of that resource, also those under way, show every event this much late. Lists do not lag.
     pub fn delay_watch(&self, plural: &str, delay: Duration) {
         self.server.state().delay_watch(plural, delay);
+    }
+
+    /// Takes a node out of service: its kubelet falls silent, and the node controller says so.
+    ///
+    /// # Errors
+    /// Where there is no such node.
+    pub async fn lose_node(&self, name: &str) -> Result<(), Error> {
+        let client = self.connect("sandbox-nodes")?;
+        self.outages.lose(&client, &self.server.clock, name).await.map_err(Error::LoseNode)
+    }
+
+    /// Brings it back.
+    ///
+    /// # Errors
+    /// Where there is no such node any more.
+    pub async fn restore_node(&self, name: &str) -> Result<(), Error> {
+        let client = self.connect("sandbox-nodes")?;
+        self.outages.restore(&client, &self.server.clock, name).await.map_err(Error::RestoreNode)
     }
 
     /// Forgets the history of all resources: watches that lag, and those resumed from before, expire with 410.

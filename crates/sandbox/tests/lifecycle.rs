@@ -184,3 +184,38 @@ async fn two_runs_of_one_seed_are_the_same_to_the_last_request() {
     }
     assert_eq!(traces.len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_lost_node_are_unready_then_evicted_and_stuck_until_it_is_back() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    wait_for(&api, "a", ready).await;
+    sandbox.lose_node("n1").await.unwrap();
+    assert_eq!(condition(Some(&api.get("a").await.unwrap()), "Ready"), "False");
+    api.create(&PostParams::default(), &pod("b")).await.unwrap();
+    wait_for(&api, "b", ready).await;
+    assert_eq!(api.get("b").await.unwrap().spec.unwrap().node_name.as_deref(), Some("n2"));
+
+    // Each pod tolerates it for five minutes by default.
+    tokio::time::sleep(Duration::from_secs(290)).await;
+    assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_none());
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_some(), "nobody ends it");
+    sandbox.restore_node("n1").await.unwrap();
+    wait_for(&api, "a", gone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_node_that_is_soon_back_are_ready_again() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    wait_for(&api, "a", ready).await;
+    sandbox.lose_node("n1").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    sandbox.restore_node("n1").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let found = api.get("a").await.unwrap();
+    assert!(ready(Some(&found)) && found.metadata.deletion_timestamp.is_none());
+}

@@ -25,7 +25,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::PostParams;
 use kube::{Api, Client};
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_sandbox::agents::{kubelet::Kubelets, nodes};
+use ordereddeployment_sandbox::agents::{kubelet::Kubelets, nodes, outages::Outages};
 use ordereddeployment_sandbox::{Clock, NodeSpec};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -240,6 +240,7 @@ impl ControlPlane {
             ready_delay: setting.ready_delay,
             termination_delay: setting.termination_delay,
             clock: Clock::system(),
+            silent: Outages::default().silent(),
         };
         self.stand_ins.spawn(kubelets.run(client.clone()));
         self.stand_ins.spawn(beat(client, setting.nodes.clone()));

@@ -83,6 +83,33 @@ pub(super) fn cordoned(rng: &mut StdRng) -> Case {
         .end()
 }
 
+/// A node is not heard of for a while: its pods are unready.
+pub(super) fn node_lost(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let name = draw.of(&["n3", "n1", "n2"]);
+    four("node-lost", draw)
+        .rollout(draw)
+        .updated(1, Act::NodeLost(name.to_owned()))
+        .after(draw.of(&[20_000, 500, 5000]), Act::NodeBack(name.to_owned()))
+        .after(2000, NOTHING)
+        .end()
+}
+
+/// So long that its pods are evicted, and do not end until it is back.
+pub(super) fn node_lost_for_long(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let name = draw.of(&["n3", "n1", "n2"]);
+    let policy = draw.of(&["TerminationStarted", "TerminationComplete"]);
+    let spec = json!({"podReplacementPolicy": policy, "strategy": draw.bounds()});
+    Story::of("node-lost-for-long", draw, &spec)
+        .ranked(4)
+        .after(0, Act::NodeLost(name.to_owned()))
+        .rollout(draw)
+        .after(draw.of(&[400_000, 310_000]), Act::NodeBack(name.to_owned()))
+        .after(2000, NOTHING)
+        .end()
+}
+
 /// A node is deleted, and its pods with it.
 pub(super) fn node_gone(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);

@@ -15,6 +15,8 @@ mod templates;
 
 use rand::rngs::StdRng;
 
+pub(crate) use story::{deployment, hash, template};
+
 use crate::case::Case;
 
 /// A scenario: its parameters are drawn from what it is given; that of seed 1 gives the plain form.
@@ -102,6 +104,8 @@ pub const ALL: &[Scenario] = &[
     cluster::stuck,
     cluster::stuck_waiting_for_ends,
     cluster::cordoned,
+    cluster::node_lost,
+    cluster::node_lost_for_long,
     cluster::node_gone,
     cluster::pods_fail,
     cluster::pods_lost,

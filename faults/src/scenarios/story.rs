@@ -185,7 +185,7 @@ impl Story {
 }
 
 /// An OrderedDeployment of pods `app=web`, with these fields of the spec besides selector and template.
-pub(super) fn deployment(name: &str, spec: &Value) -> Value {
+pub(crate) fn deployment(name: &str, spec: &Value) -> Value {
     let mut whole = json!({
         "replicas": 4,
         "selector": {"matchLabels": {"app": "web"}},
@@ -201,7 +201,7 @@ pub(super) fn deployment(name: &str, spec: &Value) -> Value {
     })
 }
 
-pub(super) fn template(image: &str) -> Value {
+pub(crate) fn template(image: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "main", "image": image}]},
@@ -225,7 +225,7 @@ pub(super) fn prioritise(pick: Pick, priority: i32) -> Act {
 }
 
 /// The hash of the pods of that image.
-pub(super) fn hash(image: &str) -> String {
+pub(crate) fn hash(image: &str) -> String {
     template_hash(&Template(template(image)), 0)
 }
 

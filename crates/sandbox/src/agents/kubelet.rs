@@ -14,6 +14,7 @@ use kube_runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::outages::Silent;
 use super::{RETRY, burst, watch};
 use crate::clock::{Clock, seconds};
 
@@ -31,6 +32,8 @@ pub struct Kubelets {
     pub termination_delay: Duration,
     /// Stamps of conditions.
     pub clock: Clock,
+    /// Which of the nodes are out of service: their kubelets say and end nothing.
+    pub silent: Silent,
 }
 
 /// One pod in the hands of its kubelet.
@@ -133,6 +136,7 @@ impl Worker {
         let options = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         let options = options.preconditions(only_this);
         loop {
+            self.in_service().await;
             match self.api.delete(&self.name, &options).await {
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => return,
                 Err(error) => {
@@ -148,6 +152,7 @@ impl Worker {
     async fn report(&self, status: Value) {
         let patch = json!({"metadata": {"uid": self.uid}, "status": status});
         loop {
+            self.in_service().await;
             let patch = Patch::Strategic(&patch);
             match self.api.patch_status(&self.name, &PatchParams::default(), &patch).await {
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => return,
@@ -158,6 +163,13 @@ impl Worker {
                 Ok(_) => return,
             }
         }
+    }
+
+    /// Waits as long as the node is out of service.
+    async fn in_service(&self) {
+        let node = self.pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+        // Where nobody takes nodes out of service any more, all are in it.
+        let _ = self.kubelets.silent.clone().wait_for(|silent| !silent.contains(node)).await;
     }
 
     fn images(&self) -> impl Iterator<Item = &str> {

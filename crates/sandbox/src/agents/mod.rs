@@ -8,6 +8,7 @@ mod beside_pods;
 pub mod disruption;
 pub mod kubelet;
 pub mod nodes;
+pub mod outages;
 pub mod quota;
 pub mod scheduler;
 pub mod taints;

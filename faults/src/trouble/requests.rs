@@ -1,0 +1,120 @@
+//! Requests that are not answered as they should be.
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::one;
+use crate::case::{Class, Fault, How};
+
+/// What controllers ask for most, and what of it.
+const CLASSES: &[(&str, &str, &str)] = &[
+    ("", "", ""),
+    ("create", "pods", ""),
+    ("create", "pods", ""),
+    ("delete", "pods", ""),
+    ("delete", "pods", ""),
+    ("create", "pods", "eviction"),
+    ("patch", "pods", ""),
+    ("patch", "ordereddeployments", "status"),
+    ("patch", "ordereddeployments", "status"),
+    ("create", "orderedreplicasets", ""),
+    ("patch", "orderedreplicasets", ""),
+    ("patch", "orderedreplicasets", "status"),
+    ("delete", "orderedreplicasets", ""),
+    ("create", "events", ""),
+    ("patch", "events", ""),
+    ("list", "pods", ""),
+    ("list", "orderedreplicasets", ""),
+    ("list", "", ""),
+    ("get", "ordereddeployments", ""),
+    ("get", "pods", ""),
+    ("get", "", ""),
+    ("watch", "", ""),
+    ("update", "leases", ""),
+];
+/// Words with which a create is refused by somebody else than the server itself.
+const REFUSALS: &[(u16, &str, &str)] = &[
+    (
+        403,
+        "Forbidden",
+        "pods \"x\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=4, limited: pods=4",
+    ),
+    (403, "Forbidden", "admission webhook \"pods.example.com\" denied the request: not today"),
+    (400, "BadRequest", "admission webhook \"pods.example.com\" denied the request: no label"),
+    (
+        500,
+        "InternalError",
+        "Internal error occurred: failed calling webhook \"pods.example.com\": context deadline exceeded",
+    ),
+    (
+        403,
+        "Forbidden",
+        "pods \"x\" is forbidden: unable to create new content in namespace default because it is being terminated",
+    ),
+    (422, "Invalid", "Pod \"x\" is invalid: spec.containers[0].image: Required value"),
+];
+
+pub(super) fn fault(rng: &mut StdRng) -> Fault {
+    let (class, how) = match rng.random_range(0..10) {
+        // Own writes and foreign ones race; now and then they go on doing so.
+        0 | 1 => (any(rng), How::Overtaken),
+        2 => {
+            let (code, reason, words) = one(rng, REFUSALS);
+            (
+                class("create", one(rng, &["pods", "pods", "orderedreplicasets"]), ""),
+                answer(code, reason, words, false),
+            )
+        }
+        // Somebody before the server repeated it.
+        3 => (class("delete", "pods", ""), answer(404, "NotFound", "pods \"x\" not found", true)),
+        // A list whose pages took too long.
+        4 => {
+            let continued = Class { continued: true, ..class("list", one(rng, &["", "pods"]), "") };
+            (continued, answer(410, "Expired", "The provided continue parameter is too old", false))
+        }
+        _ => (any(rng), how(rng)),
+    };
+    Fault::Request {
+        class,
+        skip: *[0, rng.random_range(0..5), rng.random_range(0..40)].get(rng.random_range(0..3)).unwrap_or(&0),
+        times: one(rng, &[1, 1, 1, 2, 5, 10, 60]),
+        how,
+    }
+}
+
+fn any(rng: &mut StdRng) -> Class {
+    let (verb, plural, subresource) = one(rng, CLASSES);
+    class(verb, plural, subresource)
+}
+
+fn class(verb: &str, plural: &str, subresource: &str) -> Class {
+    Class {
+        verb: verb.to_owned(),
+        plural: plural.to_owned(),
+        subresource: subresource.to_owned(),
+        continued: false,
+    }
+}
+
+fn answer(code: u16, reason: &str, words: &str, applied: bool) -> How {
+    How::Answer { code, reason: reason.to_owned(), message: words.to_owned(), applied }
+}
+
+fn how(rng: &mut StdRng) -> How {
+    let applied = rng.random_range(0..2) == 0;
+    match rng.random_range(0..12) {
+        0 => answer(409, "Conflict", "the object has been modified", false),
+        1 => answer(409, "AlreadyExists", "it already exists", applied),
+        2 => answer(429, "TooManyRequests", "too many requests, please try again later", false),
+        3 => answer(500, "InternalError", "etcdserver: request timed out", applied),
+        4 => {
+            answer(503, "ServiceUnavailable", "the server is currently unable to handle the request", applied)
+        }
+        5 => answer(504, "Timeout", "the request timed out", applied),
+        6 => answer(401, "Unauthorized", "Unauthorized", false),
+        7 => answer(410, "Expired", "too old resource version", false),
+        8 | 9 => How::Reset { applied },
+        10 => How::Hang { applied },
+        _ => How::Late(one(rng, &[20, 500, 5000, 9000, 30_000])),
+    }
+}
