@@ -1,4 +1,4 @@
-//! S10, S12: who may write, and until when.
+//! S10, L5: who may write, until when, and who goes on.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Violation;
 use super::history::{History, Kind, Write, deployment, found, is_terminating};
+use crate::case::Fault;
 use crate::log::What;
 
 /// How long a lease lasts that is not renewed.
 const LEASE: SignedDuration = SignedDuration::from_secs(15);
-
-/// S12: nothing panics.
-pub(super) fn panics(history: &History<'_>) -> Vec<Violation> {
-    let words = history.log.marks.iter().filter_map(|mark| match &mark.what {
-        What::Panicked(instance, words) => {
-            Some(found("S12", mark.at, format!("instance {instance} panicked: {words}")))
-        }
-        _ => None,
-    });
-    words.collect()
-}
+/// How soon after its end another one goes on.
+const TAKEOVER: SignedDuration = SignedDuration::from_secs(2);
 
 /// S10: no instance writes once its lease has run out, or is another's.
 pub(super) fn lease(history: &History<'_>) -> Vec<Violation> {
@@ -79,4 +71,102 @@ pub(super) fn gone(history: &History<'_>) -> Vec<Violation> {
         })
     });
     late.collect()
+}
+
+/// L5: where the one that leads is gone, another one goes on within the lease and two seconds.
+pub(super) fn goes_on(history: &History<'_>) -> Vec<Violation> {
+    if history.case.cluster.instances < 2 || disturbs_elections(history) {
+        return Vec::new();
+    }
+    let leases: Vec<_> = history.log.commits.iter().filter(|commit| commit.plural == "leases").collect();
+    let end = history.log.mark(&What::End).map(|mark| mark.at);
+    let nexts = leases.iter().skip(1).map(|commit| Some(commit.at)).chain([end]);
+    let mut found_all = Vec::new();
+    for (commit, next) in leases.iter().zip(nexts) {
+        let limit = commit.at + LEASE + TAKEOVER;
+        if next.is_some_and(|next| next > limit) && somebody_could(history, commit.at, limit) {
+            let words = format!("nobody leads after the lease of {}", commit.at);
+            found_all.push(found("L5", limit, words));
+        }
+    }
+    found_all.extend(idle_leaders(history, &leases));
+    found_all
+}
+
+/// Whoever takes the lead looks at what there is at once.
+fn idle_leaders(history: &History<'_>, leases: &[&ordereddeployment_sandbox::Commit]) -> Vec<Violation> {
+    let holder =
+        |object: &serde_json::Value| object["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
+    let mut found_all = Vec::new();
+    for commit in leases {
+        let taken = holder(&commit.object);
+        let Some(instance) =
+            taken.strip_prefix("instance-").and_then(|rest| rest.split('-').next()?.parse().ok())
+        else {
+            continue;
+        };
+        let before = commit.previous.as_ref().map(|before| holder(before));
+        let Some(place) = commit.request.filter(|_| before.as_ref() != Some(&taken)) else { continue };
+        let limit = commit.at + TAKEOVER;
+        let objects =
+            history.all_at("ordereddeployments", place).filter(|object| !is_terminating(object)).count();
+        let acts =
+            history.log.requests[place + 1..].iter().take_while(|record| record.at <= limit).any(|record| {
+                crate::log::instance(&record.user_agent) == Some(instance)
+                    && record.plural == "ordereddeployments"
+                    && record.name.is_some()
+            });
+        if objects > 0 && !acts && lives(history, instance, commit.at, limit) {
+            found_all.push(found("L5", limit, format!("{taken} leads and looks at nothing")));
+        }
+    }
+    found_all
+}
+
+/// Whether the case keeps leases, or the watches that a leader needs, from working.
+fn disturbs_elections(history: &History<'_>) -> bool {
+    history.case.faults.iter().any(|fault| match fault {
+        Fault::Request { .. } | Fault::Watch { .. } | Fault::Cut { .. } => true,
+        Fault::Crash { .. }
+        | Fault::Freeze { .. }
+        | Fault::Jump { .. }
+        | Fault::Compact { .. }
+        | Fault::Somebody { .. } => false,
+    })
+}
+
+/// Whether some instance ran in all of that time.
+fn somebody_could(history: &History<'_>, from: Timestamp, to: Timestamp) -> bool {
+    let first = history.log.marks.first().map(|mark| mark.at).unwrap_or_default();
+    let frozen = |instance: u32| {
+        history.case.faults.iter().any(|fault| match fault {
+            Fault::Freeze { instance: one, span } if *one == instance => {
+                let at = |millis: u64| {
+                    first + SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
+                };
+                at(span.at) <= to && from <= at(span.end())
+            }
+            _ => false,
+        })
+    };
+    (1..=history.case.cluster.instances).any(|one| !frozen(one) && lives(history, one, from, to))
+}
+
+/// Whether an instance neither ended nor started in that time, and ran before.
+fn lives(history: &History<'_>, instance: u32, from: Timestamp, to: Timestamp) -> bool {
+    let mut runs = false;
+    for mark in history.log.marks.iter().filter(|mark| mark.at <= to) {
+        let (is_start, one) = match &mark.what {
+            What::Started(one) => (true, *one),
+            What::Killed(one) | What::Ended(one, _) | What::Panicked(one, _) => (false, *one),
+            _ => continue,
+        };
+        if one == instance {
+            if mark.at >= from {
+                return false;
+            }
+            runs = is_start;
+        }
+    }
+    runs
 }

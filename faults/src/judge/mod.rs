@@ -2,7 +2,9 @@
 //! made on; it never asks the controller what it thinks.
 
 mod bounds;
+mod calm;
 mod deletes;
+mod ends;
 mod fresh;
 mod history;
 mod identity;
@@ -54,7 +56,15 @@ const ORACLES: &[Oracle] = &[
     lead::lease,
     lead::gone,
     stored::never_ahead,
-    lead::panics,
+    calm::panics,
+    calm::storms,
+    calm::none_at_rest,
+    ends::converges,
+    calm::holds_stay,
+    ends::resumes,
+    ends::tries_again,
+    ends::goes_on,
+    lead::goes_on,
     fresh::staleness_of_views,
     fresh::causality,
     fresh::own_writes,

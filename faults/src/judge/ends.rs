@@ -1,0 +1,283 @@
+//! L1, L3, L4: what is to be done gets done once nothing goes wrong any more.
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_api::{
+    ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, PodDeletion, Template, validate,
+};
+use ordereddeployment_planner::{PodView, without_hash};
+use serde_json::Value;
+
+use super::Violation;
+use super::history::{History, Kind, controller, found, is_terminating, name, uid};
+use crate::log::{What, instance};
+
+/// The longest wait between two tries of what failed, with some time for the tries.
+const TRIES: SignedDuration = SignedDuration::from_secs(60);
+
+/// L1: at rest every object is complete, or waits for somebody, and says so.
+pub(super) fn converges(history: &History<'_>) -> Vec<Violation> {
+    let Some(rest) = history.log.mark(&What::Rest) else { return Vec::new() };
+    let objects =
+        history.all_at("ordereddeployments", rest.requests).filter(|object| !is_terminating(object));
+    let wrong =
+        objects.filter_map(|object| Some((object, why_unsettled(history, object, rest.requests, rest.at)?)));
+    wrong.map(|(object, why)| found("L1", rest.at, format!("{} at rest: {why}", name(object)))).collect()
+}
+
+fn why_unsettled(history: &History<'_>, object: &Value, requests: usize, at: Timestamp) -> Option<String> {
+    let deployment: OrderedDeployment = serde_json::from_value(object.clone()).ok()?;
+    let (spec, status) = (&deployment.spec, deployment.status.clone().unwrap_or_default());
+    if status.observed_generation != deployment.metadata.generation {
+        return Some("its spec was not observed".to_owned());
+    }
+    let says = |type_: &str| status.condition(type_).filter(|found| found.status == ConditionStatus::True);
+    let stalled = says(condition::STALLED).map_or("", |found| found.reason.as_str());
+    if !validate(spec).is_empty() {
+        return (stalled != reason::INVALID_SPEC).then(|| "it is invalid, and does not say so".to_owned());
+    }
+    let annotations = deployment.metadata.annotations.clone().unwrap_or_default();
+    if annotations.contains_key(annotation::ADOPTING) || annotations.contains_key(annotation::HANDING_BACK) {
+        return None;
+    }
+    if status.hold.is_some() || spec.paused {
+        let complete = says(condition::COMPLETE).is_some() && status.hold.is_some();
+        return complete.then(|| "it is held and says that it is complete".to_owned());
+    }
+    let pods = Pods::of(history, &deployment, requests);
+    let complete = says(condition::COMPLETE).is_some();
+    let desired = usize::try_from(spec.replicas).unwrap_or(0);
+    let settled = pods.old == 0 && pods.updated == desired && pods.available == desired;
+    match (settled, complete) {
+        (true, true) => (!pods.counted(&status)).then(|| format!("its counts are not those of {pods:?}")),
+        (true, false) => Some("every pod is updated and available, and it does not say so".to_owned()),
+        (false, true) => Some(format!("it says that it is complete: {pods:?}")),
+        (false, false) => {
+            let excused = is_excused(history, &deployment, &pods, stalled, at);
+            (!excused).then(|| format!("{pods:?} of {desired}, and nothing stands in the way"))
+        }
+    }
+}
+
+/// Whether the world keeps it from being complete.
+fn is_excused(
+    history: &History<'_>,
+    object: &OrderedDeployment,
+    pods: &Pods,
+    stalled: &str,
+    at: Timestamp,
+) -> bool {
+    let since = at.checked_sub(SignedDuration::from_secs(120)).unwrap_or(at);
+    let refused = |verb: &str, subresource: Option<&str>| {
+        history.log.requests.iter().any(|record| {
+            let recent = record.at > since && record.at <= at && instance(&record.user_agent).is_some();
+            let same = record.verb == verb && record.plural == "pods";
+            let subresource = subresource.is_none() || record.subresource.as_deref() == subresource;
+            recent && same && subresource && record.code >= 400 && record.code != 409
+        })
+    };
+    let in_order = object
+        .spec
+        .deletion_order
+        .as_ref()
+        .is_some_and(|order| order.unavailable_pods == ordereddeployment_api::UnavailablePods::InOrder);
+    let evicts = object.spec.pod_deletion == PodDeletion::Evict;
+    (in_order && stalled == reason::WAITING_IN_ORDER)
+        || refused("create", None)
+        || refused("delete", None)
+        || (evicts && refused("create", Some("eviction")))
+        || pods.ending > 0
+        || pods.failed > 0
+        // Pods of the current template that do not become ready.
+        || pods.unready > 0
+}
+
+/// The pods of an object, as the server has them.
+#[derive(Debug, Default)]
+struct Pods {
+    old: usize,
+    updated: usize,
+    available: usize,
+    /// Updated ones that are not ready.
+    unready: usize,
+    ending: usize,
+    failed: usize,
+}
+
+impl Pods {
+    fn of(history: &History<'_>, deployment: &OrderedDeployment, requests: usize) -> Self {
+        let owner = deployment.metadata.uid.as_deref();
+        let template = without_hash(&deployment.spec.template);
+        let mut pods = Self::default();
+        for pod in history.all_at("pods", requests) {
+            let Some(set) = controller(pod) else { continue };
+            if history.controller_of(set) != owner {
+                continue;
+            }
+            let current = history.at(set, requests).is_some_and(|set| {
+                without_hash(&Template(set["spec"]["template"].clone())).same_as(&template)
+            });
+            let Ok(view) = serde_json::from_value::<PodView>(pod.clone()) else { continue };
+            let view = view.pod();
+            if view.finished {
+                pods.failed += 1;
+            } else if view.terminating {
+                pods.ending += 1;
+            } else if current {
+                pods.updated += 1;
+                pods.available += usize::from(view.facts.ready);
+                pods.unready += usize::from(!view.facts.ready);
+            } else {
+                pods.old += 1;
+            }
+        }
+        pods
+    }
+
+    fn counted(&self, status: &OrderedDeploymentStatus) -> bool {
+        let same =
+            |told: Option<i32>, seen: usize| told.and_then(|told| usize::try_from(told).ok()) == Some(seen);
+        same(status.replicas, self.updated)
+            && same(status.updated_replicas, self.updated)
+            && same(status.available_replicas, self.available)
+    }
+}
+
+/// L3: a request that names the hold that stands, or all points of the rollout, is followed.
+pub(super) fn resumes(history: &History<'_>) -> Vec<Violation> {
+    let status = |object: &Value| -> OrderedDeploymentStatus {
+        serde_json::from_value(object["status"].clone()).unwrap_or_default()
+    };
+    let revision = |status: &OrderedDeploymentStatus| status.rollout.as_ref().map(|rollout| rollout.revision);
+    let mut found_all = Vec::new();
+    for (place, commit) in history.log.commits.iter().enumerate() {
+        if commit.plural != "ordereddeployments" || commit.deleted {
+            continue;
+        }
+        let now = status(&commit.object);
+        let before = commit.previous.as_ref().map(|before| status(before)).unwrap_or_default();
+        let Some(request) =
+            now.resume_requested.as_ref().filter(|_| before.resume_requested != now.resume_requested)
+        else {
+            continue;
+        };
+        let all = revision(&now).is_some_and(|revision| *request == format!("*@{revision}"));
+        let Some(hold) = now.hold.as_ref().filter(|hold| all || hold.id == *request) else { continue };
+        let later = history.log.commits[place + 1..].iter();
+        let mut later = later.filter(|later| uid(&later.object) == uid(&commit.object));
+        let answer = later.find(|later| {
+            let next = status(&later.object);
+            later.deleted || is_terminating(&later.object) || next.resume_requested.as_ref() != Some(request)
+        });
+        let Some(answer) = answer else {
+            let valid: Option<OrderedDeployment> = serde_json::from_value((*commit.object).clone()).ok();
+            if valid.is_some_and(|object| validate(&object.spec).is_empty()) {
+                found_all.push(found("L3", commit.at, format!("the request {request} was never answered")));
+            }
+            continue;
+        };
+        let next = status(&answer.object);
+        let elsewhere = answer.deleted
+            || is_terminating(&answer.object)
+            || next.resume_requested.is_some()
+            || revision(&next) != revision(&now);
+        let passed = if all { next.has_passed("*") } else { next.has_passed(&hold.pod_uid) };
+        let over = next.hold.as_ref().is_none_or(|next| next.id != hold.id);
+        // It may have ended by itself in between.
+        if !elsewhere && !over && !passed {
+            let words = format!("the request {request} was dropped although it names the hold");
+            found_all.push(found("L3", answer.at, words));
+        }
+    }
+    found_all
+}
+
+/// L4: what failed is tried again before long.
+pub(super) fn tries_again(history: &History<'_>) -> Vec<Violation> {
+    let healed = history.log.mark(&What::Healed).map_or(Timestamp::MAX, |mark| mark.at);
+    let moves = |kind: Kind| {
+        matches!(
+            kind,
+            Kind::CreatePod
+                | Kind::DeletePod
+                | Kind::CreateSet
+                | Kind::PatchSet
+                | Kind::DeleteSet
+                | Kind::Status
+        )
+    };
+    let failed = history.writes.iter().filter(|write| {
+        moves(write.kind) && write.record.code >= 400 && write.record.code != 404 && write.owner.is_some()
+    });
+    let mut found_all = Vec::new();
+    for write in failed {
+        let ended = history.log.marks.iter().any(|mark| {
+            mark.requests >= write.place
+                && mark.at <= write.record.at + TRIES
+                && matches!(&mark.what, What::Killed(one) | What::Ended(one, _) | What::Panicked(one, _) if *one == write.instance)
+        });
+        let gone = write.owner.is_some_and(|owner| {
+            !history.at(owner, write.place).is_some_and(|object| !is_terminating(object))
+        });
+        let asked = history.log.requests[write.place + 1..]
+            .iter()
+            .take_while(|record| record.at <= write.record.at + TRIES)
+            .any(|record| {
+                let own = instance(&record.user_agent) == Some(write.instance);
+                own && !matches!(record.plural.as_str(), "events" | "leases") && record.verb != "watch"
+            });
+        if !asked && !ended && !gone && history.case.cluster.instances < 2 && write.record.at <= healed {
+            let words = format!("{} {} failed, and nothing follows", write.record.verb, write.record.path);
+            found_all.push(found("L4", write.record.at, words));
+        }
+    }
+    found_all
+}
+
+/// L4: while something remains to be done, something happens before long, once nothing goes wrong any more.
+pub(super) fn goes_on(history: &History<'_>) -> Vec<Violation> {
+    let (Some(healed), Some(rest)) = (history.log.mark(&What::Healed), history.log.mark(&What::Rest)) else {
+        return Vec::new();
+    };
+    let mut last = healed.at;
+    let explained = super::bounds::staleness(history.case, history.log, healed.at);
+    let mut found_all = Vec::new();
+    for (place, record) in history.log.requests.iter().enumerate().skip(healed.requests) {
+        if record.at > rest.at {
+            break;
+        }
+        let write = super::history::instance_made(history, place);
+        let moves = write.is_some_and(|write| matches!(write.kind, Kind::CreatePod | Kind::DeletePod));
+        let quiet = record.at.duration_since(last);
+        if moves
+            && quiet > TRIES + explained
+            && !waits_for_time(history, write.and_then(|write| write.decision))
+        {
+            let words = format!("{} {} comes after {quiet:#} of nothing", record.verb, record.path);
+            found_all.push(found("L4", record.at, words));
+        }
+        let about =
+            matches!(record.plural.as_str(), "pods" | "orderedreplicasets" | "ordereddeployments" | "nodes");
+        if about && !matches!(record.verb, "get" | "list" | "watch") {
+            last = record.at;
+        }
+    }
+    found_all
+}
+
+/// Whether that decision had to wait for a moment to come.
+fn waits_for_time(history: &History<'_>, decision: Option<usize>) -> bool {
+    let Some(decision) = decision else { return true };
+    let observed = &history.decided(decision).observed;
+    let waits = |seconds: i32| i64::from(seconds) >= TRIES.as_secs();
+    observed.pods.iter().any(|pod| pod.finished)
+        || waits(observed.deployment.spec.min_ready_seconds)
+        || observed.sets.iter().any(|set| waits(set.min_ready_seconds))
+        || observed.deployment.spec.pod_deletion == PodDeletion::Evict
+        || observed.failure.is_some()
+        || observed.deployment.status.as_ref().is_some_and(|status| {
+            status
+                .condition(condition::PROGRESSING)
+                .is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
+        })
+}
