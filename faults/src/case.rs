@@ -337,7 +337,7 @@ pub enum How {
         /// Whether it was carried out.
         applied: bool,
     },
-    /// No answer ever comes.
+    /// No answer comes until the client gives up reading.
     Hang {
         /// Whether it was carried out.
         applied: bool,

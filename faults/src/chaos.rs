@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until};
 use tower::{BoxError, service_fn};
 
 use crate::case::{Case, Fault, How, Millis, Moment, Span};
+use crate::log::{LATE, UNHEARD};
 use request::Asked;
 
 /// What a controller is answered.
@@ -150,9 +151,24 @@ impl Chaos {
             return Err(Broken.into());
         }
         self.rewind(&asked, &mut parts);
+        if let Some(back) = self.doom(instance) {
+            return self.die(instance, back).await;
+        }
+        let crash = self.crash(&asked);
+        let how = if crash.is_none() { self.strikes(&asked) } else { None };
+        // Whoever reads the server's log must know what the controller was not told, and what it sent long before.
+        let word = match &how {
+            Some(How::Late(_)) => LATE,
+            Some(
+                How::Answer { applied: true, .. }
+                | How::Reset { applied: true }
+                | How::Hang { applied: true },
+            ) => UNHEARD,
+            _ => "",
+        };
         let signature =
             parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let signature = HeaderValue::from_str(&format!("instance-{instance} {signature}"))?;
+        let signature = HeaderValue::from_str(&format!("instance-{instance}{word} {signature}"))?;
         parts.headers.insert(USER_AGENT, signature);
         let send = || {
             let mut request = Request::new(Body::from(bytes.to_vec()));
@@ -162,10 +178,7 @@ impl Chaos {
             let inner = inner.clone();
             async move { inner.send(request).await.map(|answer| answer.map(boxed)) }
         };
-        if let Some(back) = self.doom(instance) {
-            return self.die(instance, back).await;
-        }
-        match self.crash(&asked) {
+        match crash {
             Some((Moment::Before, back)) => return self.die(instance, back).await,
             Some((Moment::Unanswered, back)) => {
                 let _ = send().await;
@@ -178,7 +191,7 @@ impl Chaos {
             }
             None => {}
         }
-        let Some(how) = self.strikes(&asked) else {
+        let Some(how) = how else {
             let answer = send().await?;
             return Ok(if asked.verb == "watch" { self.watch(instance, &asked, answer) } else { answer });
         };
@@ -200,7 +213,9 @@ impl Chaos {
                 if applied {
                     let _ = send().await;
                 }
-                std::future::pending().await
+                // The client gives up reading, as it does of a watch on which nothing comes.
+                tokio::time::sleep(watch::READ_TIMEOUT).await;
+                Err(Broken.into())
             }
             How::Late(millis) => {
                 // On its way, whatever becomes of who sent it.

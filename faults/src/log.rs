@@ -76,6 +76,11 @@ pub enum What {
     End,
 }
 
+/// Stands behind the instance's word where the request was long under way.
+pub const LATE: &str = " late";
+/// Stands behind the instance's word where the request was carried out, and its sender was not told so.
+pub const UNHEARD: &str = " unheard";
+
 /// The number of the instance that signed a request so; none for anybody else.
 #[must_use]
 pub fn instance(user_agent: &str) -> Option<u32> {

@@ -19,7 +19,7 @@ use super::{Answer, Broken, Chaos};
 use crate::case::{Fault, Millis, Span, WatchHow};
 
 /// How long a client reads from a connection on which nothing comes: what the controller's program is configured to.
-const READ_TIMEOUT: Duration = Duration::from_secs(300);
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What a watch is told of next.
 enum Next {

@@ -126,7 +126,7 @@ pub(super) fn holds_stay(history: &History<'_>) -> Vec<Violation> {
     let rollout = history.acts().filter(|(place, decided, _)| {
         let status = decided.observed.deployment.status.clone().unwrap_or_default();
         let held = status.hold.is_some_and(|hold| !has_begun(&hold));
-        held && history.sent(*place).any(|write| write.is_rollout() && !write.is_struck)
+        held && history.sent(*place).any(|write| write.is_rollout() && !write.is_late)
     });
     found_all.extend(rollout.map(|(_, decided, _)| {
         found("L2", decided.at, format!("the rollout of {} goes on in a hold", deployment(decided)))

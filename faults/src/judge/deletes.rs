@@ -24,7 +24,7 @@ fn all<'h, 'a>(history: &'h History<'a>) -> impl Iterator<Item = Deletes<'h, 'a>
     history.acts().filter_map(move |(place, decided, act)| {
         let sent: Vec<_> = history.sent(place).filter(|write| write.kind == Kind::DeletePod).collect();
         // One that came late may be an earlier decision's.
-        let sent: Vec<_> = sent.into_iter().filter(|write| !write.is_struck).collect();
+        let sent: Vec<_> = sent.into_iter().filter(|write| !write.is_late).collect();
         (!sent.is_empty()).then(|| Deletes { decided, act, view: View::of(&decided.observed), sent })
     })
 }
@@ -146,9 +146,7 @@ pub(super) fn prefix(history: &History<'_>) -> Vec<Violation> {
                         && name(other) == target.name
                         && (other.is_accepted() || other.record.code == 404)
                 });
-                !accepted
-                    && history.at(&target.uid, write.place).is_some_and(|pod| !is_terminating(pod))
-                    && !was_struck(history, target, write)
+                !accepted && history.at(&target.uid, write.place).is_some_and(|pod| !is_terminating(pod))
             });
             if let Some(waiting) = waiting {
                 let words = format!("{} is deleted while {} still waits", name(write), waiting.name);
@@ -157,13 +155,6 @@ pub(super) fn prefix(history: &History<'_>) -> Vec<Violation> {
         }
     }
     found_all
-}
-
-/// Whether what became of this pod's delete may not be what the controller heard.
-fn was_struck(history: &History<'_>, target: &Target, write: &Write<'_>) -> bool {
-    history
-        .sent(write.decision.unwrap_or(usize::MAX))
-        .any(|other| other.is_struck && other.kind == Kind::DeletePod && name(other) == target.name)
 }
 
 /// S3: a rollout leaves enough available pods, and enough to rely on.

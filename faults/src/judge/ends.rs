@@ -216,9 +216,7 @@ pub(super) fn tries_again(history: &History<'_>) -> Vec<Violation> {
                 && mark.at <= write.record.at + TRIES
                 && matches!(&mark.what, What::Killed(one) | What::Ended(one, _) | What::Panicked(one, _) if *one == write.instance)
         });
-        let gone = write.owner.is_some_and(|owner| {
-            !history.at(owner, write.place).is_some_and(|object| !is_terminating(object))
-        });
+        let gone = write.owner.is_some_and(|owner| history.at(owner, write.place).is_none_or(is_terminating));
         let asked = history.log.requests[write.place + 1..]
             .iter()
             .take_while(|record| record.at <= write.record.at + TRIES)
@@ -280,4 +278,46 @@ fn waits_for_time(history: &History<'_>, decision: Option<usize>) -> bool {
                 .condition(condition::PROGRESSING)
                 .is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
         })
+}
+
+/// L4: what a fault failed is tried again before long, too.
+pub(super) fn tries_struck_again(history: &History<'_>) -> Vec<Violation> {
+    if history.case.cluster.instances > 1 {
+        return Vec::new();
+    }
+    let failed = history.log.marks.iter().filter_map(|mark| match &mark.what {
+        What::Struck(words) if words.starts_with("Answer") || words.starts_with("Reset") => {
+            Some((mark, words.rsplit_once(" of ")?.1))
+        }
+        _ => None,
+    });
+    let wrong = failed.filter(|(mark, asked)| {
+        let (verb, path) = asked.split_once(' ').unwrap_or_default();
+        let counts = match verb {
+            "create" | "delete" => path.contains("/pods") || path.contains("/orderedreplicasets"),
+            "patch" => path.contains("/ordereddeployments/"),
+            _ => false,
+        };
+        let until = mark.at + TRIES;
+        let mut later = history.log.marks.iter().filter(|later| later.at >= mark.at && later.at <= until);
+        let ended =
+            later.any(|later| matches!(later.what, What::Killed(_) | What::Ended(..) | What::Panicked(..)));
+        let there = history.all_at("ordereddeployments", mark.requests).any(|object| !is_terminating(object));
+        let mut asked = history.log.requests[mark.requests.min(history.log.requests.len())..].iter();
+        let follows = asked.by_ref().take_while(|record| record.at <= until).any(|record| {
+            let ours = instance(&record.user_agent).is_some() && record.verb != "watch";
+            ours && !matches!(record.plural.as_str(), "events" | "leases")
+        });
+        let frozen =
+            history.case.faults.iter().any(|fault| {
+                matches!(fault, crate::case::Fault::Freeze { .. } | crate::case::Fault::Cut { .. })
+            });
+        // A fault may strike the tries as well.
+        let mut others =
+            history.log.marks.iter().filter(|later| {
+                later.at > mark.at && later.at <= until && matches!(later.what, What::Struck(_))
+            });
+        counts && !follows && !ended && there && !frozen && others.next().is_none()
+    });
+    wrong.map(|(mark, asked)| found("L4", mark.at, format!("{asked} failed, and nothing follows"))).collect()
 }

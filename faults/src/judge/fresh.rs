@@ -101,7 +101,7 @@ fn behind(history: &History<'_>, decided: &Decided, uid: &str, seen: Seen) -> Op
 pub(super) fn causality(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for (place, decided, _) in history.acts() {
-        if !history.sent(place).any(|write| write.kind == Kind::DeletePod && !write.is_struck) {
+        if !history.sent(place).any(|write| write.kind == Kind::DeletePod && !write.is_late) {
             continue;
         }
         let known = by_uid(decided);
@@ -179,7 +179,8 @@ pub(super) fn own_writes(history: &History<'_>) -> Vec<Violation> {
             write.instance == decided.instance
                 && write.owner == Some(owner)
                 && write.is_accepted()
-                && !write.is_struck
+                && !write.is_late
+                && !write.is_unheard
                 && life(write.place, write.record.at) == now
         });
         for write in own {

@@ -2,7 +2,7 @@
 //!
 //! It indexes and joins; it never judges.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use ordereddeployment_planner::{Act, Decision};
@@ -10,7 +10,7 @@ use ordereddeployment_sandbox::{Commit, Record};
 use serde_json::Value;
 
 use super::Violation;
-use crate::log::{Decided, What, instance};
+use crate::log::{Decided, LATE, UNHEARD, What, instance};
 use crate::{Case, Log};
 
 /// What a controller's write asks for.
@@ -42,8 +42,10 @@ pub(super) struct Write<'a> {
     pub(super) owner: Option<&'a str>,
     /// The decision it carries out: the last one of that instance about that object. None: it is no decision's.
     pub(super) decision: Option<usize>,
-    /// Whether a fault struck a request like it: then what the controller knows of it, or when it was sent, cannot be told.
-    pub(super) is_struck: bool,
+    /// Whether it was long under way: which decision it carries out cannot be told.
+    pub(super) is_late: bool,
+    /// Whether the controller was not told that it was carried out.
+    pub(super) is_unheard: bool,
 }
 
 impl Write<'_> {
@@ -102,7 +104,6 @@ impl<'a> History<'a> {
     }
 
     fn join(&self) -> Vec<Write<'a>> {
-        let struck = struck(self.log);
         let mut writes = Vec::new();
         for (place, record) in self.log.requests.iter().enumerate() {
             let Some(instance) = instance(&record.user_agent) else { continue };
@@ -113,9 +114,11 @@ impl<'a> History<'a> {
                 let after = of_owner.partition_point(|one| self.log.decisions[*one].requests <= place);
                 of_owner.get(after.checked_sub(1)?).copied()
             });
-            let path = record.path.split('?').next().unwrap_or_default();
-            let is_struck = struck.contains(&format!("{} {path}", record.verb));
-            writes.push(Write { place, record, instance, kind, owner, decision, is_struck });
+            let signed = |word: &str| {
+                record.user_agent.split_once(' ').is_some_and(|(_, rest)| rest.starts_with(word.trim_start()))
+            };
+            let (is_late, is_unheard) = (signed(LATE), signed(UNHEARD));
+            writes.push(Write { place, record, instance, kind, owner, decision, is_late, is_unheard });
         }
         writes
     }
@@ -248,15 +251,6 @@ fn before(log: &Log) -> Vec<usize> {
     }
     before.push(log.commits.len());
     before
-}
-
-/// Verb and path of all requests that a fault struck.
-fn struck(log: &Log) -> BTreeSet<String> {
-    let words = log.marks.iter().filter_map(|mark| match &mark.what {
-        What::Struck(words) => words.rsplit_once(" of ").map(|(_, asked)| asked.to_owned()),
-        _ => None,
-    });
-    words.collect()
 }
 
 /// What a write asks for; none of a reading or a dry run.

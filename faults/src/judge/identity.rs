@@ -20,7 +20,7 @@ fn why_wrong(history: &History<'_>, write: &Write<'_>) -> Option<String> {
     else {
         return Some("UID and version are not both given".to_owned());
     };
-    let decided = history.decided(write.decision.filter(|_| !write.is_struck)?);
+    let decided = history.decided(write.decision.filter(|_| !write.is_late)?);
     let name = write.record.name.as_deref().unwrap_or_default();
     let seen = if write.kind == Kind::DeletePod {
         let pod = decided.observed.pods.iter().find(|pod| pod.name == name && *pod.facts.uid == *wanted);

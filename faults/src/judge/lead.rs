@@ -27,7 +27,7 @@ pub(super) fn lease(history: &History<'_>) -> Vec<Violation> {
             let holder = commit.object["spec"]["holderIdentity"].as_str().unwrap_or_default();
             lead = Some((holder.to_owned(), commit.at)).filter(|_| !commit.deleted);
         }
-        if write.kind == Kind::Lease || write.is_struck {
+        if write.kind == Kind::Lease || write.is_late {
             continue;
         }
         let leads = lead.as_ref().is_some_and(|(holder, since)| {
@@ -58,7 +58,7 @@ pub(super) fn gone(history: &History<'_>) -> Vec<Violation> {
         matches!(
             write.kind,
             Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::PatchSet | Kind::DeleteSet
-        ) && !write.is_struck
+        ) && !write.is_late
     };
     let late = history.writes.iter().filter(moves).filter_map(|write| {
         let decided = history.decided(write.decision?);

@@ -63,6 +63,7 @@ const ORACLES: &[Oracle] = &[
     calm::holds_stay,
     ends::resumes,
     ends::tries_again,
+    ends::tries_struck_again,
     ends::goes_on,
     lead::goes_on,
     fresh::staleness_of_views,

@@ -22,7 +22,7 @@ fn why_not_ours(history: &History<'_>, write: &Write<'_>) -> Option<&'static str
         Kind::PatchPod => owners(history, write, true),
         Kind::PatchSet if body(write, "ownerReferences").is_some() => owners(history, write, false),
         // What was refused moved nothing; it may be that it is gone.
-        _ if write.is_struck || !write.is_accepted() && write.record.code != 409 => None,
+        _ if write.is_late || !write.is_accepted() && write.record.code != 409 => None,
         Kind::DeletePod => {
             let Some(pod) = write.precondition("uid").and_then(|uid| history.at(uid, write.place)) else {
                 return write.is_accepted().then_some("it was not named by its UID");

@@ -13,7 +13,7 @@ use super::history::{
 use super::view::{View, count, current_set};
 
 fn creates<'h, 'a>(history: &'h History<'a>, decision: usize) -> Vec<&'h Write<'a>> {
-    history.sent(decision).filter(|write| write.kind == Kind::CreatePod && !write.is_struck).collect()
+    history.sent(decision).filter(|write| write.kind == Kind::CreatePod && !write.is_late).collect()
 }
 
 /// S4: a create leaves no more active pods than D and the surge; none where D is 0.
@@ -75,7 +75,7 @@ pub(super) fn one_a_slot(history: &History<'_>) -> Vec<Violation> {
 fn was_created(history: &History<'_>, pod: &Value) -> bool {
     let first = history.changes(uid(pod)).next();
     let write = first.and_then(|commit| instance_made(history, commit.request?));
-    write.is_some_and(|write| !write.is_struck)
+    write.is_some_and(|write| !write.is_late)
 }
 
 /// S9: of one template there is one set that does not terminate.
@@ -104,7 +104,7 @@ fn decided_once(history: &History<'_>) -> Vec<Violation> {
     let acts = history.acts().filter(|(place, _, act)| {
         let asked = act.sets.iter().filter(|change| matches!(change, SetChange::Create { .. })).count();
         let mut sent: BTreeMap<&str, usize> = BTreeMap::new();
-        for write in history.sent(*place).filter(|write| write.kind == Kind::CreateSet && !write.is_struck) {
+        for write in history.sent(*place).filter(|write| write.kind == Kind::CreateSet && !write.is_late) {
             *sent.entry(write.owner.unwrap_or_default()).or_default() += 1;
         }
         sent.values().any(|sent| *sent > asked)

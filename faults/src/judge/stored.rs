@@ -18,7 +18,7 @@ fn each<'a>(
     history: &History<'a>,
     mut check: impl FnMut(&Decided, &OrderedDeploymentStatus, &OrderedDeploymentStatus) -> Option<String>,
 ) -> Vec<Violation> {
-    let stored = history.committed().filter(|(_, write)| write.kind == Kind::Status && !write.is_struck);
+    let stored = history.committed().filter(|(_, write)| write.kind == Kind::Status && !write.is_late);
     let wrong = stored.filter_map(|(commit, write): (_, &Write<'a>)| {
         let decided = history.decided(write.decision?);
         let words = check(decided, &status(commit.previous.as_ref()?), &status(&commit.object))?;
