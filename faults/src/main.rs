@@ -2,6 +2,7 @@
 
 mod tally;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -55,6 +56,9 @@ struct Arguments {
     /// End with success as soon as that promise is broken, and with failure if it never is.
     #[arg(long, value_name = "PROMISE")]
     until: Option<String>,
+    /// Go on where a promise is broken, and print a line for each.
+    #[arg(long, conflicts_with = "until")]
+    all: bool,
 }
 
 fn main() -> Result<ExitCode> {
@@ -93,6 +97,7 @@ struct Shared<'a> {
     tally: Mutex<Tally>,
     found: Mutex<Vec<(Play, Vec<Violation>)>>,
     until: Option<&'a str>,
+    all: bool,
 }
 
 fn campaign(arguments: &Arguments) -> Result<ExitCode> {
@@ -108,6 +113,7 @@ fn campaign(arguments: &Arguments) -> Result<ExitCode> {
         tally: Mutex::default(),
         found: Mutex::default(),
         until: arguments.until.as_deref(),
+        all: arguments.all,
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(|| shared.work())).collect();
@@ -164,7 +170,13 @@ impl Shared<'_> {
                 Some(promise) => violations.iter().any(|violation| violation.rule == promise),
                 None => !violations.is_empty(),
             };
-            if counts {
+            if self.all {
+                let mut told = String::new();
+                for violation in &violations {
+                    let _ = writeln!(told, "{play:?} {}: {violation}", case.name);
+                }
+                print!("{told}");
+            } else if counts {
                 self.over.store(true, Ordering::Relaxed);
                 self.found.lock().unwrap_or_else(PoisonError::into_inner).push((*play, violations));
             }

@@ -111,7 +111,7 @@ impl Pods {
         let mut pods = Self::default();
         for pod in history.all_at("pods", requests) {
             let Some(set) = controller(pod) else { continue };
-            if history.controller_of(set) != owner {
+            if !owner.is_some_and(|owner| history.is_set_of(set, owner, requests)) {
                 continue;
             }
             let current = history.at(set, requests).is_some_and(|set| {

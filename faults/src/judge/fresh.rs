@@ -2,7 +2,7 @@
 //!
 //! The other oracles believe a decision's view; this one bounds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use ordereddeployment_planner::Pod;
@@ -34,22 +34,25 @@ fn by_uid(decided: &Decided) -> BTreeMap<&str, &Pod> {
 }
 
 /// The UIDs of all pods that sets of that object ever controlled.
-fn pods_of<'a>(history: &History<'a>, owner: &str) -> Vec<&'a str> {
-    let mut uids: Vec<&str> = Vec::new();
-    for commit in history.log.commits.iter().filter(|commit| commit.plural == "pods") {
-        let of = controller(&commit.object).and_then(|set| history.controller_of(set));
-        if of == Some(owner) {
-            uids.push(uid(&commit.object));
-        }
-    }
-    uids.sort_unstable();
-    uids.dedup();
-    uids
+fn pods_of<'a>(history: &History<'a>, owner: &str) -> BTreeSet<&'a str> {
+    let commits = || history.log.commits.iter();
+    let of_owner = commits()
+        .filter(|commit| commit.plural == "orderedreplicasets" && controller(&commit.object) == Some(owner));
+    let sets: BTreeSet<&str> = of_owner.map(|commit| uid(&commit.object)).collect();
+    let pods = commits().filter(|commit| {
+        commit.plural == "pods" && controller(&commit.object).is_some_and(|set| sets.contains(set))
+    });
+    pods.map(|commit| uid(&commit.object)).collect()
+}
+
+/// Whether a pod like this one belongs to that decision's object, as the server has it by then.
+fn is_ours(history: &History<'_>, decided: &Decided, pod: &Value) -> bool {
+    controller(pod).is_some_and(|set| history.is_set_of(set, deployment(decided), decided.requests))
 }
 
 /// L6: no decision is made on what is older than the faults explain.
 pub(super) fn staleness_of_views(history: &History<'_>) -> Vec<Violation> {
-    let mut of_owner: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut of_owner: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut found_all = Vec::new();
     for decided in &history.log.decisions {
         let owner = deployment(decided);
@@ -79,19 +82,13 @@ pub(super) fn staleness_of_views(history: &History<'_>) -> Vec<Violation> {
 
 /// Since when what was seen of an object is not true any more.
 fn behind(history: &History<'_>, decided: &Decided, uid: &str, seen: Seen) -> Option<Timestamp> {
-    let ours = |object: &Value| {
-        let owner = controller(object);
-        owner.is_none() || owner.and_then(|set| history.controller_of(set)) == Some(deployment(decided))
-    };
     let made = history.until(uid, decided.requests);
     match seen {
         Seen::At(seen) => made.iter().find(|commit| version(&commit.object) > seen).map(|commit| commit.at),
         Seen::Ending => made.iter().find(|commit| commit.deleted).map(|commit| commit.at),
         Seen::Not => {
             let last = made.last().filter(|commit| !commit.deleted)?;
-            // Released, or of another owner: since when cannot be told from the last change alone.
-            let is_ours = controller(&last.object).is_some() && ours(&last.object);
-            is_ours.then(|| made.first().map(|commit| commit.at)).flatten()
+            is_ours(history, decided, &last.object).then(|| made.first().map(|commit| commit.at)).flatten()
         }
     }
 }
@@ -113,7 +110,7 @@ pub(super) fn causality(history: &History<'_>) -> Vec<Violation> {
             let misses = match seen(&known, pod) {
                 Seen::At(seen) => seen < version(&then.object),
                 Seen::Ending => false,
-                Seen::Not => !gone && controller(&then.object).is_some() && !is_released(made.last()),
+                Seen::Not => !gone && made.last().is_some_and(|last| is_ours(history, decided, &last.object)),
             };
             if misses {
                 let what = name(&then.object);
@@ -124,10 +121,6 @@ pub(super) fn causality(history: &History<'_>) -> Vec<Violation> {
         }
     }
     found_all
-}
-
-fn is_released(last: Option<&&ordereddeployment_sandbox::Commit>) -> bool {
-    last.is_some_and(|commit| controller(&commit.object).is_none())
 }
 
 /// The version up to which a decision that deletes must know all pods, and why.
@@ -190,7 +183,11 @@ pub(super) fn own_writes(history: &History<'_>) -> Vec<Violation> {
                     let made =
                         made.find(|commit| commit.request == Some(write.place) && commit.plural == "pods");
                     made.map(|commit| uid(&commit.object)).filter(|uid| !known.contains_key(uid)).is_some_and(
-                        |uid| history.at(uid, decided.requests).is_some_and(|pod| controller(pod).is_some()),
+                        |uid| {
+                            history
+                                .at(uid, decided.requests)
+                                .is_some_and(|pod| is_ours(history, decided, pod))
+                        },
                     )
                 }
                 Kind::DeletePod => {

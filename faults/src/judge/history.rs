@@ -130,27 +130,33 @@ impl<'a> History<'a> {
         match kind {
             Kind::Status => self.named(place, "ordereddeployments", name).map(|commit| uid(&commit.object)),
             Kind::CreateSet => controller(body?),
-            Kind::CreatePod => self.controller_of(controller(body?)?),
+            Kind::CreatePod => self.controller_of(controller(body?)?, place),
             Kind::PatchSet | Kind::SetStatus | Kind::DeleteSet => {
-                controller(&self.named(place, "orderedreplicasets", name)?.object)
+                self.controller_of(uid(&self.named(place, "orderedreplicasets", name)?.object), place)
             }
             Kind::DeletePod => {
                 let options = body.map(|body| body.get("deleteOptions").unwrap_or(body));
                 let named = options.and_then(|options| options["preconditions"]["uid"].as_str());
-                let pod = match named.and_then(|uid| self.objects.get(uid)?.last()) {
-                    Some(last) => &self.log.commits[*last].object,
-                    None => &self.named(place, "pods", name)?.object,
-                };
-                self.controller_of(controller(pod)?)
+                let last = || Some(uid(&self.named(place, "pods", name)?.object));
+                self.controller_of(self.controller_of(named.or_else(last)?, place)?, place)
             }
-            Kind::PatchPod => self.controller_of(controller(&self.named(place, "pods", name)?.object)?),
+            Kind::PatchPod => {
+                let pod = uid(&self.named(place, "pods", name)?.object);
+                self.controller_of(self.controller_of(pod, place)?, place)
+            }
             Kind::Event | Kind::Lease | Kind::Other => None,
         }
     }
 
-    /// The controller of an object, whether or not that object is still there.
-    pub(super) fn controller_of(&self, uid: &str) -> Option<&'a str> {
-        controller(&self.log.commits[*self.objects.get(uid)?.last()?].object)
+    /// The controller that an object had last by the time so many requests were answered, whether or not it is still there.
+    pub(super) fn controller_of(&self, uid: &str, requests: usize) -> Option<&'a str> {
+        let until = self.until(uid, requests);
+        until.iter().rev().find_map(|commit| controller(&commit.object))
+    }
+
+    /// Whether that set is there, and that object its controller, once so many requests were answered.
+    pub(super) fn is_set_of(&self, set: &str, owner: &str, requests: usize) -> bool {
+        self.at(set, requests).and_then(controller) == Some(owner)
     }
 
     /// The last change before that request of what has that name.

@@ -29,8 +29,8 @@ fn why_not_ours(history: &History<'_>, write: &Write<'_>) -> Option<&'static str
             };
             let view = &history.decided(write.decision?).observed;
             let seen = view.pods.iter().find(|seen| *seen.facts.uid == *uid(pod)).map(|seen| &*seen.set);
-            let owner = controller(pod).and_then(|set| history.controller_of(set));
-            let by_view = seen.and_then(|set| history.controller_of(set));
+            let owner = controller(pod).and_then(|set| history.controller_of(set, write.place));
+            let by_view = seen.and_then(|set| history.controller_of(set, write.place));
             let ours = [owner, by_view].contains(&Some(deployment(history.decided(write.decision?))));
             (!ours).then_some("that pod is not controlled by a set of ours")
         }
@@ -68,7 +68,7 @@ fn owners(history: &History<'_>, write: &Write<'_>, is_pod: bool) -> Option<&'st
             gone.then_some("adopted by nobody")
         }
         (Some(owner), None) => {
-            let set = if is_pod { history.controller_of(owner) } else { Some(owner) };
+            let set = if is_pod { history.controller_of(owner, write.place) } else { Some(owner) };
             let known = set.is_some_and(|owner| {
                 history.log.decisions.iter().any(|decided| deployment(decided) == owner)
             });

@@ -58,7 +58,7 @@ pub(super) fn one_a_slot(history: &History<'_>) -> Vec<Violation> {
         }
         let observed = &decided.observed;
         let ours = |pod: &&Value| {
-            controller(pod).and_then(|set| history.controller_of(set)) == Some(deployment(decided))
+            controller(pod).is_some_and(|set| history.is_set_of(set, deployment(decided), decided.requests))
         };
         let missing = history.all_at("pods", decided.requests).filter(ours).find(|pod| {
             observed.pods.iter().all(|known| *known.facts.uid != *uid(pod)) && was_created(history, pod)
