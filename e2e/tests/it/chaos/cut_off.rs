@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::proxy::{Matching, Moment};
+use e2e::proxy::{Matching, Moment, Trap};
 use e2e::{Server, World, on_both};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -59,11 +59,12 @@ async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
     let mut manager = world.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
-    let mut trap = rules.trap(Matching::new("create", "pods"), 2, Moment::During);
+    let mut trap = rules.trap(Matching::new("create", "pods"), 2, Moment::After);
     world.set_image("web:2").await.unwrap();
     trap.reached().await;
     let stalled = Instant::now();
     rules.stall();
+    trap.release();
     // Done, and nobody hears of it: until the controller gives up on the answer.
     lose(&world, &old[8]).await;
     rules.until_given_up().await;
@@ -78,6 +79,43 @@ async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
     let findings = trial.judge().await;
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
+}
+
+/// Has the controller give up on its next write of that kind, which still is on its way: it arrives when this is released.
+async fn given_up(world: &World, verb: &'static str, cause: impl Future<Output = ()>) -> Trap {
+    let rules = world.proxy.rules();
+    let mut trap = rules.trap(Matching::new(verb, "pods"), 1, Moment::Before);
+    cause.await;
+    trap.reached().await;
+    rules.stall();
+    rules.until_given_up().await;
+    rules.flow();
+    trap
+}
+
+/// Networks deliver late. A pod that is made late is one too many and goes again, a delete that is late meets nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_arrives_when_nobody_waits_for_it_any_more_is_put_right_on_the_sandbox() {
+    let mut trial = Trial::start(Server::Sandbox, setting()).await;
+    let world = trial.world.clone();
+    let _manager = world.start_manager().unwrap();
+    trial.deploy().await;
+    let old = trial.mark().await;
+    let late = given_up(&world, "create", async { world.set_image("web:2").await.unwrap() }).await;
+    held_at(&world, &old[BEFORE], 3, 10).await;
+    late.release();
+    world.until_pods("one more", |pods| pods.len() == 11).await.unwrap();
+    world.until_pods("ten again", |pods| pods.len() == 10).await.unwrap();
+    held_at(&world, &old[BEFORE], 3, 10).await;
+
+    let late = given_up(&world, "delete", async { world.resume().await.unwrap() }).await;
+    held_at(&world, &old[AFTER], 6, 10).await;
+    late.release();
+    world.resume().await.unwrap();
+    world.complete("web", 10).await.unwrap();
+    let findings = trial.judge().await;
+    assert_eq!(findings.rolled, PRIORITIES);
+    assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (21, 1, 0, 2));
 }
 
 async fn a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more(server: Server) {
