@@ -8,6 +8,7 @@ use ordereddeployment_planner::{EventType, Hindrance, new_pod};
 
 use super::{Halt, worst};
 use crate::entry::{Entry, PodEntry};
+use crate::memory::Due;
 use crate::reconcile::Pass;
 
 /// The largest batch.
@@ -74,8 +75,9 @@ impl Pass<'_> {
                         message,
                     );
                 }
-                // The next decision takes another name.
+                // The names are random: it is rather ours, made by a request that something on the way repeated.
                 Err(error) if error.is_already_there() => {
+                    self.memory.due = Some(Due::Unknown);
                     halt.get_or_insert(Halt::DecideAgain);
                 }
                 Err(error) => {
