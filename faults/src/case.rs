@@ -346,6 +346,8 @@ pub enum How {
     Late(Millis),
     /// Somebody writes the same object just before, which changes nothing that counts.
     Overtaken,
+    /// Somebody deletes the same object just before, with no grace.
+    Gone,
     /// Somebody sets that annotation of the same object just before, or takes it away: between the decision and the
     /// request that it led to.
     Annotated(String, Option<String>),

@@ -230,6 +230,10 @@ impl Chaos {
                 self.overtake(&asked, "example.com/seen", Some(&asked.to_string())).await;
                 Ok(send().await?)
             }
+            How::Gone => {
+                self.delete(&asked).await;
+                Ok(send().await?)
+            }
             How::Annotated(key, value) => {
                 self.overtake(&asked, &key, value.as_deref()).await;
                 Ok(send().await?)
@@ -306,6 +310,19 @@ impl Chaos {
             return Some(how.clone());
         }
         None
+    }
+
+    /// Somebody deletes the object of that request, and does not wait for its end.
+    async fn delete(&self, asked: &Asked) {
+        let Some(path) = asked.object() else { return };
+        let options = json!({"gracePeriodSeconds": 0});
+        let request = Request::delete(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(options.to_string().into_bytes());
+        if let Ok(request) = request {
+            // It may be gone already.
+            let _ = self.somebody.request::<Value>(request).await;
+        }
     }
 
     /// Somebody annotates the object of that request.

@@ -61,7 +61,9 @@ impl<'a> View<'a> {
             let min_ready = if updated { spec.min_ready_seconds } else { own };
             let since = pod.facts.ready_since.filter(|_| pod.facts.ready);
             let available = since.is_some_and(|since| {
-                observed.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
+                // Where no time is asked for, it does not matter what the clock says.
+                min_ready <= 0
+                    || observed.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
             });
             Member { pod, updated, available }
         };

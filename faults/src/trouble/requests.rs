@@ -1,5 +1,6 @@
 //! Requests that are not answered as they should be.
 
+use ordereddeployment_api::names::annotation;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -55,7 +56,7 @@ const REFUSALS: &[(u16, &str, &str)] = &[
 ];
 
 pub(super) fn fault(rng: &mut StdRng) -> Fault {
-    let (class, how) = match rng.random_range(0..10) {
+    let (class, how) = match rng.random_range(0..12) {
         // Own writes and foreign ones race; now and then they go on doing so.
         0 | 1 => (any(rng), How::Overtaken),
         2 => {
@@ -65,8 +66,19 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
                 answer(code, reason, words, false),
             )
         }
-        // Somebody before the server repeated it.
-        3 => (class("delete", "pods", ""), answer(404, "NotFound", "pods \"x\" not found", true)),
+        // Between a decision and its request.
+        6 => {
+            let key = one(rng, &[annotation::DELETE_PRIORITY, annotation::PAUSE_POINT]);
+            let value = one(rng, &[Some("before"), Some("after"), Some("7"), Some("-7"), None]);
+            let change = How::Annotated(key.to_owned(), value.map(str::to_owned));
+            (class(one(rng, &["delete", "get", "patch"]), "pods", ""), change)
+        }
+        3 => (class(one(rng, &["delete", "delete", "patch"]), "pods", ""), How::Gone),
+        // A proxy before the server repeated it.
+        5 if rng.random_range(0..3) == 0 => {
+            let words = "pods \"x\" already exists";
+            (class("create", "pods", ""), answer(409, "AlreadyExists", words, true))
+        }
         // A list whose pages took too long.
         4 => {
             let continued = Class { continued: true, ..class("list", one(rng, &["", "pods"]), "") };
@@ -104,7 +116,7 @@ fn how(rng: &mut StdRng) -> How {
     let applied = rng.random_range(0..2) == 0;
     match rng.random_range(0..12) {
         0 => answer(409, "Conflict", "the object has been modified", false),
-        1 => answer(409, "AlreadyExists", "it already exists", applied),
+        1 => answer(403, "Forbidden", "User \"manager\" cannot do that", false),
         2 => answer(429, "TooManyRequests", "too many requests, please try again later", false),
         3 => answer(500, "InternalError", "etcdserver: request timed out", applied),
         4 => {
