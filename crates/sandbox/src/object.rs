@@ -100,6 +100,23 @@ pub(crate) fn put_at(object: &mut Value, path: &str, value: Value) {
     *place = value;
 }
 
+/// Writes whole numbers without a fraction, as Go does: a server takes `3.0` for an integer, and hands out `3`.
+pub(crate) fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Number(number) if number.is_f64() => {
+            // Up to here a float holds every integer.
+            let whole =
+                number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0);
+            if let Some(whole) = whole.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
+                *value = whole.into();
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Drops nulls everywhere: what decoding into a typed struct does.
 pub(crate) fn drop_nulls(value: &mut Value) {
     match value {

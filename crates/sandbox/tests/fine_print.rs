@@ -277,3 +277,37 @@ async fn a_watch_shows_a_removed_object_as_it_was_kept_last() {
     let Some(Ok(WatchEvent::Deleted(last))) = events.last() else { unreachable!("{events:?}") };
     assert_eq!(last.metadata.finalizers.as_deref(), Some(&["test.example/one".to_owned()][..]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_number_of_a_custom_object_is_stored_without_its_fraction() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    define_gadgets(&client).await;
+    let made = r#"{"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"replicas": 3.0}}"#;
+    let made: Value = serde_json::from_str(made).unwrap();
+    assert!(made["spec"]["replicas"].is_f64());
+    let (code, stored) = ask(&client, "POST", GADGETS, JSON, made).await;
+    assert_eq!((code, &stored["spec"]["replicas"]), (201, &json!(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_access_review_that_is_no_object_is_answered_all_the_same() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    for body in [json!([1]), json!("x"), json!(5)] {
+        let (code, answer) = ask(&client, "POST", path, JSON, body).await;
+        assert_eq!((code, &answer["status"]["allowed"]), (201, &json!(true)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_may_ask_for_more_time_than_a_clock_can_count() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    for seconds in ["9223372036854775807", "4000000000000", "-9223372036854775808"] {
+        let path = format!("{MAPS}?watch=1&resourceVersion=0&timeoutSeconds={seconds}");
+        let response = client.send(Request::get(path).body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 200, "{seconds}");
+    }
+}

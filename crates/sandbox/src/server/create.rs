@@ -174,6 +174,7 @@ pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> R
                 causes.extend(schema.validate(object, old));
             }
             causes.extend(scale::check(info, object));
+            object::whole_numbers(object);
         }
         (Origin::Builtin, _) => {
             let unknown = builtin::decode(info, object).map_err(|error| {

@@ -24,6 +24,8 @@ use crate::store::{Event, Resource};
 
 /// How long a watch lives when its client does not say.
 const LIFETIME: Duration = Duration::from_secs(45 * 60);
+/// No clock counts for ever.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Time between two bookmarks.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
@@ -59,7 +61,7 @@ impl Server {
             None => LIFETIME,
             Some(text) => match parse_integer(text)? {
                 ..=0 => LIFETIME,
-                seconds => Duration::from_secs(seconds.unsigned_abs()),
+                seconds => Duration::from_secs(seconds.unsigned_abs()).min(LONGEST),
             },
         };
         let resource = ask.resource();
