@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 /// Reads a time as a server writes it. One that lies outside of what can be reckoned with is the first or the last that
 /// can: servers take times to the very end of the year 9999, and write years of more than four digits, which is no RFC
@@ -23,17 +24,18 @@ pub fn parse_time(text: &str) -> Option<Timestamp> {
     (looks_like_a_time && is_far).then_some(bound)
 }
 
-/// A stored time. Schemas let some through that cannot be read, and one status that cannot be decoded would hide all
-/// others of its list. Such a time is the last one: it ends no hold and passes no deadline.
+/// A stored time. Schemas let some through that cannot be read, and lists too (a format hides from servers that the type is
+/// none), and one status that cannot be decoded would hide all others of its list. Such a time is the last one: it ends no
+/// hold and passes no deadline.
 pub(crate) fn stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    Ok(Time(parse_time(&text).unwrap_or(Timestamp::MAX)))
+    let value = Value::deserialize(deserializer)?;
+    Ok(Time(value.as_str().and_then(parse_time).unwrap_or(Timestamp::MAX)))
 }
 
 /// The same where it may be absent.
 pub(crate) fn stored_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    Ok(text.map(|text| Time(parse_time(&text).unwrap_or(Timestamp::MAX))))
+    let value = Option::<Value>::deserialize(deserializer)?;
+    Ok(value.map(|value| Time(value.as_str().and_then(parse_time).unwrap_or(Timestamp::MAX))))
 }
 
 #[cfg(test)]
