@@ -162,12 +162,14 @@ fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
         return;
     }
     let before = &census.status;
-    let old_before = before.replicas.unwrap_or(0) - before.updated_replicas.unwrap_or(0);
+    // Forged ones may be anything.
+    let stored = |count: Option<i32>| i64::from(count.unwrap_or(0));
+    let old_before = stored(before.replicas) - stored(before.updated_replicas);
     let old = census.old_count();
     // A pod in the place of one that failed is none: else a row of failures would start the clock anew for ever.
     let grown = status.updated_replicas > before.updated_replicas && census.backoff.told.is_none();
     let progressed = grown
-        || old < i64::from(old_before)
+        || old < old_before
         || status.ready_replicas > before.ready_replicas
         || status.available_replicas > before.available_replicas;
     // Scaling or a lost pod after completion is no rollout, as in a Deployment: its clock does not run.

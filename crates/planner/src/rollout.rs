@@ -105,8 +105,7 @@ fn keep(census: &Census<'_>, sizes: &Sizes) -> Moves {
     let mut moves = Moves::default();
     let held = census.status.hold.as_ref().map(|hold| hold.pod_uid.as_str());
     let mut surplus: Vec<&Member<'_>> = Vec::new();
-    let total: i64 = sizes.values().sum();
-    let mut room = census.room_below(census.bounds.ceiling.max(total));
+    let mut room = census.room_below(kept_ceiling(census, sizes.values().sum()));
     for (hash, active) in census.by_set() {
         let wanted = sizes.get(&hash).copied().unwrap_or(0);
         let mut members: Vec<_> = census.members.iter().filter(|member| member.hash == hash).collect();
@@ -124,6 +123,12 @@ fn keep(census: &Census<'_>, sizes: &Sizes) -> Moves {
     surplus.sort_unstable_by(|first, second| first.key.cmp(&second.key));
     moves.deletes = groups(census, &surplus, Purpose::Scale);
     moves
+}
+
+/// How many pods there may be once what a hold or a pause stored is filled up: its surge pods too, though `maxSurge` was lowered
+/// since. More than twice D nobody has stored but by his own hand, and that makes no pods.
+pub(crate) fn kept_ceiling(census: &Census<'_>, stored: i64) -> i64 {
+    census.bounds.ceiling.max(stored.min(2 * census.bounds.desired))
 }
 
 /// Recreate: all old pods go, in order, then the new ones come.

@@ -63,7 +63,7 @@ fn is_waited_for(census: &Census<'_>) -> bool {
     match crate::pausepoint::kept_sizes(census) {
         Some(sizes) => {
             let wanted = sizes.values().sum::<i64>();
-            census.active() < wanted && full(bounds.ceiling.max(wanted))
+            census.active() < wanted && full(rollout::kept_ceiling(census, wanted))
         }
         None if census.old_count() == 0 => {
             let old_runs = census.recreate() && rollout::old_terminating(census);

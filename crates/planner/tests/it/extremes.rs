@@ -63,3 +63,29 @@ fn stored_sizes_beyond_all_reason_are_apportioned_at_once() {
         }
     }
 }
+
+#[test]
+fn counts_forged_to_the_ends_of_their_range_are_reported_anew_without_overflow() {
+    for (all, updated) in [(i32::MIN, i32::MAX), (i32::MAX, i32::MIN), (-1, i32::MAX)] {
+        let mut cluster = Cluster::running(&json!({"replicas": 3}));
+        cluster.set_image("v2");
+        cluster.step();
+        let status = cluster.deployment.status.get_or_insert_default();
+        (status.replicas, status.updated_replicas) = (Some(all), Some(updated));
+        (status.ready_replicas, status.available_replicas) = (Some(all), Some(updated));
+        assert_eq!(act(&mut cluster).status.replicas, Some(3));
+    }
+}
+
+#[test]
+fn a_hold_forged_to_two_billion_pods_makes_no_more_than_twice_as_many_as_are_wanted() {
+    let mut cluster = Cluster::running(&json!({"replicas": 3}));
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    let sizes = cluster.sets.iter().map(|set| (set.hash.clone(), i32::MAX)).collect();
+    cluster.deployment.status.get_or_insert_default().hold = Some(Hold { sizes, replicas: 3, ..hold });
+    let created: usize = act(&mut cluster).creates.iter().map(|create| create.count).sum();
+    assert!(cluster.active().count() + created <= 6, "{created} are created");
+}

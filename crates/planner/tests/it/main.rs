@@ -5,6 +5,7 @@
 
 mod extremes;
 mod failures;
+mod fuzz;
 mod handover;
 mod model;
 mod oracle;
