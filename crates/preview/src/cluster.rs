@@ -21,6 +21,10 @@ use crate::{Deleted, End, Preview, Step, What};
 const BEAT: SignedDuration = SignedDuration::from_secs(1);
 /// More decisions than any rollout takes.
 const MOST_DECISIONS: usize = 200_000;
+/// More pods than any cluster has.
+const MOST_PODS: usize = 200_000;
+/// More pods than anybody waits for, summed up over the decisions that looked at them.
+const MOST_WORK: usize = 50_000_000;
 /// How many times in a row nothing may change before nothing is expected to.
 const QUIET: usize = 100;
 
@@ -61,6 +65,8 @@ struct Model<'a> {
     start: Timestamp,
     steps: Vec<Step>,
     decisions: usize,
+    /// How many pods were looked at.
+    work: usize,
 }
 
 /// What the controller will do, beginning with what was observed. `observed.deployment` is the object as it will be:
@@ -78,6 +84,7 @@ pub fn preview(observed: &Observed, assumptions: &Assumptions) -> Preview {
         start: observed.now,
         steps: Vec::new(),
         decisions: 0,
+        work: 0,
     };
     model.take_over();
     let end = model.run();
@@ -108,7 +115,7 @@ impl Model<'_> {
         let mut quiet = 0;
         loop {
             let changed = self.decide();
-            if self.decisions > MOST_DECISIONS {
+            if self.is_too_much() {
                 return End::Unending;
             }
             if self.is_complete() {
@@ -148,6 +155,7 @@ impl Model<'_> {
         let mut changed = false;
         loop {
             self.decisions += 1;
+            self.work = self.work.saturating_add(self.world.pods.len());
             let before = self.world.deployment.status.as_ref().and_then(|status| status.hold.clone());
             let (_, decision) = self.world.decide(|_| Proof::Accepted);
             let again = match decision {
@@ -164,7 +172,7 @@ impl Model<'_> {
             };
             self.tell_of_the_hold(before.as_ref());
             changed |= again;
-            if !again || self.decisions > MOST_DECISIONS {
+            if !again || self.is_too_much() {
                 break;
             }
         }
@@ -174,10 +182,19 @@ impl Model<'_> {
         changed
     }
 
+    fn is_too_much(&self) -> bool {
+        self.decisions > MOST_DECISIONS || self.work > MOST_WORK
+    }
+
     /// Whether there may be more to do.
     fn carry_out(&mut self, act: &Act) -> bool {
         for event in &act.events {
             self.tell(What::Told(event.clone()));
+        }
+        let created = act.creates.iter().fold(0, |sum: usize, create| sum.saturating_add(create.count));
+        if self.world.pods.len().saturating_add(created) > MOST_PODS {
+            self.work = usize::MAX;
+            return false;
         }
         let idle = act.is_idle();
         let deleted = self.tell_of_deletions(act);

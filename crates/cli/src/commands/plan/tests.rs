@@ -206,3 +206,11 @@ fn a_manifest_is_found_among_others() {
     assert!(error("a: [").starts_with("it is not valid YAML: "), "{}", error("a: ["));
     assert!(error("kind: OrderedDeployment\n---\nkind: OrderedDeployment\n").contains("one at a time"));
 }
+
+#[test]
+fn a_plan_for_two_billion_pods_says_at_once_that_it_does_not_end() {
+    let change = Change { replicas: Some(i32::MAX), ..Change::default() };
+    let plan = plan_of(&seen(4, "web:1", &at_revision(1), &four()), &change);
+    assert_eq!(plan.preview.end, ordereddeployment_preview::End::Unending);
+    assert_eq!(plan.preview.created(), 0);
+}
