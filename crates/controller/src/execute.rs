@@ -28,11 +28,18 @@ pub(crate) enum Halt {
     Failed(Failure),
     /// Something is not as it was when the decision was made.
     DecideAgain,
+    /// There is more to do than is done without looking at the object anew.
+    Unfinished,
 }
 
-/// Keeps the first failure of several reasons to stop; a failure outweighs a need to decide again.
+/// Keeps the first failure of several reasons to stop; a failure outweighs a need to decide again, and both that there is more.
 fn worst(halt: &mut Option<Halt>, stop: Halt) {
-    if !matches!(halt, Some(Halt::Failed(_))) {
+    let keeps = match halt {
+        Some(Halt::Failed(_)) => true,
+        Some(Halt::DecideAgain) => stop == Halt::Unfinished,
+        Some(Halt::Unfinished) | None => false,
+    };
+    if !keeps {
         *halt = Some(stop);
     }
 }

@@ -142,6 +142,10 @@ impl Pass<'_> {
                     match self.execute(&act).await {
                         Ok(()) => self.nothing_fails(),
                         Err(Halt::DecideAgain) => {}
+                        Err(Halt::Unfinished) => {
+                            self.nothing_fails();
+                            return Ok(End::Unfinished);
+                        }
                         Err(Halt::Failed(failure)) => {
                             self.memory.failure = Some(failure);
                             failed = true;

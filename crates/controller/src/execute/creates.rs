@@ -14,6 +14,10 @@ use crate::reconcile::Pass;
 /// The largest batch.
 const LARGEST: usize = 500;
 
+/// The most pods that one act creates of one set. Then the object is looked at anew: whoever asked for two billion pods by
+/// mistake must be able to take it back.
+const MOST: usize = 1000;
+
 /// The sizes of the batches in which so many pods are created.
 pub(crate) fn batches(count: usize) -> impl Iterator<Item = usize> {
     let mut left = count;
@@ -36,7 +40,7 @@ impl Pass<'_> {
         };
         let known = self.pods(&sets);
         let mut taken: BTreeSet<String> = known.iter().map(|entry| entry.pod.name.clone()).collect();
-        for batch in batches(count) {
+        for batch in batches(count.min(MOST)) {
             let names: Vec<String> = (0..batch)
                 .map(|_| {
                     let name = self.ctx.names.pod(&set.set.name, |name| taken.contains(name));
@@ -46,7 +50,7 @@ impl Pass<'_> {
                 .collect();
             self.create_batch(set, &names).await?;
         }
-        Ok(())
+        if count > MOST { Err(Halt::Unfinished) } else { Ok(()) }
     }
 
     async fn create_batch(&mut self, set: &crate::entry::SetEntry, names: &[String]) -> Result<(), Halt> {

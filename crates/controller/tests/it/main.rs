@@ -12,6 +12,7 @@ mod costs;
 mod evictions;
 mod failures;
 mod faults;
+mod fuzz;
 mod holds;
 mod nodecosts;
 mod odd_objects;

@@ -72,3 +72,14 @@ async fn node_rules_choose_by_where_pods_run() {
     let view = cluster.until("three are left", |view| view.is_complete() && view.pods.len() == 3).await;
     assert_eq!(view.pods.iter().filter(|pod| on_hybrid(pod)).count(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_billion_pods_asked_for_by_mistake_can_be_taken_back() {
+    let cluster = Cluster::start().await;
+    cluster.deploy(json!({"replicas": i32::MAX})).await;
+    let soon = Duration::from_millis(1);
+    cluster.until_each(soon, "some are there", |view| !view.pods.is_empty()).await;
+    cluster.scale(2).await;
+    let view = cluster.until("two are left", |view| view.is_complete() && view.pods.len() == 2).await;
+    assert_eq!(view.available(), 2);
+}
