@@ -81,12 +81,22 @@ impl Candidate {
         // The watch only wakes: what counts is read anew. One that fails must not wake at once, again and again.
         let changes = watcher::watch_object(self.api.clone(), CONTROLLER).backoff(WatchBackoff::default());
         futures::pin_mut!(changes);
+        let mut told = None;
         loop {
             let wait = match self.step().await {
                 Ok(None) => return,
-                Ok(Some(wait)) => wait,
+                Ok(Some(wait)) => {
+                    told = None;
+                    wait
+                }
                 Err(error) => {
-                    tracing::debug!(%error, "no lead yet");
+                    // Somebody else was faster: that is what elections are for.
+                    let failed = (error.code() != Some(409)).then(|| error.to_string());
+                    if failed.is_some() && failed != told {
+                        // Once: nobody else says why this process does nothing.
+                        tracing::warn!(%error, "cannot stand for the lead, and asks again");
+                        told = failed;
+                    }
                     self.timing.retry
                 }
             };

@@ -103,7 +103,20 @@ async fn a_standby_that_may_not_watch_the_lease_asks_calmly(server: Server) {
     second.until_logged("leading").await.unwrap();
 }
 
+async fn a_candidate_that_may_not_have_the_lease_says_so_and_leads_once_it_may(server: Server) {
+    let world = World::start(server).await.unwrap();
+    let rules = world.proxy.rules();
+    for verb in ["get", "create"] {
+        rules.refuse(Matching::new(verb, "leases"), 403, 2);
+    }
+    let mut candidate = world.start_manager_with(&ARGUMENTS).unwrap();
+    candidate.until_logged("cannot stand for the lead").await.unwrap();
+    candidate.until_logged("leading").await.unwrap();
+    assert_eq!(rules.faults_left(), 0);
+}
+
 on_both!(
+    a_candidate_that_may_not_have_the_lease_says_so_and_leads_once_it_may,
     a_standby_that_may_not_watch_the_lease_asks_calmly,
     a_leader_told_to_end_hands_over_within_a_second,
     a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds,
