@@ -149,10 +149,10 @@ pub(super) fn pods_lost(rng: &mut StdRng) -> Case {
 /// Nothing can be created in it any more, and a pod keeps it for a while.
 pub(super) fn namespace_ends(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
-    let mut web = deployment("web", &json!({"replicas": 3}));
+    let mut web = deployment("shop", &json!({"replicas": 3}));
     web["metadata"]["namespace"] = json!("shop");
     let shop = "/api/v1/namespaces/shop";
-    let there = "/apis/ordereddeployment.io/v1alpha1/namespaces/shop/ordereddeployments/web";
+    let there = "/apis/ordereddeployment.io/v1alpha1/namespaces/shop/ordereddeployments/shop";
     let mut keeper = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "keeper", "namespace": "shop", "finalizers": ["example.com/stay"]},
