@@ -5,6 +5,7 @@ use std::time::Duration;
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{OrderedReplicaSet, PausePoint};
 use ordereddeployment_sorter::Phase;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{MalformedAnnotation, NodeView, PodView, set};
@@ -312,5 +313,77 @@ fn a_field_of_another_shape_counts_as_absent_and_costs_no_other() {
             NodeView::default(),
             "{nothing}"
         );
+    }
+}
+
+/// Annotations put together from pieces that break parsers.
+fn annotation_value() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![
+            "before",
+            "after",
+            "true",
+            "10m",
+            "1h-30m",
+            "5",
+            "-0",
+            "-008",
+            "+1",
+            "00",
+            "1e3",
+            "0x10",
+            "2147483647",
+            "2147483648",
+            "-2147483648",
+            "-",
+            " ",
+            "\n",
+            "\u{0}",
+            "٣",
+            "３",
+            "²",
+            ".",
+            "s",
+            "",
+        ])
+        .prop_map(str::to_owned),
+        any::<String>(),
+        any::<char>().prop_map(|c| c.to_string().repeat(256 * 1024 / c.len_utf8())),
+    ];
+    proptest::collection::vec(piece, 0..3).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(200),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_malformed_annotation_counts_as_absent_and_is_named_once(
+        values in proptest::collection::vec(proptest::option::of(annotation_value()), 5)
+    ) {
+        let keys = [
+            annotation::DELETE_PRIORITY, annotation::DELETE_PRIORITY_ALIAS, annotation::POD_DELETION_COST,
+            annotation::PAUSE_POINT, annotation::PAUSE_DURATION,
+        ];
+        let given: Vec<(&str, &str)> =
+            keys.iter().zip(&values).filter_map(|(key, value)| Some((*key, value.as_deref()?))).collect();
+        let view = pod(&given);
+        let named: Vec<_> = view.malformed().into_iter().map(|one| (one.key, one.value)).collect();
+        let kept: Vec<_> =
+            given.iter().copied().filter(|(key, value)| !named.contains(&(key, (*value).to_owned()))).collect();
+        let (all, sound) = (view.pod(), pod(&kept).pod());
+        prop_assert!(pod(&kept).malformed().is_empty());
+        prop_assert_eq!((all.facts.priority, all.facts.cost), (sound.facts.priority, sound.facts.cost));
+        let is_named = |key: &str| named.iter().any(|(other, _)| *other == key);
+        match all.point {
+            Point::Malformed => prop_assert!(is_named(annotation::PAUSE_POINT)),
+            Point::At { duration: Err(Malformed), .. } => prop_assert!(is_named(annotation::PAUSE_DURATION)),
+            point => prop_assert_eq!(point, sound.point),
+        }
+        let is_absent = named.iter().all(|(key, value)| given.contains(&(*key, value.as_str())));
+        prop_assert!(is_absent, "only what is there is named");
     }
 }
