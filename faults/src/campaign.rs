@@ -100,3 +100,21 @@ pub fn plays(extent: Extent, runs: usize, seed: u64) -> Result<Vec<Play>, Error>
     plays.extend((seed..).take(random).map(Play::Random));
     Ok(plays)
 }
+
+/// The same in another order: crashes and random cases in turns, so that whatever breaks a promise is met soon.
+#[must_use]
+pub fn mixed(plays: Vec<Play>) -> Vec<Play> {
+    let (random, others): (Vec<_>, Vec<_>) =
+        plays.into_iter().partition(|play| matches!(play, Play::Random(_)));
+    let (calm, crashes): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|play| matches!(play, Play::Calm(_)));
+    let mut mixed = calm;
+    let (mut crashes, mut random) = (crashes.into_iter(), random.into_iter());
+    loop {
+        let two = [crashes.next(), random.next()];
+        if two == [None, None] {
+            return mixed;
+        }
+        mixed.extend(two.into_iter().flatten());
+    }
+}

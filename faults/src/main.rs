@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use faults::campaign::{Extent, Play, plays};
+use faults::campaign::{Extent, Play, mixed, plays};
 use faults::judge::{Violation, judge};
 use faults::shrink::shrink;
 use faults::{Case, run};
@@ -103,7 +103,10 @@ struct Shared<'a> {
 fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
     let extent = if arguments.slice { Extent::Slice } else { Extent::Whole };
-    let plays = plays(extent, arguments.runs, arguments.seed)?;
+    let mut plays = plays(extent, arguments.runs, arguments.seed)?;
+    if arguments.until.is_some() {
+        plays = mixed(plays);
+    }
     let jobs =
         arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     let shared = Shared {

@@ -50,6 +50,10 @@ fn why_unsettled(history: &History<'_>, object: &Value, requests: usize, at: Tim
     let complete = says(condition::COMPLETE).is_some();
     let desired = usize::try_from(spec.replicas).unwrap_or(0);
     let settled = pods.old == 0 && pods.updated == desired && pods.available == desired;
+    if !complete && spec.min_ready_seconds > 0 && is_set_back(history) {
+        // By the controllers' clocks pods will have been ready for long enough only then.
+        return None;
+    }
     match (settled, complete) {
         (true, true) => (!pods.counted(&status)).then(|| format!("its counts are not those of {pods:?}")),
         (true, false) => Some("every pod is updated and available, and it does not say so".to_owned()),
@@ -338,4 +342,9 @@ pub(super) fn tries_struck_again(history: &History<'_>) -> Vec<Violation> {
         counts && !follows && !ended && there && !frozen && others.next().is_none()
     });
     wrong.map(|(mark, asked)| found("L4", mark.at, format!("{asked} failed, and nothing follows"))).collect()
+}
+
+/// Whether the controllers' clocks jumped back.
+fn is_set_back(history: &History<'_>) -> bool {
+    history.case.faults.iter().any(|fault| matches!(fault, crate::case::Fault::Jump { by, .. } if *by < 0))
 }

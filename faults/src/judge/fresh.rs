@@ -45,9 +45,10 @@ fn pods_of<'a>(history: &History<'a>, owner: &str) -> BTreeSet<&'a str> {
     pods.map(|commit| uid(&commit.object)).collect()
 }
 
-/// Whether a pod like this one belongs to that decision's object, as the server has it by then.
+/// Whether a pod like this one belongs to that decision's object, as the server has it by then, and as it can be known.
 fn is_ours(history: &History<'_>, decided: &Decided, pod: &Value) -> bool {
-    controller(pod).is_some_and(|set| history.is_set_of(set, deployment(decided), decided.requests))
+    !history.may_seem_gone(uid(pod))
+        && controller(pod).is_some_and(|set| history.is_set_of(set, deployment(decided), decided.requests))
 }
 
 /// L6: no decision is made on what is older than the faults explain.

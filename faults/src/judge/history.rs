@@ -211,6 +211,13 @@ impl<'a> History<'a> {
         self.by_decision.get(&decision).into_iter().flatten().map(|place| &self.writes[*place])
     }
 
+    /// Whether a controller may take that pod for gone: its delete was carried out, and answered otherwise.
+    pub(super) fn may_seem_gone(&self, uid: &str) -> bool {
+        self.writes.iter().any(|write| {
+            write.kind == Kind::DeletePod && write.is_unheard && write.precondition("uid") == Some(uid)
+        })
+    }
+
     /// Every act that had something sent, with its place.
     pub(super) fn acts(&self) -> impl Iterator<Item = (usize, &'a Decided, &'a Act)> + '_ {
         self.by_decision.keys().filter_map(|place| {

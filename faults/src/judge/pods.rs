@@ -75,7 +75,7 @@ pub(super) fn one_a_slot(history: &History<'_>) -> Vec<Violation> {
 fn was_created(history: &History<'_>, pod: &Value) -> bool {
     let first = history.changes(uid(pod)).next();
     let write = first.and_then(|commit| instance_made(history, commit.request?));
-    write.is_some_and(|write| !write.is_late)
+    write.is_some_and(|write| !write.is_late) && !history.may_seem_gone(uid(pod))
 }
 
 /// S9: of one template there is one set that does not terminate.

@@ -60,11 +60,11 @@ impl<'a> View<'a> {
             let own = sets.get(&*pod.set).map_or(0, |set| set.min_ready_seconds);
             let min_ready = if updated { spec.min_ready_seconds } else { own };
             let since = pod.facts.ready_since.filter(|_| pod.facts.ready);
-            let available = since.is_some_and(|since| {
-                // Where no time is asked for, it does not matter what the clock says.
-                min_ready <= 0
-                    || observed.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
+            let long_enough = since.is_some_and(|since| {
+                observed.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
             });
+            // Without minReadySeconds no clock is asked: it may have jumped.
+            let available = pod.facts.ready && (min_ready <= 0 || long_enough);
             Member { pod, updated, available }
         };
         let pods = order(&facts, &ctx).into_iter().map(|placed| member(active[placed.index])).collect();

@@ -30,6 +30,7 @@ pub const ALL: &[Scenario] = &[
     short::hold_after,
     short::recreate,
     short::deleted,
+    short::two_instances,
     rollouts::plain,
     rollouts::pools,
     rollouts::down,

@@ -64,3 +64,11 @@ pub(super) fn deleted(rng: &mut StdRng) -> Case {
         .ends(Ends::Gone);
     Case { short: true, ..case }
 }
+
+/// Two instances, of which one leads: whoever makes a write may die of it, and the other one goes on.
+pub(super) fn two_instances(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let mut case = few("short-two-instances", draw, 2, &bounds(1, 1)).after(0, image("web:2")).end();
+    case.cluster.instances = 2;
+    case
+}
