@@ -14,6 +14,7 @@ mod helm;
 mod image;
 mod kubectl;
 mod kubernetes;
+mod mutants;
 mod process;
 mod proxy;
 mod servers;
@@ -35,6 +36,8 @@ Usage: cargo xtask <task>
   faults [--runs N] [--seed S] [...]
              play the campaign of faults under simulated time, 2000 runs from seed 1 if nothing else is said; --help
              lists what more there is, such as playing one seed alone
+  mutants [NAME...]
+             build the controller with a mistake for each promise, and play the campaign until it catches each
   crds       write the CRDs and docs/api.md, as the code has them
   crd-check [MANIFEST...]
              ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs and refuse
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
             other => other.map(drop),
         },
         ["faults", ref more @ ..] => faults::campaign(more),
+        ["mutants", ref names @ ..] => mutants::hunt(names).map(|caught| println!("{caught} mutants caught")),
         ["crds"] => crds(),
         ["crd-check", ref manifests @ ..] => {
             crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())

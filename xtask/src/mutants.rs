@@ -1,0 +1,110 @@
+//! Mutants: the controller with one mistake, which the campaign of faults must catch. They show that the oracles can see.
+//!
+//! Each is a patch in `faults/mutants`, named by the promise it breaks, that puts its mistake behind a switch. All are applied
+//! to a copy of the checkout, which is built once; the product itself holds no trace of them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{capture, run, top};
+
+/// What every other patch needs, and no mutant by itself.
+const SWITCH: &str = "switch";
+/// How many runs a mutant may take until it is caught.
+const RUNS: &str = "6000";
+
+/// `cargo xtask mutants`: builds them and plays the campaign on each one named, or on all; how many were caught.
+pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
+    let names = names()?;
+    if let Some(unknown) = wanted.iter().find(|name| !names.contains(**name)) {
+        bail!("there is no mutant {unknown}; there are {}", names.into_iter().collect::<Vec<_>>().join(", "));
+    }
+    let program = build(&names)?;
+    let mut missed = Vec::new();
+    let mut caught = 0;
+    for name in names.iter().filter(|name| wanted.is_empty() || wanted.contains(&name.as_str())) {
+        let start = Instant::now();
+        let promise = name.split('-').next().unwrap_or_default().to_uppercase();
+        let mut campaign = Command::new(&program);
+        campaign.current_dir(top()).env("MUTANT", name);
+        campaign.args(["--slice", "--runs", RUNS, "--until", &promise]);
+        let said = capture(&mut campaign);
+        let took = start.elapsed().as_secs_f32();
+        if let Ok(said) = said {
+            caught += 1;
+            let said: String = said.lines().last().unwrap_or_default().chars().take(200).collect();
+            println!("{name}: {said} ({took:.1} s)");
+        } else {
+            println!("{name}: NOT CAUGHT ({took:.1} s)");
+            missed.push(name.clone());
+        }
+    }
+    if !missed.is_empty() {
+        bail!("the campaign does not catch {}", missed.join(", "));
+    }
+    Ok(caught)
+}
+
+fn folder() -> PathBuf {
+    top().join("faults/mutants")
+}
+
+/// The names of all mutants.
+fn names() -> Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder()).context("cannot list the mutants")? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.extension().is_some_and(|extension| extension == "patch") && name != SWITCH {
+            names.insert(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// A copy of the checkout with all mutants in it, built; the path of its program.
+fn build(names: &BTreeSet<String>) -> Result<PathBuf> {
+    let mutants = top().join("target/mutants");
+    let (fresh, tree) = (mutants.join("fresh"), mutants.join("tree"));
+    if fresh.exists() {
+        fs::remove_dir_all(&fresh).context("cannot remove the last copy")?;
+    }
+    let tracked = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
+    let tracked: BTreeSet<PathBuf> =
+        tracked.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
+    // Deleted, and not committed yet.
+    let tracked: BTreeSet<PathBuf> = tracked.into_iter().filter(|name| top().join(name).is_file()).collect();
+    for name in &tracked {
+        copy(&top().join(name), &fresh.join(name))?;
+    }
+    for name in std::iter::once(SWITCH).chain(names.iter().map(String::as_str)) {
+        let mut apply = Command::new("git");
+        // As if there were no repository around it: else paths would be those of that one.
+        apply.current_dir(&fresh).env("GIT_CEILING_DIRECTORIES", &mutants);
+        apply.arg("apply").arg(folder().join(format!("{name}.patch")));
+        capture(&mut apply).with_context(|| format!("the mutant {name} does not fit the code any more"))?;
+    }
+    // What did not change keeps its time, so that it is not built again.
+    for name in &tracked {
+        let (new, old) = (fresh.join(name), tree.join(name));
+        if fs::read(&new).ok() != fs::read(&old).ok() {
+            copy(&new, &old)?;
+        }
+    }
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(&tree).env("CARGO_TARGET_DIR", top().join("target"));
+    run(cargo.args(["build", "--release", "--quiet", "--package", "faults"]))?;
+    Ok(top().join("target/release/faults-mutants"))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display())).map(drop)
+}
