@@ -138,3 +138,14 @@ fn custom_resources_take_no_strategic_patch() {
     assert_eq!(refused.code, 415);
     assert!(apply(PatchKind::Merge, &custom, &json!({}), &json!({"a": 1})).is_ok());
 }
+
+#[test]
+fn a_json_patch_that_fails_behind_a_move_to_the_root_is_refused() {
+    let pod = crate::resource::builtins().into_iter().find(|info| info.kind == "Pod").unwrap();
+    let original = json!({"metadata": {"name": "a", "labels": {"app": "a"}}});
+    let patch = json!([
+        {"op": "move", "from": "/metadata", "path": ""},
+        {"op": "add", "path": "/metadata/labels/app", "value": null},
+    ]);
+    assert_eq!(apply(PatchKind::Json, &pod, &original, &patch).unwrap_err().code, 422);
+}
