@@ -14,8 +14,6 @@ use crate::trouble::trouble;
 const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Unanswered, Moment::Answered];
 /// From a crash to a fresh instance.
 const BACK: u64 = 1000;
-/// The most writes of a scenario all of whose pairs are crashed.
-const SHORT: u32 = 25;
 /// The seed of a scenario in its plain form.
 const PLAIN: u64 = 1;
 
@@ -77,7 +75,8 @@ pub enum Extent {
 pub fn plays(extent: Extent, runs: usize, seed: u64) -> Result<Vec<Play>, Error> {
     let mut plays: Vec<Play> = (0..scenarios::ALL.len()).map(Play::Calm).collect();
     for scenario in 0..scenarios::ALL.len() {
-        let writes = run(&plain(scenario, &[]))?.writes;
+        let case = plain(scenario, &[]);
+        let writes = run(&case)?.writes;
         match extent {
             Extent::Slice => {
                 let moments = MOMENTS.iter().cycle().skip(scenario);
@@ -88,7 +87,7 @@ pub fn plays(extent: Extent, runs: usize, seed: u64) -> Result<Vec<Play>, Error>
             Extent::Whole => {
                 let crashes = || (1..=writes).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
                 plays.extend(crashes().map(|crash| Play::Crash(scenario, crash)));
-                if writes <= SHORT {
+                if case.short {
                     let pairs = crashes().flat_map(|one| crashes().map(move |other| (one, other)));
                     let pairs = pairs.filter(|(one, other)| one.0 < other.0);
                     plays.extend(pairs.map(|(one, other)| Play::Pair(scenario, one, other)));
