@@ -58,46 +58,46 @@ fn random(seed: u64) -> Case {
     case
 }
 
-/// How much of what can be enumerated is played.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// Every write of every scenario once, the moments in turn.
-    Slice,
-    /// Every write of every scenario at each moment, and all pairs of the short ones.
-    Whole,
-}
-
-/// What is played, in order: what can be enumerated, and then random cases from that seed on, `runs` in all where the
-/// enumerated are not more.
+/// What is played, in order: what can be enumerated, and then random cases from that seed on, `runs` in all. Where all that
+/// can be enumerated are more, or a slice is asked for, every write is crashed once, the moments in turn, and no pairs are.
 ///
 /// # Errors
 /// Where a scenario cannot be played, to count its writes.
-pub fn plays(extent: Extent, runs: usize, seed: u64) -> Result<Vec<Play>, Error> {
-    let mut plays: Vec<Play> = (0..scenarios::ALL.len()).map(Play::Calm).collect();
+pub fn plays(slice: bool, runs: usize, seed: u64) -> Result<Vec<Play>, Error> {
+    let mut crashes = Vec::new();
     for scenario in 0..scenarios::ALL.len() {
         let case = plain(scenario, &[]);
-        let writes = run(&case)?.writes;
-        match extent {
-            Extent::Slice => {
-                let moments = MOMENTS.iter().cycle().skip(scenario);
-                plays.extend(
-                    (1..=writes).zip(moments).map(|(write, &moment)| Play::Crash(scenario, (write, moment))),
-                );
-            }
-            Extent::Whole => {
-                let crashes = || (1..=writes).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
-                plays.extend(crashes().map(|crash| Play::Crash(scenario, crash)));
-                if case.short {
-                    let pairs = crashes().flat_map(|one| crashes().map(move |other| (one, other)));
-                    let pairs = pairs.filter(|(one, other)| one.0 < other.0);
-                    plays.extend(pairs.map(|(one, other)| Play::Pair(scenario, one, other)));
-                }
-            }
-        }
+        crashes.push((scenario, case.short, run(&case)?.writes));
+    }
+    let mut plays: Vec<Play> = (0..scenarios::ALL.len()).map(Play::Calm).collect();
+    let all: Vec<Play> =
+        crashes.iter().flat_map(|&(scenario, short, writes)| all_of(scenario, short, writes)).collect();
+    if slice || plays.len() + all.len() > runs {
+        plays.extend(crashes.iter().flat_map(|&(scenario, _, writes)| once_of(scenario, writes)));
+    } else {
+        plays.extend(all);
     }
     let random = runs.saturating_sub(plays.len());
     plays.extend((seed..).take(random).map(Play::Random));
     Ok(plays)
+}
+
+/// Each write crashed once.
+fn once_of(scenario: usize, writes: u32) -> impl Iterator<Item = Play> {
+    let moments = MOMENTS.iter().cycle().skip(scenario % MOMENTS.len());
+    (1..=writes).zip(moments).map(move |(write, &moment)| Play::Crash(scenario, (write, moment)))
+}
+
+/// Each write crashed at each moment, and where it is short each pair of them.
+fn all_of(scenario: usize, short: bool, writes: u32) -> Vec<Play> {
+    let crashes = || (1..=writes).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
+    let mut plays: Vec<Play> = crashes().map(|crash| Play::Crash(scenario, crash)).collect();
+    if short {
+        let pairs = crashes().flat_map(|one| crashes().map(move |other| (one, other)));
+        let pairs = pairs.filter(|(one, other)| one.0 < other.0);
+        plays.extend(pairs.map(|(one, other)| Play::Pair(scenario, one, other)));
+    }
+    plays
 }
 
 /// The same in another order: crashes and random cases in turns, so that whatever breaks a promise is met soon.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use faults::campaign::{Extent, Play, mixed, plays};
+use faults::campaign::{Play, mixed, plays};
 use faults::judge::{Violation, judge};
 use faults::shrink::shrink;
 use faults::{Case, run};
@@ -35,7 +35,8 @@ const LINES: usize = 60;
 #[derive(Debug, Parser)]
 #[command(name = "faults")]
 struct Arguments {
-    /// How many runs, in all.
+    /// How many runs, in all. Where not every write can be crashed at three moments in so many, each is crashed once; those
+    /// are played in any case.
     #[arg(long, default_value_t = 2000)]
     runs: usize,
     /// The seed of the first random run; each one after has the next.
@@ -102,8 +103,7 @@ struct Shared<'a> {
 
 fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
-    let extent = if arguments.slice { Extent::Slice } else { Extent::Whole };
-    let mut plays = plays(extent, arguments.runs, arguments.seed)?;
+    let mut plays = plays(arguments.slice, arguments.runs, arguments.seed)?;
     if arguments.until.is_some() {
         plays = mixed(plays);
     }
@@ -179,8 +179,9 @@ impl Shared<'_> {
                     let _ = writeln!(told, "{play:?} {}: {violation}", case.name);
                 }
                 print!("{told}");
-            } else if counts {
-                self.over.store(true, Ordering::Relaxed);
+            }
+            if counts {
+                self.over.store(!self.all, Ordering::Relaxed);
                 self.found.lock().unwrap_or_else(PoisonError::into_inner).push((*play, violations));
             }
         }

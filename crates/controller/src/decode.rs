@@ -36,9 +36,9 @@ pub(crate) enum Decoded<K> {
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut value = Value::deserialize(deserializer)?;
-        let too_deep = !is_within(&value, DEPTH);
         let stub = stub(&value);
         mend(&mut value);
+        let too_deep = !is_within(&value, DEPTH);
         let why = if too_deep {
             format!("it is nested deeper than {DEPTH} levels")
         } else {
@@ -87,8 +87,13 @@ fn stub(value: &Value) -> Value {
     let text =
         |key: &str| value.get("metadata").and_then(|metadata| metadata.get(key)).filter(|it| it.is_string());
     let keys = ["name", "namespace", "uid", "resourceVersion"];
-    let metadata: serde_json::Map<_, _> =
+    let mut metadata: serde_json::Map<_, _> =
         keys.into_iter().filter_map(|key| Some((key.to_owned(), text(key)?.clone()))).collect();
+    // Whose it is tells whom it keeps from deciding.
+    let owners = value.get("metadata").and_then(|metadata| metadata.get("ownerReferences"));
+    if let Some(owners) = owners.filter(|owners| owners.is_array()) {
+        metadata.insert("ownerReferences".to_owned(), owners.clone());
+    }
     json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}})
 }
 
@@ -111,12 +116,25 @@ fn is_within(value: &Value, depth: usize) -> bool {
     }
 }
 
+fn told<K: Resource>(stub: &K, why: &str) {
+    let (namespace, name) = (stub.namespace().unwrap_or_default(), stub.name_any());
+    tracing::warn!(why, "cannot read {namespace}/{name}, and nothing is done for it");
+}
+
+/// The same of what others own: one that was known and cannot be read any more stays as it was known. Were it taken for
+/// gone, all that it owns would be taken for gone too.
+pub(crate) fn whole_or_known<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
+    match event {
+        Event::Apply(Decoded::Odd(stub, why)) => {
+            told(&stub, &why);
+            None
+        }
+        other => whole(other),
+    }
+}
+
 /// The event of the object itself. One that cannot be read is as good as gone.
 pub(crate) fn whole<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
-    let told = |stub: &K, why: &str| {
-        let (namespace, name) = (stub.namespace().unwrap_or_default(), stub.name_any());
-        tracing::warn!(why, "cannot read {namespace}/{name}, and nothing is done for it");
-    };
     match event {
         Event::Init => Some(Event::Init),
         Event::InitDone => Some(Event::InitDone),
@@ -159,6 +177,15 @@ impl Answer for OrderedDeployment {
 
     fn of(form: Decoded<Self>) -> Result<Self, CallError> {
         object(form)
+    }
+}
+
+/// For those who want to know whose an odd one is.
+impl Answer for Decoded<OrderedReplicaSet> {
+    type Form = Self;
+
+    fn of(form: Self) -> Result<Self, CallError> {
+        Ok(form)
     }
 }
 

@@ -68,11 +68,12 @@ impl Candidate {
         lead.send_replace(true);
         tokio::select! {
             biased;
+            // First: work that never waits must not keep it from being renewed.
+            () = self.keep() => Err(Error::LoseLead),
             ended = &mut work => {
                 self.release().await;
                 ended
             }
-            () = self.keep() => Err(Error::LoseLead),
         }
     }
 

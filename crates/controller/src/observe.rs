@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::reason;
@@ -14,6 +15,7 @@ use ordereddeployment_sorter::Nodes;
 
 use crate::Error;
 use crate::claim::Adopted;
+use crate::decode::{Answer, Decoded};
 use crate::entry::{Entry, PodEntry, SetEntry};
 use crate::error::Judgement;
 use crate::execute::without_name;
@@ -104,10 +106,15 @@ impl Pass<'_> {
     }
 
     async fn read_sets(&mut self, selector: &str) -> Result<(), Error> {
-        let listed: Vec<OrderedReplicaSet> =
+        let listed: Vec<Decoded<OrderedReplicaSet>> =
             self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
         let mut found = Vec::new();
         for set in listed {
+            if matches!(&set, Decoded::Odd(stub, _) if !is_controlled_by(&stub.metadata, &self.uid)) {
+                // Nobody may decide without a set of his own; one of another's keeps nobody from it.
+                continue;
+            }
+            let set = OrderedReplicaSet::of(set).map_err(Error::ListSets)?;
             found.extend(self.adopt_set(&set).await.or_else(|| SetEntry::of(set)));
         }
         let unlisted = unlisted(self.sets(), &found);
@@ -249,6 +256,11 @@ fn malformed_event(pod: &planner::Pod, malformed: &planner::MalformedAnnotation)
         message: format!("Pod {}: the value {value:?} of {key} is malformed and counts as absent", pod.name),
         regarding: Regarding::Deployment,
     }
+}
+
+fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
+    let owners = metadata.owner_references.iter().flatten();
+    owners.filter(|owner| owner.controller == Some(true)).any(|owner| owner.uid == uid)
 }
 
 /// The known that were not found.

@@ -20,7 +20,7 @@ use crate::backoff::WatchBackoff;
 use crate::cache::{DeploymentName, Seen};
 use crate::claim::{is_adoptable, is_orphan};
 use crate::context::Context;
-use crate::decode::{Decoded, whole};
+use crate::decode::{Decoded, whole, whole_or_known};
 use crate::entry::{PodEntry, SetEntry};
 use crate::readiness::{Readiness, Watched};
 
@@ -96,7 +96,7 @@ impl Watches {
 
     async fn sets(&self, deployments: Store<OrderedDeployment>) {
         self.follow(self.watched::<Decoded<OrderedReplicaSet>>(), Watched::Sets, |event| {
-            let Some(event) = whole(event) else { return };
+            let Some(event) = whole_or_known(event) else { return };
             if let watcher::Event::Apply(set) = &event
                 && is_orphan(&set.metadata)
             {

@@ -126,7 +126,7 @@ fn keep(census: &Census<'_>, sizes: &Sizes) -> Moves {
 }
 
 /// How many pods there may be once what a hold or a pause stored is filled up: its surge pods too, though `maxSurge` was lowered
-/// since. More than twice D nobody has stored but by his own hand, and that makes no pods.
+/// since. More than twice D makes no pods: hardly anybody surges that far, and a status forged to billions must not count.
 pub(crate) fn kept_ceiling(census: &Census<'_>, stored: i64) -> i64 {
     census.bounds.ceiling.max(stored.min(2 * census.bounds.desired))
 }

@@ -24,7 +24,7 @@ const MOST_DECISIONS: usize = 200_000;
 /// More pods than any cluster has.
 const MOST_PODS: usize = 200_000;
 /// More pods than anybody waits for, summed up over the decisions that looked at them.
-const MOST_WORK: usize = 50_000_000;
+const MOST_WORK: usize = 1_000_000_000;
 /// How many times in a row nothing may change before nothing is expected to.
 const QUIET: usize = 100;
 

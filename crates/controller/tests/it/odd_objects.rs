@@ -1,16 +1,24 @@
 //! Objects that no client should write, and that any client may: none of them hides the others.
 
-use kube::Api;
+use std::time::Duration;
+
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::annotation;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, names};
 
 fn raw(cluster: &Cluster) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("ordereddeployment.io", "v1alpha1", "OrderedDeployment");
     let resource = ApiResource::from_gvk_with_plural(&kind, "ordereddeployments");
+    Api::default_namespaced_with(cluster.client.clone(), &resource)
+}
+
+fn sets(cluster: &Cluster) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("ordereddeployment.io", "v1alpha1", "OrderedReplicaSet");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "orderedreplicasets");
     Api::default_namespaced_with(cluster.client.clone(), &resource)
 }
 
@@ -64,4 +72,37 @@ async fn an_annotation_that_is_no_duration_stops_no_rollout() {
     cluster.annotate(&name, annotation::PAUSE_DURATION, "1h-30m").await;
     cluster.set_image("web:2").await;
     cluster.until_complete().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_cannot_be_read_any_more_is_not_taken_for_gone_with_its_pods() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    cluster.annotate(&pods[1], annotation::PAUSE_POINT, "before").await;
+    cluster.prioritise(&pods[0], 5).await;
+    cluster.set_image("web:2").await;
+    let view =
+        cluster.until("it is held", |view| view.status().hold.is_some() && view.available() == 4).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let mark = cluster.mark();
+    let old = view.active().into_iter().find(|pod| pod.name_any() == pods[1]).unwrap();
+    let set = old.owner_references()[0].name.clone();
+    let deep = (0..120).fold(json!(1), |inner, _| json!({"a": inner}));
+    let patch = json!({"spec": {"template": {"spec": {"future": deep}}}});
+    sets(&cluster).patch(&set, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    cluster.pass(Duration::from_secs(600)).await;
+    assert!(cluster.view().await.status().hold.is_some());
+    assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
+    assert_eq!(cluster.deleted(mark), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_of_nobody_that_cannot_be_read_keeps_nobody_from_going_on() {
+    let cluster = Cluster::start().await;
+    let deep = (0..120).fold(json!(1), |inner, _| json!({"a": inner}));
+    let mut odd = another("odd", &deep);
+    odd.types.as_mut().unwrap().kind = "OrderedReplicaSet".to_owned();
+    odd.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
+    sets(&cluster).create(&PostParams::default(), &odd).await.unwrap();
+    cluster.deployed(json!({"replicas": 3})).await;
 }
