@@ -192,10 +192,13 @@ impl Pass<'_> {
             self.tell(&act.events);
             self.memory.known_points.clone_from(&act.points);
         }
-        self.report_sets().await;
+        let all_stored = self.report_sets().await;
         self.warn_of_malformed();
         if failed {
             return Ok(self.refused(act));
+        }
+        if !all_stored {
+            return Ok(End::Failed);
         }
         let expires = self.overlay_expires();
         let expires = expires.and_then(|time| Duration::try_from(time.duration_since(now)).ok());

@@ -91,11 +91,13 @@ impl Pass<'_> {
         }
     }
 
-    /// Stores what is seen of each set. A failure is none of the deployment's: it is logged, and tried next time.
-    pub(crate) async fn report_sets(&mut self) {
+    /// Stores what is seen of each set; whether nothing is left to store. A failure is none of the deployment's: it is logged,
+    /// and tried again.
+    pub(crate) async fn report_sets(&mut self) -> bool {
         let sets = self.sets();
         let pods = self.pods(&sets);
         let now = self.ctx.clock.now();
+        let mut all = true;
         for entry in sets.iter().filter(|entry| !entry.is_terminating()) {
             let status = set_status(entry, &pods, now);
             let old = entry.object.status.clone().unwrap_or_default();
@@ -105,13 +107,17 @@ impl Pass<'_> {
             let name = &entry.set.name;
             match self.ctx.calls.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
                 Ok(stored) => self.saw_set(stored),
-                Err(error) if error.is_conflict() || error.is_not_found() => {}
+                // The watch tells that it is gone.
+                Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_conflict() => all = false,
                 Err(error) => {
                     self.ctx.metrics.write_failed("status");
                     tracing::warn!(%error, set = name, "cannot store the status of a set");
+                    all = false;
                 }
             }
         }
+        all
     }
 }
 

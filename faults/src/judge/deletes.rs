@@ -114,7 +114,8 @@ fn of_scaling(view: &View<'_>, places: &[usize]) -> Option<String> {
             return Some(wrong);
         }
     }
-    let held = |member: &Member<'_>| view.held().is_some_and(|hold| member.is(&hold.pod_uid));
+    // Written ahead of its DELETE, a hold names the pod that is to be held already.
+    let held = |member: &Member<'_>| status.hold.as_ref().is_some_and(|hold| member.is(&hold.pod_uid));
     for place in places {
         let goes = &view.pods[*place];
         let same = |member: &Member<'_>| member.pod.set == goes.pod.set;

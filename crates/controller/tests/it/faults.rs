@@ -47,6 +47,20 @@ async fn a_server_that_fails_for_a_while_only_delays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sets_status_that_could_not_be_stored_is_tried_again_within_moments() {
+    let cluster = Cluster::start().await;
+    for code in [429, 500, 409] {
+        cluster.sandbox.inject(fault("patch", "orderedreplicasets", code, 3));
+    }
+    cluster.deployed(json!({"replicas": 3})).await;
+    cluster.pass(Duration::from_secs(10)).await;
+    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+    let ready: Vec<_> =
+        sets.iter().map(|set| set.status.as_ref().and_then(|told| told.ready_replicas)).collect();
+    assert_eq!(ready, [Some(3)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
     let mut cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({})).await);
