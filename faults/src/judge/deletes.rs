@@ -114,8 +114,9 @@ fn of_scaling(view: &View<'_>, places: &[usize]) -> Option<String> {
             return Some(wrong);
         }
     }
-    // Written ahead of its DELETE, a hold names the pod that is to be held already.
-    let held = |member: &Member<'_>| status.hold.as_ref().is_some_and(|hold| member.is(&hold.pod_uid));
+    // Under a pause a hold that is only written ahead of its DELETE names its pod already.
+    let named = if observed.deployment.spec.paused { status.hold.as_ref() } else { view.held() };
+    let held = |member: &Member<'_>| named.is_some_and(|hold| member.is(&hold.pod_uid));
     for place in places {
         let goes = &view.pods[*place];
         let same = |member: &Member<'_>| member.pod.set == goes.pod.set;
