@@ -95,8 +95,10 @@ impl<E: Entry> Known<E> {
                 index.get(uid).is_some_and(|shown| shown.version() >= entry.version())
                     || index.gone_at(uid).is_some_and(|version| version >= entry.version())
             }
-            Self::Terminating(_) => {
-                index.get(uid).is_some_and(|shown| shown.is_terminating()) || index.gone_at(uid).is_some()
+            // One that was given away before, and came back, is not gone by that.
+            Self::Terminating(entry) => {
+                index.get(uid).is_some_and(|shown| shown.is_terminating())
+                    || index.gone_at(uid).is_some_and(|version| version >= entry.version())
             }
             Self::Gone => index.gone_at(uid).is_some(),
         }

@@ -44,6 +44,20 @@ fn an_older_event_does_not_hide_what_was_read_live() {
 }
 
 #[test]
+fn a_pod_that_came_back_and_terminates_is_not_gone_by_having_been_given_away_before() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod("a", 5)), at(0));
+    overlay.terminating(&pod("a", 7), at(1));
+    index.see(Seen::Applied { uid: "a".into(), version: 6, entry: None }, at(2));
+    assert!(!overlay.settle(&index, at(2)));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 7, true)]);
+    index.see(shows(terminating(&pod("a", 8))), at(3));
+    index.see(Seen::Deleted("a".into()), at(4));
+    overlay.settle(&index, at(4));
+    assert_eq!(view(&index, &overlay), []);
+}
+
+#[test]
 fn a_create_deleted_before_the_watch_showed_it_stays_gone_when_the_watch_arrives() {
     let (mut index, mut overlay) = (Index::default(), Overlay::default());
     overlay.present(pod("a", 5), at(0));
