@@ -141,10 +141,7 @@ impl Calls {
         pod: &Value,
         dry_run: bool,
     ) -> Result<PodView, CallError> {
-        let params = PostParams { dry_run, field_manager: None };
-        let body = serde_json::to_vec(pod).map_err(kube::Error::SerdeError)?;
-        let request = Request::new(PodView::url_path(&(), Some(namespace))).create(&params, body);
-        in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
+        self.create(namespace, pod, dry_run).await
     }
 
     pub(crate) async fn create_set(
@@ -152,12 +149,19 @@ impl Calls {
         namespace: &str,
         set: &OrderedReplicaSet,
     ) -> Result<OrderedReplicaSet, CallError> {
-        let body = serde_json::to_vec(set).map_err(kube::Error::SerdeError)?;
-        let url = OrderedReplicaSet::url_path(&(), Some(namespace));
-        let request = Request::new(url).create(&PostParams::default(), body);
-        OrderedReplicaSet::of(
-            in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await?,
-        )
+        self.create(namespace, set, false).await
+    }
+
+    async fn create<K: Answer>(
+        &self,
+        namespace: &str,
+        object: &impl Serialize,
+        dry_run: bool,
+    ) -> Result<K, CallError> {
+        let params = PostParams { dry_run, field_manager: None };
+        let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(K::Form::url_path(&(), Some(namespace))).create(&params, body);
+        K::of(in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await?)
     }
 
     pub(crate) async fn patch<K: Answer>(
