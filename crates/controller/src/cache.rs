@@ -11,7 +11,7 @@ use kube_runtime::watcher;
 use ordereddeployment_planner::NodeView;
 use ordereddeployment_sorter::NodeFacts;
 
-use crate::entry::{Entry, PodEntry, SetEntry};
+use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 
 /// How long it is remembered that an object is gone: longer than an overlay waits for that.
 const REMEMBER_GONE: SignedDuration = SignedDuration::from_secs(120);
@@ -21,8 +21,8 @@ const REMEMBER_GONE: SignedDuration = SignedDuration::from_secs(120);
 pub(crate) enum Seen<E> {
     /// A list begins.
     Begin,
-    /// One of the listed.
-    Listed(Option<E>),
+    /// One of the listed; without an entry it is none of ours.
+    Listed { uid: Arc<str>, version: u64, entry: Option<E> },
     /// The list is complete.
     End,
     /// An object was created or changed; without an entry it is none of ours.
@@ -39,14 +39,14 @@ impl<E> Seen<E> {
         let uid = |object: &K| object.uid().unwrap_or_default().into();
         match event {
             watcher::Event::Init => Self::Begin,
-            watcher::Event::InitApply(object) => Self::Listed(entry(object)),
+            watcher::Event::InitApply(object) => {
+                Self::Listed { uid: uid(&object), version: version_of(&object), entry: entry(object) }
+            }
             watcher::Event::InitDone => Self::End,
             watcher::Event::Delete(object) => Self::Deleted(uid(&object)),
-            watcher::Event::Apply(object) => Self::Applied {
-                uid: uid(&object),
-                version: crate::entry::number(&object.resource_version().unwrap_or_default()),
-                entry: entry(object),
-            },
+            watcher::Event::Apply(object) => {
+                Self::Applied { uid: uid(&object), version: version_of(&object), entry: entry(object) }
+            }
         }
     }
 }
@@ -59,8 +59,11 @@ pub(crate) struct Index<E> {
     /// What the watch showed to be gone (or given away), and at which version; recent ones only.
     gone: BTreeMap<Arc<str>, u64>,
     gone_since: VecDeque<(Timestamp, Arc<str>)>,
-    listing: Option<BTreeMap<Arc<str>, Arc<E>>>,
+    listing: Option<BTreeMap<Arc<str>, Listed<E>>>,
 }
+
+/// The version of what is listed, and the entry where it is ours.
+type Listed<E> = (u64, Option<Arc<E>>);
 
 impl<E> Default for Index<E> {
     fn default() -> Self {
@@ -79,9 +82,12 @@ impl<E: Entry> Index<E> {
     pub(crate) fn see(&mut self, seen: Seen<E>, now: Timestamp) -> BTreeSet<Arc<str>> {
         match seen {
             Seen::Begin => self.listing = Some(BTreeMap::new()),
-            Seen::Listed(entry) => {
-                if let (Some(listing), Some(entry)) = (&mut self.listing, entry) {
-                    listing.insert(Arc::clone(entry.uid()), Arc::new(entry));
+            Seen::Listed { uid, version, entry } => {
+                // Of others only what was ours before.
+                if let Some(listing) = &mut self.listing
+                    && (entry.is_some() || self.entries.contains_key(&uid))
+                {
+                    listing.insert(uid, (version, entry.map(Arc::new)));
                 }
             }
             Seen::End => return self.swap(now),
@@ -93,16 +99,14 @@ impl<E: Entry> Index<E> {
                         owners.insert(Arc::clone(entry.owner()));
                         self.insert(Arc::new(entry));
                     }
-                    None if removed.is_some() => self.remember_gone(uid, version, now),
-                    None => {}
+                    None => self.goes(uid, removed.is_some(), version, now),
                 }
                 return owners;
             }
             Seen::Deleted(uid) => {
-                if let Some(old) = self.remove(&uid) {
-                    self.remember_gone(uid, u64::MAX, now);
-                    return BTreeSet::from([Arc::clone(old.owner())]);
-                }
+                let removed = self.remove(&uid);
+                self.goes(uid, removed.is_some(), u64::MAX, now);
+                return removed.iter().map(|old| Arc::clone(old.owner())).collect();
             }
         }
         BTreeSet::new()
@@ -127,17 +131,20 @@ impl<E: Entry> Index<E> {
         let mut owners = BTreeSet::new();
         for (uid, old) in std::mem::take(&mut self.entries) {
             match listed.get(&uid) {
-                Some(new) if new.version() == old.version() => {}
-                Some(new) => owners.extend([Arc::clone(old.owner()), Arc::clone(new.owner())]),
-                None => {
+                Some((version, Some(_))) if *version == old.version() => {}
+                Some((_, Some(new))) => owners.extend([Arc::clone(old.owner()), Arc::clone(new.owner())]),
+                given_away_or_gone => {
                     owners.insert(Arc::clone(old.owner()));
-                    self.remember_gone(uid, u64::MAX, now);
+                    let version = given_away_or_gone.map_or(u64::MAX, |(version, _)| *version);
+                    self.remember_gone(uid, version, now);
                 }
             }
         }
         self.by_owner.clear();
-        for entry in listed.into_values() {
-            self.insert(entry);
+        for (_, entry) in listed.into_values() {
+            if let Some(entry) = entry {
+                self.insert(entry);
+            }
         }
         owners
     }
@@ -157,6 +164,13 @@ impl<E: Entry> Index<E> {
             }
         }
         Some(entry)
+    }
+
+    /// It is none of ours, or gone. What never was ours leaves no trace.
+    fn goes(&mut self, uid: Arc<str>, was_ours: bool, version: u64, now: Timestamp) {
+        if was_ours || self.gone.contains_key(&uid) {
+            self.remember_gone(uid, version, now);
+        }
     }
 
     fn remember_gone(&mut self, uid: Arc<str>, version: u64, now: Timestamp) {
@@ -206,7 +220,7 @@ impl Cache {
         let known: Vec<_> = match &seen {
             Seen::End => self.sets.entries.values().collect(),
             Seen::Applied { uid, .. } | Seen::Deleted(uid) => self.sets.get(uid).into_iter().collect(),
-            Seen::Begin | Seen::Listed(_) => Vec::new(),
+            Seen::Begin | Seen::Listed { .. } => Vec::new(),
         };
         names.extend(known.into_iter().map(|set| (Arc::clone(set.owner()), deployment_of(set))));
         let owners = self.sets.see(seen, now);
@@ -300,22 +314,27 @@ mod tests {
         Seen::Applied { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
     }
 
+    fn listed(entry: PodEntry) -> Seen<PodEntry> {
+        use crate::entry::Entry;
+        Seen::Listed { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+    }
+
     fn owners(uids: &[&str]) -> BTreeSet<Arc<str>> {
         uids.iter().map(|uid| Arc::from(*uid)).collect()
     }
 
     #[test]
-    fn what_vanished_during_a_relist_is_gone_and_its_owner_is_told() {
+    fn what_vanished_during_a_relist_is_gone_or_given_away_and_its_owner_is_told() {
         let mut index = Index::default();
         for entry in [pod_of("s1", "a", 1), pod_of("s1", "b", 2), pod_of("s2", "c", 3)] {
             index.see(applied(entry), at(0));
         }
         assert!(index.see(Seen::Begin, at(1)).is_empty());
-        index.see(Seen::Listed(Some(pod_of("s1", "a", 1))), at(1));
-        index.see(Seen::Listed(None), at(1));
+        index.see(listed(pod_of("s1", "a", 1)), at(1));
+        index.see(Seen::Listed { uid: "c".into(), version: 7, entry: None }, at(1));
         assert_eq!(index.see(Seen::End, at(1)), owners(&["s1", "s2"]));
         assert!(index.get("a").is_some() && index.get("b").is_none());
-        assert_eq!(index.gone_at("b"), Some(u64::MAX));
+        assert_eq!((index.gone_at("b"), index.gone_at("c")), (Some(u64::MAX), Some(7)));
         assert_eq!(index.of_owner("s2").count(), 0);
     }
 
@@ -324,7 +343,7 @@ mod tests {
         let mut index = Index::default();
         index.see(applied(pod("a", 1)), at(0));
         index.see(Seen::Begin, at(1));
-        index.see(Seen::Listed(Some(pod("a", 1))), at(1));
+        index.see(listed(pod("a", 1)), at(1));
         assert_eq!(index.see(Seen::End, at(1)), owners(&[]));
     }
 
@@ -333,7 +352,7 @@ mod tests {
         let mut index = Index::default();
         index.see(applied(pod("a", 1)), at(0));
         index.see(Seen::Begin, at(1));
-        index.see(Seen::Listed(Some(pod("b", 2))), at(1));
+        index.see(listed(pod("b", 2)), at(1));
         assert!(index.get("a").is_some() && index.get("b").is_none());
     }
 
@@ -345,7 +364,9 @@ mod tests {
         let away = Seen::Applied { uid: "a".into(), version: 3, entry: None };
         assert_eq!(index.see(away, at(0)), owners(&["s2"]));
         assert_eq!(index.gone_at("a"), Some(3));
-        index.see(applied(pod_of("s1", "a", 4)), at(0));
+        index.see(Seen::Applied { uid: "a".into(), version: 4, entry: None }, at(0));
+        assert_eq!(index.gone_at("a"), Some(4));
+        index.see(applied(pod_of("s1", "a", 5)), at(0));
         assert_eq!(index.gone_at("a"), None);
     }
 

@@ -10,7 +10,7 @@ use ordereddeployment_planner::{PodView, is_handed_back};
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::entry::{Entry, PodEntry, SetEntry};
+use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::CallError;
 use crate::memory::Due;
 use crate::reconcile::Pass;
@@ -83,7 +83,7 @@ impl Pass<'_> {
             let patch = owners_patch(&found.metadata, &without(&found.metadata, &self.uid));
             let released = self.ctx.calls.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
             match told("release", "set", name, released) {
-                Some(_) => self.memory.sets.gone(entry.uid(), self.ctx.clock.now()),
+                Some(set) => self.memory.sets.away(entry.uid(), version_of(&set), self.ctx.clock.now()),
                 None => self.memory.due = Some(Due::Conflict),
             }
         }
@@ -118,7 +118,7 @@ impl Pass<'_> {
                 name,
                 self.ctx.calls.patch::<PodView>(&self.namespace, name, &patch).await,
             ) {
-                Some(_) => self.memory.pods.gone(entry.uid(), self.ctx.clock.now()),
+                Some(pod) => self.memory.pods.away(entry.uid(), version_of(&pod), self.ctx.clock.now()),
                 None => self.memory.due = Some(Due::Conflict),
             }
         }

@@ -86,7 +86,7 @@ impl SetEntry {
             set: planner::set(&object),
             deployment: owner.name.clone(),
             owner: owner.uid.as_str().into(),
-            version: number(&object.resource_version().unwrap_or_default()),
+            version: version_of(&object),
             object,
         })
     }
@@ -118,6 +118,11 @@ impl Entry for SetEntry {
         entry.set.terminating = true;
         entry
     }
+}
+
+/// The resourceVersion of an object as a number.
+pub(crate) fn version_of(object: &impl ResourceExt) -> u64 {
+    number(&object.resource_version().unwrap_or_default())
 }
 
 /// A resourceVersion as a number. Kubernetes promises that it is one; 0 for what breaks the promise.

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
 use ordereddeployment_api::{OrderedDeployment, Template};
 use ordereddeployment_planner::{Failure, Proof, Source};
 use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
 use crate::backoff;
-use crate::entry::{PodEntry, SetEntry, number};
+use crate::entry::{PodEntry, SetEntry, version_of};
 use crate::events::Warned;
 use crate::overlay::Overlay;
 
@@ -143,8 +142,7 @@ impl Memory {
 
     /// Takes a version of the object in, unless a later one is known.
     pub(crate) fn refresh(&mut self, deployment: Arc<OrderedDeployment>) {
-        let version = |object: &OrderedDeployment| number(&object.resource_version().unwrap_or_default());
-        if version(&deployment) >= version(&self.deployment) {
+        if version_of(&*deployment) >= version_of(&*self.deployment) {
             self.deployment = deployment;
         }
     }

@@ -16,11 +16,11 @@ use ordereddeployment_sorter::Nodes;
 use crate::Error;
 use crate::claim::Adopted;
 use crate::decode::{Answer, Decoded};
-use crate::entry::{Entry, PodEntry, SetEntry};
+use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::Judgement;
 use crate::execute::without_name;
 use crate::memory::{Due, LiveRead, Proven};
-use crate::overlay::merge;
+use crate::overlay::{Overlay, merge};
 use crate::reconcile::Pass;
 
 impl Pass<'_> {
@@ -117,19 +117,18 @@ impl Pass<'_> {
             let set = OrderedReplicaSet::of(set).map_err(Error::ListSets)?;
             found.extend(self.adopt_set(&set).await.or_else(|| SetEntry::of(set)));
         }
-        let unlisted = unlisted(self.sets(), &found);
-        for entry in &unlisted {
-            let set = self.ctx.calls.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
-            found.extend(set.and_then(SetEntry::of).filter(|set| set.uid() == entry.uid()));
-        }
+        let known = self.sets();
         let now = self.ctx.clock.now();
-        for entry in unlisted.iter().filter(|entry| found.iter().all(|set| set.uid() != entry.uid())) {
-            self.memory.sets.gone(entry.uid(), now);
+        for entry in unlisted(&known, &found) {
+            let set = self.ctx.calls.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
+            let set = set.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
+            match set.map(|set| (version_of(&set), SetEntry::of(set))) {
+                Some((_, Some(set))) => found.push(set),
+                Some((version, None)) => self.memory.sets.away(entry.uid(), version, now),
+                None => self.memory.sets.gone(entry.uid(), now),
+            }
         }
-        // Sets of others that match the selector are none of ours.
-        for entry in found.into_iter().filter(|entry| *entry.owner() == self.uid) {
-            self.memory.sets.present(entry, now);
-        }
+        learn(&mut self.memory.sets, &known, found, |owner| *owner == self.uid, now);
         Ok(())
     }
 
@@ -152,20 +151,19 @@ impl Pass<'_> {
         }
         self.memory.unadopted = unadopted;
         // Pods of ours that do not match the selector any more, and pods that are gone.
-        let unlisted = unlisted(self.pods(&sets), &found);
-        for entry in &unlisted {
+        let known = self.pods(&sets);
+        let now = self.ctx.clock.now();
+        for entry in unlisted(&known, &found) {
             let pod = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
-            match pod {
-                Some(pod) => found.extend(PodEntry::of(&pod)),
-                None => self.memory.pods.gone(entry.uid(), self.ctx.clock.now()),
+            match pod.map(|pod| (version_of(&pod), PodEntry::of(&pod))) {
+                Some((_, Some(pod))) => found.push(pod),
+                Some((version, None)) => self.memory.pods.away(entry.uid(), version, now),
+                None => self.memory.pods.gone(entry.uid(), now),
             }
         }
         let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
-        let now = self.ctx.clock.now();
-        for entry in found.into_iter().filter(|entry| owners.contains(entry.owner())) {
-            self.memory.pods.present(entry, now);
-        }
+        learn(&mut self.memory.pods, &known, found, |owner| owners.contains(owner), now);
         Ok(())
     }
 
@@ -264,7 +262,25 @@ fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
 }
 
 /// The known that were not found.
-fn unlisted<E: Entry>(known: Vec<Arc<E>>, found: &[E]) -> Vec<Arc<E>> {
+/// Takes in what was read live: what is ours, and what was thought to be. The rest that a selector matches is of others.
+fn learn<E: Entry>(
+    overlay: &mut Overlay<E>,
+    known: &[Arc<E>],
+    read: Vec<E>,
+    is_ours: impl Fn(&Arc<str>) -> bool,
+    now: Timestamp,
+) {
+    for entry in read {
+        if is_ours(entry.owner()) {
+            overlay.present(entry, now);
+        } else if known.iter().any(|known| known.uid() == entry.uid()) {
+            overlay.away(entry.uid(), entry.version(), now);
+        }
+    }
+}
+
+/// What is known and was not read.
+fn unlisted<E: Entry>(known: &[Arc<E>], found: &[E]) -> Vec<Arc<E>> {
     let found: BTreeSet<&Arc<str>> = found.iter().map(Entry::uid).collect();
-    known.into_iter().filter(|entry| !found.contains(entry.uid())).collect()
+    known.iter().filter(|entry| !found.contains(entry.uid())).cloned().collect()
 }

@@ -21,8 +21,8 @@ enum Known<E> {
     Present(Arc<E>),
     /// Its deletion was accepted; that is never taken back.
     Terminating(Arc<E>),
-    /// It is gone; a UID never comes back.
-    Gone,
+    /// At this version it was not ours; at the largest it is gone, and a UID never comes back.
+    Away(u64),
 }
 
 /// Entries by UID.
@@ -38,17 +38,13 @@ impl<E> Default for Overlay<E> {
 impl<E: Entry> Overlay<E> {
     /// The object was seen like this.
     pub(crate) fn present(&mut self, entry: E, now: Timestamp) {
-        let known = match self.0.get(entry.uid()) {
-            Some((Known::Gone, _)) => return,
+        match self.0.get(entry.uid()) {
+            Some((Known::Away(at), _)) if *at >= entry.version() => return,
             Some((Known::Terminating(_), _)) if !entry.is_terminating() => return,
             Some((Known::Present(old), _)) if old.version() > entry.version() => return,
-            _ => Known::Present(Arc::new(entry)),
-        };
-        let uid = match &known {
-            Known::Present(entry) | Known::Terminating(entry) => Arc::clone(entry.uid()),
-            Known::Gone => return,
-        };
-        self.0.insert(uid, (known, now));
+            _ => {}
+        }
+        self.0.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
     }
 
     /// Its deletion was accepted.
@@ -59,7 +55,18 @@ impl<E: Entry> Overlay<E> {
 
     /// It is gone.
     pub(crate) fn gone(&mut self, uid: &Arc<str>, now: Timestamp) {
-        self.0.insert(Arc::clone(uid), (Known::Gone, now));
+        self.away(uid, u64::MAX, now);
+    }
+
+    /// At that version it was somebody else's, or nobody's.
+    pub(crate) fn away(&mut self, uid: &Arc<str>, version: u64, now: Timestamp) {
+        let known = self.0.get(uid).map(|(known, _)| match known {
+            Known::Present(entry) | Known::Terminating(entry) => entry.version(),
+            Known::Away(at) => *at,
+        });
+        if known.is_none_or(|known| known <= version) {
+            self.0.insert(Arc::clone(uid), (Known::Away(version), now));
+        }
     }
 
     /// Drops what the watch has caught up with. Whether anything was dropped unconfirmed: then a live read is due.
@@ -100,7 +107,11 @@ impl<E: Entry> Known<E> {
                 index.get(uid).is_some_and(|shown| shown.is_terminating())
                     || index.gone_at(uid).is_some_and(|version| version >= entry.version())
             }
-            Self::Gone => index.gone_at(uid).is_some(),
+            // One that was given away before, and came back since, is not away by that.
+            Self::Away(at) => {
+                index.get(uid).is_some_and(|shown| shown.version() >= *at)
+                    || index.gone_at(uid).is_some_and(|version| version >= *at)
+            }
         }
     }
 }
@@ -123,7 +134,7 @@ pub(crate) fn merge<'a, E: Entry>(
             Known::Present(entry) | Known::Terminating(entry) => {
                 merged.insert(Arc::clone(uid), Arc::clone(entry));
             }
-            Known::Gone => {
+            Known::Away(_) => {
                 merged.remove(uid);
             }
         }

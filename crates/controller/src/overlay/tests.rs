@@ -58,6 +58,37 @@ fn a_pod_that_came_back_and_terminates_is_not_gone_by_having_been_given_away_bef
 }
 
 #[test]
+fn a_pod_known_to_be_gone_does_not_come_back_when_the_watch_shows_how_it_went_to_and_fro_before() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod_of("s2", "a", 4)), at(0));
+    overlay.present(pod("a", 6), at(1));
+    overlay.gone(&"a".into(), at(1));
+    for seen in [Seen::Applied { uid: "a".into(), version: 5, entry: None }, shows(pod("a", 6))] {
+        index.see(seen, at(2));
+        assert!(!overlay.settle(&index, at(2)));
+        assert_eq!(view(&index, &overlay), []);
+    }
+    index.see(Seen::Deleted("a".into()), at(3));
+    overlay.settle(&index, at(3));
+    assert!(overlay.is_empty());
+    assert_eq!(view(&index, &overlay), []);
+}
+
+#[test]
+fn a_pod_read_live_as_nobodys_is_ours_no_more_until_it_comes_back() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod("a", 5)), at(0));
+    overlay.away(&"a".into(), 6, at(1));
+    assert_eq!(view(&index, &overlay), []);
+    overlay.present(pod("a", 5), at(1));
+    assert_eq!(view(&index, &overlay), []);
+    overlay.present(pod("a", 7), at(2));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 7, false)]);
+    overlay.away(&"a".into(), 6, at(2));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 7, false)]);
+}
+
+#[test]
 fn a_create_deleted_before_the_watch_showed_it_stays_gone_when_the_watch_arrives() {
     let (mut index, mut overlay) = (Index::default(), Overlay::default());
     overlay.present(pod("a", 5), at(0));
@@ -96,7 +127,7 @@ fn a_relist_settles_what_it_shows_and_what_vanished() {
         overlay.present(pod(uid, 3), at(0));
     }
     index.see(Seen::Begin, at(1));
-    index.see(Seen::Listed(Some(pod("a", 4))), at(1));
+    index.see(Seen::Listed { uid: "a".into(), version: 4, entry: Some(pod("a", 4)) }, at(1));
     index.see(Seen::End, at(1));
     assert!(!overlay.settle(&index, at(1)));
     assert!(overlay.is_empty());
@@ -139,6 +170,8 @@ fn an_unconfirmed_entry_is_believed_for_a_while_only() {
 enum Step {
     Create,
     Touch(usize),
+    /// Somebody lets go of it, or takes it.
+    Give(usize, Owner),
     MarkDeleted(usize),
     Delete(usize),
     /// The controller reads or writes this pod, whatever it is now.
@@ -149,11 +182,18 @@ enum Step {
     Relist,
 }
 
+/// The set that controls a pod, if one does.
+type Owner = Option<&'static str>;
+
+const OURS: Owner = Some("s1");
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let pick = 0_usize..6;
+    let owner = prop_oneof![2 => Just(OURS), 1 => Just(Some("s2")), 1 => Just(None)];
     let step = prop_oneof![
         2 => Just(Step::Create),
         2 => pick.clone().prop_map(Step::Touch),
+        2 => (pick.clone(), owner).prop_map(|(pick, owner)| Step::Give(pick, owner)),
         1 => pick.clone().prop_map(Step::MarkDeleted),
         2 => pick.clone().prop_map(Step::Delete),
         4 => pick.prop_map(Step::Know),
@@ -163,69 +203,77 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..60)
 }
 
+/// A pod as it is, or was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    version: u64,
+    is_terminating: bool,
+    owner: Owner,
+}
+
+impl State {
+    /// `None`: nobody of ours controls it.
+    fn entry(self, uid: &str) -> Option<PodEntry> {
+        let entry = pod_of(self.owner?, uid, self.version);
+        Some(if self.is_terminating { terminating(&entry) } else { entry })
+    }
+}
+
 /// The truth, its history, and what the controller knows of it.
 #[derive(Default)]
 struct World {
     version: u64,
-    pods: BTreeMap<String, (u64, bool)>,
+    pods: BTreeMap<String, State>,
     created: Vec<String>,
-    history: Vec<(String, Option<(u64, bool)>)>,
+    history: Vec<(String, u64, Option<State>)>,
     shown: usize,
     index: Index<PodEntry>,
     overlay: Overlay<PodEntry>,
-    /// The latest that the controller was told of each pod: its version, `None` for gone.
-    told: BTreeMap<String, Option<(u64, bool)>>,
+    /// The latest that the controller was told of each pod; `None` for gone.
+    told: BTreeMap<String, Option<State>>,
 }
 
 impl World {
-    fn entry(uid: &str, (version, is_terminating): (u64, bool)) -> PodEntry {
-        let entry = pod(uid, version);
-        if is_terminating { terminating(&entry) } else { entry }
-    }
-
-    fn write(&mut self, uid: String, state: Option<bool>) {
+    fn write(&mut self, uid: String, state: Option<(bool, Owner)>) {
         self.version += 1;
-        let state = state.map(|is_terminating| (self.version, is_terminating));
+        let version = self.version;
+        let state = state.map(|(is_terminating, owner)| State { version, is_terminating, owner });
         match state {
             Some(state) => self.pods.insert(uid.clone(), state),
             None => self.pods.remove(&uid),
         };
-        self.history.push((uid, state));
+        self.history.push((uid, version, state));
+    }
+
+    fn change(&mut self, pick: usize, change: impl FnOnce(State) -> Option<(bool, Owner)>) {
+        let Some(uid) = self.created.get(pick).cloned() else { return };
+        if let Some(state) = self.pods.get(&uid).copied() {
+            self.write(uid, change(state));
+        }
     }
 
     fn step(&mut self, step: Step) {
-        let existing = |world: &Self, pick: usize| {
-            let uid = world.created.get(pick)?;
-            world.pods.get(uid).map(|(_, is_terminating)| (uid.clone(), *is_terminating))
-        };
         match step {
             Step::Create => {
                 let uid = format!("u{}", self.created.len());
                 self.created.push(uid.clone());
-                self.write(uid, Some(false));
+                self.write(uid, Some((false, OURS)));
             }
-            Step::Touch(pick) => {
-                if let Some((uid, is_terminating)) = existing(self, pick) {
-                    self.write(uid, Some(is_terminating));
-                }
-            }
-            Step::MarkDeleted(pick) => {
-                if let Some((uid, _)) = existing(self, pick) {
-                    self.write(uid, Some(true));
-                }
-            }
-            Step::Delete(pick) => {
-                if let Some((uid, _)) = existing(self, pick) {
-                    self.write(uid, None);
-                }
-            }
+            Step::Touch(pick) => self.change(pick, |state| Some((state.is_terminating, state.owner))),
+            Step::Give(pick, owner) => self.change(pick, |state| Some((state.is_terminating, owner))),
+            Step::MarkDeleted(pick) => self.change(pick, |state| Some((true, state.owner))),
+            Step::Delete(pick) => self.change(pick, |_| None),
             Step::Know(pick) => self.know(pick),
             Step::Watch => {
-                if let Some((uid, state)) = self.history.get(self.shown).cloned() {
+                if let Some((uid, version, state)) = self.history.get(self.shown).cloned() {
                     self.shown += 1;
+                    let uid = Arc::<str>::from(uid);
                     let seen = match state {
-                        Some(state) => shows(Self::entry(&uid, state)),
-                        None => Seen::Deleted(uid.as_str().into()),
+                        Some(state) => {
+                            let entry = state.entry(&uid);
+                            Seen::Applied { uid, version, entry }
+                        }
+                        None => Seen::Deleted(uid),
                     };
                     self.index.see(seen, at(0));
                 }
@@ -234,7 +282,9 @@ impl World {
                 self.shown = self.history.len();
                 self.index.see(Seen::Begin, at(0));
                 for (uid, state) in &self.pods {
-                    self.index.see(Seen::Listed(Some(Self::entry(uid, *state))), at(0));
+                    let (uid, version) = (Arc::from(&**uid), state.version);
+                    let entry = state.entry(&uid);
+                    self.index.see(Seen::Listed { uid, version, entry }, at(0));
                 }
                 self.index.see(Seen::End, at(0));
                 // What came and went unseen is told by the live read that follows every relist.
@@ -248,9 +298,13 @@ impl World {
     fn know(&mut self, pick: usize) {
         let Some(uid) = self.created.get(pick).cloned() else { return };
         let state = self.pods.get(&uid).copied();
+        let known = Arc::from(&*uid);
         match state {
-            Some(state) => self.overlay.present(Self::entry(&uid, state), at(0)),
-            None => self.overlay.gone(&uid.as_str().into(), at(0)),
+            Some(state) if state.owner == OURS => {
+                self.overlay.present(state.entry(&uid).unwrap(), at(0));
+            }
+            Some(state) => self.overlay.away(&known, state.version, at(0)),
+            None => self.overlay.gone(&known, at(0)),
         }
         self.told.insert(uid, state);
     }
@@ -260,6 +314,25 @@ impl World {
             .into_iter()
             .map(|(uid, version, end)| (uid, (version, end)))
             .collect()
+    }
+
+    /// What `merged` should be in the end.
+    fn ours(&self) -> BTreeMap<String, (u64, bool)> {
+        let ours = self.pods.iter().filter(|(_, state)| state.owner == OURS);
+        ours.map(|(uid, state)| (uid.clone(), (state.version, state.is_terminating))).collect()
+    }
+
+    /// Whether it was ours after that version, as far as the watch has shown or not.
+    fn came_back(&self, uid: &str, after: u64) -> bool {
+        self.history.iter().any(|(other, version, state)| {
+            other == uid && *version > after && state.is_some_and(|state| state.owner == OURS)
+        })
+    }
+
+    fn went_away(&self, uid: &str, after: u64) -> bool {
+        self.history.iter().any(|(other, version, state)| {
+            other == uid && *version > after && state.is_none_or(|state| state.owner != OURS)
+        })
     }
 }
 
@@ -274,9 +347,15 @@ proptest! {
             for (uid, told) in &world.told {
                 match (told, merged.get(uid)) {
                     (None, shown) => prop_assert_eq!(shown, None, "{} came back", uid),
-                    (Some((version, _)), Some((shown, _))) => prop_assert!(shown >= version, "{} went back", uid),
-                    // Unseen only if it really is gone by now.
-                    (Some(_), None) => prop_assert!(!world.pods.contains_key(uid), "{} was lost", uid),
+                    (Some(told), Some((shown, _))) if told.owner == OURS => {
+                        prop_assert!(*shown >= told.version, "{} went back", uid);
+                    }
+                    (Some(told), Some(_)) => {
+                        prop_assert!(world.came_back(uid, told.version), "{} is somebody else's", uid);
+                    }
+                    // Unseen only if it really is gone by now, or was given away since.
+                    (Some(told), None) => prop_assert!(
+                        told.owner != OURS || world.went_away(uid, told.version), "{} was lost", uid),
                 }
             }
         }
@@ -284,11 +363,12 @@ proptest! {
             world.step(Step::Watch);
         }
         prop_assert!(!world.overlay.settle(&world.index, at(1)));
-        prop_assert_eq!(world.merged(), world.pods.clone());
-        // Only what a relist skipped over can never be confirmed: it is waited for until the bound.
+        prop_assert_eq!(world.merged(), world.ours());
+        // Only what a relist skipped over, or what was never seen to be ours, can never be confirmed: it is waited for
+        // until the bound.
         let unconfirmed: BTreeSet<_> = world.overlay.0.keys().map(ToString::to_string).collect();
         for uid in unconfirmed {
-            prop_assert!(!world.pods.contains_key(&uid), "{} is still unconfirmed", uid);
+            prop_assert!(!world.ours().contains_key(&uid), "{} is still unconfirmed", uid);
         }
     }
 }
