@@ -9,7 +9,7 @@
 use anyhow::{Result, bail};
 use kube::ResourceExt;
 use kube::core::DynamicObject;
-use ordereddeployment_api::names::{annotation, reason};
+use ordereddeployment_api::names::{annotation, label, reason};
 use serde_json::{Value, json};
 
 use super::convert;
@@ -212,7 +212,7 @@ fn take_over(
         );
         return Ok(Next::Do(vec![Write::Create(Kind::Deployment, object)]));
     };
-    let is_marked = annotation_of(deployment, annotation::HANDING_BACK).is_some();
+    let is_marked = deployment.labels().contains_key(label::HANDING_BACK);
     let has_it = is_controlled_by(target, deployment);
     if !is_marked && !has_it {
         bail!(
@@ -228,7 +228,7 @@ fn take_over(
     }
     if is_marked {
         let paused = if is_paused(ordered) { json!(true) } else { Value::Null };
-        let patch = json!({"metadata": {"annotations": {annotation::HANDING_BACK: null}}, "spec": {"paused": paused}});
+        let patch = json!({"metadata": {"labels": {label::HANDING_BACK: null}}, "spec": {"paused": paused}});
         let what = "let it go on";
         return Ok(Next::Do(vec![Write::Patch(Kind::Deployment, deployment.clone(), patch, what)]));
     }

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 use kube::core::{DynamicObject, ObjectMeta};
-use ordereddeployment_api::names::{annotation, label::POD_TEMPLATE_HASH as HASH};
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::names::label::{self, POD_TEMPLATE_HASH as HASH};
 use ordereddeployment_api::{Template, template_hash};
 use ordereddeployment_planner::without_hash;
 use serde_json::{Map, Value, json};
@@ -52,7 +53,7 @@ pub(crate) fn generation(deployment: &DynamicObject) -> String {
 /// The Deployment that is to take over, paused, so that it does nothing before it has been looked at.
 pub(crate) fn deployment(ordered: &DynamicObject, mark: &str) -> DynamicObject {
     let mut object = renamed(ordered, Kind::Deployment);
-    object.annotations_mut().insert(annotation::HANDING_BACK.to_owned(), mark.to_owned());
+    object.labels_mut().insert(label::HANDING_BACK.to_owned(), mark.to_owned());
     let mut spec = ordered.data.get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("deletionOrder");

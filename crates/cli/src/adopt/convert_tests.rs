@@ -63,9 +63,9 @@ fn back_it_is_paused_and_without_what_a_deployment_does_not_know() {
     expected["paused"] = true.into();
     let back = deployment(&there, "m");
     assert_eq!(back.data, json!({"spec": expected}));
+    assert_eq!(back.metadata.labels.unwrap()["ordereddeployment.io/handing-back"], "m");
     let annotations = back.metadata.annotations.unwrap();
-    assert_eq!(annotations["ordereddeployment.io/handing-back"], "m");
-    assert_eq!(annotations.len(), 3, "{annotations:?}");
+    assert_eq!(annotations.len(), 2, "{annotations:?}");
 }
 
 #[test]

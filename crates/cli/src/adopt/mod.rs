@@ -28,8 +28,8 @@ use template::Choice;
 
 /// How often it is looked whether what is waited for is so.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often in a row somebody else may come before.
-const MOST_CONFLICTS: usize = 50;
+/// How often in a row somebody else may come before, or undo it.
+const MOST_ATTEMPTS: usize = 50;
 
 /// Where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,28 @@ pub(crate) struct Takeover<'a> {
     pub(crate) template: Option<Value>,
 }
 
+/// What was tried last, and how often in a row.
+#[derive(Default)]
+struct Attempts {
+    words: Vec<String>,
+    times: usize,
+}
+
+impl Attempts {
+    /// An error where it is too often: somebody else comes before, or undoes it, as a controller would without end.
+    fn count(&mut self, name: &str, words: Vec<String>) -> Result<()> {
+        self.times = if self.words == words { self.times + 1 } else { 1 };
+        self.words = words;
+        if self.times > MOST_ATTEMPTS {
+            bail!(
+                "{name}: somebody else comes in between again and again: {}\nhint: run this again",
+                self.words.join(", ")
+            );
+        }
+        Ok(())
+    }
+}
+
 /// The template that was chosen for a Deployment, and for which state of it.
 type Chosen = Option<(String, Choice)>;
 
@@ -64,28 +86,22 @@ impl Takeover<'_> {
         mut tell: impl FnMut(&str) -> Result<()>,
     ) -> Result<()> {
         let mut waiting: Option<(String, Instant)> = None;
-        let mut conflicts = 0;
+        let mut attempts = Attempts::default();
         let mut chosen = None;
         loop {
             let seen = self.read(&mut chosen).await?;
             match self.next(&seen)? {
                 Next::Done => return Ok(()),
                 Next::Do(writes) => {
-                    let conflict = hands.perform(self.client, self.namespace, &writes).await?;
-                    if conflict {
-                        conflicts += 1;
-                        if conflicts > MOST_CONFLICTS {
-                            bail!(
-                                "{}: somebody else changes it again and again\nhint: run this again",
-                                self.name
-                            );
-                        }
+                    let words: Vec<String> = writes.iter().map(Write::words).collect();
+                    attempts.count(self.name, words)?;
+                    if hands.perform(self.client, self.namespace, &writes).await? {
+                        // Somebody else came before.
                         continue;
                     }
-                    conflicts = 0;
                     waiting = None;
-                    for write in &writes {
-                        tell(&write.words())?;
+                    for word in &attempts.words {
+                        tell(word)?;
                     }
                 }
                 Next::Wait(what) => {

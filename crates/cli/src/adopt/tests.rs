@@ -9,13 +9,14 @@ use anyhow::Result;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
+use ordereddeployment_api::names::annotation;
 use ordereddeployment_controller::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::seen::{Kind, controller, is_observed, is_terminating, number};
-use super::{Hands, Takeover, Way};
+use super::{Attempts, Hands, MOST_ATTEMPTS, Takeover, Way};
 use crate::embedded::Embedded;
 
 /// More looks than anything takes.
@@ -170,8 +171,14 @@ impl Cluster {
             Way::Back => (Kind::Deployment, Kind::OrderedDeployment, Kind::OrderedReplicaSet, "ReplicaSet"),
         };
         let object = self.get(kind).await.unwrap();
-        let ours = object.annotations().keys().find(|key| key.starts_with("ordereddeployment.io/"));
-        assert_eq!(ours, None, "a mark is left");
+        let mut objects = self.list(Kind::ReplicaSet).await;
+        objects.extend(self.list(Kind::OrderedReplicaSet).await);
+        for object in objects.iter().chain([&object]) {
+            let mut keys = object.annotations().keys().chain(object.labels().keys());
+            let is_mark =
+                |key: &&String| key.starts_with("ordereddeployment.io/") && *key != annotation::REVISION;
+            assert_eq!(keys.find(is_mark), None, "a mark is left on {}", object.name_any());
+        }
         assert!(object.data.pointer("/spec/paused").is_none_or(|paused| paused == false));
         assert_eq!(self.list(gone).await.len(), 0);
         assert_eq!(self.list(gone_sets).await.len(), 0);
@@ -235,6 +242,19 @@ async fn a_second_run_finds_nothing_to_do() {
     assert_eq!(cluster.run(Way::Forward, Some(0)).await.1, 0);
     cluster.give_back().await;
     assert_eq!(cluster.run(Way::Back, Some(0)).await.1, 0);
+}
+
+#[test]
+fn whoever_undoes_a_step_again_and_again_is_not_fought_for_ever() {
+    let (one, other) = (vec!["patch a".to_owned()], vec!["patch b".to_owned()]);
+    let mut attempts = Attempts::default();
+    for words in [&one, &other, &one] {
+        for _ in 0..MOST_ATTEMPTS {
+            attempts.count("web", words.clone()).unwrap();
+        }
+    }
+    let error = attempts.count("web", one).unwrap_err().to_string();
+    assert!(error.contains("again and again: patch a"), "{error}");
 }
 
 /// How many writes it takes, when nobody interrupts.

@@ -105,6 +105,9 @@ async fn deployment(client: &Client, deployment: &DynamicObject, sets: &[Dynamic
         }
     }
     let newest = own.iter().find(|set| same_template(set, deployment));
+    if let Some(set) = newest.filter(|set| !is_terminating(set)) {
+        copy_annotations(client, deployment, set).await;
+    }
     let wanted = number(deployment, "/spec/replicas");
     if !is_terminating(deployment) {
         match newest {
@@ -121,6 +124,19 @@ async fn deployment(client: &Client, deployment: &DynamicObject, sets: &[Dynamic
     let status = json!({"observedGeneration": deployment.metadata.generation, "updatedReplicas": updated,
                         "replicas": own.iter().map(|set| number(set, "/status/replicas")).sum::<i64>()});
     report(client, Kind::Deployment, deployment, status).await;
+}
+
+/// As the real one, whenever it looks.
+async fn copy_annotations(client: &Client, deployment: &DynamicObject, set: &DynamicObject) {
+    let own =
+        |key: &str| key.starts_with("deployment.kubernetes.io/") || key.starts_with("kubectl.kubernetes.io/");
+    let mut copied = deployment.annotations().clone();
+    copied.retain(|key, value| !own(key) && set.annotations().get(key) != Some(value));
+    if !copied.is_empty() {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": copied}}));
+        let api = Kind::ReplicaSet.api(client, "default");
+        drop(api.patch(&set.name_any(), &PatchParams::default(), &patch).await);
+    }
 }
 
 async fn create_set(client: &Client, deployment: &DynamicObject) {
