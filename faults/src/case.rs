@@ -352,3 +352,14 @@ pub enum How {
     /// request that it led to.
     Annotated(String, Option<String>),
 }
+
+impl How {
+    /// Whether it is carried out, and who asked is not told.
+    #[must_use]
+    pub fn is_unheard(&self) -> bool {
+        matches!(
+            self,
+            Self::Answer { applied: true, .. } | Self::Reset { applied: true } | Self::Hang { applied: true }
+        )
+    }
+}

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header::USER_AGENT};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use kube::Client;
@@ -159,11 +160,7 @@ impl Chaos {
         // Whoever reads the server's log must know what the controller was not told, and what it sent long before.
         let word = match &how {
             Some(How::Late(_)) => LATE,
-            Some(
-                How::Answer { applied: true, .. }
-                | How::Reset { applied: true }
-                | How::Hang { applied: true },
-            ) => UNHEARD,
+            Some(how) if how.is_unheard() => UNHEARD,
             _ => "",
         };
         let signature =
@@ -196,23 +193,13 @@ impl Chaos {
             return Ok(if asked.verb == "watch" { self.watch(instance, &asked, answer) } else { answer });
         };
         self.tell(format!("{how:?} of {asked}"));
+        if how.is_unheard() {
+            let _ = send().await;
+        }
         match how {
-            How::Answer { code, reason, message, applied } => {
-                if applied {
-                    let _ = send().await;
-                }
-                request::answer(code, &reason, &message)
-            }
-            How::Reset { applied } => {
-                if applied {
-                    let _ = send().await;
-                }
-                Err(Broken.into())
-            }
-            How::Hang { applied } => {
-                if applied {
-                    let _ = send().await;
-                }
+            How::Answer { code, reason, message, .. } => request::answer(code, &reason, &message),
+            How::Reset { .. } => Err(Broken.into()),
+            How::Hang { .. } => {
                 // The client gives up reading, as it does of a watch on which nothing comes.
                 tokio::time::sleep(watch::READ_TIMEOUT).await;
                 Err(Broken.into())
@@ -314,25 +301,20 @@ impl Chaos {
 
     /// Somebody deletes the object of that request, and does not wait for its end.
     async fn delete(&self, asked: &Asked) {
-        let Some(path) = asked.object() else { return };
-        let options = json!({"gracePeriodSeconds": 0});
-        let request = Request::delete(path)
-            .header(http::header::CONTENT_TYPE, "application/json")
-            .body(options.to_string().into_bytes());
-        if let Ok(request) = request {
-            // It may be gone already.
-            let _ = self.somebody.request::<Value>(request).await;
-        }
+        let at_once = json!({"gracePeriodSeconds": 0});
+        self.somebody_asks(asked, Method::DELETE, "application/json", &at_once).await;
     }
 
     /// Somebody annotates the object of that request.
     async fn overtake(&self, asked: &Asked, key: &str, value: Option<&str>) {
-        let Some(path) = asked.object() else { return };
         let change = json!({"metadata": {"annotations": {key: value}}});
-        let request = Request::patch(path)
-            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
-            .body(change.to_string().into_bytes());
-        if let Ok(request) = request {
+        self.somebody_asks(asked, Method::PATCH, "application/merge-patch+json", &change).await;
+    }
+
+    async fn somebody_asks(&self, asked: &Asked, method: Method, content_type: &str, body: &Value) {
+        let Some(path) = asked.object() else { return };
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
+        if let Ok(request) = request.body(body.to_string().into_bytes()) {
             // It may be gone: then nobody overtakes.
             let _ = self.somebody.request::<Value>(request).await;
         }

@@ -9,6 +9,7 @@ use super::history::{History, Kind, Write, deployment, found, is_terminating};
 use crate::case::Fault;
 use crate::log::What;
 
+const LEASES: &str = "leases";
 /// How long a lease lasts that is not renewed.
 const LEASE: SignedDuration = SignedDuration::from_secs(15);
 /// How soon after its end another one goes on.
@@ -19,7 +20,7 @@ pub(super) fn lease(history: &History<'_>) -> Vec<Violation> {
     if history.case.cluster.instances < 2 {
         return Vec::new();
     }
-    let mut leases = history.log.commits.iter().filter(|commit| commit.plural == "leases").peekable();
+    let mut leases = history.log.commits.iter().filter(|commit| commit.plural == LEASES).peekable();
     let mut lead: Option<(String, Timestamp)> = None;
     let mut found_all = Vec::new();
     for write in &history.writes {
@@ -75,10 +76,22 @@ pub(super) fn gone(history: &History<'_>) -> Vec<Violation> {
 
 /// L5: where the one that leads is gone, another one goes on within the lease and two seconds.
 pub(super) fn goes_on(history: &History<'_>) -> Vec<Violation> {
-    if history.case.cluster.instances < 2 || disturbs_elections(history) {
+    if history.case.cluster.instances < 2 {
         return Vec::new();
     }
-    let leases: Vec<_> = history.log.commits.iter().filter(|commit| commit.plural == "leases").collect();
+    let mut found_all = Vec::new();
+    if !history.case.faults.iter().any(disturbs_leases) {
+        found_all.extend(no_leaders(history));
+    }
+    if !history.case.faults.iter().any(disturbs_leaders) {
+        found_all.extend(idle_leaders(history));
+    }
+    found_all
+}
+
+/// A lease is renewed, or taken.
+fn no_leaders(history: &History<'_>) -> Vec<Violation> {
+    let leases: Vec<_> = history.log.commits.iter().filter(|commit| commit.plural == LEASES).collect();
     let end = history.log.mark(&What::End).map(|mark| mark.at);
     let nexts = leases.iter().skip(1).map(|commit| Some(commit.at)).chain([end]);
     let mut found_all = Vec::new();
@@ -89,16 +102,15 @@ pub(super) fn goes_on(history: &History<'_>) -> Vec<Violation> {
             found_all.push(found("L5", limit, words));
         }
     }
-    found_all.extend(idle_leaders(history, &leases));
     found_all
 }
 
 /// Whoever takes the lead looks at what there is at once.
-fn idle_leaders(history: &History<'_>, leases: &[&ordereddeployment_sandbox::Commit]) -> Vec<Violation> {
+fn idle_leaders(history: &History<'_>) -> Vec<Violation> {
     let holder =
         |object: &serde_json::Value| object["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
     let mut found_all = Vec::new();
-    for commit in leases {
+    for commit in history.log.commits.iter().filter(|commit| commit.plural == LEASES) {
         let taken = holder(&commit.object);
         let Some(instance) =
             taken.strip_prefix("instance-").and_then(|rest| rest.split('-').next()?.parse().ok())
@@ -123,24 +135,29 @@ fn idle_leaders(history: &History<'_>, leases: &[&ordereddeployment_sandbox::Com
     found_all
 }
 
-/// Whether the case keeps leases, or the watches that a leader needs, from working.
-fn disturbs_elections(history: &History<'_>) -> bool {
-    history.case.faults.iter().any(|fault| match fault {
-        Fault::Request { .. } | Fault::Watch { .. } | Fault::Cut { .. } => true,
-        Fault::Crash { .. }
-        | Fault::Freeze { .. }
-        | Fault::Jump { .. }
-        | Fault::Compact { .. }
-        | Fault::Somebody { .. } => false,
-    })
+/// Whether a fault keeps leases from being taken and renewed, beyond those who are frozen or cut off.
+fn disturbs_leases(fault: &Fault) -> bool {
+    let plural = match fault {
+        Fault::Request { class, .. } => &class.plural,
+        Fault::Watch { plural, .. } => plural,
+        _ => return false,
+    };
+    plural.is_empty() || plural == LEASES
 }
 
-/// Whether some instance ran in all of that time.
+/// Whether a fault keeps a leader from looking at what there is.
+fn disturbs_leaders(fault: &Fault) -> bool {
+    matches!(fault, Fault::Request { .. } | Fault::Watch { .. } | Fault::Cut { .. })
+}
+
+/// Whether some instance ran and reached the server in all of that time.
 fn somebody_could(history: &History<'_>, from: Timestamp, to: Timestamp) -> bool {
     let first = history.log.marks.first().map(|mark| mark.at).unwrap_or_default();
-    let frozen = |instance: u32| {
+    let is_away = |instance: u32| {
         history.case.faults.iter().any(|fault| match fault {
-            Fault::Freeze { instance: one, span } if *one == instance => {
+            Fault::Freeze { instance: one, span } | Fault::Cut { instance: one, span }
+                if *one == instance =>
+            {
                 let at = |millis: u64| {
                     first + SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
                 };
@@ -149,7 +166,7 @@ fn somebody_could(history: &History<'_>, from: Timestamp, to: Timestamp) -> bool
             _ => false,
         })
     };
-    (1..=history.case.cluster.instances).any(|one| !frozen(one) && lives(history, one, from, to))
+    (1..=history.case.cluster.instances).any(|one| !is_away(one) && lives(history, one, from, to))
 }
 
 /// Whether an instance neither ended nor started in that time, and ran before.

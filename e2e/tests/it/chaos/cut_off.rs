@@ -71,10 +71,7 @@ async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
     println!("it gave up after {:.1?}", stalled.elapsed());
     rules.flow();
     held_at(&world, &old[BEFORE], 4, 10).await;
-    world.resume().await.unwrap();
-    held_at(&world, &old[AFTER], 7, 10).await;
-    world.resume().await.unwrap();
-    world.complete("web", 10).await.unwrap();
+    trial.resume_to_the_end(&old).await;
     assert!(manager.runs().unwrap(), "the controller ended");
     let findings = trial.judge().await;
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);

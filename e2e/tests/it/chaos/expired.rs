@@ -5,7 +5,7 @@ use e2e::{Manager, Server, Setting, on_both};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::{AFTER, BEFORE, Trial, held_at, setting};
+use super::{BEFORE, Trial, held_at, setting};
 
 impl Trial {
     /// These pods go while the controller sees nothing and gets nothing through, and everything about it is forgotten.
@@ -54,10 +54,7 @@ async fn pods_that_die_while_the_watch_expires_are_missed_at_once(server: Server
     world.until_pods("ten again", all_new).await.unwrap();
     let again = held_at(&world, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
     assert_eq!((&again.id, &again.since), (&hold.id, &hold.since));
-    world.resume().await.unwrap();
-    held_at(&world, &old[AFTER], 7, 10).await;
-    world.resume().await.unwrap();
-    world.complete("web", 10).await.unwrap();
+    trial.resume_to_the_end(&old).await;
 
     assert!(manager.runs().unwrap(), "the controller ended");
     let findings = trial.judge().await;

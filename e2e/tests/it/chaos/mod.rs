@@ -93,6 +93,14 @@ impl Trial {
         pods
     }
 
+    /// Resumes at the first point of a rollout, and at the second, and waits for its end.
+    async fn resume_to_the_end(&self, pods: &[String]) {
+        self.world.resume().await.unwrap();
+        held_at(&self.world, &pods[AFTER], 7, 10).await;
+        self.world.resume().await.unwrap();
+        self.world.complete("web", 10).await.unwrap();
+    }
+
     /// Waits for that, and strikes up to so many times on the way.
     async fn under_fire<T>(
         &mut self,
