@@ -1,5 +1,6 @@
 //! Plays a case: a fresh sandbox, the controller's instances, the steps, the faults, the healing, the rest.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ const BASE: &str = "2030-01-01T00:00:00Z";
 const SETTLING: Duration = Duration::from_secs(900);
 /// The same where the rollout is complete by then, and nothing is left over that only a long time ends.
 const SETTLED: Duration = Duration::from_secs(60);
+/// What is still to be told, is told within that time.
+const UNTOLD: Duration = Duration::from_secs(10);
+/// How many pods the decisions of a run may be about, in all: who decides without end must not take all memory.
+const MOST_PODS: usize = 3_000_000;
 /// From then to the end: nothing may be written any more. Longer than what looks at everything again by the clock.
 const RESTING: Duration = Duration::from_secs(400);
 
@@ -43,19 +48,37 @@ pub enum Error {
     Define(#[source] kube::Error),
 }
 
-/// Plays a case to its end. It takes the calling thread for some milliseconds.
+/// Plays a case to its end, in a thread of its own: it takes some milliseconds, and every run finds the thread as the others
+/// do.
 ///
 /// # Errors
 /// Where nothing could be played at all. Whatever goes wrong in a run is in the log.
 pub fn run(case: &Case) -> Result<Log, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.map_err(Error::Runtime)?.block_on(play(case))
+    let alone = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.map_err(Error::Runtime)?.block_on(play(case))
+    };
+    let done = std::thread::scope(|scope| scope.spawn(alone).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The keys of hash maps, the same in each run. The standard library asks for them once a thread, by a weak symbol, so
+/// that whoever wants no randomness can stand in; the queue of kube-runtime goes through such maps in their order.
+#[allow(unsafe_code, reason = "the symbol is C's")]
+// SAFETY: nothing else in this program has the name, and the signature is the one of Linux.
+#[unsafe(no_mangle)]
+extern "C" fn getrandom(buffer: *mut u8, length: usize, _flags: u32) -> isize {
+    // SAFETY: who asks hands over that many bytes to be filled.
+    unsafe { buffer.write_bytes(0x5e, length) };
+    isize::try_from(length).unwrap_or(isize::MAX)
 }
 
 /// The log under way.
 #[derive(Clone)]
 struct Writer {
     log: Arc<Mutex<Log>>,
+    /// How many pods the decisions were about, in all.
+    weight: Arc<AtomicUsize>,
     sandbox: Arc<Sandbox>,
 }
 
@@ -73,6 +96,9 @@ impl Writer {
     fn journal(&self, instance: u32) -> Journal {
         let writer = self.clone();
         Journal::to(move |observed, decision| {
+            let before = writer.weight.fetch_add(observed.pods.len(), Ordering::Relaxed);
+            // A panic of a controller is what a run tells of best.
+            assert!(before <= MOST_PODS, "it decides without end");
             let decided = Decided {
                 at: writer.sandbox.now(),
                 requests: writer.sandbox.answered(),
@@ -100,7 +126,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     };
     let sandbox = Arc::new(Sandbox::start(config).await?);
     define(&sandbox.connect("setup")?).await?;
-    let writer = Writer { log: Arc::default(), sandbox: Arc::clone(&sandbox) };
+    let writer = Writer { log: Arc::default(), weight: Arc::default(), sandbox: Arc::clone(&sandbox) };
     let somebody = Somebody::new(&sandbox, ticking.clone())?;
     let (told, mut strikes) = mpsc::unbounded_channel();
     let chaos = Chaos::new(case, start, &sandbox, somebody.client.clone(), told);
@@ -158,6 +184,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     if lingers(case) || !somebody.wait(&When::Complete(0)).await {
         sleep(SETTLING.saturating_sub(SETTLED)).await;
     }
+    sleep(UNTOLD).await;
     writer.mark(What::Rest);
     sleep(RESTING).await;
     writer.mark(What::End);
