@@ -39,8 +39,8 @@ pub mod annotation {
 pub mod label {
     /// The hash of the pod template, on sets and pods, as a Deployment labels its own.
     pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
-    /// On a Deployment that is being made of an `OrderedDeployment`: in that step. A label, since the Deployment controller
-    /// copies annotations to its `ReplicaSets`.
+    /// On a Deployment that is being made of an `OrderedDeployment`: `true`. A label, since the Deployment controller copies
+    /// annotations to its `ReplicaSets`.
     pub const HANDING_BACK: &str = "ordereddeployment.io/handing-back";
 }
 

@@ -206,10 +206,7 @@ fn take_over(
 ) -> Result<Next> {
     let name = &seen.name;
     let Some(deployment) = deployment else {
-        let object = convert::deployment(
-            ordered,
-            annotation_of(ordered, annotation::HANDING_BACK).unwrap_or_default(),
-        );
+        let object = convert::deployment(ordered);
         return Ok(Next::Do(vec![Write::Create(Kind::Deployment, object)]));
     };
     let is_marked = deployment.labels().contains_key(label::HANDING_BACK);

@@ -51,9 +51,9 @@ pub(crate) fn generation(deployment: &DynamicObject) -> String {
 }
 
 /// The Deployment that is to take over, paused, so that it does nothing before it has been looked at.
-pub(crate) fn deployment(ordered: &DynamicObject, mark: &str) -> DynamicObject {
+pub(crate) fn deployment(ordered: &DynamicObject) -> DynamicObject {
     let mut object = renamed(ordered, Kind::Deployment);
-    object.labels_mut().insert(label::HANDING_BACK.to_owned(), mark.to_owned());
+    object.labels_mut().insert(label::HANDING_BACK.to_owned(), "true".to_owned());
     let mut spec = ordered.data.get("spec").cloned().unwrap_or_default();
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("deletionOrder");
@@ -146,11 +146,13 @@ fn renamed(object: &DynamicObject, kind: Kind) -> DynamicObject {
     {
         annotations.insert(LAST_APPLIED.to_owned(), applied);
     }
+    let mut labels = object.labels().clone();
+    labels.remove(label::HANDING_BACK);
     let mut renamed = DynamicObject::new(&object.name_any(), &resource);
     renamed.metadata = ObjectMeta {
         name: Some(object.name_any()),
         namespace: object.namespace(),
-        labels: object.metadata.labels.clone(),
+        labels: Some(labels),
         annotations: Some(annotations),
         ..ObjectMeta::default()
     };

@@ -61,9 +61,9 @@ fn back_it_is_paused_and_without_what_a_deployment_does_not_know() {
     there.data["spec"]["podDeletion"] = "Evict".into();
     let mut expected = spec();
     expected["paused"] = true.into();
-    let back = deployment(&there, "m");
+    let back = deployment(&there);
     assert_eq!(back.data, json!({"spec": expected}));
-    assert_eq!(back.metadata.labels.unwrap()["ordereddeployment.io/handing-back"], "m");
+    assert_eq!(back.metadata.labels.unwrap()["ordereddeployment.io/handing-back"], "true");
     let annotations = back.metadata.annotations.unwrap();
     assert_eq!(annotations.len(), 2, "{annotations:?}");
 }
