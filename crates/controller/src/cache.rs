@@ -56,8 +56,8 @@ impl<E> Seen<E> {
 pub(crate) struct Index<E> {
     entries: BTreeMap<Arc<str>, Arc<E>>,
     by_owner: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// What the watch showed to be gone (or given away), and at which version; recent ones only.
-    gone: BTreeMap<Arc<str>, u64>,
+    /// What the watch showed to be gone (or given away), at which version and when; recent ones only.
+    gone: BTreeMap<Arc<str>, (u64, Timestamp)>,
     gone_since: VecDeque<(Timestamp, Arc<str>)>,
     listing: Option<BTreeMap<Arc<str>, Listed<E>>>,
 }
@@ -123,7 +123,7 @@ impl<E: Entry> Index<E> {
 
     /// The version at which the watch showed this object to be gone; the largest for a deletion.
     pub(crate) fn gone_at(&self, uid: &str) -> Option<u64> {
-        self.gone.get(uid).copied()
+        self.gone.get(uid).map(|(version, _)| *version)
     }
 
     fn swap(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
@@ -175,12 +175,14 @@ impl<E: Entry> Index<E> {
 
     fn remember_gone(&mut self, uid: Arc<str>, version: u64, now: Timestamp) {
         while self.gone_since.front().is_some_and(|(since, _)| now.duration_since(*since) > REMEMBER_GONE) {
-            if let Some((_, old)) = self.gone_since.pop_front() {
+            if let Some((since, old)) = self.gone_since.pop_front()
+                && self.gone.get(&old).is_some_and(|(_, last)| *last == since)
+            {
                 self.gone.remove(&old);
             }
         }
         self.gone_since.push_back((now, Arc::clone(&uid)));
-        self.gone.insert(uid, version);
+        self.gone.insert(uid, (version, now));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Whose pods and sets are whose: adopts orphans that match, releases what matches no more, as a Deployment does.
 //!
 //! Adoption happens in a live read only, since a cache may still show an orphan that somebody else took. Each write
-//! carries UID and version; one that fails is left to the next read. It never takes anything from another controller.
+//! carries UID and version; after one that fails everything is read again, before long. It never takes anything from another controller.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::CallError;
-use crate::memory::Due;
 use crate::reconcile::Pass;
 
 /// What became of a pod that has no set of ours.
@@ -28,7 +27,7 @@ pub(crate) enum Adopted {
 
 impl Pass<'_> {
     /// Takes a set that nobody controls. It was listed by the deployment's selector.
-    pub(crate) async fn adopt_set(&self, set: &OrderedReplicaSet) -> Option<SetEntry> {
+    pub(crate) async fn adopt_set(&mut self, set: &OrderedReplicaSet) -> Option<SetEntry> {
         if !is_orphan(&set.metadata) || is_handed_back(&self.memory.deployment) {
             return None;
         }
@@ -36,11 +35,11 @@ impl Pass<'_> {
         let patch = owners_patch(&set.metadata, &with(&set.metadata, owner));
         let name = set.name_any();
         let adopted = self.ctx.calls.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
-        SetEntry::of(told("adopt", "set", &name, adopted)?)
+        SetEntry::of(self.claimed("adopt", "set", &name, adopted)?)
     }
 
     /// Takes a pod that nobody controls for the set whose selector, with the hash, it matches.
-    pub(crate) async fn adopt_pod(&self, pod: &PodView, sets: &[std::sync::Arc<SetEntry>]) -> Adopted {
+    pub(crate) async fn adopt_pod(&mut self, pod: &PodView, sets: &[std::sync::Arc<SetEntry>]) -> Adopted {
         if !is_adoptable(pod) || is_handed_back(&self.memory.deployment) {
             return Adopted::NotOurs;
         }
@@ -54,7 +53,7 @@ impl Pass<'_> {
         let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
         let name = pod.name_any();
         let adopted = self.ctx.calls.patch::<PodView>(&self.namespace, &name, &patch).await;
-        let entry = told("adopt", "pod", &name, adopted).and_then(|pod| PodEntry::of(&pod));
+        let entry = self.claimed("adopt", "pod", &name, adopted).and_then(|pod| PodEntry::of(&pod));
         entry.map_or(Adopted::Failed, |entry| Adopted::Yes(Box::new(entry)))
     }
 
@@ -71,20 +70,20 @@ impl Pass<'_> {
             }
             let name = &entry.set.name;
             let found = self.ctx.calls.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
-            let Some(found) = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid())) else {
-                self.memory.sets.gone(entry.uid(), self.ctx.clock.now());
-                continue;
+            let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
+            let found = match found {
+                Some(found) if !selector.matches(found.labels()) => found,
+                // It is gone, or matches again by now.
+                other => {
+                    let other = other.map(|found| (version_of(&found), SetEntry::of(found)));
+                    self.memory.sets.read(entry.uid(), other, self.ctx.clock.now());
+                    continue;
+                }
             };
-            if selector.matches(found.labels()) {
-                // It matches again by now.
-                self.saw_set(found);
-                continue;
-            }
             let patch = owners_patch(&found.metadata, &without(&found.metadata, &self.uid));
             let released = self.ctx.calls.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
-            match told("release", "set", name, released) {
-                Some(set) => self.memory.sets.away(entry.uid(), version_of(&set), self.ctx.clock.now()),
-                None => self.memory.due = Some(Due::Conflict),
+            if let Some(set) = self.claimed("release", "set", name, released) {
+                self.memory.sets.away(entry.uid(), version_of(&set), self.ctx.clock.now());
             }
         }
         Ok(())
@@ -101,33 +100,38 @@ impl Pass<'_> {
                 continue;
             };
             let found = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
-            let Some(found) = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid())) else {
-                self.memory.pods.gone(entry.uid(), self.ctx.clock.now());
-                continue;
+            let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
+            let found = match found {
+                Some(found) if !set.object.spec.selector.matches(found.labels()) => found,
+                // It is gone, or matches again by now.
+                other => {
+                    let other = other.map(|found| (version_of(&found), PodEntry::of(&found)));
+                    self.memory.pods.read(entry.uid(), other, self.ctx.clock.now());
+                    continue;
+                }
             };
-            if set.object.spec.selector.matches(found.labels()) {
-                // It matches again by now.
-                self.saw_pod(&found);
-                continue;
-            }
             let patch = owners_patch(&found.metadata, &without(&found.metadata, set.uid()));
             let name = &entry.pod.name;
-            match told(
-                "release",
-                "pod",
-                name,
-                self.ctx.calls.patch::<PodView>(&self.namespace, name, &patch).await,
-            ) {
-                Some(pod) => self.memory.pods.away(entry.uid(), version_of(&pod), self.ctx.clock.now()),
-                None => self.memory.due = Some(Due::Conflict),
+            let released = self.ctx.calls.patch::<PodView>(&self.namespace, name, &patch).await;
+            if let Some(pod) = self.claimed("release", "pod", name, released) {
+                self.memory.pods.away(entry.uid(), version_of(&pod), self.ctx.clock.now());
             }
         }
         Ok(())
     }
 
-    fn saw_pod(&mut self, pod: &PodView) {
-        if let Some(entry) = PodEntry::of(pod) {
-            self.memory.pods.present(entry, self.ctx.clock.now());
+    /// Tells how it went. What failed is tried again after a live read.
+    fn claimed<T>(&mut self, what: &str, kind: &str, name: &str, outcome: Result<T, CallError>) -> Option<T> {
+        match outcome {
+            Ok(object) => {
+                tracing::info!("{what} {kind} {name}: done");
+                Some(object)
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot {what} {kind} {name}");
+                self.unclaimed = true;
+                None
+            }
         }
     }
 }
@@ -162,17 +166,4 @@ fn owners_patch(metadata: &ObjectMeta, owners: &[OwnerReference]) -> Value {
         "resourceVersion": metadata.resource_version,
         "ownerReferences": owners,
     }})
-}
-
-fn told<T>(what: &str, kind: &str, name: &str, outcome: Result<T, CallError>) -> Option<T> {
-    match outcome {
-        Ok(object) => {
-            tracing::info!("{what} {kind} {name}: done");
-            Some(object)
-        }
-        Err(error) => {
-            tracing::warn!(%error, "cannot {what} {kind} {name}");
-            None
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{OrderedDeployment, Template};
-use ordereddeployment_planner::{Failure, Proof, Source};
+use ordereddeployment_planner::{Failure, Pod, Proof, Source};
 use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
@@ -102,6 +102,8 @@ pub(crate) struct Memory {
     pub(crate) nodes: Nodes,
     /// What it takes over from, as read in this pass: whether it is still there.
     pub(crate) sources: BTreeMap<Source, bool>,
+    /// When each failed pod was first seen so, by UID; none before the first look.
+    pub(crate) failures_seen: Option<BTreeMap<Arc<str>, Timestamp>>,
     /// Orphans that match and that the last live read could not take in.
     pub(crate) unadopted: BTreeSet<String>,
     /// A live read that something asked for.
@@ -129,6 +131,7 @@ impl Memory {
             taken_names: BTreeSet::new(),
             nodes: Nodes::new(),
             sources: BTreeMap::new(),
+            failures_seen: None,
             unadopted: BTreeSet::new(),
             due: None,
             last_live: None,
@@ -145,6 +148,23 @@ impl Memory {
         if version_of(&*deployment) >= version_of(&*self.deployment) {
             self.deployment = deployment;
         }
+    }
+
+    /// Says in these pods since when each failed one is seen: what had failed before the first look, since it failed. By a
+    /// clock that is set back nothing was seen in the future.
+    pub(crate) fn date_failures(&mut self, pods: &mut [Pod], now: Timestamp) {
+        let before = self.failures_seen.take();
+        let mut seen = BTreeMap::new();
+        for pod in pods {
+            let Some(failed) = &mut pod.failed else { continue };
+            let first = match &before {
+                Some(before) => before.get(&pod.facts.uid).copied().unwrap_or(now),
+                None => failed.at,
+            };
+            failed.seen = first.min(now);
+            seen.insert(Arc::clone(&pod.facts.uid), failed.seen);
+        }
+        self.failures_seen = Some(seen);
     }
 
     pub(crate) fn generation(&self) -> i64 {
@@ -264,5 +284,32 @@ mod tests {
         memory.proven = proven(Proof::Accepted);
         memory.refresh(deployment(2, 2, "b"));
         assert_eq!(memory.proof(now), Proof::Unknown);
+    }
+
+    #[test]
+    fn a_failure_is_seen_when_it_happens_whatever_the_clock_says() {
+        use crate::testing::pod;
+        use ordereddeployment_planner::Failed;
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let failed = |uid: &str, at: Timestamp| {
+            let mut pod = pod(uid, 1).pod;
+            let word = |text: &str| Arc::from(text);
+            let failed = Failed { at, seen: at, reason: word("Evicted"), message: word("") };
+            pod.failed = Some(Box::new(failed));
+            pod
+        };
+        let mut memory = Memory::new(deployment(1, 1, "web:1"));
+        let mut look = |uids: &[(&str, i64)], now: i64| -> Vec<i64> {
+            let mut pods: Vec<_> = uids.iter().map(|(uid, second)| failed(uid, at(*second))).collect();
+            memory.date_failures(&mut pods, at(now));
+            pods.iter().map(|pod| pod.failed.as_ref().unwrap().seen.as_second()).collect()
+        };
+        // A clock that is far ahead: what had failed before goes by when it did, what fails now by now.
+        assert_eq!(look(&[("a", 10)], 9000), [10]);
+        assert_eq!(look(&[("a", 10), ("b", 12)], 9002), [10, 9002]);
+        assert_eq!(look(&[("a", 10), ("b", 12)], 9003), [10, 9002]);
+        // Set right.
+        assert_eq!(look(&[("b", 12)], 15), [15]);
+        assert_eq!(look(&[("b", 12)], 16), [15]);
     }
 }

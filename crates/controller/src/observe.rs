@@ -50,15 +50,17 @@ impl Pass<'_> {
     }
 
     /// All that the planner reads.
-    pub(crate) fn observe(&self) -> Observed {
+    pub(crate) fn observe(&mut self) -> Observed {
         let sets = self.sets();
-        let pods = self.pods(&sets);
+        let entries = self.pods(&sets);
         let now = self.ctx.clock.now();
+        let mut pods: Vec<_> = entries.iter().map(|entry| entry.pod.clone()).collect();
+        self.memory.date_failures(&mut pods, now);
         Observed {
             deployment: Arc::clone(&self.memory.deployment),
-            nodes: self.nodes(&pods),
+            nodes: self.nodes(&entries),
             sets: sets.iter().map(|entry| entry.set.clone()).collect(),
-            pods: pods.iter().map(|entry| entry.pod.clone()).collect(),
+            pods,
             now,
             live: self.live,
             proof: self.memory.proof(now),
@@ -118,17 +120,13 @@ impl Pass<'_> {
             found.extend(self.adopt_set(&set).await.or_else(|| SetEntry::of(set)));
         }
         let known = self.sets();
-        let now = self.ctx.clock.now();
         for entry in unlisted(&known, &found) {
             let set = self.ctx.calls.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
             let set = set.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
-            match set.map(|set| (version_of(&set), SetEntry::of(set))) {
-                Some((_, Some(set))) => found.push(set),
-                Some((version, None)) => self.memory.sets.away(entry.uid(), version, now),
-                None => self.memory.sets.gone(entry.uid(), now),
-            }
+            let set = set.map(|set| (version_of(&set), SetEntry::of(set)));
+            self.memory.sets.read(entry.uid(), set, self.ctx.clock.now());
         }
-        learn(&mut self.memory.sets, &known, found, |owner| *owner == self.uid, now);
+        learn(&mut self.memory.sets, &known, found, |owner| *owner == self.uid, self.ctx.clock.now());
         Ok(())
     }
 
@@ -152,18 +150,15 @@ impl Pass<'_> {
         self.memory.unadopted = unadopted;
         // Pods of ours that do not match the selector any more, and pods that are gone.
         let known = self.pods(&sets);
-        let now = self.ctx.clock.now();
         for entry in unlisted(&known, &found) {
             let pod = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
-            match pod.map(|pod| (version_of(&pod), PodEntry::of(&pod))) {
-                Some((_, Some(pod))) => found.push(pod),
-                Some((version, None)) => self.memory.pods.away(entry.uid(), version, now),
-                None => self.memory.pods.gone(entry.uid(), now),
-            }
+            let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(&pod)));
+            self.memory.pods.read(entry.uid(), pod, self.ctx.clock.now());
         }
         let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
-        learn(&mut self.memory.pods, &known, found, |owner| owners.contains(owner), now);
+        let is_ours = |owner: &Arc<str>| owners.contains(owner);
+        learn(&mut self.memory.pods, &known, found, is_ours, self.ctx.clock.now());
         Ok(())
     }
 
@@ -261,20 +256,18 @@ fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
     owners.filter(|owner| owner.controller == Some(true)).any(|owner| owner.uid == uid)
 }
 
-/// The known that were not found.
-/// Takes in what was read live: what is ours, and what was thought to be. The rest that a selector matches is of others.
+/// Takes in what was listed live: what is ours, and what was thought to be. The rest that a selector matches is of others.
 fn learn<E: Entry>(
     overlay: &mut Overlay<E>,
     known: &[Arc<E>],
-    read: Vec<E>,
+    listed: Vec<E>,
     is_ours: impl Fn(&Arc<str>) -> bool,
     now: Timestamp,
 ) {
-    for entry in read {
-        if is_ours(entry.owner()) {
+    for entry in listed {
+        let uid = entry.uid();
+        if is_ours(entry.owner()) || overlay.knows(uid) || known.iter().any(|known| known.uid() == uid) {
             overlay.present(entry, now);
-        } else if known.iter().any(|known| known.uid() == entry.uid()) {
-            overlay.away(entry.uid(), entry.version(), now);
         }
     }
 }

@@ -69,6 +69,20 @@ impl<E: Entry> Overlay<E> {
         }
     }
 
+    /// It was read live: ours, or at that version not, or no more there at all.
+    pub(crate) fn read(&mut self, uid: &Arc<str>, found: Option<(u64, Option<E>)>, now: Timestamp) {
+        match found {
+            Some((_, Some(entry))) => self.present(entry, now),
+            Some((version, None)) => self.away(uid, version, now),
+            None => self.gone(uid, now),
+        }
+    }
+
+    /// Whether something is known of it beyond the watch.
+    pub(crate) fn knows(&self, uid: &str) -> bool {
+        self.0.contains_key(uid)
+    }
+
     /// Drops what the watch has caught up with. Whether anything was dropped unconfirmed: then a live read is due.
     pub(crate) fn settle(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;

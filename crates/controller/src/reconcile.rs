@@ -33,6 +33,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) uid: Arc<str>,
     /// Whether everything was read live since the last thing that was done.
     pub(crate) live: bool,
+    /// Whether something that was to be taken, or let go, was not.
+    pub(crate) unclaimed: bool,
 }
 
 /// How a pass ended.
@@ -40,8 +42,8 @@ pub(crate) struct Pass<'a> {
 enum End {
     /// Nothing more to do before that time is over.
     Idle(Duration),
-    /// A write failed.
-    Failed,
+    /// A write failed. There is more to do after that time, whatever becomes of it.
+    Failed(Duration),
     /// An eviction was refused, and is asked for again after that time.
     Refused(Duration),
     /// There may be more to do.
@@ -65,10 +67,17 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         name: deployment.name_any(),
         uid: deployment.uid().unwrap_or_default().into(),
         live: false,
+        unclaimed: false,
     };
-    let end = pass.run().await;
+    let mut end = pass.run().await;
+    if pass.unclaimed {
+        pass.memory.due = Some(Due::Conflict);
+        if let Ok(End::Idle(wait)) = end {
+            end = Ok(End::Failed(wait));
+        }
+    }
     let result = match &end {
-        Ok(End::Failed | End::Refused(_)) => "failed",
+        Ok(End::Failed(_) | End::Refused(_)) => "failed",
         Ok(_) => "ok",
         Err(_) => "error",
     };
@@ -83,7 +92,7 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         Ok(End::Idle(wait) | End::Refused(wait)) => Action::requeue(wait),
         Ok(End::Unfinished) => Action::requeue(Duration::ZERO),
         Ok(End::Nothing) => Action::await_change(),
-        Ok(End::Failed) => Action::requeue(backoff::after(memory.failures)),
+        Ok(End::Failed(wait)) => Action::requeue(backoff::after(memory.failures).min(wait)),
         Err(error) => {
             let wait = backoff::after(memory.failures);
             tracing::warn!(%error, ?wait, "will try again");
@@ -197,16 +206,14 @@ impl Pass<'_> {
         if failed {
             return Ok(self.refused(act));
         }
-        if !all_stored {
-            return Ok(End::Failed);
-        }
         let expires = self.overlay_expires();
         let expires = expires.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
         // A moment later, so that the time really is over.
         let expires = expires.map(|wait| wait + Duration::from_secs(1));
         let publishes = self.publishes_at().map(until);
         let wait = [act.requeue, expires, publishes].into_iter().flatten().fold(RESYNC, Duration::min);
-        Ok(End::Idle(wait.max(SHORTEST)))
+        let wait = wait.max(SHORTEST);
+        Ok(if all_stored { End::Idle(wait) } else { End::Failed(wait) })
     }
 
     /// The end of a pass in which a write failed: refused evictions have a pace of their own.
@@ -221,7 +228,7 @@ impl Pass<'_> {
                 let wait = refused.until.saturating_duration_since(Instant::now());
                 End::Refused(act.requeue.map_or(wait, |requeue| requeue.min(wait)).max(SHORTEST))
             }
-            None => End::Failed,
+            None => End::Failed(act.requeue.unwrap_or(RESYNC).max(SHORTEST)),
         }
     }
 

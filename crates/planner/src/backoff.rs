@@ -7,7 +7,8 @@
 //! not wait for it.
 //!
 //! All of it is read from the failed pods themselves, so that a restart of the controller forgets nothing, and whoever
-//! deletes them ends the waiting. It never deletes one.
+//! deletes them ends the waiting. Only the waiting itself goes by the controller's clock, from when it saw the failure: by a
+//! clock that is hours ahead of the API server's every wait would be over before it began. It never deletes one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -48,7 +49,7 @@ impl Failure<'_> {
     }
 
     fn until(&self) -> Timestamp {
-        self.failed.at.checked_add(self.wait()).unwrap_or(Timestamp::MAX)
+        self.failed.seen.checked_add(self.wait()).unwrap_or(Timestamp::MAX)
     }
 }
 
@@ -68,7 +69,7 @@ impl Backoff {
             backoff.waiting.insert(set, i64::try_from(waiting.clone().count()).unwrap_or(i64::MAX));
             backoff.next = backoff.next.into_iter().chain(waiting.map(Failure::until)).min();
             for failure in failures.iter().filter(|failure| failure.row > 1) {
-                let is_recent = observed.now.duration_since(failure.failed.at) < MATURE;
+                let is_recent = observed.now.duration_since(failure.failed.seen) < MATURE;
                 let rank = (failure.row, failure.failed.at);
                 if is_recent && worst.as_ref().is_none_or(|(row, at, _)| rank > (*row, *at)) {
                     worst = Some((rank.0, rank.1, message(failure)));

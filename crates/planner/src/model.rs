@@ -98,8 +98,10 @@ pub struct Pod {
 /// A pod's failure, as its kubelet tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// When; not before it was made.
+    /// When, by the API server's clock; not before it was made.
     pub at: Timestamp,
+    /// Since when its replacement waits, by the controller's clock: once it has seen it.
+    pub seen: Timestamp,
     /// One word, such as `Evicted` or `OutOfcpu`.
     pub reason: Arc<str>,
     /// One sentence.

@@ -169,11 +169,12 @@ impl PodView {
         let created = timestamp(self.metadata.creation_timestamp.as_ref())?;
         let status = &self.status;
         let conditions = status.conditions.iter().flatten();
-        let seen = conditions.filter_map(|condition| timestamp(condition.last_transition_time.as_ref()));
-        let seen = seen.chain(timestamp(status.start_time.as_ref())).max();
-        let at = timestamp(status.failed_at.as_ref()).or(seen).unwrap_or(created);
+        let changed = conditions.filter_map(|condition| timestamp(condition.last_transition_time.as_ref()));
+        let changed = changed.chain(timestamp(status.start_time.as_ref())).max();
+        let at = timestamp(status.failed_at.as_ref()).or(changed).unwrap_or(created);
         let word = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
-        Some(Failed { at: at.max(created), reason: word(&status.reason), message: word(&status.message) })
+        let at = at.max(created);
+        Some(Failed { at, seen: at, reason: word(&status.reason), message: word(&status.message) })
     }
 
     fn unscheduled(&self) -> Option<Arc<str>> {

@@ -206,6 +206,7 @@ pub(super) fn tries_again(history: &History<'_>) -> Vec<Violation> {
             kind,
             Kind::CreatePod
                 | Kind::DeletePod
+                | Kind::PatchPod
                 | Kind::CreateSet
                 | Kind::PatchSet
                 | Kind::DeleteSet

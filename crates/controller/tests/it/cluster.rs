@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -25,6 +26,8 @@ pub struct Cluster {
     pub sandbox: Sandbox,
     pub client: Client,
     pub metrics: Arc<Metrics>,
+    /// How far the clocks of controllers that start from now on are ahead of the server's.
+    pub ahead: SignedDuration,
     clock: SandboxClock,
     controllers: u64,
     controller: Option<JoinHandle<()>>,
@@ -61,14 +64,22 @@ impl Cluster {
             api.create(&PostParams::default(), &crd).await.unwrap();
         }
         let metrics = Arc::new(Metrics::new().unwrap());
-        Self { sandbox, client, metrics, clock, controllers: 0, controller: None }
+        Self {
+            sandbox,
+            client,
+            metrics,
+            ahead: SignedDuration::ZERO,
+            clock,
+            controllers: 0,
+            controller: None,
+        }
     }
 
     pub fn start_controller(&mut self) {
         self.controllers += 1;
-        let clock = self.clock.clone();
+        let (clock, ahead) = (self.clock.clone(), self.ahead);
         let mut options = Options::new(Arc::clone(&self.metrics));
-        options.clock = Clock::from_fn(move || clock.now());
+        options.clock = Clock::from_fn(move || clock.now() + ahead);
         options.names = Names::seeded(self.controllers);
         let client = self.sandbox.client().unwrap();
         let run = Controller::run(client, options, std::future::pending());

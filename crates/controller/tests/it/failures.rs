@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 
@@ -21,15 +22,18 @@ async fn pods(cluster: &Cluster) -> Vec<Pod> {
     cluster.pods().list(&ListParams::default()).await.unwrap().items
 }
 
+/// One pod that every node refuses.
+fn refused() -> Value {
+    json!({"replicas": 1, "template": {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "web:refused"}]},
+    }})
+}
+
 #[tokio::test(start_paused = true)]
 async fn refused_pods_come_at_ever_longer_waits_of_at_most_five_minutes_though_the_controller_dies() {
     let mut cluster = Cluster::start().await;
-    cluster
-        .deploy(json!({"replicas": 1, "template": {
-            "metadata": {"labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "main", "image": "web:refused"}]},
-        }}))
-        .await;
+    cluster.deploy(refused()).await;
     for minutes in [3, 11, 16, 30] {
         cluster.pass(minutes * MINUTE).await;
         cluster.kill();
@@ -47,6 +51,19 @@ async fn refused_pods_come_at_ever_longer_waits_of_at_most_five_minutes_though_t
     assert!((19..=20).contains(&gaps.len()), "{gaps:?}");
     let failure = cluster.view().await.status().condition(condition::REPLICA_FAILURE).cloned().unwrap();
     assert_eq!((failure.status, failure.reason.as_str()), (ConditionStatus::True, reason::PODS_FAILED));
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_pods_wait_for_others_by_a_clock_that_is_wrong_by_hours_too() {
+    for hours in [-3, 3] {
+        let mut cluster = Cluster::without_controller().await;
+        cluster.ahead = SignedDuration::from_hours(hours);
+        cluster.start_controller();
+        cluster.deploy(refused()).await;
+        cluster.pass(4 * MINUTE).await;
+        // After 1, 2, 4 seconds and so on, as far as two minutes.
+        assert_eq!(pods(&cluster).await.len(), 8, "{hours} hours ahead");
+    }
 }
 
 #[tokio::test(start_paused = true)]

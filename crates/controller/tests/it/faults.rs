@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use kube::api::{DeleteParams, ListParams};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{annotation, condition};
 use ordereddeployment_sandbox::Fault;
@@ -58,6 +59,23 @@ async fn a_sets_status_that_could_not_be_stored_is_tried_again_within_moments() 
     let ready: Vec<_> =
         sets.iter().map(|set| set.status.as_ref().and_then(|told| told.ready_replicas)).collect();
     assert_eq!(ready, [Some(3)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_could_not_be_let_go_or_taken_is_tried_again_within_moments() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let label = async |app: &str| {
+        cluster.sandbox.inject(fault("patch", "pods", 403, 4));
+        let label = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
+        cluster.pods().patch(&pods[1], &PatchParams::default(), &label).await.unwrap();
+        cluster.pass(Duration::from_secs(2)).await;
+        cluster.pods().get(&pods[1]).await.unwrap().owner_references().len()
+    };
+    assert_eq!(label("quarantine").await, 0);
+    cluster.until_complete().await;
+    cluster.prioritise(&pods[1], -1).await;
+    assert_eq!(label("web").await, 1);
 }
 
 #[tokio::test(start_paused = true)]

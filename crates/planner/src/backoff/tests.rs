@@ -16,7 +16,12 @@ fn failed(name: &str, created: i64, at: i64) -> Pod {
     pod.facts.created = Some(time(created));
     pod.finished = true;
     let word = |text: &str| Arc::from(text);
-    pod.failed = Some(Box::new(Failed { at: time(at), reason: word("OutOfcpu"), message: word("no") }));
+    pod.failed = Some(Box::new(Failed {
+        at: time(at),
+        seen: time(at),
+        reason: word("OutOfcpu"),
+        message: word("no"),
+    }));
     pod
 }
 

@@ -22,8 +22,8 @@ fn rolling(replicas: i32, surge: i32, unavailable: i32) -> Value {
 fn fail(pod: &mut Pod, now: Timestamp, why: &str) {
     pod.finished = true;
     pod.facts.ready = false;
-    let failed =
-        Failed { at: whole_seconds(now), reason: why.into(), message: "Node didn't have enough".into() };
+    let at = whole_seconds(now);
+    let failed = Failed { at, seen: at, reason: why.into(), message: "Node didn't have enough".into() };
     pod.failed = Some(Box::new(failed));
 }
 

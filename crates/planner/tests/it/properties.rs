@@ -180,7 +180,8 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
                 let at = whole_seconds(cluster.now);
                 let pod = cluster.pod(index);
                 pod.finished = true;
-                pod.failed = Some(Box::new(Failed { at, reason: "Evicted".into(), message: "".into() }));
+                pod.failed =
+                    Some(Box::new(Failed { at, seen: at, reason: "Evicted".into(), message: "".into() }));
             }
         }
         Happening::Resume => {
