@@ -42,7 +42,7 @@ pub(crate) struct Pass<'a> {
 enum End {
     /// Nothing more to do before that time is over.
     Idle(Duration),
-    /// A write failed. There is more to do after that time, whatever becomes of it.
+    /// A write failed. It is tried again after the usual wait, at the latest after this time.
     Failed(Duration),
     /// An eviction was refused, and is asked for again after that time.
     Refused(Duration),
@@ -228,7 +228,7 @@ impl Pass<'_> {
                 let wait = refused.until.saturating_duration_since(Instant::now());
                 End::Refused(act.requeue.map_or(wait, |requeue| requeue.min(wait)).max(SHORTEST))
             }
-            None => End::Failed(act.requeue.unwrap_or(RESYNC).max(SHORTEST)),
+            None => End::Failed(RESYNC),
         }
     }
 

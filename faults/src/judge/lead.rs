@@ -96,8 +96,15 @@ fn no_leaders(history: &History<'_>) -> Vec<Violation> {
     let nexts = leases.iter().skip(1).map(|commit| Some(commit.at)).chain([end]);
     let mut found_all = Vec::new();
     for (commit, next) in leases.iter().zip(nexts) {
-        let limit = commit.at + LEASE + TAKEOVER;
-        if next.is_some_and(|next| next > limit) && somebody_could(history, commit.at, limit) {
+        // Whoever is back can take over from then on.
+        let mut froms =
+            absences(history).map(|(.., end)| end + SignedDuration::from_millis(1)).collect::<Vec<_>>();
+        froms.retain(|from| *from > commit.at);
+        froms.push(commit.at);
+        let late = froms.into_iter().map(|from| (from, from + LEASE + TAKEOVER)).find(|(from, limit)| {
+            next.is_some_and(|next| next > *limit) && somebody_could(history, *from, *limit)
+        });
+        if let Some((_, limit)) = late {
             let words = format!("nobody leads after the lease of {}", commit.at);
             found_all.push(found("L5", limit, words));
         }
@@ -150,21 +157,23 @@ fn disturbs_leaders(fault: &Fault) -> bool {
     matches!(fault, Fault::Request { .. } | Fault::Watch { .. } | Fault::Cut { .. })
 }
 
+/// Which instances ran without reaching the server, from when to when.
+fn absences<'a>(history: &'a History<'_>) -> impl Iterator<Item = (u32, Timestamp, Timestamp)> + 'a {
+    let first = history.log.marks.first().map(|mark| mark.at).unwrap_or_default();
+    let at =
+        move |millis: u64| first + SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX));
+    history.case.faults.iter().filter_map(move |fault| match fault {
+        Fault::Freeze { instance, span } | Fault::Cut { instance, span } => {
+            Some((*instance, at(span.at), at(span.end())))
+        }
+        _ => None,
+    })
+}
+
 /// Whether some instance ran and reached the server in all of that time.
 fn somebody_could(history: &History<'_>, from: Timestamp, to: Timestamp) -> bool {
-    let first = history.log.marks.first().map(|mark| mark.at).unwrap_or_default();
     let is_away = |instance: u32| {
-        history.case.faults.iter().any(|fault| match fault {
-            Fault::Freeze { instance: one, span } | Fault::Cut { instance: one, span }
-                if *one == instance =>
-            {
-                let at = |millis: u64| {
-                    first + SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX))
-                };
-                at(span.at) <= to && from <= at(span.end())
-            }
-            _ => false,
-        })
+        absences(history).any(|(one, start, end)| one == instance && start <= to && from <= end)
     };
     (1..=history.case.cluster.instances).any(|one| !is_away(one) && lives(history, one, from, to))
 }
