@@ -118,7 +118,9 @@ impl Seen {
         now: Timestamp,
     ) -> Self {
         let uid = deployment.uid().unwrap_or_default();
-        let sets: Vec<Set> = sets.into_iter().filter(|set| is_owned(set, &uid)).map(planner::set).collect();
+        let mut sets: Vec<Set> =
+            sets.into_iter().filter(|set| is_owned(set, &uid)).map(planner::set).collect();
+        planner::tell_apart(&mut sets);
         let ours = |pod: &PodSeen| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
         let pods: Vec<PodSeen> = pods.into_iter().filter(ours).collect();
         let (nodes, nodes_unread) = match nodes {

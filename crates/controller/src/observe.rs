@@ -10,6 +10,7 @@ use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{
     self as planner, Event, EventType, Observed, PodView, Proof, Regarding, Source, new_pod, new_set,
+    tell_apart,
 };
 use ordereddeployment_sorter::Nodes;
 
@@ -26,7 +27,12 @@ use crate::reconcile::Pass;
 impl Pass<'_> {
     /// The sets as known now.
     pub(crate) fn sets(&self) -> Vec<Arc<SetEntry>> {
-        merge([&self.uid], &self.ctx.cache().sets, &self.memory.sets)
+        let mut sets = merge([&self.uid], &self.ctx.cache().sets, &self.memory.sets);
+        let hashes: BTreeSet<&str> = sets.iter().map(|entry| &*entry.set.hash).collect();
+        if hashes.len() < sets.len() {
+            tell_apart(sets.iter_mut().map(|entry| &mut Arc::make_mut(entry).set));
+        }
+        sets
     }
 
     /// The pods of these sets as known now.

@@ -35,6 +35,6 @@ pub use model::{
     Pod, Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Source, Target,
 };
 pub use node_rules::node_rules;
-pub use objects::{new_pod, new_set, owner_of, without_hash};
+pub use objects::{new_pod, new_set, owner_of, tell_apart, without_hash};
 pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set};
 pub use world::{Done, World};

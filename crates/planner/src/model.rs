@@ -54,7 +54,7 @@ pub struct Set {
     pub name: String,
     /// Its UID: what its pods name as their owner.
     pub uid: Arc<str>,
-    /// Its `pod-template-hash`.
+    /// Its `pod-template-hash`, as [`tell_apart`](crate::tell_apart) leaves it: no two sets have the same.
     pub hash: String,
     /// Its revision; 0 where the annotation is missing or malformed.
     pub revision: i64,

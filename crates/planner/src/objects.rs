@@ -3,13 +3,15 @@
 //! Pure construction: names, hashes and revisions come from the caller. Nothing of a template is dropped, fields that
 //! this build has never heard of least of all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use ordereddeployment_api::names::{GROUP, annotation, label};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, OrderedReplicaSetSpec, Template};
 use serde_json::{Map, Value, json};
+
+use crate::Set;
 
 /// Whether this owner reference names the controller, of that kind of ours.
 pub(crate) fn is_controller(owner: &OwnerReference, kind: &str) -> bool {
@@ -108,6 +110,19 @@ pub fn without_hash(template: &Template) -> Template {
         }
     }
     template
+}
+
+/// Gives each set a hash of its own: sets are told apart by it. Two have the same where one of them was another deployment's
+/// and was adopted; the older one keeps it.
+pub fn tell_apart<'a>(sets: impl IntoIterator<Item = &'a mut Set>) {
+    let mut sets: Vec<&mut Set> = sets.into_iter().collect();
+    sets.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
+    let mut seen = BTreeSet::new();
+    for set in sets {
+        if !seen.insert(set.hash.clone()) {
+            set.hash = format!("{}-{}", set.hash, set.uid);
+        }
+    }
 }
 
 /// The set's `pod-template-hash`.

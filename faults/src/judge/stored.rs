@@ -63,12 +63,14 @@ pub(super) fn transitions(history: &History<'_>) -> Vec<Violation> {
         };
         let revision =
             |status: &OrderedDeploymentStatus| status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
-        if revision(after) != revision(before) {
+        let is_renamed = before.collision_count != after.collision_count;
+        // Another set of the same template may be the oldest from now on: that is another rollout of the same revision.
+        if revision(after) != revision(before) || (!is_renamed && hash(after) != hash(before)) {
             let cleared = (&after.hold, &after.passed, &after.resume_requested) == (&None, &None, &None);
             return (!cleared || hash(before) == hash(after))
                 .then(|| "a new rollout does not begin with a clear status".to_owned());
         }
-        if before.collision_count != after.collision_count {
+        if is_renamed {
             let same = (&before.hold, &before.passed) == (&after.hold, &after.passed);
             return (!same).then(|| "another name of a set is no other rollout".to_owned());
         }

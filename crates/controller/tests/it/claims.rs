@@ -91,6 +91,34 @@ async fn an_object_deleted_without_its_sets_takes_them_again_when_it_comes_back(
     assert_eq!(cluster.sets().list(&ListParams::default()).await.unwrap().items.len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_set_of_the_same_hash_that_was_anothers_is_taken_and_its_pods_kept() {
+    // Which of the sets comes first in the UIDs' order is drawn: here each does.
+    for drawn in 0..4 {
+        let cluster = Cluster::start().await;
+        for index in 0..drawn {
+            let labels = json!({"app": "other"});
+            let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}});
+            let spec = json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template});
+            cluster.deploy_as(&format!("other-{index}"), spec).await;
+        }
+        let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
+        let mark = cluster.mark();
+        cluster.deploy_as("api", json!({"replicas": 2})).await;
+        cluster.pass(Duration::from_secs(30)).await;
+        cluster.deployments().delete("web", &DeleteParams::orphan()).await.unwrap();
+        cluster.pass(Duration::from_secs(30)).await;
+        // Of two sets of one template the older one is the current one.
+        let there = || async { cluster.pods().list(&ListParams::default()).await.unwrap().items };
+        assert_eq!(names(&there().await), pods);
+        cluster.pods().delete(&pods[0], &DeleteParams::default()).await.unwrap();
+        cluster.pass(Duration::from_secs(30)).await;
+        assert_eq!(there().await.len(), 2);
+        // Two for the one that came, and one for the one that was lost.
+        assert_eq!((cluster.asked(mark, "create", "pods").len(), cluster.deleted(mark).len()), (3, 2));
+    }
+}
+
 async fn pod(cluster: &Cluster, name: &str, hash: &str, owners: serde_json::Value) -> Pod {
     let pod = json!({
         "metadata": {"name": name, "labels": {"app": "web", "pod-template-hash": hash}, "ownerReferences": owners},

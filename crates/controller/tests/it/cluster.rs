@@ -107,6 +107,11 @@ impl Cluster {
 
     /// Creates `web`, with these fields of the spec besides selector and template.
     pub async fn deploy(&self, spec: Value) {
+        self.deploy_as("web", spec).await;
+    }
+
+    /// The same by that name.
+    pub async fn deploy_as(&self, name: &str, spec: Value) {
         let mut whole = json!({
             "replicas": 10,
             "selector": {"matchLabels": {"app": "web"}},
@@ -121,7 +126,7 @@ impl Cluster {
         }
         let object = json!({
             "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-            "metadata": {"name": "web"}, "spec": whole,
+            "metadata": {"name": name}, "spec": whole,
         });
         let object: OrderedDeployment = serde_json::from_value(object).unwrap();
         self.deployments().create(&PostParams::default(), &object).await.unwrap();
