@@ -37,7 +37,8 @@ fn why_not_ours(history: &History<'_>, write: &Write<'_>) -> Option<&'static str
         Kind::CreatePod | Kind::CreateSet => (write.owner.is_none() || write.decision.is_none())
             .then_some("it belongs to nobody we decide for"),
         Kind::PatchSet | Kind::SetStatus | Kind::DeleteSet | Kind::Status => {
-            (write.decision.is_none()).then_some("nothing was decided for its owner")
+            // One that meant an older version moved nothing: another object may have the name by now.
+            (write.decision.is_none() && write.is_accepted()).then_some("nothing was decided for its owner")
         }
     }
 }
