@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kube_runtime::watcher;
+use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_planner::NodeView;
 use ordereddeployment_sorter::NodeFacts;
 
@@ -186,6 +188,9 @@ impl<E: Entry> Index<E> {
     }
 }
 
+/// The namespace and the labels of a pod that nobody controls.
+type Orphan = (Option<String>, BTreeMap<String, String>);
+
 /// The name of an OrderedDeployment to look at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DeploymentName {
@@ -202,6 +207,8 @@ pub(crate) struct Cache {
     listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
     /// UIDs of deployments that match something which nobody controls: they read it live, to adopt it.
     adopters: BTreeSet<Arc<str>>,
+    /// Pods that nobody controls, by UID: a set that comes later may select them. Only those with a hash, as all sets want one.
+    orphans: BTreeMap<Arc<str>, Orphan>,
     /// How many lists were completed. Between two of them anything may have happened unseen.
     lists: u64,
 }
@@ -210,6 +217,11 @@ impl Cache {
     /// Takes an event of a pod in. The answer: the deployments to look at.
     pub(crate) fn see_pod(&mut self, seen: Seen<PodEntry>, now: Timestamp) -> BTreeSet<DeploymentName> {
         self.lists += u64::from(matches!(seen, Seen::End));
+        match &seen {
+            Seen::Begin => self.orphans.clear(),
+            Seen::Applied { uid, .. } | Seen::Deleted(uid) => _ = self.orphans.remove(uid),
+            Seen::Listed { .. } | Seen::End => {}
+        }
         let sets = self.pods.see(seen, now);
         sets.iter().filter_map(|uid| self.sets.get(uid)).map(|set| deployment_of(set)).collect()
     }
@@ -254,12 +266,17 @@ impl Cache {
         }
     }
 
-    /// A pod with these labels that nobody controls was seen. The answer: the deployments to look at, which may adopt it.
+    /// A pod with these labels that nobody controls was seen, by [`Self::see_pod`] too. The answer: the deployments to look
+    /// at, which may adopt it.
     pub(crate) fn see_orphan(
         &mut self,
+        uid: &str,
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> BTreeSet<DeploymentName> {
+        if labels.contains_key(POD_TEMPLATE_HASH) {
+            self.orphans.insert(uid.into(), (namespace.map(str::to_owned), labels.clone()));
+        }
         let matches = |set: &SetEntry| {
             !set.is_terminating()
                 && set.object.metadata.namespace.as_deref() == namespace
@@ -270,6 +287,13 @@ impl Cache {
             self.let_adopt(Arc::clone(set.owner()));
         }
         sets.iter().map(|set| deployment_of(set)).collect()
+    }
+
+    /// Whether that set selects a pod that nobody controls.
+    pub(crate) fn has_orphan_of(&self, set: &OrderedReplicaSet) -> bool {
+        self.orphans.values().any(|(namespace, labels)| {
+            *namespace == set.metadata.namespace && set.spec.selector.matches(labels)
+        })
     }
 
     /// There is something that this deployment may adopt.
@@ -413,11 +437,11 @@ mod tests {
         selects.object.spec.selector.match_labels = Some(wanted.clone());
         let shown = Seen::Applied { uid: "s1".into(), version: 1, entry: Some(selects) };
         cache.see_set(shown, at(0));
-        assert!(cache.see_orphan(Some("other"), &wanted).is_empty());
-        assert!(cache.see_orphan(Some("shop"), &[("app".to_owned(), "x".to_owned())].into()).is_empty());
+        assert!(cache.see_orphan("p", Some("other"), &wanted).is_empty());
+        assert!(cache.see_orphan("p", Some("shop"), &[("app".to_owned(), "x".to_owned())].into()).is_empty());
         assert!(!cache.may_adopt("web-uid"));
         let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
-        assert_eq!(cache.see_orphan(Some("shop"), &wanted), web);
+        assert_eq!(cache.see_orphan("p", Some("shop"), &wanted), web);
         assert!(cache.may_adopt("web-uid"));
         assert!(!cache.may_adopt("web-uid"));
     }

@@ -53,6 +53,9 @@ impl Pass<'_> {
             self.ctx.events.tell(&self.memory.deployment, event);
         }
         self.memory.known_points.clone_from(&act.points);
+        if self.memory.due.is_some() {
+            return Err(Halt::DecideAgain);
+        }
         let mut halt = None;
         for create in &act.creates {
             if let Err(stop) = self.create_pods(&create.hash, create.count).await {

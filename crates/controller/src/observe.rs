@@ -107,6 +107,12 @@ impl Pass<'_> {
         self.memory.refresh(Arc::new(deployment));
         self.read_sets(&selector).await?;
         self.read_pods(&selector).await?;
+        let now = self.ctx.clock.now();
+        {
+            let cache = self.ctx.cache();
+            self.memory.pods.forget_old(&cache.pods, now);
+            self.memory.sets.forget_old(&cache.sets, now);
+        }
         self.memory.last_live = Some(LiveRead { generation: self.memory.generation(), lists });
         self.memory.due = None;
         self.live = true;

@@ -83,18 +83,30 @@ impl<E: Entry> Overlay<E> {
         self.0.contains_key(uid)
     }
 
-    /// Drops what the watch has caught up with. Whether anything was dropped unconfirmed: then a live read is due.
+    /// Drops what the watch has caught up with, and what is not believed any more. Whether something is not: then a live read
+    /// is due. It has to know what to look for: what only this knows stays until then, and what the watch shows otherwise is
+    /// looked for as the watch shows it.
     pub(crate) fn settle(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;
         self.0.retain(|uid, (known, since)| {
             if known.is_shown(uid, index) {
                 return false;
             }
-            let is_old = now.duration_since(*since) > BOUND;
-            expired |= is_old;
-            !is_old
+            if !is_old(*since, now) {
+                return true;
+            }
+            expired = true;
+            !matches!(known, Known::Away(_)) && index.get(uid).is_none()
         });
         expired
+    }
+
+    /// Drops what only this knew and a live read just now has not found. What the watch shows otherwise was not looked for,
+    /// though it may have become old meanwhile.
+    pub(crate) fn forget_old(&mut self, index: &Index<E>, now: Timestamp) {
+        self.0.retain(|uid, (known, since)| {
+            !is_old(*since, now) || matches!(known, Known::Away(_)) || index.get(uid).is_some()
+        });
     }
 
     /// When the first entry stops being believed.
@@ -107,6 +119,10 @@ impl<E: Entry> Overlay<E> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+fn is_old(since: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(since) > BOUND
 }
 
 impl<E: Entry> Known<E> {

@@ -125,15 +125,18 @@ impl Watches {
 
     async fn pods(&self) {
         self.follow(self.watched::<PodView>(), Watched::Pods, |event| {
-            if let watcher::Event::Apply(pod) = &event
-                && is_adoptable(pod)
-            {
-                let names = self.ctx.cache().see_orphan(pod.namespace().as_deref(), pod.labels());
-                self.look_at(names.iter().map(reference));
-            }
+            let orphan = match &event {
+                watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) if is_adoptable(pod) => {
+                    Some((pod.uid().unwrap_or_default(), pod.namespace(), pod.labels().clone()))
+                }
+                _ => None,
+            };
             let seen = Seen::of(event, |pod: PodView| PodEntry::of(&pod));
             let now = self.ctx.clock.now();
-            let names = self.ctx.cache().see_pod(seen, now);
+            let mut names = self.ctx.cache().see_pod(seen, now);
+            if let Some((uid, namespace, labels)) = orphan {
+                names.extend(self.ctx.cache().see_orphan(&uid, namespace.as_deref(), &labels));
+            }
             self.look_at(names.iter().map(reference));
         })
         .await;

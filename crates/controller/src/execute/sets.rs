@@ -34,6 +34,10 @@ impl Pass<'_> {
         let set = new_set(&self.memory.deployment, name, hash, revision, replicas);
         match self.ctx.calls.create_set(&self.namespace, &set).await {
             Ok(created) => {
+                if self.ctx.cache().has_orphan_of(&created) {
+                    // Left by a set of the same template that was deleted: they come before fresh ones.
+                    self.memory.due = Some(Due::Orphan);
+                }
                 self.saw_set(created);
                 Ok(())
             }

@@ -156,13 +156,38 @@ fn a_pod_read_live_with_another_owner_is_ours_no_more() {
 }
 
 #[test]
-fn an_unconfirmed_entry_is_believed_for_a_while_only() {
+fn an_unconfirmed_entry_is_believed_until_a_live_read_that_becomes_due() {
     let (index, mut overlay) = (Index::default(), Overlay::default());
-    overlay.present(pod("a", 5), at(0));
+    for uid in ["a", "b"] {
+        overlay.present(pod(uid, 5), at(0));
+    }
     assert_eq!(overlay.expires(), Some(at(0) + BOUND));
     assert!(!overlay.settle(&index, at(0) + BOUND));
-    assert!(overlay.settle(&index, at(0) + BOUND + SignedDuration::from_secs(1)));
-    assert!(overlay.is_empty());
+    let due = at(0) + BOUND + SignedDuration::from_secs(1);
+    assert!(overlay.settle(&index, due));
+    // The read has to know what to look for, whatever labels it has by now.
+    assert_eq!(view(&index, &overlay).len(), 2);
+    overlay.present(pod("a", 5), due);
+    overlay.forget_old(&index, due);
+    assert!(!overlay.settle(&index, due));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 5, false)]);
+}
+
+#[test]
+fn a_pod_known_to_be_gone_is_looked_for_again_where_the_watch_still_shows_it() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod("a", 5)), at(0));
+    overlay.gone(&"a".into(), at(0));
+    let due = at(0) + BOUND + SignedDuration::from_secs(1);
+    assert!(overlay.settle(&index, due));
+    assert_eq!(view(&index, &overlay).len(), 1);
+    overlay.gone(&"a".into(), due);
+    overlay.forget_old(&index, due);
+    assert!(!overlay.settle(&index, due));
+    assert_eq!(view(&index, &overlay), []);
+    // One that becomes old while others are looked for stays until it is looked for itself.
+    overlay.forget_old(&index, due + BOUND + SignedDuration::from_secs(1));
+    assert_eq!(view(&index, &overlay), []);
 }
 
 /// One thing that happens: to a pod, or to the watch.

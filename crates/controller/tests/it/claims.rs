@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
@@ -117,6 +118,28 @@ async fn a_set_of_the_same_hash_that_was_anothers_is_taken_and_its_pods_kept() {
         // Two for the one that came, and one for the one that was lost.
         assert_eq!((cluster.asked(mark, "create", "pods").len(), cluster.deleted(mark).len()), (3, 2));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_left_by_a_set_are_taken_in_by_the_one_that_comes_in_its_stead() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    let mark = cluster.mark();
+    // It comes later than the watch has told of its pods.
+    cluster.sandbox.inject(Fault {
+        verb: Some("create"),
+        plural: Some("orderedreplicasets".to_owned()),
+        user_agent: None,
+        code: 500,
+        times: 5,
+    });
+    cluster.sets().delete(&set, &DeleteParams::orphan()).await.unwrap();
+    cluster.pass(Duration::from_secs(10)).await;
+    let there = cluster.view().await;
+    assert_eq!(names(&there.pods), pods);
+    assert!(there.is_complete() && there.pods.iter().all(|pod| pod.owner_references().len() == 1));
+    assert!(cluster.asked(mark, "create", "pods").is_empty());
 }
 
 async fn pod(cluster: &Cluster, name: &str, hash: &str, owners: serde_json::Value) -> Pod {
