@@ -8,20 +8,26 @@ use serde_json::{Value, json};
 
 use crate::built_in::{objects, version};
 
-/// Makes or changes a budget of the pods of `web`; waits until the server has counted for it and allows that many evictions.
-async fn budget(world: &World, name: &str, min_available: i32, allowed: i64) {
+/// Makes or changes a budget of the pods of `web`.
+async fn set_budget(world: &World, name: &str, min_available: i32) {
     let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
     let budget = json!({
         "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": name},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": min_available},
     });
     world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
+}
+
+/// The same; waits until the server has counted for it and allows that many evictions, of which none may be under way.
+async fn budget(world: &World, name: &str, min_available: i32, allowed: i64) {
+    set_budget(world, name, min_available).await;
     let counted = |budget: &DynamicObject| {
         let number = |key: &str| budget.data.pointer(&format!("/status/{key}")).and_then(Value::as_i64);
         number("observedGeneration") == budget.metadata.generation
             && number("desiredHealthy") == Some(i64::from(min_available))
             && number("disruptionsAllowed").unwrap_or_default() == allowed
     };
+    let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
     let budgets = objects(world, &version, "PodDisruptionBudget");
     world.until_object(budgets, name, &format!("a budget that allows {allowed}"), counted).await.unwrap();
 }
@@ -79,7 +85,7 @@ async fn a_refused_eviction_is_told_by_the_budgets_name_until_it_goes_through(wo
     let message = refused(&world, reason::EVICTION_REFUSED).await;
     let words = "The disruption budget careful needs 4 healthy pods and has 4 currently";
     assert_eq!(message, format!("Waiting to evict pod {}: {words}", pods[0]));
-    budget(&world, "careful", 3, 1).await;
+    set_budget(&world, "careful", 3).await;
     let done = world.complete("web", 4).await.unwrap();
     assert_clear(&done);
     let deletions = world.deletions().await.unwrap();
@@ -130,7 +136,7 @@ async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget(wor
     let message = refused(&world, reason::EVICTION_REFUSED).await;
     assert!(message.contains(&pods[1]) && message.contains("budget web needs 5"), "{message}");
     assert_eq!(gone(&world.deletions().await.unwrap()), pods[..1]);
-    budget(&world, "web", 2, 3).await;
+    set_budget(&world, "web", 2).await;
     assert_clear(&world.complete("web", 3).await.unwrap());
     let deletions = world.deletions().await.unwrap();
     assert_eq!(gone(&deletions), pods[..3]);
@@ -147,7 +153,7 @@ async fn unavailable_pods_are_deleted_whatever_the_budget_says(world: World) {
     let deletions = world.deletions().await.unwrap();
     assert_eq!(gone(&deletions), pods[..1]);
     assert!(deletions.iter().all(|one| !one.evicted), "{deletions:#?}");
-    budget(&world, "web", 1, 2).await;
+    set_budget(&world, "web", 1).await;
     assert_clear(&world.complete("web", 3).await.unwrap());
     assert_eq!(gone(&world.deletions().await.unwrap()), pods);
 }

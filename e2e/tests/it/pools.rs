@@ -16,6 +16,10 @@ const FOR: &str = "for";
 fn with_nodes_of_ones_own() -> Setting {
     let mut setting = Setting::default();
     for (scenario, name, usage, room) in [
+        ("shared", "s1", "inference", 110),
+        ("shared", "s2", "inference", 110),
+        ("shared", "s3", "hybrid", 110),
+        ("shared", "s4", "hybrid", 110),
         ("gpus", "g1", "inference", 3),
         ("gpus", "g2", "hybrid", 3),
         ("leaving", "l1", "inference", 110),
@@ -120,7 +124,10 @@ async fn rolled(world: &World, image: &str, floor: usize) -> Vec<String> {
 
 async fn the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_rolls(world: World) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
-    world.deployed(&json!({"replicas": 9, "strategy": one_by_one(), "deletionOrder": order})).await.unwrap();
+    let spec = json!({
+        "replicas": 9, "strategy": one_by_one(), "deletionOrder": order, "template": only_on("shared"),
+    });
+    world.deployed(&spec).await.unwrap();
     for _ in 0..2 {
         let shared = pods_of_usage(&world, "hybrid").await;
         assert!((1..9).contains(&shared.len()), "the scheduler spreads them over both pools: {shared:?}");
