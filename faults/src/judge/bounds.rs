@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::case::{Fault, Millis, WatchHow};
+use crate::case::{Fault, How, Millis, WatchHow};
 use crate::log::What;
 use crate::{Case, Log};
 
@@ -12,6 +12,9 @@ const CALM: SignedDuration = SignedDuration::from_secs(12);
 const BACKOFF: Millis = 35_000;
 /// How long a watch may say nothing before it is opened anew.
 const SILENCE: Millis = 330_000;
+
+/// How many batches of writes a pass has at most in these scenarios.
+const IN_A_PASS: u32 = 10;
 
 /// How old what a decision of that moment was made on may be.
 pub(super) fn staleness(case: &Case, log: &Log, at: Timestamp) -> SignedDuration {
@@ -23,6 +26,10 @@ pub(super) fn staleness(case: &Case, log: &Log, at: Timestamp) -> SignedDuration
             Fault::Watch { how: WatchHow::Delay(delay), span, .. } => span.lasts.max(*delay) + *delay,
             Fault::Watch { how: WatchHow::HalfOpen, span, .. } => span.lasts + SILENCE,
             Fault::Cut { span, .. } | Fault::Watch { span, .. } => span.lasts + BACKOFF,
+            // A pass knows the object as it was at its beginning, and lasts as long as its writes do one after the other.
+            Fault::Request { how: How::Late(delay), times, .. } => {
+                *delay * u64::from((*times).min(IN_A_PASS))
+            }
             Fault::Request { class, .. } if matches!(class.verb.as_str(), "" | "list" | "watch") => SILENCE,
             _ => 0,
         };
