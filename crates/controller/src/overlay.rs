@@ -60,11 +60,7 @@ impl<E: Entry> Overlay<E> {
 
     /// At that version it was somebody else's, or nobody's.
     pub(crate) fn away(&mut self, uid: &Arc<str>, version: u64, now: Timestamp) {
-        let known = self.0.get(uid).map(|(known, _)| match known {
-            Known::Present(entry) | Known::Terminating(entry) => entry.version(),
-            Known::Away(at) => *at,
-        });
-        if known.is_none_or(|known| known <= version) {
+        if self.0.get(uid).is_none_or(|(known, _)| known.version() <= version) {
             self.0.insert(Arc::clone(uid), (Known::Away(version), now));
         }
     }
@@ -126,23 +122,22 @@ fn is_old(since: Timestamp, now: Timestamp) -> bool {
 }
 
 impl<E: Entry> Known<E> {
-    fn is_shown(&self, uid: &str, index: &Index<E>) -> bool {
+    /// At which version it was known so.
+    fn version(&self) -> u64 {
         match self {
-            Self::Present(entry) => {
-                index.get(uid).is_some_and(|shown| shown.version() >= entry.version())
-                    || index.gone_at(uid).is_some_and(|version| version >= entry.version())
-            }
-            // One that was given away before, and came back, is not gone by that.
-            Self::Terminating(entry) => {
-                index.get(uid).is_some_and(|shown| shown.is_terminating())
-                    || index.gone_at(uid).is_some_and(|version| version >= entry.version())
-            }
-            // One that was given away before, and came back since, is not away by that.
-            Self::Away(at) => {
-                index.get(uid).is_some_and(|shown| shown.version() >= *at)
-                    || index.gone_at(uid).is_some_and(|version| version >= *at)
-            }
+            Self::Present(entry) | Self::Terminating(entry) => entry.version(),
+            Self::Away(at) => *at,
         }
+    }
+
+    fn is_shown(&self, uid: &str, index: &Index<E>) -> bool {
+        let shows = |shown: &Arc<E>| match self {
+            Self::Terminating(_) => shown.is_terminating(),
+            Self::Present(_) | Self::Away(_) => shown.version() >= self.version(),
+        };
+        // What was given away before, and came back since, is not away by that.
+        index.get(uid).is_some_and(shows)
+            || index.gone_at(uid).is_some_and(|version| version >= self.version())
     }
 }
 
