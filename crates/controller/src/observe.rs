@@ -96,6 +96,8 @@ impl Pass<'_> {
     pub(crate) async fn read_live(&mut self, due: Due) -> Result<bool, Error> {
         tracing::debug!(reason = due.label(), "reading live");
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
+        let began = self.ctx.clock.now();
+        let (pods, sets) = (self.memory.pods.dates(), self.memory.sets.dates());
         // Counted before: a list completed meanwhile makes the next read due.
         let lists = self.ctx.cache().lists();
         let deployment = self.ctx.calls.deployment(&self.namespace, &self.name).await;
@@ -107,11 +109,10 @@ impl Pass<'_> {
         self.memory.refresh(Arc::new(deployment));
         self.read_sets(&selector).await?;
         self.read_pods(&selector).await?;
-        let now = self.ctx.clock.now();
         {
-            let cache = self.ctx.cache();
-            self.memory.pods.forget_old(&cache.pods, now);
-            self.memory.sets.forget_old(&cache.sets, now);
+            let (cache, now) = (self.ctx.cache(), self.ctx.clock.now());
+            self.memory.pods.confirm(&pods, began, &cache.pods, now);
+            self.memory.sets.confirm(&sets, began, &cache.sets, now);
         }
         self.memory.last_live = Some(LiveRead { generation: self.memory.generation(), lists });
         self.memory.due = None;

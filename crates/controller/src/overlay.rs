@@ -29,6 +29,10 @@ enum Known<E> {
 #[derive(Debug)]
 pub(crate) struct Overlay<E>(BTreeMap<Arc<str>, (Known<E>, Timestamp)>);
 
+/// Since when entries are believed, by UID.
+#[derive(Debug)]
+pub(crate) struct Dates(BTreeMap<Arc<str>, Timestamp>);
+
 impl<E> Default for Overlay<E> {
     fn default() -> Self {
         Self(BTreeMap::new())
@@ -97,11 +101,21 @@ impl<E: Entry> Overlay<E> {
         expired
     }
 
-    /// Drops what only this knew and a live read just now has not found. What the watch shows otherwise was not looked for,
-    /// though it may have become old meanwhile.
-    pub(crate) fn forget_old(&mut self, index: &Index<E>, now: Timestamp) {
+    /// Since when each entry is believed: by that a live read tells in the end what it has found.
+    pub(crate) fn dates(&self) -> Dates {
+        Dates(self.0.iter().map(|(uid, (_, since))| (Arc::clone(uid), *since)).collect())
+    }
+
+    /// A live read has ended that began at these dates. What it has found is believed from now on, however long it took.
+    /// What only this knew, was old when it began, and was not found is dropped; what the watch shows otherwise was not looked
+    /// for.
+    pub(crate) fn confirm(&mut self, before: &Dates, began: Timestamp, index: &Index<E>, now: Timestamp) {
         self.0.retain(|uid, (known, since)| {
-            !is_old(*since, now) || matches!(known, Known::Away(_)) || index.get(uid).is_some()
+            if before.0.get(uid) == Some(since) {
+                return !is_old(*since, began) || matches!(known, Known::Away(_)) || index.get(uid).is_some();
+            }
+            *since = now;
+            true
         });
     }
 

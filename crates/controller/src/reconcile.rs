@@ -206,10 +206,8 @@ impl Pass<'_> {
         if failed {
             return Ok(self.refused(act));
         }
-        let expires = self.overlay_expires();
-        let expires = expires.and_then(|time| Duration::try_from(time.duration_since(now)).ok());
         // A moment later, so that the time really is over.
-        let expires = expires.map(|wait| wait + Duration::from_secs(1));
+        let expires = self.overlay_expires().map(|time| until(time) + Duration::from_secs(1));
         let publishes = self.publishes_at().map(until);
         let wait = [act.requeue, expires, publishes].into_iter().flatten().fold(RESYNC, Duration::min);
         let wait = wait.max(SHORTEST);

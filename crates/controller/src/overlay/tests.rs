@@ -167,10 +167,29 @@ fn an_unconfirmed_entry_is_believed_until_a_live_read_that_becomes_due() {
     assert!(overlay.settle(&index, due));
     // The read has to know what to look for, whatever labels it has by now.
     assert_eq!(view(&index, &overlay).len(), 2);
+    let before = overlay.dates();
     overlay.present(pod("a", 5), due);
-    overlay.forget_old(&index, due);
+    overlay.confirm(&before, due, &index, due);
     assert!(!overlay.settle(&index, due));
     assert_eq!(view(&index, &overlay), [("a".to_owned(), 5, false)]);
+}
+
+#[test]
+fn what_a_long_read_found_at_its_beginning_is_believed_from_its_end_on() {
+    // The clock jumps meanwhile, or does not.
+    for jump in [0, -3600, 3600] {
+        let (index, mut overlay) = (Index::default(), Overlay::default());
+        for uid in ["a", "b"] {
+            overlay.present(pod(uid, 5), at(0));
+        }
+        let (before, began) = (overlay.dates(), at(100));
+        overlay.present(pod("a", 5), at(101 + jump));
+        let end = at(200 + jump);
+        overlay.confirm(&before, began, &index, end);
+        assert_eq!(view(&index, &overlay), [("a".to_owned(), 5, false)]);
+        assert!(!overlay.settle(&index, end + BOUND));
+        assert!(overlay.settle(&index, end + BOUND + SignedDuration::from_secs(1)));
+    }
 }
 
 #[test]
@@ -181,12 +200,14 @@ fn a_pod_known_to_be_gone_is_looked_for_again_where_the_watch_still_shows_it() {
     let due = at(0) + BOUND + SignedDuration::from_secs(1);
     assert!(overlay.settle(&index, due));
     assert_eq!(view(&index, &overlay).len(), 1);
+    let before = overlay.dates();
     overlay.gone(&"a".into(), due);
-    overlay.forget_old(&index, due);
+    overlay.confirm(&before, due, &index, due);
     assert!(!overlay.settle(&index, due));
     assert_eq!(view(&index, &overlay), []);
     // One that becomes old while others are looked for stays until it is looked for itself.
-    overlay.forget_old(&index, due + BOUND + SignedDuration::from_secs(1));
+    let later = due + BOUND + SignedDuration::from_secs(1);
+    overlay.confirm(&overlay.dates(), later, &index, later);
     assert_eq!(view(&index, &overlay), []);
 }
 
