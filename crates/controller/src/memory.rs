@@ -102,7 +102,7 @@ pub(crate) struct Memory {
     pub(crate) nodes: Nodes,
     /// What it takes over from, as read in this pass: whether it is still there.
     pub(crate) sources: BTreeMap<Source, bool>,
-    /// When each failed pod was first seen so, by UID; none before the first look.
+    /// When each failed pod was first seen so, by UID, or failed, where that was before the first look; none before it.
     pub(crate) failures_seen: Option<BTreeMap<Arc<str>, Timestamp>>,
     /// Orphans that match and that the last live read could not take in.
     pub(crate) unadopted: BTreeSet<String>,

@@ -8,7 +8,9 @@
 //!
 //! All of it is read from the failed pods themselves, so that a restart of the controller forgets nothing, and whoever
 //! deletes them ends the waiting. Only the waiting itself goes by the controller's clock, from when it saw the failure: by a
-//! clock that is hours ahead of the API server's every wait would be over before it began. It never deletes one.
+//! clock that is hours ahead of the API server's every wait would be over before it began. Of what failed before its first
+//! look a controller knows the API server's time alone: where its clock is ahead, a restart ends the wait under way. It never
+//! deletes one.
 
 use std::collections::{BTreeMap, VecDeque};
 

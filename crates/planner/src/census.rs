@@ -222,7 +222,7 @@ fn node_rules(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {
 fn current_set(observed: &Observed) -> Option<&Set> {
     let template = &without_hash(&observed.deployment.spec.template);
     let same = observed.sets.iter().filter(|set| !set.terminating && set.template.same_as(template));
-    same.min_by(|first, second| (first.created, &first.name).cmp(&(second.created, &second.name)))
+    same.min_by(|first, second| first.seniority().cmp(&second.seniority()))
 }
 
 /// The hash of the current template where its set is not there. It stays what the rollout was begun with, should its set be

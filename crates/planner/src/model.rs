@@ -70,6 +70,14 @@ pub struct Set {
     pub terminating: bool,
 }
 
+impl Set {
+    /// Which of several sets comes first: one that stays before one that goes, the oldest of those (as Kubernetes'
+    /// `FindNewReplicaSet` has it), the first by name of equally old ones.
+    pub(crate) fn seniority(&self) -> impl Ord + '_ {
+        (self.terminating, self.created, &self.name)
+    }
+}
+
 /// A pod, as far as decisions read it.
 #[derive(Clone, Debug)]
 pub struct Pod {
@@ -100,7 +108,8 @@ pub struct Pod {
 pub struct Failed {
     /// When, by the API server's clock; not before it was made.
     pub at: Timestamp,
-    /// Since when its replacement waits, by the controller's clock: once it has seen it.
+    /// Since when its replacement waits: since it was seen, by the controller's clock, or since it failed, by the API server's,
+    /// where that was before the first look.
     pub seen: Timestamp,
     /// One word, such as `Evicted` or `OutOfcpu`.
     pub reason: Arc<str>,

@@ -113,10 +113,10 @@ pub fn without_hash(template: &Template) -> Template {
 }
 
 /// Gives each set a hash of its own: sets are told apart by it. Two have the same where one of them was another deployment's
-/// and was adopted; the older one keeps it.
+/// and was adopted; the one that comes first ([`Set::seniority`]) keeps it.
 pub fn tell_apart<'a>(sets: impl IntoIterator<Item = &'a mut Set>) {
     let mut sets: Vec<&mut Set> = sets.into_iter().collect();
-    sets.sort_by(|one, other| (one.created, &one.name).cmp(&(other.created, &other.name)));
+    sets.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
     let mut seen = BTreeSet::new();
     for set in sets {
         if !seen.insert(set.hash.clone()) {

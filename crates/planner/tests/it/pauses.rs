@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ordereddeployment_api::{HoldReason, PausePoint, names::condition, names::reason};
-use ordereddeployment_planner::{Malformed, Point};
+use ordereddeployment_planner::{Malformed, Point, Set, tell_apart};
 use serde_json::json;
 
 use crate::model::Cluster;
@@ -353,6 +353,26 @@ fn a_set_deleted_by_hand_ends_no_hold() {
     cluster.settle();
     assert_eq!(cluster.status().hold.unwrap().id, hold.id);
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (8, 2));
+}
+
+#[test]
+fn an_older_set_of_the_same_hash_that_is_being_deleted_ends_no_hold() {
+    let (mut cluster, _) = ten(PausePoint::Before);
+    let (hold, rollout) = (cluster.status().hold, cluster.status().rollout);
+    let current = cluster.sets[1].clone();
+    // It was another deployment's, and was adopted.
+    let older = Set {
+        name: "api".to_owned(),
+        uid: "older".into(),
+        created: cluster.sets[0].created,
+        replicas: 0,
+        terminating: true,
+        ..current
+    };
+    cluster.sets.push(older);
+    tell_apart(&mut cluster.sets);
+    cluster.rest();
+    assert_eq!((cluster.status().hold, cluster.status().rollout), (hold, rollout));
 }
 
 #[test]
