@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
-use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::names::{annotation, reason};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, names};
@@ -105,4 +105,24 @@ async fn a_set_of_nobody_that_cannot_be_read_keeps_nobody_from_going_on() {
     odd.metadata.labels = Some([("app".to_owned(), "web".to_owned())].into());
     sets(&cluster).create(&PostParams::default(), &odd).await.unwrap();
     cluster.deployed(json!({"replicas": 3})).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_much_annotation_as_a_server_takes_neither_stops_a_rollout_nor_is_told_in_full() {
+    let cluster = Cluster::start().await;
+    let pods = cluster.deployed(json!({"replicas": 3})).await;
+    let long = "٣".repeat(120 * 1024);
+    for (pod, key) in
+        pods.iter().zip([annotation::DELETE_PRIORITY, annotation::PAUSE_POINT, annotation::PAUSE_DURATION])
+    {
+        cluster.annotate(&pod.name_any(), key, long.as_str()).await;
+    }
+    cluster.annotate(&pods[2].name_any(), annotation::PAUSE_POINT, "before").await;
+    cluster.set_image("web:2").await;
+    let held = cluster.until_held().await;
+    assert!(serde_json::to_string(&held.deployment.status).unwrap().len() < 4096);
+    let told = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
+    assert!(!told.is_empty() && told.iter().all(|message| message.len() <= 1024), "{}", told.len());
+    cluster.resume(&held.status().hold.unwrap().id).await;
+    cluster.until_complete().await;
 }
