@@ -1,11 +1,12 @@
-//! Which cases are played: every scenario as it is, a crash at every write, pairs of crashes, and random faults by seed.
+//! Which cases are played: every scenario as it is, with some combinations of faults, with a crash at every write, with pairs
+//! of crashes, and with random faults by seed.
 //!
 //! A [`Play`] is a small name for a case: it makes the same one each time.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::case::{Case, Fault, Moment};
+use crate::case::{Act, Case, Fault, Millis, Moment, Pick, Span, WatchHow};
 use crate::run::{Error, run};
 use crate::scenarios;
 use crate::trouble::trouble;
@@ -14,6 +15,8 @@ use crate::trouble::trouble;
 const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Unanswered, Moment::Answered];
 /// From a crash to a fresh instance.
 const BACK: u64 = 1000;
+/// So many writes more than without faults are crashed in pairs.
+const MORE: u32 = 3;
 /// The seed of a scenario in its plain form.
 const PLAIN: u64 = 1;
 
@@ -26,6 +29,8 @@ pub enum Play {
     Crash(usize, (u32, Moment)),
     /// The same at two.
     Pair(usize, (u32, Moment), (u32, Moment)),
+    /// That scenario with one of the combinations of [`COMBINATIONS`].
+    Together(usize, usize),
     /// Any scenario and any faults, drawn by this seed.
     Random(u64),
 }
@@ -38,6 +43,11 @@ impl Play {
             Self::Calm(scenario) => plain(scenario, &[]),
             Self::Crash(scenario, one) => plain(scenario, &[one]),
             Self::Pair(scenario, one, other) => plain(scenario, &[one, other]),
+            Self::Together(scenario, combination) => {
+                let mut case = plain(scenario, &[]);
+                COMBINATIONS[combination % COMBINATIONS.len()](&mut case);
+                case
+            }
             Self::Random(seed) => random(seed),
         }
     }
@@ -64,12 +74,16 @@ fn random(seed: u64) -> Case {
 /// # Errors
 /// Where a scenario cannot be played, to count its writes.
 pub fn plays(slice: bool, runs: usize, seed: u64) -> Result<Vec<Play>, Error> {
+    let scenarios = || 0..scenarios::ALL.len();
     let mut crashes = Vec::new();
-    for scenario in 0..scenarios::ALL.len() {
+    for scenario in scenarios() {
         let case = plain(scenario, &[]);
         crashes.push((scenario, case.short, run(&case)?.writes));
     }
-    let mut plays: Vec<Play> = (0..scenarios::ALL.len()).map(Play::Calm).collect();
+    let mut plays: Vec<Play> = scenarios().map(Play::Calm).collect();
+    plays.extend(
+        scenarios().flat_map(|one| (0..COMBINATIONS.len()).map(move |other| Play::Together(one, other))),
+    );
     let all: Vec<Play> =
         crashes.iter().flat_map(|&(scenario, short, writes)| all_of(scenario, short, writes)).collect();
     if slice || plays.len() + all.len() > runs {
@@ -80,6 +94,46 @@ pub fn plays(slice: bool, runs: usize, seed: u64) -> Result<Vec<Play>, Error> {
     let random = runs.saturating_sub(plays.len());
     plays.extend((seed..).take(random).map(Play::Random));
     Ok(plays)
+}
+
+/// Faults that show something only together, or only in one moment, which a seed seldom meets.
+const COMBINATIONS: &[fn(&mut Case)] = &[
+    // Whoever leads is not given the processor, or reaches nobody, for longer than the lease.
+    |case| without(case, |span| Fault::Freeze { instance: 1, span }),
+    |case| without(case, |span| Fault::Freeze { instance: 2, span }),
+    |case| without(case, |span| Fault::Cut { instance: 1, span }),
+    |case| without(case, |span| Fault::Cut { instance: 2, span }),
+    // A fresh instance is shown what there was before.
+    |case| {
+        case.faults.push(watch("", 0, 60_000, WatchHow::Rewind(20)));
+        case.faults.push(Fault::Crash { write: 12, moment: Moment::Answered, back: BACK });
+    },
+    // Pods come and go that no watch shows: it stands still meanwhile, and begins anew after.
+    |case| {
+        case.faults.push(watch("pods", 1000, 5000, WatchHow::Freeze));
+        case.faults.push(kill(2000));
+        case.faults.push(kill(4000));
+        case.faults.push(watch("pods", 6000, 1, WatchHow::Expire));
+    },
+    // The same where the watch broke, and what it missed was compacted.
+    |case| {
+        case.faults.push(watch("", 1500, 1500, WatchHow::Break));
+        case.faults.push(kill(2000));
+        case.faults.push(Fault::Compact { at: 2500 });
+    },
+];
+
+fn without(case: &mut Case, fault: fn(Span) -> Fault) {
+    case.cluster.instances = 2;
+    case.faults.push(fault(Span { at: 1500, lasts: 20_000 }));
+}
+
+fn watch(plural: &str, at: Millis, lasts: Millis, how: WatchHow) -> Fault {
+    Fault::Watch { plural: plural.to_owned(), span: Span { at, lasts }, how }
+}
+
+fn kill(at: Millis) -> Fault {
+    Fault::Somebody { at, act: Act::KillPod(Pick::Updated(0)), mend: None }
 }
 
 /// Each write crashed once.
@@ -93,7 +147,9 @@ fn all_of(scenario: usize, short: bool, writes: u32) -> Vec<Play> {
     let crashes = || (1..=writes).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
     let mut plays: Vec<Play> = crashes().map(|crash| Play::Crash(scenario, crash)).collect();
     if short {
-        let pairs = crashes().flat_map(|one| crashes().map(move |other| (one, other)));
+        // A crash has writes repeated: the second one may be past what there are without any.
+        let others = || (1..=writes + MORE).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
+        let pairs = crashes().flat_map(|one| others().map(move |other| (one, other)));
         let pairs = pairs.filter(|(one, other)| one.0 < other.0);
         plays.extend(pairs.map(|(one, other)| Play::Pair(scenario, one, other)));
     }

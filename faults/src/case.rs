@@ -215,6 +215,9 @@ pub enum Fault {
     },
     /// The controllers' clocks jump, by so many milliseconds.
     Jump {
+        /// Whose, from 1; 0: of all.
+        #[serde(default)]
+        instance: u32,
         /// When, from the start of the run.
         at: Millis,
         /// By how much.

@@ -23,7 +23,8 @@ const RESTART: Duration = Duration::from_secs(1);
 pub(crate) struct Setup {
     pub(crate) chaos: Chaos,
     pub(crate) server: Client,
-    pub(crate) clock: Clock,
+    /// The clock of each instance.
+    pub(crate) clock: Arc<dyn Fn(u32) -> Clock + Send + Sync>,
     pub(crate) seed: u64,
     /// Whether it stands for a lead.
     pub(crate) elects: bool,
@@ -90,7 +91,7 @@ pub(crate) async fn keep(setup: Setup, instance: u32) {
 async fn live(setup: Setup, instance: u32, life: u64) -> Result<(), Error> {
     let client = setup.chaos.client(&setup.server, instance);
     let mut options = Options::new(Arc::new(Metrics::new()?));
-    options.clock = setup.clock.clone();
+    options.clock = (setup.clock)(instance);
     options.names = Names::seeded(setup.seed ^ (u64::from(instance) << 32) ^ (life << 40));
     options.journal = (setup.journal)(instance);
     if !setup.elects {
@@ -100,7 +101,8 @@ async fn live(setup: Setup, instance: u32, life: u64) -> Result<(), Error> {
     let (lead, leads) = watch::channel(false);
     options.lead = Some((fence.clone(), leads));
     let name = format!("instance-{instance}-{life}");
-    let candidate = Candidate::new(&client, "default", &name, Timing::default(), fence, setup.clock);
+    let candidate =
+        Candidate::new(&client, "default", &name, Timing::default(), fence, (setup.clock)(instance));
     candidate.run_while_leading(Controller::run(client, options, std::future::pending()), lead).await
 }
 

@@ -54,8 +54,8 @@ struct Arguments {
     /// Play this case alone, and print all that happened.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// End with success as soon as that promise is broken, and with failure if it never is.
-    #[arg(long, value_name = "PROMISE")]
+    /// End with success as soon as that oracle finds a promise broken, and with failure if it never does.
+    #[arg(long, value_name = "ORACLE")]
     until: Option<String>,
     /// Go on where a promise is broken, and print a line for each.
     #[arg(long, conflicts_with = "until")]
@@ -136,13 +136,13 @@ fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     })?;
     let mut found = shared.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|(play, _)| plays.iter().position(|other| other == play));
-    if let Some(promise) = &arguments.until {
+    if let Some(oracle) = &arguments.until {
         let Some((play, violations)) = found.first() else {
-            println!("{promise} was kept in all of {} runs", plays.len());
+            println!("{oracle} found nothing in all of {} runs", plays.len());
             return Ok(ExitCode::FAILURE);
         };
-        let first = violations.iter().find(|violation| violation.rule == promise);
-        println!("{promise} caught: {play:?}: {}", first.map(ToString::to_string).unwrap_or_default());
+        let first = violations.iter().find(|violation| violation.oracle == oracle);
+        println!("caught: {play:?}: {}", first.map(ToString::to_string).unwrap_or_default());
         return Ok(ExitCode::SUCCESS);
     }
     let tally = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +170,7 @@ impl Shared<'_> {
             }
             self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(*play, &log);
             let counts = match self.until {
-                Some(promise) => violations.iter().any(|violation| violation.rule == promise),
+                Some(oracle) => violations.iter().any(|violation| violation.oracle == oracle),
                 None => !violations.is_empty(),
             };
             if self.all {
@@ -196,6 +196,7 @@ fn differs(case: &Case, log: &faults::Log) -> Result<Option<Violation>> {
     let place = place.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len())));
     Ok(place.map(|place| Violation {
         rule: "repeatable",
+        oracle: "it is played twice",
         at: log.requests.first().map(|record| record.at).unwrap_or_default(),
         words: format!("line {place} is {:?} and then {:?}", one.get(place), other.get(place)),
     }))

@@ -140,11 +140,14 @@ async fn play(case: &Case) -> Result<Log, Error> {
             }
         })
     };
-    let offset = Arc::new(Mutex::new(SignedDuration::ZERO));
+    let offsets = Offsets::default();
     let setup = Setup {
         chaos: chaos.clone(),
         server: sandbox.connect("controller")?,
-        clock: jumping(ticking, Arc::clone(&offset)),
+        clock: {
+            let offsets = offsets.clone();
+            Arc::new(move |instance| jumping(instance, ticking.clone(), offsets.clone()))
+        },
         seed: case.seed,
         elects: case.cluster.instances > 1,
         frozen: frozen.clone(),
@@ -161,13 +164,8 @@ async fn play(case: &Case) -> Result<Log, Error> {
     for instance in 1..=case.cluster.instances.max(1) {
         tasks.push(tokio::spawn(keep(setup.clone(), instance)).abort_handle());
     }
-    let timed = Timed {
-        start,
-        writer: writer.clone(),
-        somebody: somebody.clone(),
-        frozen,
-        offset: Arc::clone(&offset),
-    };
+    let timed =
+        Timed { start, writer: writer.clone(), somebody: somebody.clone(), frozen, offsets: offsets.clone() };
     let faults = tokio::spawn(timed.strike(case.faults.clone())).abort_handle();
     for (place, step) in case.steps.iter().enumerate() {
         let in_time = somebody.wait(&step.when).await;
@@ -178,7 +176,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     faults.abort();
     chaos.heal();
     // Somebody sets the clocks right, too: one that is hours behind keeps pods from being available for hours.
-    *offset.lock().unwrap_or_else(PoisonError::into_inner) = SignedDuration::ZERO;
+    offsets.lock().unwrap_or_else(PoisonError::into_inner).clear();
     writer.mark(What::Healed);
     sleep(SETTLED).await;
     if lingers(case) || !somebody.wait(&When::Complete(0)).await {
@@ -210,12 +208,16 @@ async fn define(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// The controllers' clock: the server's, and what it has jumped by.
-fn jumping(ticking: sandbox::Clock, offset: Arc<Mutex<SignedDuration>>) -> Clock {
+/// Whose clocks have jumped by how much; 0: those of all.
+type Offsets = Arc<Mutex<Vec<(u32, SignedDuration)>>>;
+
+/// An instance's clock: the server's, and what it has jumped by.
+fn jumping(instance: u32, ticking: sandbox::Clock, offsets: Offsets) -> Clock {
     Clock::from_fn(move || {
-        let offset = *offset.lock().unwrap_or_else(PoisonError::into_inner);
+        let offsets = offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = offsets.iter().filter(|(of, _)| [0, instance].contains(of)).map(|(_, by)| *by);
         let now = ticking.now();
-        now.checked_add(offset).unwrap_or(now)
+        now.checked_add(own.fold(SignedDuration::ZERO, SignedDuration::saturating_add)).unwrap_or(now)
     })
 }
 
@@ -232,7 +234,7 @@ struct Timed {
     writer: Writer,
     somebody: Somebody,
     frozen: Frozen,
-    offset: Arc<Mutex<SignedDuration>>,
+    offsets: Offsets,
 }
 
 impl Timed {
@@ -254,9 +256,9 @@ impl Timed {
                 Fault::Freeze { instance, span } => {
                     self.frozen.freeze(instance, self.start + Duration::from_millis(span.end()));
                 }
-                Fault::Jump { by, .. } => {
-                    let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
-                    *offset = offset.saturating_add(SignedDuration::from_millis(by));
+                Fault::Jump { instance, by, .. } => {
+                    let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+                    offsets.push((instance, SignedDuration::from_millis(by)));
                 }
                 Fault::Compact { .. } => self.writer.sandbox.compact(),
                 Fault::Somebody { act, .. } => {

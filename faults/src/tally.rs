@@ -24,6 +24,7 @@ impl Tally {
             Play::Calm(_) => "without faults",
             Play::Crash(..) => "one crash",
             Play::Pair(..) => "two crashes",
+            Play::Together(..) => "faults together",
             Play::Random(_) => "random faults",
         };
         *self.runs.entry(kind).or_default() += 1;
@@ -40,11 +41,18 @@ impl Tally {
         }
         for mark in &log.marks {
             if let What::Struck(words) = &mark.what {
-                let word = words.split([' ', '(', '{']).next().unwrap_or_default();
-                *self.struck.entry(word.to_owned()).or_default() += 1;
+                *self.struck.entry(what(words)).or_default() += 1;
             }
         }
     }
+}
+
+/// What struck, in a word or two: a watch by what became of it, an answer by its code, an act of somebody by its kind.
+fn what(words: &str) -> String {
+    let word = |words: &str| words.split([' ', '(', ',', '{']).next().unwrap_or_default().to_owned();
+    let detail =
+        ["how: ", "code: ", "act: "].into_iter().find_map(|key| Some(word(words.split_once(key)?.1)));
+    detail.map_or_else(|| word(words), |detail| format!("{} {detail}", word(words)))
 }
 
 fn count<T>(items: impl Iterator<Item = T>) -> u64 {

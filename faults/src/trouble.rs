@@ -52,7 +52,7 @@ fn fault(case: &Case, rng: &mut StdRng) -> Fault {
         44..62 => Fault::Watch { plural: one(rng, WATCHED).to_owned(), span: span(rng), how: watch(rng) },
         62..86 => people::fault(rng),
         86..90 => Fault::Compact { at: moment(rng) },
-        90..94 => Fault::Jump { at: moment(rng), by: jump(rng) },
+        90..94 => Fault::Jump { instance: rng.random_range(0..=instances), at: moment(rng), by: jump(rng) },
         94..97 if instances > 1 => Fault::Cut { instance: rng.random_range(1..=instances), span: span(rng) },
         _ => Fault::Freeze { instance: rng.random_range(1..=instances), span: span(rng) },
     }

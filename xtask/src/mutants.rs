@@ -1,7 +1,8 @@
 //! Mutants: the controller with one mistake, which the campaign of faults must catch. They show that the oracles can see.
 //!
-//! Each is a patch in `faults/mutants`, named by the promise it breaks, that puts its mistake behind a switch. All are applied
-//! to a copy of the checkout, which is built once; the product itself holds no trace of them.
+//! Each is a patch in `faults/mutants`, named by the promise it breaks, that puts its mistake behind a switch; its first line
+//! names the oracles that must catch it. All are applied to a copy of the checkout, which is built once; the product itself
+//! holds no trace of them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +19,11 @@ const SWITCH: &str = "switch";
 /// How many runs a mutant may take until it is caught.
 const RUNS: &str = "6000";
 
-/// `cargo xtask mutants`: builds them and plays the campaign on each one named, or on all; how many were caught.
+/// What stands before the oracles' names.
+const CAUGHT_BY: &str = "Caught by ";
+
+/// `cargo xtask mutants`: builds them and plays the campaign on each one named, or on all, until each of its oracles has
+/// caught it; how many were.
 pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
     let names = names()?;
     if let Some(unknown) = wanted.iter().find(|name| !names.contains(**name)) {
@@ -28,19 +33,22 @@ pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
     let mut missed = Vec::new();
     let mut caught = 0;
     for name in names.iter().filter(|name| wanted.is_empty() || wanted.contains(&name.as_str())) {
-        let start = Instant::now();
-        let promise = name.split('-').next().unwrap_or_default().to_uppercase();
-        let mut campaign = Command::new(&program);
-        campaign.current_dir(top()).env("MUTANT", name);
-        campaign.args(["--slice", "--runs", RUNS, "--until", &promise]);
-        let said = capture(&mut campaign);
-        let took = start.elapsed().as_secs_f32();
-        if let Ok(said) = said {
+        let mut all = true;
+        for oracle in oracles(name)? {
+            let start = Instant::now();
+            let mut campaign = Command::new(&program);
+            campaign.current_dir(top()).env("MUTANT", name);
+            campaign.args(["--slice", "--runs", RUNS, "--until", &oracle]);
+            let said = capture(&mut campaign);
+            let took = start.elapsed().as_secs_f32();
+            let said = said.as_deref().ok().and_then(|said| said.lines().last());
+            all &= said.is_some();
+            let said: String = said.unwrap_or("NOT CAUGHT").chars().take(200).collect();
+            println!("{name}, by {oracle}: {said} ({took:.1} s)");
+        }
+        if all {
             caught += 1;
-            let said: String = said.lines().last().unwrap_or_default().chars().take(200).collect();
-            println!("{name}: {said} ({took:.1} s)");
         } else {
-            println!("{name}: NOT CAUGHT ({took:.1} s)");
             missed.push(name.clone());
         }
     }
@@ -52,6 +60,15 @@ pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
 
 fn folder() -> PathBuf {
     top().join("faults/mutants")
+}
+
+/// The oracles that must catch it.
+fn oracles(mutant: &str) -> Result<Vec<String>> {
+    let file = folder().join(format!("{mutant}.patch"));
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let named = text.lines().next().and_then(|line| line.strip_prefix(CAUGHT_BY)?.strip_suffix('.'));
+    let named = named.with_context(|| format!("the first line of {mutant} does not say who catches it"))?;
+    Ok(named.split(", ").map(str::to_owned).collect())
 }
 
 /// The names of all mutants.

@@ -34,11 +34,13 @@ pub(super) fn staleness(case: &Case, log: &Log, at: Timestamp) -> SignedDuration
             _ => 0,
         };
         let delay = SignedDuration::from_millis(i64::try_from(delay).unwrap_or(i64::MAX));
-        let end = fault.span().map_or(healed, |span| {
-            let end = SignedDuration::from_millis(i64::try_from(span.end()).unwrap_or(i64::MAX));
-            start.checked_add(end).unwrap_or(Timestamp::MAX)
-        });
-        if at > end.min(healed) + delay + CALM { SignedDuration::ZERO } else { delay }
+        let time = |millis: Millis| {
+            let after = SignedDuration::from_millis(i64::try_from(millis).unwrap_or(i64::MAX));
+            start.checked_add(after).unwrap_or(Timestamp::MAX)
+        };
+        let (begin, end) =
+            fault.span().map_or((start, healed), |span| (time(span.at), time(span.end()).min(healed)));
+        if at < begin || at > end + delay + CALM { SignedDuration::ZERO } else { delay }
     });
     explained.fold(CALM, SignedDuration::saturating_add)
 }

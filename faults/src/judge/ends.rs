@@ -291,7 +291,6 @@ fn waits_for_time(history: &History<'_>, decision: Option<usize>) -> bool {
         || waits(observed.deployment.spec.min_ready_seconds)
         || observed.sets.iter().any(|set| waits(set.min_ready_seconds))
         || observed.deployment.spec.pod_deletion == PodDeletion::Evict
-        || observed.failure.is_some()
         || observed.deployment.status.as_ref().is_some_and(|status| {
             status
                 .condition(condition::PROGRESSING)

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use ordereddeployment_planner::Pod;
+use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_planner::{Pod, PodView};
 use serde_json::Value;
 
 use super::Violation;
@@ -159,6 +160,51 @@ fn must_know(history: &History<'_>, decided: &Decided) -> (u64, &'static str) {
         (version(elected), "its election"),
     ];
     causes.into_iter().max_by_key(|(version, _)| *version).unwrap_or_default()
+}
+
+/// L6: what a decision takes an object to be at a version is what the server had at that version.
+pub(super) fn as_stored(history: &History<'_>) -> Vec<Violation> {
+    let mut pods: BTreeMap<(&str, u64), Option<Pod>> = BTreeMap::new();
+    let mut deployments: BTreeMap<(&str, u64), Option<OrderedDeployment>> = BTreeMap::new();
+    for commit in &history.log.commits {
+        let key = (uid(&commit.object), version(&commit.object));
+        match &*commit.plural {
+            "pods" => {
+                let view: Option<PodView> = serde_json::from_value((*commit.object).clone()).ok();
+                pods.insert(key, view.map(|view| view.pod()));
+            }
+            "ordereddeployments" => {
+                deployments.insert(key, serde_json::from_value((*commit.object).clone()).ok());
+            }
+            _ => {}
+        }
+    }
+    let mut found_all = Vec::new();
+    for decided in &history.log.decisions {
+        let observed = &decided.observed;
+        let seen = number(observed.deployment.metadata.resource_version.as_deref().unwrap_or_default());
+        let differs =
+            deployments.get(&(deployment(decided), seen)).and_then(Option::as_ref).is_some_and(|stored| {
+                stored.status != observed.deployment.status || stored.spec != observed.deployment.spec
+            });
+        if differs {
+            found_all.push(found("L6", decided.at, format!("it is not what was stored at version {seen}")));
+        }
+        let wrong = observed.pods.iter().find(|pod| {
+            let stored = pods.get(&(&*pod.facts.uid, number(&pod.resource_version))).and_then(Option::as_ref);
+            stored.is_some_and(|stored| {
+                // That it was deleted is known from the answer, ahead of the version that says so.
+                (&stored.set, &stored.facts, &stored.point) != (&pod.set, &pod.facts, &pod.point)
+                    || stored.finished != pod.finished
+                    || stored.terminating && !pod.terminating
+            })
+        });
+        if let Some(pod) = wrong {
+            let words = format!("{} is not as it was stored at version {}", pod.name, pod.resource_version);
+            found_all.push(found("L6", decided.at, words));
+        }
+    }
+    found_all
 }
 
 /// L6: what an instance was told of its own writes, it knows in its next decision.

@@ -245,7 +245,7 @@ impl<'a> History<'a> {
 
 /// A violation.
 pub(super) fn found(rule: &'static str, at: Timestamp, words: impl Into<String>) -> Violation {
-    Violation { rule, at, words: words.into() }
+    Violation { rule, oracle: "", at, words: words.into() }
 }
 
 /// How many commits were made before each request, and at last in all.

@@ -15,6 +15,9 @@ const LEASE: SignedDuration = SignedDuration::from_secs(15);
 /// How soon after its end another one goes on.
 const TAKEOVER: SignedDuration = SignedDuration::from_secs(2);
 
+/// How soon whoever took the lead late goes on.
+const AT_ONCE: SignedDuration = SignedDuration::from_millis(100);
+
 /// S10: no instance writes once its lease has run out, or is another's.
 pub(super) fn lease(history: &History<'_>) -> Vec<Violation> {
     if history.case.cluster.instances < 2 {
@@ -48,11 +51,10 @@ pub(super) fn lease(history: &History<'_>) -> Vec<Violation> {
 
 /// S10: nothing is made or taken away for an object that is gone or going, once that could be seen.
 pub(super) fn gone(history: &History<'_>) -> Vec<Violation> {
-    let mut gone: BTreeMap<&str, (Timestamp, usize)> = BTreeMap::new();
+    let mut gone: BTreeMap<&str, Timestamp> = BTreeMap::new();
     for commit in history.log.commits.iter().filter(|commit| commit.plural == "ordereddeployments") {
         if commit.deleted || is_terminating(&commit.object) {
-            let uid = super::history::uid(&commit.object);
-            gone.entry(uid).or_insert((commit.at, commit.request.unwrap_or(usize::MAX)));
+            gone.entry(super::history::uid(&commit.object)).or_insert(commit.at);
         }
     }
     let moves = |write: &&Write<'_>| {
@@ -63,10 +65,11 @@ pub(super) fn gone(history: &History<'_>) -> Vec<Violation> {
     };
     let late = history.writes.iter().filter(moves).filter_map(|write| {
         let decided = history.decided(write.decision?);
-        let (since, _) = gone.get(deployment(decided))?;
+        let since = gone.get(deployment(decided))?;
+        let knew = decided.observed.deployment.metadata.deletion_timestamp.is_some();
         let could_know =
             decided.at > *since + super::bounds::staleness(history.case, history.log, decided.at);
-        could_know.then(|| {
+        (knew || could_know).then(|| {
             let words = format!("{} {} for an object that is gone", write.record.verb, write.record.path);
             found("S10", write.record.at, words)
         })
@@ -74,23 +77,11 @@ pub(super) fn gone(history: &History<'_>) -> Vec<Violation> {
     late.collect()
 }
 
-/// L5: where the one that leads is gone, another one goes on within the lease and two seconds.
-pub(super) fn goes_on(history: &History<'_>) -> Vec<Violation> {
-    if history.case.cluster.instances < 2 {
+/// L5: a lease is renewed, or another one takes it within two seconds of its end.
+pub(super) fn no_leaders(history: &History<'_>) -> Vec<Violation> {
+    if history.case.cluster.instances < 2 || history.case.faults.iter().any(disturbs_leases) {
         return Vec::new();
     }
-    let mut found_all = Vec::new();
-    if !history.case.faults.iter().any(disturbs_leases) {
-        found_all.extend(no_leaders(history));
-    }
-    if !history.case.faults.iter().any(disturbs_leaders) {
-        found_all.extend(idle_leaders(history));
-    }
-    found_all
-}
-
-/// A lease is renewed, or taken.
-fn no_leaders(history: &History<'_>) -> Vec<Violation> {
     let leases: Vec<_> = history.log.commits.iter().filter(|commit| commit.plural == LEASES).collect();
     let end = history.log.mark(&What::End).map(|mark| mark.at);
     let nexts = leases.iter().skip(1).map(|commit| Some(commit.at)).chain([end]);
@@ -112,12 +103,17 @@ fn no_leaders(history: &History<'_>) -> Vec<Violation> {
     found_all
 }
 
-/// Whoever takes the lead looks at what there is at once.
-fn idle_leaders(history: &History<'_>) -> Vec<Violation> {
+/// L5: whoever takes the lead goes on, within the lease and two seconds of its last renewal by the one before, and at once
+/// where that is over by then.
+pub(super) fn idle_leaders(history: &History<'_>) -> Vec<Violation> {
+    if history.case.cluster.instances < 2 || history.case.faults.iter().any(disturbs_leaders) {
+        return Vec::new();
+    }
     let holder =
         |object: &serde_json::Value| object["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned();
     let mut found_all = Vec::new();
-    for commit in history.log.commits.iter().filter(|commit| commit.plural == LEASES) {
+    let leases: Vec<_> = history.log.commits.iter().filter(|commit| commit.plural == LEASES).collect();
+    for commit in &leases {
         let taken = holder(&commit.object);
         let Some(instance) =
             taken.strip_prefix("instance-").and_then(|rest| rest.split('-').next()?.parse().ok())
@@ -126,7 +122,9 @@ fn idle_leaders(history: &History<'_>) -> Vec<Violation> {
         };
         let before = commit.previous.as_ref().map(|before| holder(before));
         let Some(place) = commit.request.filter(|_| before.as_ref() != Some(&taken)) else { continue };
-        let limit = commit.at + TAKEOVER;
+        let renewed =
+            leases.iter().rfind(|earlier| earlier.version < commit.version).map(|earlier| earlier.at);
+        let limit = renewed.map_or(commit.at, |renewed| renewed + LEASE + TAKEOVER).max(commit.at + AT_ONCE);
         let objects =
             history.all_at("ordereddeployments", place).filter(|object| !is_terminating(object)).count();
         let acts =

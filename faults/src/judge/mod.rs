@@ -10,6 +10,7 @@ mod history;
 mod identity;
 mod lead;
 mod ours;
+mod outcome;
 mod pods;
 mod stored;
 mod view;
@@ -26,6 +27,8 @@ use history::History;
 pub struct Violation {
     /// The promise, as `docs/reliability.md` numbers it.
     pub rule: &'static str,
+    /// Which oracle says so.
+    pub oracle: &'static str,
     /// When, by the server's clock.
     pub at: Timestamp,
     /// What happened.
@@ -34,7 +37,7 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}: {}", self.rule, self.at, self.words)
+        write!(f, "{} at {}: {} ({})", self.rule, self.at, self.words, self.oracle)
     }
 }
 
@@ -44,34 +47,38 @@ const STORM: usize = 200_000;
 /// One oracle.
 type Oracle = fn(&History<'_>) -> Vec<Violation>;
 
-/// Every oracle, in the order of the rules.
-const ORACLES: &[Oracle] = &[
-    deletes::order,
-    deletes::prefix,
-    deletes::floors,
-    pods::ceiling,
-    deletes::barrier,
-    stored::transitions,
-    ours::targets,
-    identity::preconditions,
-    pods::one_a_slot,
-    pods::one_set_a_template,
-    lead::lease,
-    lead::gone,
-    stored::never_ahead,
-    calm::panics,
-    calm::storms,
-    calm::none_at_rest,
-    ends::converges,
-    calm::holds_stay,
-    ends::resumes,
-    ends::tries_again,
-    ends::tries_struck_again,
-    ends::goes_on,
-    lead::goes_on,
-    fresh::staleness_of_views,
-    fresh::causality,
-    fresh::own_writes,
+/// Every oracle by its name, in the order of the rules. Each has a mutant that it catches.
+const ORACLES: &[(&str, Oracle)] = &[
+    ("deletes::order", deletes::order),
+    ("deletes::prefix", deletes::prefix),
+    ("deletes::floors", deletes::floors),
+    ("pods::ceiling", pods::ceiling),
+    ("deletes::barrier", deletes::barrier),
+    ("stored::transitions", stored::transitions),
+    ("ours::targets", ours::targets),
+    ("identity::preconditions", identity::preconditions),
+    ("pods::one_a_slot", pods::one_a_slot),
+    ("pods::one_set_a_template", pods::one_set_a_template),
+    ("lead::lease", lead::lease),
+    ("lead::gone", lead::gone),
+    ("stored::never_ahead", stored::never_ahead),
+    ("stored::conditions", stored::conditions),
+    ("calm::panics", calm::panics),
+    ("calm::storms", calm::storms),
+    ("calm::none_at_rest", calm::none_at_rest),
+    ("ends::converges", ends::converges),
+    ("outcome::as_it_says", outcome::as_it_says),
+    ("calm::holds_stay", calm::holds_stay),
+    ("ends::resumes", ends::resumes),
+    ("ends::tries_again", ends::tries_again),
+    ("ends::tries_struck_again", ends::tries_struck_again),
+    ("ends::goes_on", ends::goes_on),
+    ("lead::no_leaders", lead::no_leaders),
+    ("lead::idle_leaders", lead::idle_leaders),
+    ("fresh::staleness_of_views", fresh::staleness_of_views),
+    ("fresh::causality", fresh::causality),
+    ("fresh::own_writes", fresh::own_writes),
+    ("fresh::as_stored", fresh::as_stored),
 ];
 
 /// All that was not kept in a run, each promise's own in the order of time.
@@ -79,8 +86,17 @@ const ORACLES: &[Oracle] = &[
 pub fn judge(case: &Case, log: &Log) -> Vec<Violation> {
     if let Some(last) = log.requests.last().filter(|_| log.requests.len() >= STORM) {
         // The server's log forgets what came first: nothing else can be told.
-        return vec![Violation { rule: "S12", at: last.at, words: format!("a storm of {STORM} requests") }];
+        let words = format!("a storm of {STORM} requests");
+        return vec![Violation { rule: "S12", oracle: "calm::storms", at: last.at, words }];
     }
     let history = History::of(case, log);
-    ORACLES.iter().flat_map(|oracle| oracle(&history)).collect()
+    let violations = ORACLES.iter().flat_map(|(oracle, judge)| {
+        judge(&history).into_iter().map(move |violation| Violation { oracle, ..violation })
+    });
+    violations.collect()
+}
+
+/// The names of all oracles.
+pub fn oracles() -> impl Iterator<Item = &'static str> {
+    ORACLES.iter().map(|(oracle, _)| *oracle)
 }

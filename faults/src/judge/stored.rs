@@ -1,6 +1,7 @@
 //! S11: what is stored follows from what was seen: how a hold may begin, change and end, and counts that are not ahead.
 
-use ordereddeployment_api::{HoldReason, OrderedDeploymentStatus, PausePoint, validate};
+use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_api::{ConditionStatus, HoldReason, OrderedDeploymentStatus, PausePoint, validate};
 use ordereddeployment_planner::{Decision, Point};
 use serde_json::Value;
 
@@ -52,6 +53,38 @@ pub(super) fn never_ahead(history: &History<'_>) -> Vec<Violation> {
         ];
         let wrong = counts.into_iter().find(|(_, told, seen)| told.map(i64::from) != Some(*seen));
         wrong.map(|(field, told, seen)| format!("{field} {told:?} was stored where {seen} were seen"))
+    })
+}
+
+/// S11: conditions say what was seen: that all is done, that enough pods are available, that it is held.
+pub(super) fn conditions(history: &History<'_>) -> Vec<Violation> {
+    each(history, |decided, _, after| {
+        let deployment = &decided.observed.deployment;
+        let says = |type_: &str| Some(after.condition(type_)?.status == ConditionStatus::True);
+        let stalled = after.condition(condition::STALLED).map(|found| found.reason.as_str());
+        let Decision::Act(_) = &decided.decision else { return None };
+        let adopts = [annotation::ADOPTING, annotation::HANDING_BACK];
+        let annotations = deployment.metadata.annotations.iter().flatten();
+        if stalled == Some(reason::INVALID_SPEC)
+            || annotations.into_iter().any(|(key, _)| adopts.contains(&key.as_str()))
+        {
+            // Of what is not looked at nothing is said.
+            return None;
+        }
+        let view = View::of(&decided.observed);
+        let done = view.old().next().is_none()
+            && after.hold.is_none()
+            && view.updated() == view.desired
+            && view.updated_available() == view.desired;
+        let floor = if view.recreates() { view.desired } else { view.floor };
+        let held = after.hold.as_ref().is_some_and(|hold| !has_begun(hold));
+        let all = [
+            (condition::COMPLETE, done),
+            (condition::AVAILABLE, view.available() >= floor),
+            (condition::HELD, held),
+        ];
+        let wrong = all.into_iter().find(|(type_, is)| says(type_) != Some(*is));
+        wrong.map(|(type_, is)| format!("{type_} is told to be {:?} where it is {is}", says(type_)))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Specs changed on the way.
 
+use ordereddeployment_api::names::{condition, reason};
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
@@ -105,10 +106,12 @@ pub(super) fn held_scaled(rng: &mut StdRng) -> Case {
         .end()
 }
 
-/// The split is the same afterwards.
+/// The split is the same afterwards. Of a point `after` only once its pod is gone: before, the pod would go by the scaling, and
+/// the point with it.
 pub(super) fn held_to_nothing_and_back(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     held("held-to-nothing-and-back", draw)
+        .told(condition::HELD, reason::ROLLOUT_HELD, NOTHING)
         .after(draw.pause(0), scale(0))
         .after(draw.pause(4000), scale(4))
         .after(draw.pause(4000), NOTHING)

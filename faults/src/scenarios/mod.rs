@@ -97,6 +97,7 @@ pub const ALL: &[Scenario] = &[
     ownership::two_of_one_selector,
     ownership::deleted,
     ownership::deleted_in_the_foreground,
+    ownership::deleted_with_a_finalizer,
     ownership::deleted_without_its_pods,
     ownership::deleted_while_held,
     ownership::deleted_and_created,

@@ -177,6 +177,22 @@ pub(super) fn deleted_in_the_foreground(rng: &mut StdRng) -> Case {
         .ends(Ends::Gone)
 }
 
+/// Somebody's finalizer keeps it for a while: nothing is made or taken away any more, and its pods stay until it is gone.
+pub(super) fn deleted_with_a_finalizer(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let keep = |finalizers: Value| {
+        Act::Patch(DEPLOYMENT.to_owned(), json!({"metadata": {"finalizers": finalizers}}))
+    };
+    let pauses = [draw.pause(0), draw.pause(1000), draw.pause(20_000)];
+    under_way("deleted-with-a-finalizer", draw)
+        .after(0, keep(json!(["example.com/not-yet"])))
+        .after(pauses[0], delete("Background"))
+        .after(pauses[1], Act::KillPod(Pick::Any(0)))
+        .after(pauses[2], keep(Value::Null))
+        .gone(DEPLOYMENT, NOTHING)
+        .ends(Ends::Gone)
+}
+
 pub(super) fn deleted_without_its_pods(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let pause = draw.pause(100);

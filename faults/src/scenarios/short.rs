@@ -1,4 +1,4 @@
-//! Scenarios short enough to be crashed twice, at every pair of their writes.
+//! Scenarios short enough to be crashed twice, at every pair of their writes, and one of two instances, which is crashed once.
 
 use rand::rngs::StdRng;
 use serde_json::{Value, json};

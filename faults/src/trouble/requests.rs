@@ -71,7 +71,9 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
             let key = one(rng, &[annotation::DELETE_PRIORITY, annotation::PAUSE_POINT]);
             let value = one(rng, &[Some("before"), Some("after"), Some("7"), Some("-7"), None]);
             let change = How::Annotated(key.to_owned(), value.map(str::to_owned));
-            (class(one(rng, &["delete", "get", "patch"]), "pods", ""), change)
+            let (verb, subresource) =
+                one(rng, &[("delete", ""), ("get", ""), ("patch", ""), ("create", "eviction")]);
+            (class(verb, "pods", subresource), change)
         }
         3 => (class(one(rng, &["delete", "delete", "patch"]), "pods", ""), How::Gone),
         // A proxy before the server repeated it.
