@@ -15,8 +15,9 @@ use ordereddeployment_sorter::NodeFacts;
 
 use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 
-/// How long it is remembered that an object is gone: longer than an overlay waits for that.
-const REMEMBER_GONE: SignedDuration = SignedDuration::from_secs(120);
+/// How long it is remembered that an object is gone: longer than an overlay waits for that, even where a slow live read has
+/// found the object before.
+const REMEMBER_GONE: SignedDuration = SignedDuration::from_secs(600);
 
 /// One event of a watch, as far as an [`Index`] reads it.
 #[derive(Debug)]
@@ -328,7 +329,9 @@ fn deployment_of(set: &SetEntry) -> DeploymentName {
 mod tests {
     use serde_json::json;
 
-    use super::{Arc, BTreeSet, Cache, DeploymentName, Index, PodEntry, Seen, SetEntry, Timestamp};
+    use super::{
+        Arc, BTreeSet, Cache, DeploymentName, Index, PodEntry, REMEMBER_GONE, Seen, SetEntry, Timestamp,
+    };
     use crate::testing::{pod, pod_of};
 
     fn at(second: i64) -> Timestamp {
@@ -408,7 +411,7 @@ mod tests {
     #[test]
     fn the_gone_are_forgotten_in_time() {
         let mut index = Index::default();
-        for (uid, second) in [("a", 0), ("b", 1), ("c", 200)] {
+        for (uid, second) in [("a", 0), ("b", 1), ("c", REMEMBER_GONE.as_secs() + 2)] {
             index.see(applied(pod(uid, 1)), at(second));
             index.see(Seen::Deleted(uid.into()), at(second));
         }

@@ -131,8 +131,10 @@ impl<E: Entry> Overlay<E> {
     }
 }
 
+/// Whether it is believed no more. What lies ahead of the clock was known before the clock was set back: how long ago cannot
+/// be told.
 fn is_old(since: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(since) > BOUND
+    now.duration_since(since) > BOUND || since > now
 }
 
 impl<E: Entry> Known<E> {

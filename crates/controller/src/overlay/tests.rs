@@ -193,6 +193,18 @@ fn what_a_long_read_found_at_its_beginning_is_believed_from_its_end_on() {
 }
 
 #[test]
+fn what_lies_ahead_of_a_clock_that_was_set_back_is_read_again() {
+    let (index, mut overlay) = (Index::default(), Overlay::default());
+    overlay.present(pod("a", 5), at(3600));
+    assert!(overlay.settle(&index, at(0)));
+    let before = overlay.dates();
+    overlay.present(pod("a", 5), at(0));
+    overlay.confirm(&before, at(0), &index, at(0));
+    assert!(!overlay.settle(&index, at(0)));
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 5, false)]);
+}
+
+#[test]
 fn a_pod_known_to_be_gone_is_looked_for_again_where_the_watch_still_shows_it() {
     let (mut index, mut overlay) = (Index::default(), Overlay::default());
     index.see(shows(pod("a", 5)), at(0));
