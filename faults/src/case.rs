@@ -46,6 +46,8 @@ pub enum Ends {
     Gone,
     /// The object is gone; its sets and pods were left, owned by nobody.
     Orphaned,
+    /// Nobody says: with times that were drawn its steps may find another world than they were meant for.
+    Anyhow,
 }
 
 /// What stands before anything happens.

@@ -210,12 +210,12 @@ fn explain(play: Play, violations: &[Violation]) -> Result<()> {
     }
     let Some(first) = violations.first() else { return Ok(()) };
     let shows = |case: &Case| {
-        run(case).is_ok_and(|log| judge(case, &log).iter().any(|violation| violation.rule == first.rule))
+        run(case).is_ok_and(|log| judge(case, &log).iter().any(|violation| violation.oracle == first.oracle))
     };
     let shortest = shrink(&play.case(), shows);
     let log = run(&shortest)?;
     let lines = log.lines();
-    let violation = judge(&shortest, &log).into_iter().find(|violation| violation.rule == first.rule);
+    let violation = judge(&shortest, &log).into_iter().find(|violation| violation.oracle == first.oracle);
     let Some(violation) = violation else {
         println!("It does not show when played again: the run is not repeatable.");
         return Ok(());

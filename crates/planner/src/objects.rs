@@ -113,7 +113,7 @@ pub fn without_hash(template: &Template) -> Template {
 }
 
 /// Gives each set a hash of its own: sets are told apart by it. Two have the same where one of them was another deployment's
-/// and was adopted; the one that comes first ([`Set::seniority`]) keeps it.
+/// and was adopted; one that stays keeps it, the oldest of those.
 pub fn tell_apart<'a>(sets: impl IntoIterator<Item = &'a mut Set>) {
     let mut sets: Vec<&mut Set> = sets.into_iter().collect();
     sets.sort_by(|one, other| one.seniority().cmp(&other.seniority()));

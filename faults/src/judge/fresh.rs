@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::{Pod, PodView};
 use serde_json::Value;
@@ -182,21 +183,30 @@ pub(super) fn as_stored(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for decided in &history.log.decisions {
         let observed = &decided.observed;
-        let seen = number(observed.deployment.metadata.resource_version.as_deref().unwrap_or_default());
-        let differs =
-            deployments.get(&(deployment(decided), seen)).and_then(Option::as_ref).is_some_and(|stored| {
-                stored.status != observed.deployment.status || stored.spec != observed.deployment.spec
-            });
+        let metadata = &observed.deployment.metadata;
+        let seen = number(metadata.resource_version.as_deref().unwrap_or_default());
+        // What cannot be decoded is not compared.
+        let differs = deployments.get(&(deployment(decided), seen)).is_none_or(|stored| {
+            stored.as_ref().is_some_and(|stored| {
+                let facts = |of: &ObjectMeta| {
+                    (of.generation, of.deletion_timestamp.clone(), of.annotations.clone(), of.labels.clone())
+                };
+                stored.status != observed.deployment.status
+                    || stored.spec != observed.deployment.spec
+                    || facts(&stored.metadata) != facts(metadata)
+            })
+        });
         if differs {
             found_all.push(found("L6", decided.at, format!("it is not what was stored at version {seen}")));
         }
         let wrong = observed.pods.iter().find(|pod| {
-            let stored = pods.get(&(&*pod.facts.uid, number(&pod.resource_version))).and_then(Option::as_ref);
-            stored.is_some_and(|stored| {
-                // That it was deleted is known from the answer, ahead of the version that says so.
-                (&stored.set, &stored.facts, &stored.point) != (&pod.set, &pod.facts, &pod.point)
-                    || stored.finished != pod.finished
-                    || stored.terminating && !pod.terminating
+            pods.get(&(&*pod.facts.uid, number(&pod.resource_version))).is_none_or(|stored| {
+                stored.as_ref().is_some_and(|stored| {
+                    // That it was deleted is known from the answer, ahead of the version that says so.
+                    (&stored.name, &stored.set, &stored.facts, &stored.point, stored.finished)
+                        != (&pod.name, &pod.set, &pod.facts, &pod.point, pod.finished)
+                        || stored.terminating && !pod.terminating
+                })
             })
         });
         if let Some(pod) = wrong {

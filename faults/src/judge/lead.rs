@@ -122,8 +122,9 @@ pub(super) fn idle_leaders(history: &History<'_>) -> Vec<Violation> {
         };
         let before = commit.previous.as_ref().map(|before| holder(before));
         let Some(place) = commit.request.filter(|_| before.as_ref() != Some(&taken)) else { continue };
-        let renewed =
-            leases.iter().rfind(|earlier| earlier.version < commit.version).map(|earlier| earlier.at);
+        let renewed = leases.iter().rfind(|earlier| earlier.version < commit.version);
+        // One that was given up need not be waited for.
+        let renewed = renewed.filter(|earlier| !holder(&earlier.object).is_empty()).map(|earlier| earlier.at);
         let limit = renewed.map_or(commit.at, |renewed| renewed + LEASE + TAKEOVER).max(commit.at + AT_ONCE);
         let objects =
             history.all_at("ordereddeployments", place).filter(|object| !is_terminating(object)).count();

@@ -1,4 +1,4 @@
-//! Holds a log against the promises, one oracle a promise. An oracle looks at what the server saw and at what each decision was
+//! Holds a log against the promises. An oracle looks at what the server saw and at what each decision was
 //! made on; it never asks the controller what it thinks.
 
 mod bounds;

@@ -1,6 +1,6 @@
 //! S11: what is stored follows from what was seen: how a hold may begin, change and end, and counts that are not ahead.
 
-use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_api::names::{annotation, condition};
 use ordereddeployment_api::{ConditionStatus, HoldReason, OrderedDeploymentStatus, PausePoint, validate};
 use ordereddeployment_planner::{Decision, Point};
 use serde_json::Value;
@@ -39,8 +39,7 @@ pub(super) fn never_ahead(history: &History<'_>) -> Vec<Violation> {
                 after.observed_generation, deployment.metadata.generation
             ));
         }
-        let Decision::Act(_) = &decided.decision else { return None };
-        if !validate(&deployment.spec).is_empty() {
+        if !is_looked_at(decided) {
             return None;
         }
         let view = View::of(&decided.observed);
@@ -59,16 +58,8 @@ pub(super) fn never_ahead(history: &History<'_>) -> Vec<Violation> {
 /// S11: conditions say what was seen: that all is done, that enough pods are available, that it is held.
 pub(super) fn conditions(history: &History<'_>) -> Vec<Violation> {
     each(history, |decided, _, after| {
-        let deployment = &decided.observed.deployment;
-        let says = |type_: &str| Some(after.condition(type_)?.status == ConditionStatus::True);
-        let stalled = after.condition(condition::STALLED).map(|found| found.reason.as_str());
-        let Decision::Act(_) = &decided.decision else { return None };
-        let adopts = [annotation::ADOPTING, annotation::HANDING_BACK];
-        let annotations = deployment.metadata.annotations.iter().flatten();
-        if stalled == Some(reason::INVALID_SPEC)
-            || annotations.into_iter().any(|(key, _)| adopts.contains(&key.as_str()))
-        {
-            // Of what is not looked at nothing is said.
+        let annotations = decided.observed.deployment.metadata.annotations.iter().flatten();
+        if !is_looked_at(decided) || annotations.into_iter().any(|(key, _)| key == annotation::HANDING_BACK) {
             return None;
         }
         let view = View::of(&decided.observed);
@@ -83,9 +74,15 @@ pub(super) fn conditions(history: &History<'_>) -> Vec<Violation> {
             (condition::AVAILABLE, view.available() >= floor),
             (condition::HELD, held),
         ];
+        let says = |type_: &str| Some(after.condition(type_)?.status == ConditionStatus::True);
         let wrong = all.into_iter().find(|(type_, is)| says(type_) != Some(*is));
         wrong.map(|(type_, is)| format!("{type_} is told to be {:?} where it is {is}", says(type_)))
     })
+}
+
+/// Whether all pods were counted for that decision: of a spec that is invalid nothing is looked at.
+fn is_looked_at(decided: &Decided) -> bool {
+    matches!(decided.decision, Decision::Act(_)) && validate(&decided.observed.deployment.spec).is_empty()
 }
 
 /// S11: a hold begins at the barrier, one at a time, and ends only as the contract says.
