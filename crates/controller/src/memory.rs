@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use ordereddeployment_api::{OrderedDeployment, Template};
 use ordereddeployment_planner::{Failure, Pod, Proof, Source};
 use ordereddeployment_sorter::Nodes;
@@ -15,7 +16,7 @@ use crate::events::Warned;
 use crate::overlay::Overlay;
 
 /// How long a refusal of a template is believed before the API server is asked again.
-const BELIEVE_REFUSAL: SignedDuration = SignedDuration::from_secs(10);
+const BELIEVE_REFUSAL: Duration = Duration::from_secs(10);
 
 /// Why a live read is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub(crate) struct LiveRead {
 pub(crate) struct Proven {
     pub(crate) template: Template,
     pub(crate) proof: Proof,
-    pub(crate) at: Timestamp,
+    pub(crate) at: Instant,
 }
 
 /// An eviction that was refused.
@@ -200,9 +201,10 @@ impl Memory {
     }
 
     /// What is known of the current template. A refusal wears off: what refused may have been changed.
-    pub(crate) fn proof(&self, now: Timestamp) -> Proof {
+    pub(crate) fn proof(&self, now: Instant) -> Proof {
         let proven = self.proven.as_ref().filter(|proven| {
-            let believed = proven.proof == Proof::Accepted || now.duration_since(proven.at) < BELIEVE_REFUSAL;
+            let believed =
+                proven.proof == Proof::Accepted || now.saturating_duration_since(proven.at) < BELIEVE_REFUSAL;
             believed && proven.template.same_as(&self.deployment.spec.template)
         });
         proven.map_or(Proof::Unknown, |proven| proven.proof.clone())
@@ -215,7 +217,9 @@ mod tests {
     use ordereddeployment_planner::Hindrance;
     use serde_json::json;
 
-    use super::{Arc, Due, Failure, Instant, LiveRead, Memory, Proof, Proven, SignedDuration, Timestamp};
+    use super::{
+        Arc, BELIEVE_REFUSAL, Due, Duration, Failure, Instant, LiveRead, Memory, Proof, Proven, Timestamp,
+    };
 
     fn deployment(version: u64, generation: i64, image: &str) -> Arc<OrderedDeployment> {
         let object = json!({
@@ -271,8 +275,8 @@ mod tests {
     #[test]
     fn an_accepted_template_stays_accepted_and_a_refused_one_is_asked_again() {
         let mut memory = Memory::new(deployment(1, 1, "a"));
-        let now = Timestamp::UNIX_EPOCH;
-        let later = now + SignedDuration::from_secs(3600);
+        let now = Instant::now();
+        let later = now + Duration::from_secs(3600);
         let proven =
             |proof| Some(Proven { template: deployment(1, 1, "a").spec.template.clone(), proof, at: now });
         assert_eq!(memory.proof(now), Proof::Unknown);
@@ -280,7 +284,7 @@ mod tests {
         assert_eq!(memory.proof(later), Proof::Accepted);
         memory.proven = proven(Proof::Refused("no".into()));
         assert_eq!(memory.proof(now), Proof::Refused("no".into()));
-        assert_eq!(memory.proof(now + SignedDuration::from_secs(10)), Proof::Unknown);
+        assert_eq!(memory.proof(now + BELIEVE_REFUSAL), Proof::Unknown);
         memory.proven = proven(Proof::Accepted);
         memory.refresh(deployment(2, 2, "b"));
         assert_eq!(memory.proof(now), Proof::Unknown);

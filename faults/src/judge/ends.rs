@@ -239,7 +239,18 @@ pub(super) fn tries_again(history: &History<'_>) -> Vec<Violation> {
                 let own = instance(&record.user_agent) == Some(write.instance);
                 own && !matches!(record.plural.as_str(), "events" | "leases") && record.verb != "watch"
             });
-        if !asked && !ended && !gone && history.case.cluster.instances < 2 && write.record.at <= healed {
+        // A try that a fault struck may not have come to the server.
+        let struck = history.log.marks.iter().any(|mark| {
+            let tried = matches!(&mark.what, What::Struck(words) if words.contains(" of "));
+            tried && mark.requests > write.place && mark.at <= write.record.at + TRIES
+        });
+        if !asked
+            && !struck
+            && !ended
+            && !gone
+            && history.case.cluster.instances < 2
+            && write.record.at <= healed
+        {
             let words = format!("{} {} failed, and nothing follows", write.record.verb, write.record.path);
             found_all.push(found("L4", write.record.at, words));
         }
