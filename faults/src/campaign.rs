@@ -144,12 +144,11 @@ fn once_of(scenario: usize, writes: u32) -> impl Iterator<Item = Play> {
 
 /// Each write crashed at each moment, and where it is short each pair of them.
 fn all_of(scenario: usize, short: bool, writes: u32) -> Vec<Play> {
-    let crashes = || (1..=writes).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
-    let mut plays: Vec<Play> = crashes().map(|crash| Play::Crash(scenario, crash)).collect();
+    let crashes = |writes: u32| (1..=writes).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
+    let mut plays: Vec<Play> = crashes(writes).map(|crash| Play::Crash(scenario, crash)).collect();
     if short {
         // A crash has writes repeated: the second one may be past what there are without any.
-        let others = || (1..=writes + MORE).flat_map(|write| MOMENTS.map(|moment| (write, moment)));
-        let pairs = crashes().flat_map(|one| others().map(move |other| (one, other)));
+        let pairs = crashes(writes).flat_map(|one| crashes(writes + MORE).map(move |other| (one, other)));
         let pairs = pairs.filter(|(one, other)| one.0 < other.0);
         plays.extend(pairs.map(|(one, other)| Play::Pair(scenario, one, other)));
     }

@@ -56,7 +56,7 @@ impl World<'_> {
             }
             Ends::Held => unless(each(|one| one["status"]["hold"].is_object()), "it is not held"),
             Ends::Paused => unless(each(|one| one["spec"]["paused"] == true), "it is not paused")
-                .or_else(|| unless(!each(|one| has(one, "Complete")), "it is complete")),
+                .or_else(|| unless(each(|one| !has(one, "Complete")), "it is complete")),
             Ends::Stalled => unless(each(|one| has(one, "Stalled")), "it is not stalled"),
             Ends::Gone => {
                 let nothing = self.deployments.is_empty() && self.sets.is_empty() && pods == 0;
