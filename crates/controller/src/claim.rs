@@ -1,7 +1,10 @@
 //! Whose pods and sets are whose: adopts orphans that match, releases what matches no more, as a Deployment does.
 //!
-//! Adoption happens in a live read only, since a cache may still show an orphan that somebody else took. Each write
-//! carries UID and version; after one that fails everything is read again, before long. It never takes anything from another controller.
+//! Adoption happens in a live read only, and only after the owner was read, later than the orphan: the garbage collector, too,
+//! makes orphans, of what an owner has that is being deleted. Each write carries UID and version; after one that fails everything
+//! is read again, before long. It never takes anything from another controller, and nothing that is being deleted.
+
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
@@ -14,21 +17,15 @@ use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::CallError;
 use crate::reconcile::Pass;
 
-/// What became of a pod that has no set of ours.
-#[derive(Debug)]
-pub(crate) enum Adopted {
-    /// It has one now.
-    Yes(Box<PodEntry>),
-    /// It should have: the next live read tries again.
-    Failed,
-    /// None of our business.
-    NotOurs,
-}
-
 impl Pass<'_> {
-    /// Takes a set that nobody controls. It was listed by the deployment's selector.
+    /// Whether the object may take this, where its selector matches.
+    pub(crate) fn may_take(&self, metadata: &ObjectMeta) -> bool {
+        is_orphan(metadata) && !is_handed_back(&self.memory.deployment)
+    }
+
+    /// Takes a set that nobody controls. It was listed by the deployment's selector, before the deployment was read.
     pub(crate) async fn adopt_set(&mut self, set: &OrderedReplicaSet) -> Option<SetEntry> {
-        if !is_orphan(&set.metadata) || is_handed_back(&self.memory.deployment) {
+        if !self.may_take(&set.metadata) {
             return None;
         }
         let owner = self.memory.deployment.controller_owner_ref(&())?;
@@ -38,23 +35,25 @@ impl Pass<'_> {
         SetEntry::of(self.claimed("adopt", "set", &name, adopted)?)
     }
 
-    /// Takes a pod that nobody controls for the set whose selector, with the hash, it matches.
-    pub(crate) async fn adopt_pod(&mut self, pod: &PodView, sets: &[std::sync::Arc<SetEntry>]) -> Adopted {
+    /// The set that is to take a pod, if nobody controls it: whose selector, with the hash, it matches.
+    pub(crate) fn adopter_of<'s>(
+        &self,
+        pod: &PodView,
+        sets: &'s [Arc<SetEntry>],
+    ) -> Option<&'s Arc<SetEntry>> {
         if !is_adoptable(pod) || is_handed_back(&self.memory.deployment) {
-            return Adopted::NotOurs;
+            return None;
         }
-        let ours = |set: &&std::sync::Arc<SetEntry>| {
-            !set.is_terminating() && set.object.spec.selector.matches(pod.labels())
-        };
-        let set = sets.iter().find(ours);
-        let Some(owner) = set.and_then(|set| set.object.controller_owner_ref(&())) else {
-            return Adopted::NotOurs;
-        };
+        sets.iter().find(|set| !set.is_terminating() && set.object.spec.selector.matches(pod.labels()))
+    }
+
+    /// Takes a pod for a set. It was listed before the set was read.
+    pub(crate) async fn adopt_pod(&mut self, pod: &PodView, set: &SetEntry) -> Option<PodEntry> {
+        let owner = set.object.controller_owner_ref(&())?;
         let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
         let name = pod.name_any();
         let adopted = self.ctx.calls.patch::<PodView>(&self.namespace, &name, &patch).await;
-        let entry = self.claimed("adopt", "pod", &name, adopted).and_then(|pod| PodEntry::of(&pod));
-        entry.map_or(Adopted::Failed, |entry| Adopted::Yes(Box::new(entry)))
+        self.claimed("adopt", "pod", &name, adopted).and_then(|pod| PodEntry::of(&pod))
     }
 
     /// Lets go of sets whose own labels do not match the deployment's selector any more. Their pods stay theirs.
@@ -72,8 +71,8 @@ impl Pass<'_> {
             let found = self.ctx.calls.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
             let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
-                Some(found) if !selector.matches(found.labels()) => found,
-                // It is gone, or matches again by now.
+                Some(found) if !selector.matches(found.labels()) && !is_ending(&found.metadata) => found,
+                // It is gone, or going, or matches again by now.
                 other => {
                     let other = other.map(|found| (version_of(&found), SetEntry::of(found)));
                     self.memory.sets.read(entry.uid(), other, self.ctx.clock.now());
@@ -93,7 +92,7 @@ impl Pass<'_> {
     pub(crate) async fn release_pods(&mut self) -> Result<(), Error> {
         let sets = self.sets();
         for entry in self.pods(&sets) {
-            let set = sets.iter().find(|set| set.uid() == entry.owner());
+            let set = sets.iter().find(|set| set.uid() == entry.owner() && !set.is_terminating());
             let Some(set) =
                 set.filter(|set| !entry.is_terminating() && !set.object.spec.selector.matches(&entry.labels))
             else {
@@ -102,8 +101,12 @@ impl Pass<'_> {
             let found = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
-                Some(found) if !set.object.spec.selector.matches(found.labels()) => found,
-                // It is gone, or matches again by now.
+                Some(found)
+                    if !set.object.spec.selector.matches(found.labels()) && !is_ending(&found.metadata) =>
+                {
+                    found
+                }
+                // It is gone, or going, or matches again by now.
                 other => {
                     let other = other.map(|found| (version_of(&found), PodEntry::of(&found)));
                     self.memory.pods.read(entry.uid(), other, self.ctx.clock.now());
@@ -144,6 +147,10 @@ pub(crate) fn is_adoptable(pod: &PodView) -> bool {
 pub(crate) fn is_orphan(metadata: &ObjectMeta) -> bool {
     let mut owners = metadata.owner_references.iter().flatten();
     metadata.deletion_timestamp.is_none() && !owners.any(|owner| owner.controller == Some(true))
+}
+
+fn is_ending(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some()
 }
 
 /// The owners it has, and a controller.

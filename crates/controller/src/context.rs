@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
+use kube_runtime::reflector::{ObjectRef, Store};
 use ordereddeployment_api::OrderedDeployment;
 
 use crate::cache::Cache;
@@ -20,6 +21,8 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
     pub(crate) journal: Journal,
+    /// The objects as their watch shows them.
+    store: Store<OrderedDeployment>,
     cache: Mutex<Cache>,
     memories: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Memory>>>>,
     /// The version of each object that this controller wrote last.
@@ -34,6 +37,7 @@ impl Context {
         metrics: Arc<Metrics>,
         events: Events,
         journal: Journal,
+        store: Store<OrderedDeployment>,
     ) -> Self {
         Self {
             calls,
@@ -42,10 +46,17 @@ impl Context {
             metrics,
             events,
             journal,
+            store,
             cache: Mutex::default(),
             memories: Mutex::default(),
             written: Mutex::default(),
         }
+    }
+
+    /// The object as its watch shows it, if it still does.
+    pub(crate) fn shown(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<OrderedDeployment>> {
+        let shown = self.store.get(&ObjectRef::new(name).within(namespace))?;
+        (shown.metadata.uid.as_deref() == Some(uid)).then_some(shown)
     }
 
     /// The cache. Never held over an await.

@@ -85,11 +85,11 @@ impl Controller {
         let calls = Arc::new(Calls::new(&client, fence));
         let (events, teller) = events(clock.clone(), names.clone());
         let mut teller = Box::pin(teller.run(Arc::clone(&calls)));
-        let ctx = Arc::new(Context::new(calls, clock, names, metrics, events, journal));
+        let (store, writer) = reflector::store::<OrderedDeployment>();
+        let ctx = Arc::new(Context::new(calls, clock, names, metrics, events, journal, store.clone()));
         let shutdown = shutdown.boxed().shared();
 
         let (queue, triggers) = mpsc::unbounded();
-        let (store, writer) = reflector::store::<OrderedDeployment>();
         let watches = Watches { ctx: Arc::clone(&ctx), namespace, readiness: readiness.clone(), queue };
         let triggers = gathered(triggers.take_until(shutdown.clone()).boxed()).map(Ok::<_, Infallible>);
         let passes = async move {

@@ -47,6 +47,7 @@ fn worst(halt: &mut Option<Halt>, stop: Halt) {
 impl Pass<'_> {
     pub(crate) async fn execute(&mut self, act: &Act) -> Result<(), Halt> {
         for change in &act.sets {
+            self.look()?;
             self.change_set(change).await?;
         }
         for event in &act.events {
@@ -68,9 +69,15 @@ impl Pass<'_> {
         }
         halt.map_or(Ok(()), Err)?;
         for group in &act.deletes {
+            self.look()?;
             self.delete_group(group).await?;
         }
         Ok(())
+    }
+
+    /// Looks at what the watch shows of the object by now: what is gone or being deleted gets no create and no delete.
+    fn look(&mut self) -> Result<(), Halt> {
+        if self.is_shown() { Ok(()) } else { Err(Halt::DecideAgain) }
     }
 
     /// The act without what it says of the sizes of its sets, where these may be published with the next batch: every second batch
@@ -113,6 +120,7 @@ impl Pass<'_> {
             self.memory.due = Some(Due::Unknown);
         }
         self.warn(what.reason(), format!("Error {doing}: {message}"));
-        Halt::Failed(Failure { what, message })
+        let now = self.ctx.clock.now();
+        Halt::Failed(self.memory.failed(what, message, now))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ordereddeployment_api::{OrderedDeployment, Template};
-use ordereddeployment_planner::{Failure, Pod, Proof, Source};
+use ordereddeployment_planner::{Failure, Hindrance, Pod, Proof, Source};
 use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
@@ -95,6 +95,8 @@ pub(crate) struct Memory {
     pub(crate) pods: Overlay<PodEntry>,
     pub(crate) sets: Overlay<SetEntry>,
     pub(crate) failure: Option<Failure>,
+    /// Since when writes of each kind fail without a success in between.
+    pub(crate) failing_since: BTreeMap<Hindrance, Timestamp>,
     /// The eviction that was refused last, until one is accepted.
     pub(crate) refused: Option<Refused>,
     pub(crate) known_points: BTreeMap<Arc<str>, String>,
@@ -127,6 +129,7 @@ impl Memory {
             pods: Overlay::default(),
             sets: Overlay::default(),
             failure: None,
+            failing_since: BTreeMap::new(),
             refused: None,
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
@@ -184,6 +187,19 @@ impl Memory {
         (last.lists != lists).then_some(Due::Relist)
     }
 
+    /// A write of that kind failed.
+    pub(crate) fn failed(&mut self, what: Hindrance, message: String, now: Timestamp) -> Failure {
+        let since = self.failing_since.entry(what).or_insert(now);
+        // A clock that was set back starts anew.
+        *since = now.min(*since);
+        Failure { what, message, since: *since }
+    }
+
+    /// A write of that kind succeeded.
+    pub(crate) fn succeeded(&mut self, what: Hindrance) {
+        self.failing_since.remove(&what);
+    }
+
     /// What an eviction of that pod would be answered, where it need not be asked again yet: it was refused a moment ago, and
     /// since then no other pod has become ready, which is what a budget waits for.
     pub(crate) fn refusal(&self, uid: &str, ready: usize, now: Instant) -> Option<&Failure> {
@@ -214,11 +230,11 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use ordereddeployment_api::OrderedDeployment;
-    use ordereddeployment_planner::Hindrance;
     use serde_json::json;
 
     use super::{
-        Arc, BELIEVE_REFUSAL, Due, Duration, Failure, Instant, LiveRead, Memory, Proof, Proven, Timestamp,
+        Arc, BELIEVE_REFUSAL, Due, Duration, Failure, Hindrance, Instant, LiveRead, Memory, Proof, Proven,
+        Timestamp,
     };
 
     fn deployment(version: u64, generation: i64, image: &str) -> Arc<OrderedDeployment> {
@@ -256,7 +272,7 @@ mod tests {
     fn a_refused_eviction_is_asked_again_after_a_while_or_once_other_pods_are_ready() {
         let mut memory = Memory::new(deployment(1, 1, "a"));
         let (uid, now) = (Arc::<str>::from("p"), Instant::now());
-        let failure = Failure { what: Hindrance::Evict, message: "no".into() };
+        let failure = Failure { what: Hindrance::Evict, message: "no".into(), since: Timestamp::UNIX_EPOCH };
         assert_eq!(memory.refusal(&uid, 3, now), None);
         memory.refuse(&uid, 3, now, failure.clone());
         assert_eq!(memory.refusal(&uid, 3, now), Some(&failure));
@@ -270,6 +286,20 @@ mod tests {
         // A budget that follows the pods gets its time anew.
         memory.refuse(&uid, 4, now, failure);
         assert_eq!(wait(&memory), first);
+    }
+
+    #[test]
+    fn a_row_of_failures_begins_at_the_first_one_after_a_success_of_the_same_kind() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut memory = Memory::new(deployment(1, 1, "a"));
+        let mut since = |what, second| memory.failed(what, "no".into(), at(second)).since.as_second();
+        assert_eq!((since(Hindrance::Create, 10), since(Hindrance::Delete, 12)), (10, 12));
+        assert_eq!((since(Hindrance::Create, 15), since(Hindrance::Delete, 16)), (10, 12));
+        memory.succeeded(Hindrance::Create);
+        let mut since = |what, second| memory.failed(what, "no".into(), at(second)).since.as_second();
+        assert_eq!((since(Hindrance::Create, 20), since(Hindrance::Delete, 21)), (20, 12));
+        // A clock that was set back.
+        assert_eq!(since(Hindrance::Create, 5), 5);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Observe: what a decision is made of, from the cache and from what is known beyond it, or read live.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -16,7 +16,6 @@ use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
 use crate::Error;
-use crate::claim::Adopted;
 use crate::decode::{Answer, Decoded};
 use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::Judgement;
@@ -24,6 +23,17 @@ use crate::execute::without_name;
 use crate::memory::{Due, LiveRead, Proven};
 use crate::overlay::{Overlay, merge};
 use crate::reconcile::Pass;
+
+/// What a live read finds of the object itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is there.
+    There,
+    /// It is being deleted.
+    Terminating,
+    /// It is not found.
+    Nowhere,
+}
 
 impl Pass<'_> {
     /// The sets as known now.
@@ -93,45 +103,82 @@ impl Pass<'_> {
     }
 
     /// Reads the object, its sets and its pods past the cache, the pods last: an annotation written before the change
-    /// of the object that we see is in them. Whether the object still exists.
-    pub(crate) async fn read_live(&mut self, due: Due) -> Result<bool, Error> {
+    /// of the object that we see is in them. It ends where the object is found to be gone, or going: then nothing is adopted.
+    pub(crate) async fn read_live(&mut self, due: Due) -> Result<Found, Error> {
         tracing::debug!(reason = due.label(), "reading live");
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
         let began = self.ctx.clock.now();
         let (pods, sets) = (self.memory.pods.dates(), self.memory.sets.dates());
         // Counted before: a list completed meanwhile makes the next read due.
         let lists = self.ctx.cache().lists();
-        let deployment = self.ctx.calls.deployment(&self.namespace, &self.name).await;
-        let deployment = deployment.map_err(Error::ReadDeployment)?;
-        let Some(deployment) = deployment.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
-            return Ok(false);
-        };
-        let selector = deployment.spec.selector.to_selector_string();
-        self.memory.refresh(Arc::new(deployment));
-        self.read_sets(&selector).await?;
-        self.read_pods(&selector).await?;
+        let found = self.read_deployment().await?;
+        if found != Found::There {
+            return Ok(found);
+        }
+        let generation = self.memory.generation();
+        let selector = self.memory.deployment.spec.selector.to_selector_string();
+        let found = self.read_sets(&selector, generation).await?;
+        if found != Found::There {
+            return Ok(found);
+        }
+        let found = self.read_pods(&selector, generation).await?;
+        if found != Found::There {
+            return Ok(found);
+        }
         {
             let (cache, now) = (self.ctx.cache(), self.ctx.clock.now());
             self.memory.pods.confirm(&pods, began, &cache.pods, now);
             self.memory.sets.confirm(&sets, began, &cache.sets, now);
         }
-        self.memory.last_live = Some(LiveRead { generation: self.memory.generation(), lists });
+        self.memory.last_live = Some(LiveRead { generation, lists });
         self.memory.due = None;
         self.live = true;
-        Ok(true)
+        Ok(Found::There)
     }
 
-    async fn read_sets(&mut self, selector: &str) -> Result<(), Error> {
+    /// Reads the object itself past the cache.
+    async fn read_deployment(&mut self) -> Result<Found, Error> {
+        let found = self.ctx.calls.deployment(&self.namespace, &self.name).await;
+        let found = found.map_err(Error::ReadDeployment)?;
+        let Some(found) = found.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
+            return Ok(Found::Nowhere);
+        };
+        let terminates = found.metadata.deletion_timestamp.is_some();
+        self.memory.refresh(Arc::new(found));
+        Ok(if terminates { Found::Terminating } else { Found::There })
+    }
+
+    /// Reads the object again before orphans of a list are adopted: the garbage collector releases what an object owns only once
+    /// that object is marked as being deleted, so whoever reads the owner after the orphan sees the mark.
+    async fn may_adopt(&mut self, generation: i64) -> Result<(Found, bool), Error> {
+        let found = self.read_deployment().await?;
+        // By a newer spec something else may match: the next read, which is due then, adopts.
+        Ok((found, found == Found::There && self.memory.generation() == generation))
+    }
+
+    async fn read_sets(&mut self, selector: &str, generation: i64) -> Result<Found, Error> {
         let listed: Vec<Decoded<OrderedReplicaSet>> =
             self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
-        let mut found = Vec::new();
+        let mut sets = Vec::new();
         for set in listed {
             if matches!(&set, Decoded::Odd(stub, _) if !is_controlled_by(&stub.metadata, &self.uid)) {
                 // Nobody may decide without a set of his own; one of another's keeps nobody from it.
                 continue;
             }
-            let set = OrderedReplicaSet::of(set).map_err(Error::ListSets)?;
-            found.extend(self.adopt_set(&set).await.or_else(|| SetEntry::of(set)));
+            sets.push(OrderedReplicaSet::of(set).map_err(Error::ListSets)?);
+        }
+        let mut adopts = sets.iter().any(|set| self.may_take(&set.metadata));
+        if adopts {
+            let found;
+            (found, adopts) = self.may_adopt(generation).await?;
+            if found != Found::There {
+                return Ok(found);
+            }
+        }
+        let mut found = Vec::new();
+        for set in sets {
+            let adopted = if adopts { self.adopt_set(&set).await } else { None };
+            found.extend(adopted.or_else(|| SetEntry::of(set)));
         }
         let known = self.sets();
         for entry in unlisted(&known, &found) {
@@ -141,24 +188,42 @@ impl Pass<'_> {
             self.memory.sets.read(entry.uid(), set, self.ctx.clock.now());
         }
         learn(&mut self.memory.sets, &known, found, |owner| *owner == self.uid, self.ctx.clock.now());
-        Ok(())
+        Ok(Found::There)
     }
 
-    async fn read_pods(&mut self, selector: &str) -> Result<(), Error> {
+    async fn read_pods(&mut self, selector: &str, generation: i64) -> Result<Found, Error> {
         let listed: Vec<PodView> =
             self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
         let sets = self.sets();
         let mut found = Vec::new();
-        let mut unadopted = BTreeSet::new();
+        let mut orphans = Vec::new();
         for pod in &listed {
             if let Some(entry) = PodEntry::of(pod) {
                 found.push(entry);
-                continue;
+            } else if let Some(set) = self.adopter_of(pod, &sets) {
+                orphans.push((pod, set));
             }
-            match self.adopt_pod(pod, &sets).await {
-                Adopted::Yes(entry) => found.push(*entry),
-                Adopted::Failed => _ = unadopted.insert(pod.name_any()),
-                Adopted::NotOurs => {}
+        }
+        let mut unadopted = BTreeSet::new();
+        if !orphans.is_empty() {
+            let (read, adopts) = self.may_adopt(generation).await?;
+            if read != Found::There {
+                return Ok(read);
+            }
+            let adopters: BTreeMap<&Arc<str>, &Arc<SetEntry>> =
+                orphans.iter().map(|(_, set)| (set.uid(), *set)).collect();
+            let mut standing = BTreeMap::new();
+            for (uid, set) in adopters.into_iter().filter(|_| adopts) {
+                if let Some(fresh) = self.read_adopter(set).await? {
+                    standing.insert(Arc::clone(uid), fresh);
+                }
+            }
+            for (pod, set) in orphans {
+                let Some(set) = standing.get(set.uid()) else { continue };
+                match self.adopt_pod(pod, set).await {
+                    Some(entry) => found.push(entry),
+                    None => _ = unadopted.insert(pod.name_any()),
+                }
             }
         }
         self.memory.unadopted = unadopted;
@@ -173,7 +238,17 @@ impl Pass<'_> {
         let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
         let is_ours = |owner: &Arc<str>| owners.contains(owner);
         learn(&mut self.memory.pods, &known, found, is_ours, self.ctx.clock.now());
-        Ok(())
+        Ok(Found::There)
+    }
+
+    /// Reads a set again that is to adopt pods of a list; `None` where it is not there any more, or being deleted.
+    async fn read_adopter(&mut self, set: &SetEntry) -> Result<Option<SetEntry>, Error> {
+        let read = self.ctx.calls.set(&self.namespace, &set.set.name).await.map_err(Error::ReadSet)?;
+        let read = read.filter(|read| read.metadata.uid.as_deref() == Some(&**set.uid()));
+        let read = read.map(|read| (version_of(&read), SetEntry::of(read)));
+        let stands = read.as_ref().and_then(|(_, entry)| entry.clone());
+        self.memory.sets.read(set.uid(), read, self.ctx.clock.now());
+        Ok(stands.filter(|stands| !stands.is_terminating() && *stands.owner() == self.uid))
     }
 
     /// Reads these nodes live. One that is gone is known to be gone.

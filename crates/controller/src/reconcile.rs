@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::context::Context;
 use crate::execute::Halt;
 use crate::memory::{Due, Memory};
+use crate::observe::Found;
 use crate::report::{News, Stored};
 use crate::{Error, backoff};
 
@@ -50,6 +51,8 @@ enum End {
     Unfinished,
     /// The object is gone, or going.
     Nothing,
+    /// The object is not found. It is read again while the watch still shows it: the answer may be wrong.
+    NotFound,
 }
 
 /// Looks at one OrderedDeployment. What goes wrong is logged and tried again later.
@@ -77,7 +80,7 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         }
     }
     let result = match &end {
-        Ok(End::Failed(_) | End::Refused(_)) => "failed",
+        Ok(End::Failed(_) | End::Refused(_) | End::NotFound) => "failed",
         Ok(_) => "ok",
         Err(_) => "error",
     };
@@ -90,6 +93,7 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     }
     match end {
         Ok(End::Idle(wait) | End::Refused(wait)) => Action::requeue(wait),
+        Ok(End::NotFound) => Action::requeue(backoff::after(memory.failures)),
         Ok(End::Unfinished) => Action::requeue(Duration::ZERO),
         Ok(End::Nothing) => Action::await_change(),
         Ok(End::Failed(wait)) => Action::requeue(backoff::after(memory.failures).min(wait)),
@@ -106,18 +110,27 @@ impl Pass<'_> {
         self.memory.deployment.status.clone().unwrap_or_default()
     }
 
+    /// Takes in what the watch shows of the object by now. Whether it is there and not being deleted.
+    pub(crate) fn is_shown(&mut self) -> bool {
+        let Some(shown) = self.ctx.shown(&self.namespace, &self.name, &self.uid) else { return false };
+        self.memory.refresh(shown);
+        self.memory.deployment.metadata.deletion_timestamp.is_none()
+    }
+
     async fn run(&mut self) -> Result<End, Error> {
         let mut failed = false;
         let mut released = false;
         for _ in 0..ROUNDS {
-            if self.memory.deployment.metadata.deletion_timestamp.is_some() {
+            if !self.is_shown() {
                 return Ok(End::Nothing);
             }
             if let Some(due) = self.settle() {
-                if !self.read_live(due).await? {
-                    return Ok(End::Nothing);
+                match self.read_live(due).await? {
+                    Found::There => continue,
+                    // What it owns is the garbage collector's from now on.
+                    Found::Terminating => return Ok(End::Nothing),
+                    Found::Nowhere => return Ok(End::NotFound),
                 }
-                continue;
             }
             if !std::mem::replace(&mut released, true) {
                 // Once a pass: what the API server refuses now, it refuses a moment later.
@@ -198,6 +211,7 @@ impl Pass<'_> {
             return Ok(End::Unfinished);
         }
         if !failed {
+            self.memory.failing_since.clear();
             self.tell(&act.events);
             self.memory.known_points.clone_from(&act.points);
         }

@@ -157,10 +157,12 @@ pub struct Failure {
     pub what: Hindrance,
     /// The server's words.
     pub message: String,
+    /// Since when failures of this kind follow each other without a success in between.
+    pub since: Timestamp,
 }
 
 /// What a [`Failure`] hindered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hindrance {
     /// A pod could not be created.
     Create,

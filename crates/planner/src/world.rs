@@ -31,6 +31,8 @@ pub struct World {
     pub now: Timestamp,
     /// What the last act failed at.
     pub failure: Option<Failure>,
+    /// Since when creates are refused without one that is accepted.
+    pub refused_since: Option<Timestamp>,
     /// The pause points that the last act saw.
     pub known_points: BTreeMap<Arc<str>, String>,
     /// Names of sets that somebody else has.
@@ -66,6 +68,11 @@ impl World {
             nodes: nodes.filter_map(|(name, node)| Some((Arc::clone(name), node.clone()?))).collect(),
             now: observed.now,
             failure: observed.failure.clone(),
+            refused_since: observed
+                .failure
+                .as_ref()
+                .filter(|failed| failed.what == Hindrance::Create)
+                .map(|failed| failed.since),
             known_points: observed.known_points.clone(),
             taken_names: observed.taken_names.clone(),
             sources: observed.sources.clone(),
@@ -146,6 +153,10 @@ impl World {
     pub fn carry_out(&mut self, act: &Act, mut admit: impl FnMut(&Self, &Set) -> Result<(), String>) -> Done {
         self.known_points.clone_from(&act.points);
         self.failure = None;
+        if act.is_idle() {
+            // What failed before is not wanted any more.
+            self.refused_since = None;
+        }
         for change in &act.sets {
             self.change_set(change);
         }
@@ -156,9 +167,11 @@ impl World {
             for _ in 0..create.count {
                 if let Err(message) = admit(self, &set) {
                     // The round of that set ends; the others have theirs.
-                    self.failure.get_or_insert(Failure { what: Hindrance::Create, message });
+                    let since = *self.refused_since.get_or_insert(self.now);
+                    self.failure.get_or_insert(Failure { what: Hindrance::Create, message, since });
                     break;
                 }
+                self.refused_since = None;
                 done.created.push(self.create(&set));
             }
         }

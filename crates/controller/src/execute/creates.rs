@@ -48,6 +48,7 @@ impl Pass<'_> {
                     name
                 })
                 .collect();
+            self.look()?;
             self.create_batch(set, &names).await?;
         }
         if count > MOST { Err(Halt::Unfinished) } else { Ok(()) }
@@ -67,6 +68,7 @@ impl Pass<'_> {
             match answer {
                 Ok(view) => {
                     self.ctx.metrics.pod_creations.inc();
+                    self.memory.succeeded(Hindrance::Create);
                     if let Some(entry) = PodEntry::of(&view) {
                         self.memory.pods.present(entry, now);
                     }

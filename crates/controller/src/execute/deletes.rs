@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use ordereddeployment_api::PodDeletion;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{DeleteGroup, EventType, Failure, Hindrance, Pod, Purpose, Target};
+use ordereddeployment_planner::{DeleteGroup, EventType, Hindrance, Pod, Purpose, Target};
 use tokio::time::Instant;
 
 use super::{Halt, worst};
@@ -88,6 +88,8 @@ impl Pass<'_> {
         let Some(refusal) = refusal else {
             if matches!(outcome, Outcome::Terminating | Outcome::Deleted | Outcome::Gone) {
                 self.memory.refused = None;
+                self.memory.succeeded(Hindrance::Evict);
+                self.memory.succeeded(Hindrance::EvictAmbiguous);
             }
             return self.note(target, entry, purpose, outcome);
         };
@@ -95,7 +97,7 @@ impl Pass<'_> {
         let (what, message) = explain(self.ctx, &self.namespace, &target.name, &labels, refusal).await;
         self.ctx.metrics.write_failed("evict");
         self.warn(what.reason(), message.clone());
-        let failure = Failure { what, message };
+        let failure = self.memory.failed(what, message, self.ctx.clock.now());
         self.memory.refuse(&target.uid, ready, Instant::now(), failure.clone());
         Err(Halt::Failed(failure))
     }
@@ -110,6 +112,7 @@ impl Pass<'_> {
         let now = self.ctx.clock.now();
         match outcome {
             Outcome::Terminating | Outcome::Deleted => {
+                self.memory.succeeded(Hindrance::Delete);
                 match entry {
                     Some(entry) if matches!(outcome, Outcome::Terminating) => {
                         self.memory.pods.terminating(entry, now);

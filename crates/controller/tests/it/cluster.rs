@@ -17,6 +17,8 @@ use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
+use crate::between::Between;
+
 /// How often a condition is looked at, in simulated time.
 const STEP: Duration = Duration::from_millis(250);
 /// How long a scenario waits for anything, in simulated time.
@@ -28,6 +30,8 @@ pub struct Cluster {
     pub metrics: Arc<Metrics>,
     /// How far the clocks of controllers that start from now on are ahead of the server's.
     pub ahead: SignedDuration,
+    /// What the requests of controllers that start from now on go through.
+    pub between: Between,
     clock: SandboxClock,
     controllers: u64,
     controller: Option<JoinHandle<()>>,
@@ -69,6 +73,7 @@ impl Cluster {
             client,
             metrics,
             ahead: SignedDuration::ZERO,
+            between: Between::default(),
             clock,
             controllers: 0,
             controller: None,
@@ -81,7 +86,7 @@ impl Cluster {
         let mut options = Options::new(Arc::clone(&self.metrics));
         options.clock = Clock::from_fn(move || clock.now() + ahead);
         options.names = Names::seeded(self.controllers);
-        let client = self.sandbox.client().unwrap();
+        let client = self.between.client(&self.sandbox.client().unwrap());
         let run = Controller::run(client, options, std::future::pending());
         self.controller = Some(tokio::spawn(async move { run.await.unwrap() }));
     }

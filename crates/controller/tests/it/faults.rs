@@ -10,6 +10,7 @@ use ordereddeployment_api::names::{annotation, condition};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
+use crate::between::Fate;
 use crate::cluster::{Cluster, View, names};
 
 fn fault(verb: &'static str, plural: &str, code: u16, times: usize) -> Fault {
@@ -152,4 +153,23 @@ async fn a_deployment_that_is_being_deleted_is_left_alone() {
     assert!(cluster.pods().list(&ListParams::default()).await.unwrap().items.is_empty());
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
     assert!(cluster.sets().list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_was_not_found_by_mistake_is_read_again() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 2})).await;
+    let found = std::sync::atomic::AtomicUsize::new(0);
+    cluster.between.rule(move |ask| {
+        let is_read = ask.is(&http::Method::GET, "ordereddeployments/web");
+        if is_read && found.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 2 {
+            Fate::Answered(404)
+        } else {
+            Fate::Pass
+        }
+    });
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_secs(20)).await;
+    let view = cluster.view().await;
+    assert!(view.is_complete() && view.updated().len() == 2, "{:#?}", view.status());
 }

@@ -6,6 +6,7 @@
     reason = "a test ends where its ground is missing"
 )]
 
+mod between;
 mod claims;
 mod cluster;
 mod costs;
@@ -16,6 +17,7 @@ mod fuzz;
 mod holds;
 mod nodecosts;
 mod odd_objects;
+mod orphans;
 mod rollouts;
 mod scaling;
 mod templates;

@@ -266,3 +266,23 @@ fn pods_in_the_place_of_failed_ones_are_no_progress_and_the_deadline_passes() {
     assert_eq!((holds, why.as_str()), (ConditionStatus::False, reason::PROGRESS_DEADLINE_EXCEEDED));
     assert_eq!(cluster.of_image("v1"), 3, "the floor stands");
 }
+
+#[test]
+fn refused_creates_are_a_row_until_one_is_accepted() {
+    let mut cluster = Cluster::new(&json!({"replicas": 3}));
+    cluster.quota = Some(0);
+    let mut since = Vec::new();
+    let begun = cluster.now;
+    for second in 0..8 {
+        // Room for one pod comes at the fourth second.
+        cluster.quota = Some(usize::from(second >= 4));
+        cluster.step();
+        let seconds =
+            |failure: &ordereddeployment_planner::Failure| failure.since.duration_since(begun).as_secs();
+        since.extend(cluster.failure.as_ref().map(seconds));
+        cluster.now += SignedDuration::from_secs(1);
+    }
+    assert_eq!(since.first(), Some(&1));
+    assert!(since.windows(2).all(|pair| pair[0] == pair[1] || pair[1] >= 4), "{since:?}");
+    assert!(since.last().is_some_and(|last| *last >= 4), "{since:?}");
+}

@@ -87,6 +87,7 @@ impl Cluster {
             // The controller's clock is finer than the times that an API server stores.
             now: Timestamp::from_millisecond(1_700_000_000_700).unwrap(),
             failure: None,
+            refused_since: None,
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),

@@ -244,7 +244,8 @@ fn each_hindrance_is_told_by_its_own_reason() {
     ];
     for (what, expected) in table {
         let mut cluster = stuck();
-        cluster.failure = Some(ordereddeployment_planner::Failure { what, message: "why".into() });
+        let since = cluster.now;
+        cluster.failure = Some(ordereddeployment_planner::Failure { what, message: "why".into(), since });
         let Decision::Act(act) =
             decide(&Observed { live: true, proof: Proof::Accepted, ..cluster.observed() })
         else {

@@ -1,0 +1,148 @@
+//! An object deleted without what it owns, while the garbage collector takes its time: it marks the object, releases its
+//! dependents one by one, and then lets the object go. The collector is played here, step by step.
+
+use std::time::Duration;
+
+use http::Method;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Client, Resource, ResourceExt};
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use serde_json::json;
+
+use crate::cluster::Cluster;
+
+/// Keeps an object that is being deleted, as the collector's own finalizer does.
+const FINALIZER: &str = "test/collector";
+
+fn of<K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>>(client: &Client) -> Api<K> {
+    Api::default_namespaced(client.clone())
+}
+
+/// Marks the object as being deleted; it stays.
+async fn mark(client: &Client) {
+    let finalizers = Patch::Merge(json!({"metadata": {"finalizers": [FINALIZER]}}));
+    let api = of::<OrderedDeployment>(client);
+    api.patch("web", &PatchParams::default(), &finalizers).await.unwrap();
+    api.delete("web", &DeleteParams::background()).await.unwrap();
+}
+
+/// Releases all sets.
+async fn release_sets(client: &Client) {
+    let owners = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    let api = of::<OrderedReplicaSet>(client);
+    for set in api.list(&ListParams::default()).await.unwrap() {
+        api.patch(&set.name_any(), &PatchParams::default(), &owners).await.unwrap();
+    }
+}
+
+/// Marks all sets as being deleted; they stay.
+async fn mark_sets(client: &Client) {
+    let finalizers = Patch::Merge(json!({"metadata": {"finalizers": [FINALIZER]}}));
+    let api = of::<OrderedReplicaSet>(client);
+    for set in api.list(&ListParams::default()).await.unwrap() {
+        api.patch(&set.name_any(), &PatchParams::default(), &finalizers).await.unwrap();
+        api.delete(&set.name_any(), &DeleteParams::background()).await.unwrap();
+    }
+}
+
+/// Releases all pods.
+async fn release_pods(client: &Client) {
+    let owners = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    let api = of::<Pod>(client);
+    for pod in api.list(&ListParams::default()).await.unwrap() {
+        api.patch(&pod.name_any(), &PatchParams::default(), &owners).await.unwrap();
+    }
+}
+
+/// Wakes the controller, and has it read live.
+async fn wake(cluster: &Cluster) {
+    cluster.scale(4).await;
+}
+
+/// How many owners the objects have, by kind: sets, pods.
+async fn owners(cluster: &Cluster) -> (usize, usize) {
+    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let count = |owners: Vec<usize>| owners.into_iter().sum();
+    (
+        count(sets.iter().map(|set| set.owner_references().len()).collect()),
+        count(pods.iter().map(|pod| pod.owner_references().len()).collect()),
+    )
+}
+
+fn writes(cluster: &Cluster, mark: usize) -> usize {
+    let kinds = ["pods", "orderedreplicasets"];
+    let verbs = ["create", "patch", "delete"];
+    kinds.iter().flat_map(|kind| verbs.map(|verb| cluster.asked(mark, verb, kind).len())).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_found_terminating_adopts_nothing_though_the_watch_does_not_show_it_yet() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 3})).await;
+    cluster.sandbox.delay_watch("ordereddeployments", Duration::from_secs(60));
+    let from = cluster.mark();
+    mark(&cluster.client).await;
+    release_sets(&cluster.client).await;
+    cluster.pass(Duration::from_secs(30)).await;
+    assert_eq!(owners(&cluster).await, (0, 3));
+    assert_eq!(writes(&cluster, from), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_released_while_the_object_is_read_is_not_adopted() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 3})).await;
+    cluster.sandbox.delay_watch("ordereddeployments", Duration::from_secs(60));
+    cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(60));
+    wake(&cluster).await;
+    let from = cluster.mark();
+    let client = cluster.client.clone();
+    // The object was read before, and nothing was wrong with it.
+    cluster.between.before(Method::GET, "orderedreplicasets?", async move {
+        mark(&client).await;
+        release_sets(&client).await;
+    });
+    cluster.pass(Duration::from_secs(90)).await;
+    assert_eq!(owners(&cluster).await, (0, 3));
+    assert_eq!(writes(&cluster, from), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_released_by_a_set_that_is_being_deleted_is_not_adopted() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 3})).await;
+    cluster.sandbox.delay_watch("ordereddeployments", Duration::from_secs(60));
+    cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(60));
+    wake(&cluster).await;
+    let client = cluster.client.clone();
+    cluster.between.before(Method::GET, "/pods?", async move {
+        mark_sets(&client).await;
+        release_pods(&client).await;
+    });
+    cluster.pass(Duration::from_secs(80)).await;
+    // The set stays as it is; nobody has taken the pods back for it.
+    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items.remove(0);
+    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let taken =
+        |pod: &&Pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == set.uid().as_ref());
+    assert_eq!(pods.iter().filter(taken).count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_act_ends_once_the_watch_shows_that_the_object_is_being_deleted() {
+    let cluster = Cluster::start().await;
+    cluster.between.rule(|ask| {
+        use crate::between::Fate;
+        // Each batch of creates takes a second.
+        if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(1)) } else { Fate::Pass }
+    });
+    cluster.deploy(json!({"replicas": 500})).await;
+    cluster.pass(Duration::from_millis(4500)).await;
+    let from = cluster.mark();
+    mark(&cluster.client).await;
+    cluster.pass(Duration::from_secs(20)).await;
+    // The batch that was under way, and no other one.
+    assert_eq!(cluster.asked(from, "create", "pods").len(), 16);
+}
