@@ -14,6 +14,7 @@ mod request;
 mod scenario;
 mod steps;
 mod waiting;
+mod webhook;
 mod world;
 
 pub use helm::{Helm, top};
@@ -24,4 +25,5 @@ pub use plugin::{Following, Plugin, Printed};
 pub use proxy::Proxy;
 pub use request::{Deletion, Request};
 pub use scenario::{Scenario, alone, hold_the_machine, side_by_side};
+pub use webhook::{Hook, Verdict, Webhook};
 pub use world::{Server, Setting, World};

@@ -1,6 +1,7 @@
 //! Requests as the server saw them, in one form for both servers: from the audit log of a real one, from the sandbox's
 //! own.
 
+use jiff::Timestamp;
 use ordereddeployment_sandbox::Record;
 use serde_json::Value;
 
@@ -32,6 +33,10 @@ pub struct Request {
     pub body: Option<Value>,
     /// Status code of the answer.
     pub code: u16,
+    /// When the server received it, as far as the server says so.
+    pub received: Option<Timestamp>,
+    /// When the server answered it, as far as the server says so.
+    pub answered: Option<Timestamp>,
 }
 
 impl Request {
@@ -69,6 +74,8 @@ impl From<Record> for Request {
             subresource: record.subresource,
             body: record.body,
             code: record.code,
+            received: None,
+            answered: None,
         }
     }
 }

@@ -99,8 +99,8 @@ macro_rules! side_by_side {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn side_by_side_on_a_real_server() {
             let scenarios: &[(&'static str, $crate::Scenario)] = &[
-                $((stringify!($scenario), |world| Box::pin($scenario(world)))),*
-                $(, $((stringify!($only), |world| Box::pin($only(world)))),+)?
+                $((stringify!($scenario), |world| Box::pin($scenario(world))),)*
+                $($((stringify!($only), |world| Box::pin($only(world))),)+)?
             ];
             $crate::side_by_side(setting(), scenarios).await.unwrap();
         }

@@ -15,7 +15,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::World;
-use crate::world::PATIENCE;
 
 /// Asks on, at this pace, where a server does not answer: it may have been killed.
 struct Patient;
@@ -45,7 +44,7 @@ impl World {
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
     {
         let mut seen = None;
-        let found = tokio::time::timeout(PATIENCE, async {
+        let found = tokio::time::timeout(self.patience, async {
             let stream = watcher::watch_object(api, name).backoff(Patient);
             futures::pin_mut!(stream);
             while let Some(object) = stream.next().await {
@@ -70,7 +69,7 @@ impl World {
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
     {
         let mut seen = Vec::new();
-        let found = tokio::time::timeout(PATIENCE, async {
+        let found = tokio::time::timeout(self.patience, async {
             let stream = watcher::watcher(api, watcher::Config::default()).backoff(Patient);
             futures::pin_mut!(stream);
             let (mut known, mut listed) = (BTreeMap::new(), false);

@@ -79,6 +79,8 @@ pub struct World {
     pub proxy: Arc<Proxy>,
     /// The namespace of the scenario.
     pub namespace: String,
+    /// How long anything may take that is waited for.
+    pub(crate) patience: Duration,
     straight: PathBuf,
     kubeconfig: PathBuf,
     backend: Arc<Backend>,
@@ -157,7 +159,18 @@ impl World {
         let kubectl = Kubectl::new(&straight);
         let namespace = namespace.to_owned();
         let (proxy, backend, folder) = (Arc::new(proxy), Arc::new(backend), Arc::new(folder));
-        Ok(Self { kubectl, client, proxy, namespace, straight, kubeconfig, backend, _folder: folder })
+        let patience = PATIENCE;
+        Ok(Self {
+            kubectl,
+            client,
+            proxy,
+            namespace,
+            patience,
+            straight,
+            kubeconfig,
+            backend,
+            _folder: folder,
+        })
     }
 
     /// The same server, in a fresh namespace of that name, so that scenarios can share it.
@@ -177,6 +190,12 @@ impl World {
     pub fn inside(&self, namespace: &str) -> Self {
         let kubectl = self.kubectl.in_namespace(Some(namespace));
         Self { kubectl, namespace: namespace.to_owned(), ..self.clone() }
+    }
+
+    /// The same where what is waited for may take that long.
+    #[must_use]
+    pub fn patient(&self, patience: Duration) -> Self {
+        Self { patience, ..self.clone() }
     }
 
     /// Removes the namespace with all that is in it, without waiting for the end of that.

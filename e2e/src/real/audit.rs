@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -29,6 +30,8 @@ struct Event {
     object_ref: Option<ObjectRef>,
     response_status: Option<Status>,
     request_object: Option<Value>,
+    request_received_timestamp: Option<Timestamp>,
+    stage_timestamp: Option<Timestamp>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -138,6 +141,8 @@ fn request(event: Event) -> Request {
         subresource: object.subresource,
         body: event.request_object,
         code: event.response_status.unwrap_or_default().code,
+        received: event.request_received_timestamp,
+        answered: event.stage_timestamp.filter(|_| event.stage == "ResponseComplete"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::assets::Assets;
 
@@ -97,6 +97,17 @@ impl Children {
             bail!("{name} runs already");
         }
         self.spawn(server)
+    }
+
+    /// Sends it a signal, such as `STOP` or `CONT`.
+    pub(super) fn signal(&self, name: &str, signal: &str) -> Result<()> {
+        let mut servers = lock(&self.servers);
+        let process = named(&mut servers, name)?.process.as_ref();
+        let id = process.with_context(|| format!("{name} does not run"))?.id().to_string();
+        // The shell's own: a small machine has no program of that name.
+        let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &id]).status();
+        ensure!(sent.context("cannot run kill")?.success(), "cannot send SIG{signal} to {name}");
+        Ok(())
     }
 
     /// Fails if one has ended by itself.

@@ -54,7 +54,7 @@ const POLICY: &str = include_str!("audit-policy.yaml");
 /// A running control plane. Dropping it ends it.
 pub struct ControlPlane {
     // Fields are dropped in order: clients, servers, their folder.
-    stand_ins: JoinSet<()>,
+    stand_ins: Mutex<JoinSet<()>>,
     children: Option<Children>,
     access: Way,
     audit: Option<PathBuf>,
@@ -67,13 +67,15 @@ pub struct ControlPlane {
     folder: tempfile::TempDir,
 }
 
-/// A server that can be killed.
+/// A server that can be killed or stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// kube-apiserver.
     ApiServer,
     /// etcd.
     Etcd,
+    /// kube-controller-manager, which runs the garbage collector.
+    ControllerManager,
 }
 
 impl Victim {
@@ -81,6 +83,7 @@ impl Victim {
         match self {
             Self::ApiServer => servers::API_SERVER,
             Self::Etcd => servers::ETCD,
+            Self::ControllerManager => servers::CONTROLLER_MANAGER,
         }
     }
 }
@@ -205,6 +208,41 @@ impl ControlPlane {
         self.answers(&client, &format!("{objects}?limit=1")).await
     }
 
+    /// Stops a server by SIGSTOP: it keeps its state and does nothing.
+    pub fn suspend(&self, victim: Victim) -> Result<()> {
+        self.own()?.signal(victim.name(), "STOP")
+    }
+
+    /// Lets a server go on that [`Self::suspend`] stopped.
+    pub fn resume(&self, victim: Victim) -> Result<()> {
+        self.own()?.signal(victim.name(), "CONT")
+    }
+
+    /// Copies the store, as a backup does, while nothing runs on it.
+    pub async fn back_up(&self) -> Result<()> {
+        self.kill(Victim::ApiServer)?;
+        self.kill(Victim::Etcd)?;
+        let (data, backup) = (self.folder.path().join("etcd"), self.folder.path().join("backup"));
+        copy(&data, &backup).context("cannot copy the store")?;
+        self.own()?.start_again(servers::ETCD)?;
+        self.start_again(Victim::ApiServer).await
+    }
+
+    /// Gives the store back what [`Self::back_up`] kept, and starts all servers and stand-ins of the kubelets again, as an
+    /// administrator does. Controllers of others go on.
+    pub async fn restore(&self, setting: &Setting) -> Result<()> {
+        self.kill(Victim::ApiServer)?;
+        self.kill(Victim::Etcd)?;
+        self.kill(Victim::ControllerManager)?;
+        let (data, backup) = (self.folder.path().join("etcd"), self.folder.path().join("backup"));
+        fs::remove_dir_all(&data).context("cannot remove the store")?;
+        copy(&backup, &data).context("cannot copy the store")?;
+        self.own()?.start_again(servers::ETCD)?;
+        self.start_again(Victim::ApiServer).await?;
+        self.own()?.start_again(servers::CONTROLLER_MANAGER)?;
+        self.start_stand_ins(setting).await
+    }
+
     fn own(&self) -> Result<&Children> {
         self.children.as_ref().context("this control plane is somebody else's")
     }
@@ -227,7 +265,7 @@ impl ControlPlane {
         .await
     }
 
-    async fn start_stand_ins(&mut self, setting: &Setting) -> Result<()> {
+    async fn start_stand_ins(&self, setting: &Setting) -> Result<()> {
         if setting.nodes.is_empty() {
             return Ok(());
         }
@@ -242,8 +280,11 @@ impl ControlPlane {
             clock: Clock::system(),
             silent: Outages::default().silent(),
         };
-        self.stand_ins.spawn(kubelets.run(client.clone()));
-        self.stand_ins.spawn(beat(client, setting.nodes.clone()));
+        let mut stand_ins = JoinSet::new();
+        stand_ins.spawn(kubelets.run(client.clone()));
+        stand_ins.spawn(beat(client, setting.nodes.clone()));
+        // Those before them end.
+        *self.stand_ins.lock().unwrap_or_else(PoisonError::into_inner) = stand_ins;
         Ok(())
     }
 
@@ -283,17 +324,31 @@ impl BuiltIn {
     pub(crate) fn start(kubeconfig: &Path, controllers: &str) -> Result<Self> {
         let (assets, folder) = (assets::programs()?, folder()?);
         let mut children = Children::new(&assets, folder.path())?;
-        let mut manager = children.command("kube-controller-manager");
+        let mut manager = children.command(servers::CONTROLLER_MANAGER);
         quiet(&mut manager, &children);
         manager
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--controllers={controllers}"))
             // The sandbox speaks no protobuf.
-            .arg("--kube-api-content-type=application/json")
-            .args(["--kube-api-qps=200", "--kube-api-burst=400"]);
-        children.start("kube-controller-manager", manager)?;
+            .arg("--kube-api-content-type=application/json");
+        children.start(servers::CONTROLLER_MANAGER, manager)?;
         Ok(Self { _children: children, _folder: folder })
     }
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy(&from, &to)?;
+        } else {
+            fs::copy(&from, &to)?;
+        }
+    }
+    Ok(())
 }
 
 fn folder() -> Result<tempfile::TempDir> {
@@ -323,7 +378,7 @@ async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> 
     let etcd = start_etcd(&mut children, folder.path(), setting)?;
     let audit = start_api_server(&mut children, folder.path(), port, &etcd, setting)?;
     let plane = ControlPlane {
-        stand_ins: JoinSet::new(),
+        stand_ins: Mutex::default(),
         children: Some(children),
         access: Way::Ours(identity),
         audit: Some(audit),
@@ -351,7 +406,7 @@ async fn theirs(file: &Path, folder: tempfile::TempDir) -> Result<ControlPlane> 
     let namespace = format!("e2e-{:08x}", rand::random::<u32>());
     let guest = Guest::new(&text, &namespace, folder.path()).await?;
     Ok(ControlPlane {
-        stand_ins: JoinSet::new(),
+        stand_ins: Mutex::default(),
         access: Way::Theirs(guest),
         children: None,
         audit: std::env::var_os("E2E_AUDIT_LOG").map(PathBuf::from),

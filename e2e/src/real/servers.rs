@@ -14,6 +14,7 @@ use crate::{Setting, kubeconfig};
 /// Their names, as processes.
 pub(super) const ETCD: &str = "etcd";
 pub(super) const API_SERVER: &str = "kube-apiserver";
+pub(super) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(super) const SCHEDULER: &str = "kube-scheduler";
 
 /// One that leads at once and listens nowhere.
@@ -98,17 +99,17 @@ pub(super) fn start_controllers(
         kubeconfig::write_private(&file, &identity.access(user).kubeconfig("default"))?;
         Ok(format!("--kubeconfig={}", file.display()))
     };
-    let mut manager = children.command("kube-controller-manager");
+    let mut manager = children.command(CONTROLLER_MANAGER);
     quiet(&mut manager, children);
+    // Its client limits stay at their defaults, 20 requests a second: a slower collector shows more races.
     manager
-        .arg(kubeconfig("kube-controller-manager", User::ControllerManager)?)
+        .arg(kubeconfig(CONTROLLER_MANAGER, User::ControllerManager)?)
         .arg(format!("--controllers={}", setting.built_in_controllers))
         .arg("--use-service-account-credentials")
         .arg(format!("--service-account-private-key-file={}", folder.join(identity::ACCOUNT_KEY).display()))
         .arg(format!("--root-ca-file={}", folder.join(identity::AUTHORITY).display()))
-        .args(["--kube-api-qps=200", "--kube-api-burst=400"])
         .arg("--horizontal-pod-autoscaler-sync-period=2s");
-    children.start("kube-controller-manager", manager)?;
+    children.start(CONTROLLER_MANAGER, manager)?;
     let mut scheduler = children.command(SCHEDULER);
     quiet(&mut scheduler, children);
     scheduler.arg(kubeconfig("kube-scheduler", User::Scheduler)?);

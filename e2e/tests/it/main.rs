@@ -11,6 +11,8 @@ mod claims;
 mod collection;
 mod command_line;
 #[cfg(feature = "real-servers")]
+mod deletion;
+#[cfg(feature = "real-servers")]
 mod differential;
 mod election;
 mod evictions;

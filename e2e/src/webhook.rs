@@ -1,0 +1,187 @@
+//! An admission webhook of the scenario's own: it answers, changes objects, fails or keeps silent, as the scenario says.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::World;
+use crate::world::PATIENCE;
+
+/// The label of the namespaces whose pods are sent to a webhook; its value names the webhook.
+const LABEL: &str = "e2e-webhook";
+/// How often it is asked for whether the API server knows a webhook yet.
+const POLL: Duration = Duration::from_millis(50);
+
+/// What a webhook answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It admits the object.
+    Allow,
+    /// It admits the object with this JSON patch. Only mutating webhooks may.
+    Change(Value),
+    /// It answers with this status code and no review.
+    Fail(u16),
+    /// It never answers.
+    Silence,
+}
+
+type Judge = Box<dyn Fn(&Value) -> Verdict + Send + Sync>;
+
+/// What is known of the requests so far, and how they are judged.
+struct Desk {
+    judge: Mutex<Judge>,
+    seen: Mutex<usize>,
+}
+
+/// Which webhook it is.
+#[derive(Clone, Debug)]
+pub struct Hook {
+    /// Whether it may change objects.
+    pub mutates: bool,
+    /// `Fail` or `Ignore`.
+    pub failure_policy: &'static str,
+    /// How long the API server waits for it.
+    pub timeout_seconds: u8,
+}
+
+/// A running webhook. Dropping it ends it.
+pub struct Webhook {
+    url: String,
+    authority: String,
+    desk: Arc<Desk>,
+    _task: JoinSet<()>,
+}
+
+impl Webhook {
+    /// Starts one that judges objects by this; nobody asks it yet.
+    pub async fn start(judge: impl Fn(&Value) -> Verdict + Send + Sync + 'static) -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen on loopback")?;
+        let address = listener.local_addr().context("cannot listen on loopback")?;
+        let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certified.cert.der().clone()], key)?;
+        let desk = Arc::new(Desk { judge: Mutex::new(Box::new(judge)), seen: Mutex::default() });
+        let mut task = JoinSet::new();
+        task.spawn(accept(listener, TlsAcceptor::from(Arc::new(config)), Arc::clone(&desk)));
+        let authority = STANDARD.encode(certified.cert.pem());
+        Ok(Self { url: format!("https://{address}/"), authority, desk, _task: task })
+    }
+
+    /// From now on it judges by this.
+    pub fn judge_by(&self, judge: impl Fn(&Value) -> Verdict + Send + Sync + 'static) {
+        *lock(&self.desk.judge) = Box::new(judge);
+    }
+
+    /// How many requests it has got so far.
+    #[must_use]
+    pub fn seen(&self) -> usize {
+        *lock(&self.desk.seen)
+    }
+
+    /// Has the API server ask it about each new pod of the scenario's namespace, and waits until it does. It must not keep
+    /// silent yet.
+    pub async fn register(&self, world: &World, hook: &Hook) -> Result<()> {
+        let name = &world.namespace;
+        let kind =
+            if hook.mutates { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
+        let manifest = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+            "webhooks": [{
+                "name": "pods.e2e.example", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "clientConfig": {"url": self.url, "caBundle": self.authority},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                "namespaceSelector": {"matchLabels": {LABEL: name}},
+                "failurePolicy": hook.failure_policy, "timeoutSeconds": hook.timeout_seconds,
+            }],
+        });
+        world.kubectl.run(&["label", "namespace", name, &format!("{LABEL}={name}")]).await?;
+        world.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await?;
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "probe"}, "spec": {"containers": [{"name": "c", "image": "probe"}]},
+        }))?;
+        let pods: Api<Pod> = Api::namespaced(world.client.clone(), name);
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        let (before, limit) = (self.seen(), Instant::now() + PATIENCE);
+        while self.seen() == before {
+            anyhow::ensure!(Instant::now() < limit, "the API server does not ask the webhook of {name}");
+            // What it answers is no matter here.
+            drop(pods.create(&dry, &pod).await);
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, desk: Arc<Desk>) {
+    // Dropping the set with this future ends every connection.
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        while connections.try_join_next().is_some() {}
+        connections.spawn(serve(stream, acceptor.clone(), Arc::clone(&desk)));
+    }
+}
+
+async fn serve(stream: TcpStream, acceptor: TlsAcceptor, desk: Arc<Desk>) {
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let service = service_fn(move |request| answer(request, Arc::clone(&desk)));
+    // An error here is a client that went away.
+    drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+}
+
+async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body =
+        request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let request = review.get("request").cloned().unwrap_or_default();
+    let verdict = (lock(&desk.judge))(request.get("object").unwrap_or(&Value::Null));
+    *lock(&desk.seen) += 1;
+    let mut answer = json!({"uid": request.get("uid"), "allowed": true});
+    match verdict {
+        Verdict::Allow => {}
+        Verdict::Change(patch) => {
+            answer["patchType"] = "JSONPatch".into();
+            answer["patch"] = STANDARD.encode(patch.to_string()).into();
+        }
+        Verdict::Fail(code) => {
+            let mut response = Response::new(Full::new(Bytes::from("refused by the scenario")));
+            *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            return Ok(response);
+        }
+        Verdict::Silence => std::future::pending().await,
+    }
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
+        .to_string();
+    let mut response = Response::new(Full::new(Bytes::from(review)));
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    Ok(response)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,189 @@
+//! Deletion in the middle of a rollout, under each propagation policy, on a real server with its real garbage collector.
+//!
+//! The moments are drawn: `E2E_SEED` draws others, `E2E_MOMENTS` as many a policy. What happened is judged from etcd's
+//! history and the audit log.
+
+mod judge;
+mod stopped;
+
+use std::cell::Cell;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+use e2e::{History, Server, Setting, World};
+use futures::FutureExt;
+use futures::future::{LocalBoxFuture, join_all};
+use judge::{Case, Findings, Policy};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, PostParams, PropagationPolicy};
+use kube::{Api, ResourceExt};
+use kube_runtime::wait::{await_condition, conditions};
+use ordereddeployment_api::OrderedReplicaSet;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+
+/// Moments a policy in the checks, all side by side.
+const MOMENTS: usize = 5;
+/// How long the collector may take over all that is deleted side by side, at its 20 requests a second.
+const COLLECTED: Duration = Duration::from_secs(240);
+
+fn setting() -> Setting {
+    Setting { faults: true, termination_delay: Duration::from_millis(300), ..Setting::default() }
+}
+
+/// One object, and when it is deleted.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    policy: Policy,
+    replicas: usize,
+    /// How many changes of pods are seen before the third revision starts.
+    second: usize,
+    /// How many more are seen before the object is deleted.
+    third: usize,
+}
+
+impl Moment {
+    fn draw(policy: Policy, dice: &mut StdRng) -> Self {
+        let replicas = dice.random_range(12..=24);
+        let second = dice.random_range(replicas..3 * replicas);
+        Self { policy, replicas, second, third: dice.random_range(1..4 * replicas) }
+    }
+}
+
+fn image(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.containers.first()?.image.as_deref()
+}
+
+/// Waits until so many changes of pods were seen, or every pod has that image.
+async fn changes(world: &World, count: usize, end: &str) {
+    let left = Cell::new(count + 1);
+    let seen = |pods: &[Pod]| {
+        left.set(left.get().saturating_sub(1));
+        left.get() == 0 || pods.iter().all(|pod| image(pod) == Some(end))
+    };
+    world.until_pods(&format!("changed {count} times"), seen).await.unwrap();
+}
+
+/// Deploys three revisions, the second and the third in the middle of a rollout. Every set has pods unless the rollout was
+/// fast.
+async fn in_a_rollout(world: &World, moment: Moment) {
+    let strategy = json!({"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 3}});
+    world.deployed(&json!({"replicas": moment.replicas, "strategy": strategy})).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    changes(world, moment.second, "web:2").await;
+    world.set_image("web:3").await.unwrap();
+    changes(world, moment.third, "web:3").await;
+}
+
+/// Deletes `web` and waits until it is gone, and unless it leaves orphans, until nothing is left.
+async fn delete(world: &World, policy: Policy) {
+    let world = &world.patient(COLLECTED);
+    let uid = world.deployments().get("web").await.unwrap().uid().unwrap();
+    let propagation = match policy {
+        Policy::Orphan => PropagationPolicy::Orphan,
+        Policy::Foreground => PropagationPolicy::Foreground,
+        Policy::Background => PropagationPolicy::Background,
+    };
+    let how = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
+    world.deployments().delete("web", &how).await.unwrap();
+    until_gone(world, &uid).await;
+    if policy != Policy::Orphan {
+        let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+        world.until_all(sets, "gone", <[OrderedReplicaSet]>::is_empty).await.unwrap();
+        world.until_pods("gone", <[Pod]>::is_empty).await.unwrap();
+    }
+}
+
+async fn until_gone(world: &World, uid: &str) {
+    let gone = await_condition(world.deployments(), "web", conditions::is_deleted(uid));
+    tokio::time::timeout(COLLECTED, gone).await.unwrap().unwrap();
+}
+
+/// A ConfigMap whose owner does not exist. The collector deletes it when its turn comes.
+fn litter(name: &str) -> ConfigMap {
+    let owner =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": format!("gone-{name}")});
+    serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": [owner]}})).unwrap()
+}
+
+/// Waits until the collector has worked off what it had queued: what is queued later is collected.
+async fn until_quiet(world: &World) {
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
+    for round in ["first", "second", "third"] {
+        let made = maps.create(&PostParams::default(), &litter(round)).await.unwrap();
+        let uid = made.uid().unwrap();
+        let gone = await_condition(maps.clone(), round, conditions::is_deleted(&uid));
+        tokio::time::timeout(COLLECTED, gone).await.unwrap().unwrap();
+    }
+}
+
+/// What became of one.
+struct Outcome {
+    case: Case,
+    moment: Moment,
+    /// Whether it came to an end.
+    ended: bool,
+}
+
+/// Plays all of them side by side, and judges each.
+async fn play(world: &World, history: &mut History, moments: &[Moment], round: usize) -> Vec<String> {
+    let start = Instant::now();
+    let playing = moments.iter().enumerate().map(async |(index, moment)| {
+        let world = world.apart(&format!("{}-{round}-{index}", world.namespace)).await.unwrap();
+        let played: LocalBoxFuture<'_, ()> = Box::pin(async {
+            in_a_rollout(&world, *moment).await;
+            delete(&world, moment.policy).await;
+        });
+        // A panic is one object's, the others go on.
+        let ended = AssertUnwindSafe(played).catch_unwind().await.is_ok();
+        let case = Case { policy: moment.policy, namespace: world.namespace.clone() };
+        (world, Outcome { case, moment: *moment, ended })
+    });
+    let (worlds, outcomes): (Vec<_>, Vec<_>) = join_all(playing).await.into_iter().unzip();
+    until_quiet(world).await;
+    let commits = history.take_all(world).await.unwrap();
+    let requests = world.requests().await.unwrap();
+    println!("round {round}: {} objects in {:.1?}", outcomes.len(), start.elapsed());
+    let mut broken = Vec::new();
+    for Outcome { case, moment, ended } in outcomes {
+        let judged: Result<Findings, String> = case.judge(&commits, &requests);
+        println!("{}: {moment:?}: {judged:?}", case.namespace);
+        if !ended {
+            broken.push(format!("{} {moment:?} came to no end", case.namespace));
+        }
+        broken.extend(judged.err().map(|why| format!("{} {moment:?}: {why}", case.namespace)));
+    }
+    for world in worlds {
+        world.clear().await.unwrap();
+    }
+    broken
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_at_any_moment_keeps_all_or_nothing_on_a_real_server() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let seed = number("E2E_SEED").unwrap_or(1);
+    let wanted = number("E2E_MOMENTS").map_or(MOMENTS, |count| usize::try_from(count).unwrap());
+    // Shown where the test fails.
+    println!("E2E_SEED={seed} E2E_MOMENTS={wanted}");
+    let mut dice = StdRng::seed_from_u64(seed);
+    let _machine = e2e::hold_the_machine().await;
+    let world = World::with(Server::Real, setting()).await.unwrap();
+    let _manager = world.start_manager().unwrap();
+    let (mut history, mut broken) = (History::default(), Vec::new());
+    let rounds = wanted.div_ceil(MOMENTS);
+    for round in 0..rounds {
+        let each = MOMENTS.min(wanted - round * MOMENTS);
+        let policies = Policy::ALL.into_iter().flat_map(|policy| std::iter::repeat_n(policy, each));
+        let moments: Vec<Moment> = policies.map(|policy| Moment::draw(policy, &mut dice)).collect();
+        broken.extend(Box::pin(play(&world, &mut history, &moments, round)).await);
+    }
+    assert!(broken.is_empty(), "{} of {}:\n{}", broken.len(), wanted * Policy::ALL.len(), broken.join("\n"));
+}
+
+/// The UIDs of those who own it.
+fn owners(object: &Value) -> impl Iterator<Item = &str> {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str())
+}
