@@ -27,7 +27,7 @@ pub use ordered_deployment::{
 pub use ordered_replica_set::{OrderedReplicaSet, OrderedReplicaSetSpec, OrderedReplicaSetStatus};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use status::{
-    Condition, ConditionStatus, Hold, HoldReason, OrderedDeploymentStatus, Passed, Pause, PausePoint, Rollout,
+    Blocked, Condition, ConditionStatus, Hold, OrderedDeploymentStatus, Passed, Pause, PausePoint, Rollout,
 };
 pub use template::{Template, canonical, template_hash};
 pub use time::parse_time;

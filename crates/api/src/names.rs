@@ -111,6 +111,8 @@ pub mod reason {
     pub const ADOPTING: &str = "Adopting";
     /// Progressing and Complete: the pods are being given to a Deployment.
     pub const HANDING_BACK: &str = "HandingBack";
+    /// Stalled: only unavailable pods at or behind the pause point could go; the message names them and the point.
+    pub const BLOCKED: &str = "Blocked";
     /// Stalled: a pod that should have ended does not, and creates wait for it.
     pub const POD_STUCK_TERMINATING: &str = "PodStuckTerminating";
     /// ReplicaFailure: pods fail on their nodes again and again, and the next ones wait.

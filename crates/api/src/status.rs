@@ -53,10 +53,15 @@ pub struct OrderedDeploymentStatus {
     /// The pause point at which the rollout is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// The pause point that only unavailable pods at or behind it keep the rollout from reaching, and since when. No hold:
+    /// it ends by itself once the next pod may go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Blocked>,
     /// The pause points that this rollout has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<Vec<Passed>>,
-    /// Written by whoever wants the rollout to go on: the id of the hold, or `*@revision` for all points of it.
+    /// Written by whoever wants the rollout to go on: the id of the hold (or, while the condition `Stalled` has the reason
+    /// `Blocked`, of `blocked`), or `*@revision` for all points of the rollout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub resume_requested: Option<String>,
@@ -99,8 +104,6 @@ pub struct Hold {
     pub point: PausePoint,
     /// The revision that the rollout leads to.
     pub revision: i64,
-    /// Why it is held.
-    pub reason: HoldReason,
     /// Since when.
     #[serde(deserialize_with = "time::stored")]
     pub since: Time,
@@ -126,13 +129,16 @@ pub enum PausePoint {
     After,
 }
 
-/// Why a rollout is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum HoldReason {
-    /// Every pod ahead of the pause point is gone.
-    PausePoint,
-    /// The rollout could only go on with unavailable pods at or behind the pause point.
-    Blocked,
+/// A pause point that a rollout cannot reach: deleting the next pod leaves too few available pods, and the only unavailable
+/// old pods are at or behind the point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Blocked {
+    /// The id that a resume names to pass the point: `<pod>@<revision>`.
+    pub id: String,
+    /// Since when.
+    #[serde(deserialize_with = "time::stored")]
+    pub since: Time,
 }
 
 /// A pause point that was passed.

@@ -170,7 +170,7 @@ pub(crate) fn held_before(pod: &Pod) -> Value {
         "rollout": {"revision": 2, "templateHash": hash("web:2"), "replicas": 4},
         "hold": {
             "id": format!("{}@2", pod.name), "pod": pod.name, "podUID": pod.name, "node": pod.node,
-            "point": "Before", "revision": 2, "reason": "PausePoint", "since": "2030-01-01T11:58:00Z",
+            "point": "Before", "revision": 2, "since": "2030-01-01T11:58:00Z",
             "replicas": 4, "sizes": {hash("web:1"): 2, hash("web:2"): 2},
         },
     })

@@ -40,8 +40,10 @@ pub(crate) struct Member<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) key: Key,
     pub(crate) hash: &'a str,
-    /// Whether it is of the current template.
+    /// Whether it is of the current template, in whichever set.
     pub(crate) updated: bool,
+    /// Whether its set is being deleted: what becomes of it is the garbage collector's, and we never delete it.
+    pub(crate) collected: bool,
     /// Whether it has been ready for the minReadySeconds of its own set.
     pub(crate) available: bool,
     /// Its place in the order.
@@ -67,6 +69,8 @@ pub(crate) struct Census<'a> {
     pub(crate) current: Option<&'a Set>,
     /// All active pods, in the order.
     pub(crate) members: Vec<Member<'a>>,
+    /// UIDs of all sets of the current template, those being deleted included.
+    current_sets: BTreeSet<&'a str>,
     /// UIDs of the pods whose pause points were passed.
     passed: BTreeSet<String>,
     /// When the next pod will become available by itself.
@@ -90,6 +94,7 @@ impl<'a> Census<'a> {
             bounds: Bounds::of(spec),
             hash,
             current,
+            current_sets: BTreeSet::new(),
             members: Vec::new(),
             next_available: None,
             backoff: Backoff::of(observed),
@@ -100,14 +105,16 @@ impl<'a> Census<'a> {
 
     fn count(&mut self) {
         let observed = self.observed;
-        let sets: BTreeMap<&str, &Set> = observed.sets.iter().map(|set| (&*set.uid, set)).collect();
+        let template = &without_hash(&self.spec.template);
+        let sets: BTreeMap<&str, (&Set, bool)> =
+            observed.sets.iter().map(|set| (&*set.uid, (set, set.template.same_as(template)))).collect();
+        self.current_sets = sets.iter().filter(|(_, (_, updated))| *updated).map(|(uid, _)| *uid).collect();
         let active: Vec<&Pod> = active(observed).collect();
         let rules = node_rules(self.spec);
         let ranks = Ranks::of(active.iter().map(|pod| &pod.facts));
         let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
         for pod in active {
-            let Some(&set) = sets.get(&*pod.set) else { continue };
-            let updated = self.current.is_some_and(|current| current.uid == set.uid);
+            let Some(&(set, updated)) = sets.get(&*pod.set) else { continue };
             let min_ready = if updated { self.spec.min_ready_seconds } else { set.min_ready_seconds };
             let available_at = available_at(pod, min_ready);
             let available = available_at.is_some_and(|at| at <= observed.now);
@@ -115,7 +122,8 @@ impl<'a> Census<'a> {
                 self.next_available = Some(self.next_available.map_or(at, |next| next.min(at)));
             }
             let key = sorter::key(&pod.facts, &ctx);
-            self.members.push(Member { pod, key, hash: &set.hash, updated, available, place: 0 });
+            let collected = set.terminating;
+            self.members.push(Member { pod, key, hash: &set.hash, updated, collected, available, place: 0 });
         }
         self.members.sort_unstable_by(|first, second| first.key.cmp(&second.key));
         for (place, member) in self.members.iter_mut().enumerate() {
@@ -192,6 +200,17 @@ impl<'a> Census<'a> {
     /// Whether the pause point of the pod with that UID was passed in this rollout.
     pub(crate) fn has_passed(&self, uid: &str) -> bool {
         self.passed.contains(uid) || self.passed.contains(ALL_POINTS)
+    }
+
+    /// Whether the set with that UID is of the current template. Such a set keeps its pods whatever becomes of it: while it is
+    /// being deleted, another one takes its place, and the pods that the garbage collector releases.
+    pub(crate) fn is_current_set(&self, uid: &str) -> bool {
+        self.current_sets.contains(uid)
+    }
+
+    /// Sets of other templates.
+    pub(crate) fn old_sets(&self) -> impl Iterator<Item = &'a Set> {
+        self.observed.sets.iter().filter(|set| !self.is_current_set(&set.uid))
     }
 
     pub(crate) fn recreate(&self) -> bool {

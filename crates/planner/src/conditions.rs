@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    Condition, ConditionStatus, Hold, HoldReason, OrderedDeploymentStatus, PausePoint,
+    Condition, ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint,
     names::{condition, reason},
 };
 
@@ -73,9 +73,20 @@ pub(crate) fn progressing_again(
     }
 }
 
-/// The rollout stands at its hold.
-pub(crate) fn hold(status: &mut OrderedDeploymentStatus, hold: &Hold, name: &str, now: Timestamp) {
-    let message = hold_message(hold, name);
+/// The rollout stands at its hold, with so many updated pods that it has no use for.
+pub(crate) fn hold(
+    status: &mut OrderedDeploymentStatus,
+    hold: &Hold,
+    name: &str,
+    kept_surge: i64,
+    now: Timestamp,
+) {
+    let mut message = hold_message(hold, name);
+    if kept_surge > 0 {
+        let some =
+            if kept_surge == 1 { "One surge pod stays" } else { &format!("{kept_surge} surge pods stay") };
+        message = format!("{message}. {some}: without, too few pods would be available (maxUnavailable)");
+    }
     set(status, condition::HELD, ConditionStatus::True, reason::ROLLOUT_HELD, &message, now);
 }
 
@@ -97,13 +108,7 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
         Some(until) => format!("until {}", until.0),
         None => format!("until it is resumed: kubectl ordered resume {name}"),
     };
-    let why = match hold.reason {
-        HoldReason::PausePoint => "",
-        HoldReason::Blocked => {
-            " (only unavailable pods at or behind this point could go: see unavailablePods)"
-        }
-    };
-    format!("Held {side} pod {}{node}, on the way to revision {}, {until}{why}", hold.pod, hold.revision)
+    format!("Held {side} pod {}{node}, on the way to revision {}, {until}", hold.pod, hold.revision)
 }
 
 /// When the progress deadline passes, if its clock runs.

@@ -8,15 +8,14 @@ use ordereddeployment_api::{
 };
 
 use crate::census::Census;
-use crate::{Decision, Event, Record, SetChange, conditions, events, pausepoint, without_hash};
+use crate::{Decision, Event, Record, SetChange, conditions, events, pausepoint};
 
 /// A new template starts a new rollout. One write gives it its identity and clears the hold, the points passed and any request to
 /// resume, before a resume is read. A hash that another template has already is told apart by the collision count.
 pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
     let observed = census.observed;
     let name = set_name(census);
-    let taken =
-        |set: &crate::Set| set.name == name && !set.template.same_as(&without_hash(&census.spec.template));
+    let taken = |set: &crate::Set| set.name == name && !census.is_current_set(&set.uid);
     if census.current.is_none() && (observed.taken_names.contains(&name) || observed.sets.iter().any(taken)) {
         let mut status = census.status.clone();
         let count = status.collision_count.unwrap_or(0).wrapping_add(1);
@@ -44,6 +43,7 @@ pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
         scaled_from: before.and_then(|rollout| rollout.scaled_from.clone()),
     });
     status.hold = None;
+    status.blocked = None;
     status.passed = None;
     status.resume_requested = None;
     // What is progress is told by these, and those stored are of the template before.
@@ -91,10 +91,17 @@ fn next_revision(census: &Census<'_>) -> i64 {
     }
 }
 
-/// The name of the current template's set.
+/// The name of the current template's set. While one of that name is being deleted, which may take long, the set that takes its
+/// place has another name and the same hash: it takes in the pods that the garbage collector releases.
 pub(crate) fn set_name(census: &Census<'_>) -> String {
-    let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
-    format!("{name}-{}", census.hash)
+    let deployment = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = format!("{deployment}-{}", census.hash);
+    let leaves = |name: &str| {
+        let mut sets = census.observed.sets.iter();
+        sets.any(|set| set.terminating && set.name == name && census.is_current_set(&set.uid))
+    };
+    let others = (2..).map(|number: u32| format!("{name}-{number}"));
+    std::iter::once(name.clone()).chain(others).find(|name| !leaves(name)).unwrap_or(name)
 }
 
 /// What has to change of the sets, where their sizes are to be `sizes`. Sets that grow come first: whoever sums the sizes up
@@ -107,9 +114,7 @@ pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> V
     };
     let revision = census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
     let name = set_name(census);
-    // One that is being deleted has that name still: it must be gone first.
-    let waits = census.observed.sets.iter().any(|set| set.terminating && set.name == name);
-    if census.current.is_none() && !census.spec.paused && !waits {
+    if census.current.is_none() && !census.spec.paused {
         let hash = census.hash.clone();
         let replicas = size(&hash);
         changes.push(SetChange::Create { name, hash, revision, replicas });

@@ -21,6 +21,7 @@ mod objects;
 mod pausepoint;
 mod report;
 mod rollout;
+mod scaling;
 mod sizes;
 mod stuck;
 mod view;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    Hold, HoldReason, OrderedDeploymentStatus, Passed, Pause, PausePoint,
-    names::{ALL_POINTS, reason},
+    ConditionStatus, Hold, OrderedDeploymentStatus, Passed, Pause, PausePoint,
+    names::{ALL_POINTS, condition, reason},
 };
 
 use crate::census::{Bounds, Census, Member};
@@ -97,29 +97,37 @@ pub(crate) fn held(status: &OrderedDeploymentStatus) -> Option<&Hold> {
 }
 
 /// A new hold at the barrier.
-pub(crate) fn hold_at(census: &Census<'_>, barrier: &Barrier<'_, '_>, why: HoldReason) -> Decision {
+pub(crate) fn hold_at(census: &Census<'_>, barrier: &Barrier<'_, '_>) -> Decision {
+    begin(census, barrier, barrier.side)
+}
+
+/// A hold at the barrier before the rollout has reached it: scaling would take its pod away. No pod is deleted for it, so that it
+/// holds before its pod, whatever its side.
+pub(crate) fn hold_early(census: &Census<'_>, barrier: &Barrier<'_, '_>) -> Decision {
+    begin(census, barrier, PausePoint::Before)
+}
+
+fn begin(census: &Census<'_>, barrier: &Barrier<'_, '_>, side: PausePoint) -> Decision {
     let pod = barrier.member.pod;
     let since = seconds(census.observed.now);
     let duration = match &pod.point {
         Point::At { duration: Ok(duration), .. } => *duration,
         _ => None,
     };
-    let revision = census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
-    // Where it is blocked, the rollout halts as it stands: its pod is not deleted.
-    let after = barrier.side == PausePoint::After && why != HoldReason::Blocked;
-    let sizes = narrow(&sizes_now(census, after.then_some(barrier.member)));
+    let until = duration.and_then(|duration| end(since, duration));
+    let after = side == PausePoint::After;
+    let (sizes, replicas) = sizes_to_keep(census, after.then_some(barrier.member), until.is_some());
     let hold = Hold {
-        id: Hold::id(&pod.name, revision),
+        id: id(census, barrier),
         pod: pod.name.clone(),
         pod_uid: pod.facts.uid.to_string(),
         node: pod.facts.node.as_ref().map(ToString::to_string),
-        point: barrier.side,
-        revision,
-        reason: why,
+        point: side,
+        revision: revision(census),
         since: since.into(),
-        until: duration.and_then(|duration| end(since, duration)).map(Into::into),
+        until: until.map(Into::into),
         deleted: after.then_some(false),
-        replicas: measure(census, &sizes),
+        replicas,
         sizes,
     };
     let mut status = census.status.clone();
@@ -128,30 +136,48 @@ pub(crate) fn hold_at(census: &Census<'_>, barrier: &Barrier<'_, '_>, why: HoldR
         reached(census, &mut status, &hold, &mut events);
     }
     status.hold = Some(hold);
+    status.blocked = None;
     Decision::Record(Record { status, events })
 }
 
-/// A hold `after` whose pod cannot be deleted: it is held where it stands.
-pub(crate) fn block(census: &Census<'_>, hold: &Hold) -> Decision {
-    let mut status = census.status.clone();
-    let mut events = Vec::new();
-    let sizes = narrow(&sizes_now(census, None));
-    let hold = Hold {
-        reason: HoldReason::Blocked,
-        deleted: None,
-        replicas: measure(census, &sizes),
-        sizes,
-        ..hold.clone()
-    };
-    reached(census, &mut status, &hold, &mut events);
-    status.hold = Some(hold);
-    Decision::Record(Record { status, events })
+/// What a resume names to pass the barrier.
+pub(crate) fn id(census: &Census<'_>, barrier: &Barrier<'_, '_>) -> String {
+    Hold::id(&barrier.member.pod.name, revision(census))
+}
+
+fn revision(census: &Census<'_>) -> i64 {
+    census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision)
+}
+
+/// The sizes that a hold stores, and the number of replicas that they speak of. A hold without a duration keeps no surge, but under
+/// Recreate, which has none.
+fn sizes_to_keep(
+    census: &Census<'_>,
+    leaving: Option<&Member<'_>>,
+    timed: bool,
+) -> (BTreeMap<String, i32>, i32) {
+    let mut sizes = narrow(&sizes_now(census, leaving));
+    if !timed && !census.recreate() {
+        sizes = without_surge(sizes, &census.hash, scaled_for(census));
+    }
+    let replicas = measure(census, &sizes);
+    (sizes, replicas)
+}
+
+/// These sizes without updated pods beyond what the old ones leave of the replicas.
+fn without_surge(mut sizes: BTreeMap<String, i32>, current: &str, replicas: i32) -> BTreeMap<String, i32> {
+    let old = sizes.iter().filter(|(hash, _)| *hash != current);
+    let old = old.fold(0, |sum: i32, (_, size)| sum.saturating_add(*size));
+    if let Some(size) = sizes.get_mut(current) {
+        *size = (*size).min(replicas.saturating_sub(old).max(0));
+    }
+    sizes
 }
 
 /// What is to be told once the rollout stands at its hold.
 fn reached(census: &Census<'_>, status: &mut OrderedDeploymentStatus, hold: &Hold, told: &mut Vec<Event>) {
     let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
-    conditions::hold(status, hold, name, census.observed.now);
+    conditions::hold(status, hold, name, 0, census.observed.now);
     let message = conditions::hold_message(hold, name);
     told.push(events::normal(reason::PAUSE_POINT_REACHED, message));
     let left: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
@@ -300,6 +326,9 @@ fn resume(census: &Census<'_>, requested: &str) -> Decision {
             end_hold(census, status, &uid, "by request")
         }
         hold => {
+            if let Some(passed) = pass_blocked(census, &status, requested) {
+                return passed;
+            }
             let holds = match hold {
                 Some(hold) => format!("the hold is {}", hold.id),
                 None => "the rollout is not held".to_owned(),
@@ -314,13 +343,32 @@ fn resume(census: &Census<'_>, requested: &str) -> Decision {
     }
 }
 
+/// Passes the point at which the rollout is blocked, where the condition says so and the request names it.
+fn pass_blocked(census: &Census<'_>, status: &OrderedDeploymentStatus, requested: &str) -> Option<Decision> {
+    let stalled = census.status.condition(condition::STALLED)?;
+    let stands = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
+    census.status.blocked.as_ref().filter(|blocked| stands && blocked.id == requested)?;
+    let barrier = divide(census).barrier.filter(|barrier| id(census, barrier) == requested)?;
+    let mut status = status.clone();
+    pass(&mut status, barrier.member.uid(), census.observed.now);
+    status.blocked = None;
+    conditions::progressing_again(&mut status, reason::ROLLOUT_RESUMED, "been resumed", census.observed.now);
+    let message = format!("Resumed {requested} (by request, while it was blocked)");
+    let events = vec![events::normal(reason::PAUSE_POINT_RESUMED, message)];
+    Some(Decision::Record(Record { status, events }))
+}
+
+fn pass(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) {
+    let passed = Passed { pod_uid: uid.to_owned(), resumed_at: seconds(now).into() };
+    status.passed.get_or_insert_default().push(passed);
+}
+
 /// Ends the hold: its point is passed, and the clock of the progress deadline starts anew.
 fn end_hold(census: &Census<'_>, mut status: OrderedDeploymentStatus, passed: &str, by: &str) -> Decision {
-    let now = seconds(census.observed.now);
     if !passed.is_empty() {
-        let passed = Passed { pod_uid: passed.to_owned(), resumed_at: now.into() };
-        status.passed.get_or_insert_default().push(passed);
+        pass(&mut status, passed, census.observed.now);
     }
+    status.blocked = None;
     let hold = status.hold.take();
     let message = match &hold {
         Some(hold) => format!("Resumed {} ({by})", hold.id),
@@ -346,10 +394,13 @@ fn keep_or_end(census: &Census<'_>, hold: &Hold) -> Option<Decision> {
                 let until = duration.and_then(|duration| end(hold.since.0, duration));
                 if until != hold.until.as_ref().map(|until| until.0) {
                     let mut status = status();
-                    let changed = Hold { until: until.map(Into::into), ..hold.clone() };
+                    let mut changed = Hold { until: until.map(Into::into), ..hold.clone() };
+                    if until.is_none() && !census.recreate() {
+                        changed.sizes = without_surge(changed.sizes, &census.hash, changed.replicas);
+                    }
                     if !is_begun_after(&changed) {
                         let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
-                        conditions::hold(&mut status, &changed, name, now);
+                        conditions::hold(&mut status, &changed, name, 0, now);
                     }
                     status.hold = Some(changed);
                     return Some(Decision::Record(Record { status, events: Vec::new() }));
@@ -371,7 +422,7 @@ fn keep_or_end(census: &Census<'_>, hold: &Hold) -> Option<Decision> {
         }
         let mut status = status();
         let mut told = Vec::new();
-        let sizes = narrow(&sizes_now(census, None));
+        let (sizes, replicas) = sizes_to_keep(census, None, hold.until.is_some());
         let since = seconds(now);
         let until = hold
             .until
@@ -381,7 +432,7 @@ fn keep_or_end(census: &Census<'_>, hold: &Hold) -> Option<Decision> {
             deleted: Some(true),
             since: since.into(),
             until: until.map(Into::into),
-            replicas: measure(census, &sizes),
+            replicas,
             sizes,
             ..hold.clone()
         };

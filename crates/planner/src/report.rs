@@ -15,6 +15,11 @@ use crate::{Hindrance, conditions, pausepoint};
 /// The status as of this decision.
 pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentStatus {
     let mut status = counted(census);
+    status.blocked.clone_from(&moves.blocked);
+    if let Some(hold) = held(&census.status) {
+        let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+        conditions::hold(&mut status, hold, name, moves.kept_surge, census.observed.now);
+    }
     let rolls = !census.recreate()
         && census.bounds.desired > 0
         && census.old_count() > 0

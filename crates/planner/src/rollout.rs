@@ -1,22 +1,28 @@
-//! Which pods go and which come: in a running rollout, in a hold or a pause, and where there is nothing to roll out.
+//! Which pods go and which come: a running rollout. What scaling, a hold or a pause moves is in `scaling`.
 //!
 //! One decision, over the active pods of all revisions. It never writes, and never looks past the barrier.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ordereddeployment_api::{
-    HoldReason, PausePoint, Rollout, UnavailablePods, names::condition, names::reason,
-};
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::{Blocked, PausePoint, UnavailablePods, names::condition, names::reason};
 use ordereddeployment_sorter as sorter;
 
 use crate::census::{Census, Member};
-use crate::pausepoint::{self, Divided};
+use crate::conditions::seconds;
+use crate::pausepoint::{self, Barrier, Divided};
+use crate::scaling::{self, surplus};
 use crate::sizes::{self, Sizes};
 use crate::stuck;
-use crate::{Create, Decision, DeleteGroup, Hindrance, Proof, Purpose, Read, Record, Target};
+use crate::{Create, Decision, DeleteGroup, Hindrance, Pod, Proof, Purpose, Read, Record, Target};
 
 /// How many pods of one priority are deleted in parallel.
 const PARALLEL_DELETES: usize = 16;
+/// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is unready for a moment is none of
+/// anybody's business.
+const BLOCKED_GRACE: SignedDuration = SignedDuration::from_secs(60);
+/// How many pods a message names.
+const NAMED: usize = 5;
 
 /// Pods to move, and why no more.
 #[derive(Debug, Default)]
@@ -27,13 +33,17 @@ pub(crate) struct Moves {
     pub(crate) sizes: Sizes,
     /// What stands in the way until somebody acts: reason and message of the condition Stalled.
     pub(crate) stalled: Option<(&'static str, String)>,
+    /// The pause point that only unavailable pods at or behind it keep the rollout from reaching.
+    pub(crate) blocked: Option<Blocked>,
+    /// How many updated pods a hold has no use for, and keeps since the floor forbids their deletion.
+    pub(crate) kept_surge: i64,
 }
 
 /// What the rollout's rules allow now.
 pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     let kept = pausepoint::kept_sizes(census);
     let rolls = census.bounds.desired > 0 && census.old_count() > 0 && !census.recreate();
-    if kept.is_none() && !rolls && is_being_scaled(census) {
+    if kept.is_none() && !rolls && scaling::is_being_scaled(census) {
         // What moves pods now is not scaling any more: where that began is past.
         let mut status = census.status.clone();
         if let Some(rollout) = &mut status.rollout {
@@ -42,9 +52,9 @@ pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
     }
     let mut moves = match kept {
-        Some(sizes) => keep(census, &sizes),
-        None if census.bounds.desired == 0 => clear(census),
-        None if census.old_count() == 0 => settle(census),
+        Some(sizes) => scaling::keep(census, &sizes)?,
+        None if census.bounds.desired == 0 => scaling::clear(census)?,
+        None if census.old_count() == 0 => scaling::settle(census),
         None if census.recreate() => recreate(census)?,
         None => roll(census)?,
     };
@@ -61,7 +71,8 @@ pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
 
 /// The sizes of the sets once the moves are done.
 fn sizes_after(census: &Census<'_>, moves: &Moves) -> Sizes {
-    let mut sizes = pausepoint::kept_sizes(census).unwrap_or_else(|| {
+    let kept = pausepoint::kept_sizes(census).map(|wanted| scaling::kept_sizes(census, &wanted));
+    let mut sizes = kept.unwrap_or_else(|| {
         let mut sizes = census.by_set();
         for (hash, count) in &moves.creates {
             *sizes.entry(hash.clone()).or_default() += count;
@@ -78,57 +89,6 @@ fn sizes_after(census: &Census<'_>, moves: &Moves) -> Sizes {
     sizes.entry(census.hash.clone()).or_default();
     let absorber = pausepoint::fallback(census);
     sizes::published(&sizes, census.bounds.desired, &absorber)
-}
-
-/// D = 0 allows no pod.
-fn clear(census: &Census<'_>) -> Moves {
-    let all: Vec<_> = census.members.iter().collect();
-    Moves { deletes: groups(census, &all, Purpose::Scale), ..Moves::default() }
-}
-
-/// No old pod is there: exactly the first of the order go, or what is missing comes.
-fn settle(census: &Census<'_>) -> Moves {
-    let members: Vec<_> = census.updated().collect();
-    let surplus = usize::try_from(census.updated_count() - census.bounds.desired).unwrap_or(0);
-    let mut moves =
-        Moves { deletes: groups(census, &members[..surplus], Purpose::Scale), ..Moves::default() };
-    let old_runs = census.recreate() && old_terminating(census);
-    if !old_runs {
-        let missing = census.bounds.desired - census.updated_count();
-        create(census, &mut moves, &census.hash, missing.min(census.room_below(census.bounds.ceiling)));
-    }
-    moves
-}
-
-/// Held or paused: every set is kept at its size.
-fn keep(census: &Census<'_>, sizes: &Sizes) -> Moves {
-    let mut moves = Moves::default();
-    let held = census.status.hold.as_ref().map(|hold| hold.pod_uid.as_str());
-    let mut surplus: Vec<&Member<'_>> = Vec::new();
-    let mut room = census.room_below(kept_ceiling(census, sizes.values().sum()));
-    for (hash, active) in census.by_set() {
-        let wanted = sizes.get(&hash).copied().unwrap_or(0);
-        let mut members: Vec<_> = census.members.iter().filter(|member| member.hash == hash).collect();
-        // Within its set the held pod goes last.
-        members.sort_by_key(|member| held == Some(member.uid()));
-        surplus.extend(members.into_iter().take(usize::try_from(active - wanted).unwrap_or(0)));
-        let can_be_filled =
-            census.usable_sets().any(|set| set.hash == hash) || (hash == census.hash && !census.spec.paused);
-        let missing = (wanted - active).min(room);
-        if can_be_filled && missing > 0 {
-            room -= missing;
-            create(census, &mut moves, &hash, missing);
-        }
-    }
-    surplus.sort_unstable_by(|first, second| first.key.cmp(&second.key));
-    moves.deletes = groups(census, &surplus, Purpose::Scale);
-    moves
-}
-
-/// How many pods there may be once what a hold or a pause stored is filled up: its surge pods too, though `maxSurge` was lowered
-/// since. More than twice D makes no pods: hardly anybody surges that far, and a status forged to billions must not count.
-pub(crate) fn kept_ceiling(census: &Census<'_>, stored: i64) -> i64 {
-    census.bounds.ceiling.max(stored.min(2 * census.bounds.desired))
 }
 
 /// Recreate: all old pods go, in order, then the new ones come.
@@ -155,13 +115,9 @@ fn go_ahead<'m, 'c, 'a>(
     let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
     let begun = pausepoint::begun_at(census, barrier.member).is_some();
     match (barrier.side, divided.ahead.len()) {
-        (PausePoint::Before, 0) => {
-            Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::PausePoint)))
-        }
+        (PausePoint::Before, 0) => Err(Box::new(pausepoint::hold_at(census, barrier))),
         // Its turn has come: the hold is stored before its DELETE.
-        (PausePoint::After, 1) if !begun => {
-            Err(Box::new(pausepoint::hold_at(census, barrier, HoldReason::PausePoint)))
-        }
+        (PausePoint::After, 1) if !begun => Err(Box::new(pausepoint::hold_at(census, barrier))),
         (PausePoint::After, length) if !begun => Ok(&divided.ahead[..length - 1]),
         _ => Ok(&divided.ahead),
     }
@@ -169,7 +125,7 @@ fn go_ahead<'m, 'c, 'a>(
 
 /// A rolling update.
 fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
-    if let Some(scaled) = scale(census)? {
+    if let Some(scaled) = scaling::scale(census)? {
         return Ok(scaled);
     }
     let divided = pausepoint::divide(census);
@@ -201,13 +157,9 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     // The surplus goes in the same round: the rollout cannot count on it.
     let surplus = surplus(census);
     let leaving = crate::census::count(surplus.iter().filter(|member| member.available));
-    let mut budget = Budget {
-        available: census.available() - leaving,
-        reliable: reliable - leaving,
-        floor: census.bounds.floor,
-    };
+    let mut budget = Budget::of(census, leaving);
     let mut chosen: Vec<&Member<'_>> = Vec::new();
-    for &member in go {
+    for &member in go.iter().filter(|member| !member.collected) {
         if !budget.take(member) {
             break;
         }
@@ -252,19 +204,27 @@ fn out_of_turn<'c, 'a>(
 ) -> Result<Vec<&'c Member<'a>>, Box<Decision>> {
     let barrier = divided.barrier.as_ref().map(|barrier| barrier.member);
     let is_barrier = |member: &Member<'_>| barrier.is_some_and(|barrier| barrier.uid() == member.uid());
-    let unavailable: Vec<_> =
-        go.iter().copied().filter(|member| !member.available && !is_barrier(member)).collect();
+    let unavailable: Vec<_> = go
+        .iter()
+        .copied()
+        .filter(|member| !member.available && !member.collected && !is_barrier(member))
+        .collect();
     let all_available = census.updated_available() == census.updated_count();
-    let at_or_behind = divided.behind.iter().copied().chain(barrier).any(|member| !member.available);
+    let mut in_the_way = barrier
+        .into_iter()
+        .filter(|member| !divided.behind.iter().any(|one| one.uid() == member.uid()))
+        .chain(divided.behind.iter().copied())
+        .filter(|member| !member.available)
+        .peekable();
+    let at_or_behind = in_the_way.peek().is_some();
     if let Some(barrier) = &divided.barrier
         && unavailable.is_empty()
         && at_or_behind
         && all_available
     {
-        return Err(Box::new(match pausepoint::begun_at(census, barrier.member) {
-            Some(hold) => pausepoint::block(census, hold),
-            None => pausepoint::hold_at(census, barrier, HoldReason::Blocked),
-        }));
+        let pods: Vec<_> = in_the_way.map(|member| member.pod.name.as_str()).collect();
+        blocked(census, barrier, &pods, moves);
+        return Ok(Vec::new());
     }
     let mode = census.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
     if mode == UnavailablePods::InOrder {
@@ -290,14 +250,60 @@ fn out_of_turn<'c, 'a>(
     Ok(unavailable.into_iter().take_while(|member| budget.take(member)).collect())
 }
 
+/// The rollout cannot reach its barrier. Since when is stored with the status; after a grace time the condition says so.
+fn blocked(census: &Census<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], moves: &mut Moves) {
+    let id = pausepoint::id(census, barrier);
+    let now = seconds(census.observed.now);
+    let known = census.status.blocked.as_ref().filter(|blocked| blocked.id == id && blocked.since.0 <= now);
+    let since = known.map_or(now, |blocked| blocked.since.0);
+    if since.checked_add(BLOCKED_GRACE).is_ok_and(|stands| stands <= now) {
+        let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+        let named = pods.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+        let more = match pods.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let message = format!(
+            "Blocked at the pause point {id}: deleting the next pod leaves too few available pods, and the only unavailable \
+             old pods are at or behind the pause point: {named}{more}. Repair or delete these pods, raise maxUnavailable, \
+             pass the point with kubectl ordered resume {name} --hold {id}, or go back with kubectl ordered undo {name}"
+        );
+        moves.stalled = Some((reason::BLOCKED, message));
+    }
+    moves.blocked = Some(Blocked { id, since: since.into() });
+}
+
+/// When the condition is to say that the rollout is blocked.
+pub(crate) fn blocked_stands_at(blocked: &Blocked) -> Option<Timestamp> {
+    blocked.since.0.checked_add(BLOCKED_GRACE).ok()
+}
+
 /// The two floors, as deletions use them up.
-struct Budget {
+pub(crate) struct Budget {
     available: i64,
     reliable: i64,
     floor: i64,
 }
 
 impl Budget {
+    /// What there is to use up once so many available pods have gone besides.
+    pub(crate) fn of(census: &Census<'_>, leaving: i64) -> Self {
+        Self {
+            available: census.available() - leaving,
+            reliable: reliable(census) - leaving,
+            floor: census.bounds.floor,
+        }
+    }
+
+    /// By the first floor alone, which is about available pods.
+    pub(crate) fn take_available(&mut self, member: &Member<'_>) -> bool {
+        if member.available && self.forbids_available() {
+            return false;
+        }
+        self.available -= i64::from(member.available);
+        true
+    }
+
     fn forbids_available(&self) -> bool {
         self.available - 1 < self.floor
     }
@@ -312,88 +318,14 @@ impl Budget {
     }
 }
 
-/// Whether a running rollout was being scaled when it was last looked at.
-fn is_being_scaled(census: &Census<'_>) -> bool {
-    census.status.rollout.as_ref().is_some_and(|rollout| rollout.scaled_from.is_some())
-}
-
-/// D has changed in the running rollout: the sets are scaled in proportion before anything else. What they are scaled from is stored
-/// first, so that an interruption, or another change of D meanwhile, ends in the same split.
-fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
-    let Some(rollout) = &census.status.rollout else { return Ok(None) };
-    if rollout.replicas == census.spec.replicas && !is_being_scaled(census) {
-        return Ok(None);
-    }
-    let now = census.by_set();
-    let target = scaled(census, rollout, &now);
-    let mut moves = Moves::default();
-    // A smaller D never creates a pod.
-    if census.spec.replicas >= rollout.replicas && !create_failed(census) {
-        let behind = crate::census::count(pausepoint::divide(census).behind.iter());
-        let mut room = census.room_below(census.bounds.ceiling);
-        for (hash, size) in &target {
-            let mut missing = size - now.get(hash).copied().unwrap_or(0);
-            if *hash == census.hash {
-                missing = missing.min((census.bounds.desired - behind).max(0) - census.updated_count());
-            }
-            let usable = census.usable_sets().any(|set| set.hash == *hash) || *hash == census.hash;
-            let missing = missing.min(room);
-            if usable && missing > 0 {
-                room -= missing;
-                create(census, &mut moves, hash, missing);
-            }
-        }
-    }
-    let mut surplus: Vec<&Member<'_>> = Vec::new();
-    for (hash, active) in &now {
-        let wanted = target.get(hash).copied().unwrap_or(0);
-        let members = census.members.iter().filter(|member| member.hash == hash);
-        surplus.extend(members.take(usize::try_from(active - wanted).unwrap_or(0)));
-    }
-    surplus.sort_unstable_by(|first, second| first.key.cmp(&second.key));
-    moves.deletes = groups(census, &surplus, Purpose::Scale);
-    let is_done = moves.creates.is_empty() && moves.deletes.is_empty();
-    if !is_done && rollout.scaled_from.is_some() {
-        return Ok(Some(moves));
-    }
-    let mut status = census.status.clone();
-    if let Some(rollout) = &mut status.rollout {
-        if is_done {
-            rollout.replicas = census.spec.replicas;
-        }
-        rollout.scaled_from = (!is_done).then(|| pausepoint::narrow(&now));
-    }
-    Err(Box::new(Decision::Record(Record { status, events: Vec::new() })))
-}
-
-/// The sizes of the sets once they are scaled: a pure function of those before and of D.
-fn scaled(census: &Census<'_>, rollout: &Rollout, now: &Sizes) -> Sizes {
-    let stored = rollout.scaled_from.as_ref();
-    let base = stored.map_or_else(|| now.clone(), sizes::widen);
-    if rollout.replicas == census.spec.replicas {
-        return base;
-    }
-    let mut before = census.spec.clone();
-    before.replicas = rollout.replicas;
-    let before = i64::from(rollout.replicas.max(0)) + before.max_surge();
-    sizes::proportional(&base, before, census.bounds.ceiling)
-}
-
-/// Updated pods beyond D: the first of the order.
-fn surplus<'c, 'a>(census: &'c Census<'a>) -> Vec<&'c Member<'a>> {
-    let surplus = usize::try_from(census.updated_count() - census.bounds.desired).unwrap_or(0);
-    census.updated().take(surplus).collect()
-}
-
 /// Whether pods could not be created when the last decision was carried out.
-fn create_failed(census: &Census<'_>) -> bool {
+pub(crate) fn create_failed(census: &Census<'_>) -> bool {
     census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create)
 }
 
 /// Whether the API server is known to take pods of the current template.
 fn is_proven(census: &Census<'_>) -> bool {
-    let current = census.current.map(|set| &set.uid);
-    let created = census.observed.pods.iter().any(|pod| Some(&pod.set) == current);
+    let created = census.observed.pods.iter().any(|pod| census.is_current_set(&pod.set));
     created || census.observed.proof == Proof::Accepted
 }
 
@@ -415,8 +347,8 @@ fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision
 
 /// Whether a pod of an older revision still runs while it terminates.
 pub(crate) fn old_terminating(census: &Census<'_>) -> bool {
-    let current = census.current.map(|set| &set.uid);
-    census.observed.pods.iter().any(|pod| pod.terminating && !pod.finished && Some(&pod.set) != current)
+    let old = |pod: &&Pod| !census.is_current_set(&pod.set);
+    census.observed.pods.iter().filter(old).any(|pod| pod.terminating && !pod.finished)
 }
 
 fn most_available_old_set(census: &Census<'_>) -> Option<String> {
@@ -430,7 +362,7 @@ fn most_available_old_set(census: &Census<'_>) -> Option<String> {
 }
 
 /// Pods to come, but for the replacements that have to wait.
-fn create(census: &Census<'_>, moves: &mut Moves, hash: &str, count: i64) {
+pub(crate) fn create(census: &Census<'_>, moves: &mut Moves, hash: &str, count: i64) {
     let count = count - census.backed_off(hash);
     if count > 0 {
         *moves.creates.entry(hash.to_owned()).or_default() += count;
@@ -446,10 +378,11 @@ pub(crate) fn creates(census: &Census<'_>, moves: &Moves) -> Vec<Create> {
     counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
 }
 
-/// Splits the pods, given in order, into groups of one priority.
-fn groups(census: &Census<'_>, members: &[&Member<'_>], purpose: Purpose) -> Vec<DeleteGroup> {
+/// Splits the pods, given in order, into groups of one priority. Pods of a set that is being deleted are left to the garbage
+/// collector: it deletes them, or releases them for us to adopt.
+pub(crate) fn groups(census: &Census<'_>, members: &[&Member<'_>], purpose: Purpose) -> Vec<DeleteGroup> {
     let mut groups: Vec<DeleteGroup> = Vec::new();
-    for member in members {
+    for member in members.iter().filter(|member| !member.collected) {
         let target = target(census, member);
         match groups.last_mut() {
             Some(group)

@@ -6,7 +6,7 @@ use ordereddeployment_api::names::reason;
 
 use crate::census::Census;
 use crate::rollout::Moves;
-use crate::{Pod, report, rollout};
+use crate::{Pod, report, rollout, scaling};
 
 /// How long after its time a pod that terminates may take to be gone before it is told of.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(15);
@@ -63,7 +63,7 @@ fn is_waited_for(census: &Census<'_>) -> bool {
     match crate::pausepoint::kept_sizes(census) {
         Some(sizes) => {
             let wanted = sizes.values().sum::<i64>();
-            census.active() < wanted && full(rollout::kept_ceiling(census, wanted))
+            census.active() < wanted && full(scaling::kept_ceiling(census, wanted))
         }
         None if census.old_count() == 0 => {
             let old_runs = census.recreate() && rollout::old_terminating(census);

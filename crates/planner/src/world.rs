@@ -13,7 +13,7 @@ use ordereddeployment_sorter::{NodeFacts, Nodes};
 use crate::conditions::seconds;
 use crate::{
     Act, Decision, Failure, Hindrance, Observed, Pod, PodView, Proof, Read, Set, SetChange, Source, decide,
-    new_pod, without_hash,
+    new_pod, tell_apart, without_hash,
 };
 
 /// An OrderedDeployment and what belongs to it.
@@ -84,9 +84,11 @@ impl World {
     /// What a decision reads at first: nodes and proof are read when it asks for them.
     #[must_use]
     pub fn observed(&self) -> Observed {
+        let mut sets = self.sets.clone();
+        tell_apart(&mut sets);
         Observed {
             deployment: Arc::new(self.deployment.clone()),
-            sets: self.sets.clone(),
+            sets,
             pods: self.pods.clone(),
             nodes: Nodes::new(),
             now: self.now,

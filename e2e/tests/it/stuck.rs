@@ -1,8 +1,8 @@
 //! Rollouts that meet what is not as it should be: unready pods, points that get lost, a resume of all points.
 
 use e2e::{Setting, World, side_by_side};
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{HoldReason, OrderedDeployment};
 use serde_json::{Value, json};
 
 /// Six pods, of which the last two of the order are not ready, so that the floor forbids to delete the first. In order.
@@ -49,7 +49,7 @@ async fn unready_pods_wait_for_their_turn_where_that_is_asked_for(world: World) 
     assert_eq!(world.deleted().await.unwrap(), pods);
 }
 
-async fn unready_pods_behind_a_pause_point_hold_the_rollout_as_blocked(world: World) {
+async fn unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point(world: World) {
     let pods = world.deployed(&json!({})).await.unwrap();
     world.pause_at(&pods[1], "before").await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4]) {
@@ -63,9 +63,18 @@ async fn unready_pods_behind_a_pause_point_hold_the_rollout_as_blocked(world: Wo
     };
     world.until("web", "four available", unready).await.unwrap();
     world.set_image("web:2").await.unwrap();
-    let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
-    assert_eq!((hold.reason, hold.pod), (HoldReason::Blocked, pods[1].clone()));
+    let blocked =
+        |object: &OrderedDeployment| object.status.as_ref().is_some_and(|status| status.blocked.is_some());
+    let object = world.until("web", "blocked", blocked).await.unwrap();
+    let status = object.status.unwrap();
+    assert_eq!((status.hold, status.blocked.unwrap().id), (None, format!("{}@2", pods[1])));
     assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    for pod in &pods[4..] {
+        world.set_ready(pod, true).await.unwrap();
+    }
+    let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
+    assert_eq!(hold.pod, pods[1]);
+    assert_eq!(world.deleted().await.unwrap(), pods[..1]);
     world.resume().await.unwrap();
     world.complete("web", 6).await.unwrap();
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 6);
@@ -103,7 +112,7 @@ side_by_side!(
     Setting::default();
     unready_pods_go_first_where_the_order_is_blocked,
     unready_pods_wait_for_their_turn_where_that_is_asked_for,
-    unready_pods_behind_a_pause_point_hold_the_rollout_as_blocked,
+    unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point,
     a_pod_lost_with_its_point_not_reached_is_told,
     a_resume_of_all_points_passes_the_later_ones_too,
 );

@@ -107,27 +107,57 @@ fn of_scaling(view: &View<'_>, places: &[usize]) -> Option<String> {
     let mut older = observed.sets.iter().filter(|set| !set.terminating && Some(&set.uid) != current);
     // A pause in a rollout keeps the share of an older set even while none of its pods is there.
     let keeps_old = observed.deployment.spec.paused && older.any(|set| share(&set.hash));
+    let collected = |member: &Member<'_>| view.is_collected(member);
+    if let Some(place) = places.iter().find(|place| collected(&view.pods[**place])) {
+        return Some(format!("{} is scaled away while its set is being deleted", view.pods[*place].pod.name));
+    }
     if view.old().next().is_none() && view.held().is_none() && !keeps_old {
         let surplus = usize::try_from(count(view.pods.len()) - view.desired).unwrap_or(0);
-        if !places.iter().copied().eq(0..surplus) {
+        let first = view.pods.iter().enumerate().filter(|(_, member)| !collected(member)).map(|(at, _)| at);
+        if !places.iter().copied().eq(first.take(surplus)) {
             let wrong = format!("a scale-down takes places {places:?}, not the first {surplus} of the order");
             return Some(wrong);
         }
     }
-    // Under a pause a hold that is only written ahead of its DELETE names its pod already.
-    let named = if observed.deployment.spec.paused { status.hold.as_ref() } else { view.held() };
-    let held = |member: &Member<'_>| named.is_some_and(|hold| member.is(&hold.pod_uid));
+    let untimed = view.held().is_some_and(|hold| hold.until.is_none()) && !view.recreates();
     for place in places {
         let goes = &view.pods[*place];
-        let same = |member: &Member<'_>| member.pod.set == goes.pod.set;
+        if goes.updated && untimed {
+            // Surge that the hold has no use for: unavailable pods first.
+            continue;
+        }
         let mut stays =
-            view.pods.iter().enumerate().filter(|(at, member)| same(member) && !places.contains(at));
-        let first = stays.find(|(at, member)| if held(goes) { true } else { !held(member) && at < place });
+            view.pods.iter().enumerate().filter(|(at, one)| !places.contains(at) && !collected(one));
+        let first = stays.find(|(at, member)| {
+            if view.gates(goes) && !member.updated {
+                !view.gates(member)
+            } else {
+                member.pod.set == goes.pod.set && at < place && !view.gates(member)
+            }
+        });
         if let Some((_, stays)) = first {
-            return Some(format!("{} is scaled away before {} of its set", goes.pod.name, stays.pod.name));
+            return Some(format!("{} is scaled away before {}", goes.pod.name, stays.pod.name));
         }
     }
-    None
+    of_surge(view, places)
+}
+
+/// What a hold without a duration takes of the surge: unavailable pods first, and no more than the floor allows.
+fn of_surge(view: &View<'_>, places: &[usize]) -> Option<String> {
+    let hold = view.held().filter(|hold| hold.until.is_none() && !view.recreates())?;
+    if i64::from(hold.replicas) != view.desired || view.updated() > view.desired {
+        return None;
+    }
+    let gone = view.pods.iter().enumerate();
+    let gone = gone.filter(|(at, member)| member.updated && member.available && places.contains(at)).count();
+    if gone == 0 {
+        return None;
+    }
+    let mut left = view.pods.iter().enumerate().filter(|(at, member)| member.updated && !places.contains(at));
+    if left.any(|(_, member)| !member.available && !view.is_collected(member)) {
+        return Some("an available surge pod goes before an unavailable one".to_owned());
+    }
+    (view.available() - count(gone) < view.floor).then(|| "surge goes below the floor".to_owned())
 }
 
 /// S2: nothing is sent while one of a higher priority is not accepted by the server, or gone.

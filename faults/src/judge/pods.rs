@@ -10,7 +10,7 @@ use super::Violation;
 use super::history::{
     History, Kind, Write, controller, deployment, found, instance_made, is_terminating, name, uid,
 };
-use super::view::{View, count, current_set};
+use super::view::{View, count, current_sets};
 
 fn creates<'h, 'a>(history: &'h History<'a>, decision: usize) -> Vec<&'h Write<'a>> {
     history.sent(decision).filter(|write| write.kind == Kind::CreatePod && !write.is_late).collect()
@@ -36,8 +36,8 @@ pub(super) fn ceiling(history: &History<'_>) -> Vec<Violation> {
         if after > ceiling {
             wrong(format!("{after} active pods, where {ceiling} are allowed"));
         }
-        let current = current_set(&decided.observed).map(|set| &set.uid);
-        let old_there = decided.observed.pods.iter().any(|pod| !pod.finished && Some(&pod.set) != current);
+        let current = current_sets(&decided.observed);
+        let old_there = decided.observed.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
         if view.recreates() && !view.is_kept() && old_there {
             wrong("a pod is created while an old one is there, under Recreate".to_owned());
         }

@@ -1,7 +1,7 @@
 //! S11: what is stored follows from what was seen: how a hold may begin, change and end, and counts that are not ahead.
 
-use ordereddeployment_api::names::{annotation, condition};
-use ordereddeployment_api::{ConditionStatus, HoldReason, OrderedDeploymentStatus, PausePoint, validate};
+use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus, PausePoint, validate};
 use ordereddeployment_planner::{Decision, Point};
 use serde_json::Value;
 
@@ -112,10 +112,20 @@ pub(super) fn transitions(history: &History<'_>) -> Vec<Violation> {
         if requested.is_some() && after.resume_requested.is_some() {
             return Some("a request to resume is not answered in one write".to_owned());
         }
+        let blocked = blocked_pod(&view, before, requested);
         let expired = before.hold.as_ref().filter(|hold| may_end(&view, hold));
-        passed(before, after, named, all, expired.map(|hold| hold.pod_uid.as_str()))
-            .or_else(|| held(&view, before, after, answered))
+        let ended = [expired.map(|hold| hold.pod_uid.as_str()), blocked.as_deref()];
+        passed(before, after, named, all, ended).or_else(|| held(&view, before, after, answered))
     })
+}
+
+/// The pod of the point at which the rollout is told to be blocked, where the request names it.
+fn blocked_pod(view: &View<'_>, before: &OrderedDeploymentStatus, requested: Option<&str>) -> Option<String> {
+    let stalled = before.condition(condition::STALLED)?;
+    let stands = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
+    before.blocked.as_ref().filter(|blocked| stands && Some(blocked.id.as_str()) == requested)?;
+    let (at, ..) = view.barrier()?;
+    view.old().nth(at).map(|member| member.pod.facts.uid.to_string())
 }
 
 /// Points are passed by a request that names the hold, or all of the revision, or by the end of its time.
@@ -124,7 +134,7 @@ fn passed(
     after: &OrderedDeploymentStatus,
     named: bool,
     all: bool,
-    ended: Option<&str>,
+    ended: [Option<&str>; 2],
 ) -> Option<String> {
     let earlier = before.passed.clone().unwrap_or_default();
     let held = before.hold.as_ref().map(|hold| hold.pod_uid.as_str());
@@ -132,7 +142,7 @@ fn passed(
     let wrong = new.find(|passed| {
         let uid = passed.pod_uid.as_str();
         let by_request = named && held == Some(uid) || all && uid == "*";
-        !by_request && ended != Some(uid)
+        !by_request && !ended.contains(&Some(uid))
     });
     wrong.map(|passed| format!("{} was passed, which nobody asked for", passed.pod_uid))
 }
@@ -160,7 +170,10 @@ fn held(
             if next.deleted == Some(true) && hold.deleted != Some(true) && there {
                 return Some(format!("{} is told to be deleted, and is there", hold.pod));
             }
-            (!has_begun(hold) && hold.sizes != next.sizes).then(|| "the stored sizes changed".to_owned())
+            // One that loses its duration gives its surge up.
+            let untimed = hold.until.is_some() && next.until.is_none();
+            (!has_begun(hold) && !untimed && hold.sizes != next.sizes)
+                .then(|| "the stored sizes changed".to_owned())
         }
         (None, Some(hold)) => begins(view, hold),
         (None, None) => None,
@@ -181,21 +194,22 @@ fn begins(view: &View<'_>, hold: &ordereddeployment_api::Hold) -> Option<String>
     let wrong = |words: &str| Some(format!("the hold {} began {words}", hold.id));
     let Some((at, side, _)) = view.barrier() else { return wrong("where no barrier stands") };
     let old: Vec<_> = view.old().collect();
-    if !old.get(at).is_some_and(|member| member.is(&hold.pod_uid)) || hold.point != side {
+    if !old.get(at).is_some_and(|member| member.is(&hold.pod_uid)) {
         return wrong("not at the barrier");
     }
-    match hold.reason {
-        HoldReason::PausePoint if at > 0 => wrong("while some are ahead of it"),
-        HoldReason::PausePoint => {
-            let told = hold.point == PausePoint::After && hold.deleted != Some(false);
-            if told { wrong("with its pod deleted") } else { None }
-        }
-        HoldReason::Blocked => {
-            let ahead = old[..at].iter().all(|member| member.available);
-            let behind = old[at..].iter().any(|member| !member.available);
-            let blocked = view.is_blocked() && view.updated_available() == view.updated();
-            let right = blocked && ahead && behind && hold.deleted.is_none();
-            if right { None } else { wrong("although the rollout could go on") }
-        }
+    let rollout = view.status.rollout.as_ref();
+    let scaled = rollout
+        .is_some_and(|rollout| i64::from(rollout.replicas) != view.desired || rollout.scaled_from.is_some());
+    if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
+        // Scaling would take the last pod with a point away.
+        return None;
     }
+    if hold.point != side {
+        return wrong("on the wrong side of its pod");
+    }
+    if at > 0 {
+        return wrong("while some are ahead of it");
+    }
+    let told = hold.point == PausePoint::After && hold.deleted != Some(false);
+    if told { wrong("with its pod deleted") } else { None }
 }

@@ -2,7 +2,7 @@
 //!
 //! The key of the order is the sorter's; all else is written here for itself, so that a mistake of the planner is not made twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use ordereddeployment_api::{
@@ -54,9 +54,9 @@ impl<'a> View<'a> {
         let ranks = Ranks::of(&facts);
         let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
         let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
-        let current = current_set(observed).map(|set| &set.uid);
+        let current = current_sets(observed);
         let member = |pod: &'a Pod| {
-            let updated = Some(&pod.set) == current;
+            let updated = current.contains(&*pod.set);
             let own = sets.get(&*pod.set).map_or(0, |set| set.min_ready_seconds);
             let min_ready = if updated { spec.min_ready_seconds } else { own };
             let since = pod.facts.ready_since.filter(|_| pod.facts.ready);
@@ -86,6 +86,18 @@ impl<'a> View<'a> {
     /// The hold that keeps everything where it is.
     pub(super) fn held(&self) -> Option<&Hold> {
         self.status.hold.as_ref().filter(|hold| !has_begun(hold))
+    }
+
+    /// Whether scaling may take this pod only after all other old ones: its pause point is not passed, or it is held.
+    pub(super) fn gates(&self, member: &Member<'_>) -> bool {
+        let passed = self.status.has_passed(&member.pod.facts.uid);
+        let held = self.status.hold.as_ref().is_some_and(|hold| member.is(&hold.pod_uid));
+        !member.updated && (held || matches!(member.pod.point, Point::At { .. }) && !passed)
+    }
+
+    /// Whether its set is being deleted: then it is the garbage collector's.
+    pub(super) fn is_collected(&self, member: &Member<'_>) -> bool {
+        self.observed.sets.iter().any(|set| set.uid == member.pod.set && set.terminating)
     }
 
     pub(super) fn is_kept(&self) -> bool {
@@ -194,6 +206,12 @@ impl<'a> View<'a> {
 /// Whether this hold was stored ahead of the DELETE of its pod.
 pub(super) fn has_begun(hold: &Hold) -> bool {
     hold.point == PausePoint::After && hold.deleted == Some(false)
+}
+
+/// All sets of the current template, those being deleted included: their pods are updated.
+pub(super) fn current_sets(observed: &Observed) -> BTreeSet<&str> {
+    let template = without_hash(&observed.deployment.spec.template);
+    observed.sets.iter().filter(|set| set.template.same_as(&template)).map(|set| &*set.uid).collect()
 }
 
 /// The set of the current template: of several the oldest.

@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube_runtime::wait::await_condition;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
-use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus};
+use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus};
 use ordereddeployment_planner::PodView;
 use serde_json::json;
 
@@ -24,7 +24,8 @@ Examples:
   kubectl ordered resume web --hold web-5d9c-x7k2p@4    pass that one, and no other
   kubectl ordered resume web --all                      pass this and all later ones of this rollout
 
-A resume names the hold it is for: if that one has ended meanwhile, nothing is resumed.")]
+A resume names the hold it is for: if that one has ended meanwhile, nothing is resumed.
+A rollout that is blocked by unavailable pods is not held: --hold with the id that it shows passes that pause point.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
@@ -32,7 +33,8 @@ pub(crate) struct Args {
     /// Pass this and all later pause points of this rollout
     #[arg(long)]
     all: bool,
-    /// The hold to end, as `status.hold.id` gives it, instead of whichever there is
+    /// The hold to end, as `status.hold.id` gives it, instead of whichever there is; or the pause point at which the
+    /// rollout is blocked
     #[arg(long, value_name = "ID", conflicts_with = "all")]
     hold: Option<String>,
     /// How long to wait for the controller; 0 does not wait
@@ -124,7 +126,14 @@ pub(crate) async fn resume(
     let after = after.map_err(|error| anyhow!("{doing}: lost sight of it: {error}"))?;
     let after = after.ok_or_else(|| anyhow!("{name} was deleted meanwhile"))?;
     let paused = after.spec.paused;
-    answer((name, flags), &id, before, &after.status.unwrap_or_default(), paused)
+    let after = after.status.unwrap_or_default();
+    let uid = pod.as_ref().and_then(|pod| pod.metadata.uid.as_deref());
+    if is_blocked_at(&status, &id) && uid.is_some_and(|uid| !after.has_passed(uid)) {
+        bail!(
+            "{name}: the controller dropped the request for {id}: the rollout was not blocked there any more\nhint: `kubectl ordered get {name}{flags}` shows where it is now"
+        );
+    }
+    answer((name, flags), &id, before, &after, paused)
 }
 
 /// What to write.
@@ -150,7 +159,12 @@ fn request(
         )
     };
     match which {
-        Which::Present => Ok(Request::For(hold.ok_or_else(not_held)?.id.clone())),
+        Which::Present => {
+            if let Some((blocked, message)) = blocked(status) {
+                return Err(ways_out((name, flags), blocked, message));
+            }
+            Ok(Request::For(hold.ok_or_else(not_held)?.id.clone()))
+        }
         Which::All => {
             let rollout = status.rollout.as_ref().ok_or_else(not_held)?;
             let complete = status.condition(condition::COMPLETE);
@@ -161,6 +175,7 @@ fn request(
         }
         Which::Hold(id) => match hold {
             Some(hold) if hold.id == id => Ok(Request::For(id.to_owned())),
+            _ if is_blocked_at(status, id) => Ok(Request::For(id.to_owned())),
             _ if is_passed(name, id, status, pod) => Ok(Request::Passed(id.to_owned())),
             Some(hold) => bail!(
                 "{name} is not held at {id} but at {}\nhint: `kubectl ordered resume {name}{flags}` resumes that",
@@ -169,6 +184,27 @@ fn request(
             None => Err(not_held()),
         },
     }
+}
+
+/// Where the rollout is blocked, and what the condition says of it.
+fn blocked(status: &OrderedDeploymentStatus) -> Option<(&Blocked, &str)> {
+    let stalled = status.condition(condition::STALLED)?;
+    let stands = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
+    Some((status.blocked.as_ref().filter(|_| stands)?, &stalled.message))
+}
+
+fn is_blocked_at(status: &OrderedDeploymentStatus, id: &str) -> bool {
+    blocked(status).is_some_and(|(blocked, _)| blocked.id == id)
+}
+
+/// A blocked rollout is not resumed by the way: it goes on by itself once the pods in the way are available.
+fn ways_out((name, flags): (&str, &str), blocked: &Blocked, message: &str) -> anyhow::Error {
+    let id = &blocked.id;
+    anyhow!(
+        "{name} is not held, and a resume would use up its next pause point. {message}\n\
+         hint: it goes on by itself once these pods are available or gone\n\
+         hint: `kubectl ordered resume {name} --hold {id}{flags}` passes the pause point, `kubectl ordered undo {name}{flags}` goes back"
+    )
 }
 
 /// Whether that point of the present rollout is behind it: stored as passed, or of a pod that the rollout has replaced.

@@ -1,6 +1,6 @@
 //! The lines above the sets: counts, state, and what to do next. Pure.
 
-use ordereddeployment_api::{Hold, HoldReason};
+use ordereddeployment_api::Hold;
 
 use super::Drawing;
 use crate::age::span;
@@ -39,9 +39,6 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     match &overview.phase {
         Phase::Held(hold) => {
             lines.extend(indented(&where_held(hold, overview)));
-            if hold.reason == HoldReason::Blocked {
-                lines.extend(indented("it could only go on with unavailable pods at or behind this point"));
-            }
             lines.push(command("resume with", "resume", overview, drawing));
         }
         Phase::Stalled(message) | Phase::Late(message) => {

@@ -1,6 +1,6 @@
 //! Numbers at the end of their range: nothing overflows, loops or allocates for them.
 
-use ordereddeployment_api::{Hold, HoldReason, PausePoint};
+use ordereddeployment_api::{Hold, PausePoint};
 use ordereddeployment_planner::{Act, Decision, Observed, Proof, decide};
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn stored_sizes_beyond_all_reason_are_apportioned_at_once() {
     for (size, replicas) in [(i32::MAX, 3), (i32::MAX, i32::MAX), (-1, 3), (i32::MAX, -1), (0, 0)] {
         for desired in [1, 3, i32::MAX] {
             let sizes = cluster.sets.iter().map(|set| (set.hash.clone(), size)).collect();
-            let forged = Hold { sizes, replicas, reason: HoldReason::PausePoint, ..hold.clone() };
+            let forged = Hold { sizes, replicas, ..hold.clone() };
             cluster.deployment.status.get_or_insert_default().hold = Some(forged);
             cluster.edit(|spec| spec.replicas = desired);
             act(&mut cluster);

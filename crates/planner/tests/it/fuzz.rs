@@ -232,14 +232,14 @@ fn status() -> impl Strategy<Value = Value> {
     let sizes = sizes.prop_map(|sizes: BTreeMap<String, i32>| json!(sizes)).boxed();
     let revision = prop_oneof![3 => 1..4_i64, 1 => any::<i64>()].boxed();
     let hold = (
-        (pod.clone(), any::<bool>(), any::<bool>(), revision.clone()),
+        (pod.clone(), any::<bool>(), revision.clone()),
         (time.clone(), proptest::option::of(time.clone()), proptest::option::of(any::<bool>()), number(), sizes.clone()),
     )
-        .prop_map(|((pod, before, blocked, revision), (since, until, deleted, replicas, sizes))| {
+        .prop_map(|((pod, before, revision), (since, until, deleted, replicas, sizes))| {
             json!({
                 "id": format!("POD{pod}@{revision}"), "pod": format!("POD{pod}"), "podUID": format!("UID{pod}"),
                 "point": if before { "Before" } else { "After" }, "revision": revision,
-                "reason": if blocked { "Blocked" } else { "PausePoint" }, "since": since, "until": until,
+                "since": since, "until": until,
                 "deleted": deleted, "replicas": replicas, "sizes": sizes,
             })
         });

@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panicking")]
 #![allow(clippy::similar_names, reason = "hold and held are the words of this field")]
 
+mod blocked;
+mod collected;
 mod extremes;
 mod failures;
 mod fuzz;
+mod gates;
 mod handover;
 mod model;
 mod oracle;

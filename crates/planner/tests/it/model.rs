@@ -38,7 +38,7 @@ pub(crate) struct Cluster {
     pub(crate) dry_runs: usize,
     /// How many decisions were carried out.
     pub(crate) steps: usize,
-    rolled_out: BTreeSet<Arc<str>>,
+    reached: BTreeSet<Arc<str>>,
 }
 
 impl Deref for Cluster {
@@ -106,7 +106,7 @@ impl Cluster {
             events: Vec::new(),
             dry_runs: 0,
             steps: 0,
-            rolled_out: BTreeSet::new(),
+            reached: BTreeSet::new(),
         }
     }
 
@@ -222,7 +222,7 @@ impl Cluster {
     fn carry_out(&mut self, act: &Act) -> bool {
         for event in act.events.iter().filter(|event| event.reason == reason::PAUSE_POINT_LOST) {
             let Regarding::Pod { uid, .. } = &event.regarding else { panic!("{event:?}") };
-            assert!(!self.rolled_out.contains(uid), "the rollout itself deleted {}", event.message);
+            assert!(!self.reached.contains(uid), "the rollout itself deleted {}", event.message);
         }
         assert_ne!(act.requeue, Some(Duration::ZERO), "asks again at once");
         self.wake = act.requeue.map(|wait| self.now + SignedDuration::try_from(wait).unwrap());
@@ -253,7 +253,7 @@ impl Cluster {
             for target in &group.targets {
                 self.deleted.push((target.name.clone(), group.purpose));
                 if group.purpose == Purpose::Rollout {
-                    self.rolled_out.insert(Arc::clone(&target.uid));
+                    self.reached.insert(Arc::clone(&target.uid));
                 }
             }
         }
@@ -368,6 +368,12 @@ impl Cluster {
             }
         }
         panic!("it does not settle: {:#?}", self.status());
+    }
+
+    /// Names of the pods that the rollout deleted, in order.
+    pub(crate) fn rolled_out(&self) -> Vec<String> {
+        let deleted = self.deleted.iter().filter(|(_, purpose)| *purpose == Purpose::Rollout);
+        deleted.map(|(name, _)| name.clone()).collect()
     }
 
     pub(crate) fn is_complete(&self) -> bool {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::SignedDuration;
 use ordereddeployment_api::{
-    ConditionStatus, Hold, HoldReason, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy,
-    StrategyType, UnavailablePods, names::condition, names::reason,
+    ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType,
+    UnavailablePods, names::condition, names::reason,
 };
 use ordereddeployment_planner::{
     Act, Observed, Pod, Point, Proof, Purpose, Record, SetChange, Target, node_rules,
@@ -141,8 +141,7 @@ fn has_begun(hold: &Hold) -> bool {
 }
 
 fn is_current(observed: &Observed, set: &ordereddeployment_planner::Set) -> bool {
-    !set.terminating
-        && set.template.same_as(&ordereddeployment_planner::without_hash(&observed.deployment.spec.template))
+    set.template.same_as(&ordereddeployment_planner::without_hash(&observed.deployment.spec.template))
 }
 
 /// Checks what is stored against what was stored before: how a hold may begin, change and end.
@@ -174,6 +173,16 @@ pub(crate) fn check_record(observed: &Observed, record: &Record) {
             (before.passed.clone().unwrap_or_default(), after.passed.clone().unwrap_or_default());
         let named = before.hold.as_ref().is_some_and(|hold| hold.id == requested);
         let all = requested == format!("*@{}", revision(&before));
+        let blocked = before.blocked.as_ref().is_some_and(|blocked| {
+            blocked.id == requested && blocked.since.0 + SignedDuration::from_secs(60) <= observed.now
+        });
+        if blocked && before.hold == after.hold {
+            assert!(
+                passed.len() == passed_before.len() + 1 && after.blocked.is_none(),
+                "it passes that point"
+            );
+            return;
+        }
         if !named && !all {
             assert_eq!((&before.hold, passed_before), (&after.hold, passed), "{requested} names nothing");
             return;
@@ -182,6 +191,10 @@ pub(crate) fn check_record(observed: &Observed, record: &Record) {
     match (&before.hold, &after.hold) {
         (Some(hold), None) => assert!(may_end(&view, hold), "a hold is sticky: {hold:?}"),
         (Some(hold), Some(next)) => {
+            let timed = hold.until.is_some() && next.until.is_none();
+            if !has_begun(next) && (has_begun(hold) || timed) {
+                keeps_no_surge(next, &view);
+            }
             if has_begun(hold)
                 && next.deleted != Some(true)
                 && (hold.point, &hold.id) != (next.point, &next.id)
@@ -193,9 +206,12 @@ pub(crate) fn check_record(observed: &Observed, record: &Record) {
             assert_eq!((&hold.id, &hold.pod_uid), (&next.id, &next.pod_uid), "one hold at a time");
             let there = view.pods.iter().any(|(pod, ..)| *pod.facts.uid == *hold.pod_uid);
             assert!(next.deleted != Some(true) || hold.deleted == Some(true) || !there, "it is still there");
-            assert!(has_begun(hold) || hold.sizes == next.sizes, "what is stored stays");
+            assert!(has_begun(hold) || timed || hold.sizes == next.sizes, "what is stored stays");
         }
-        (None, Some(hold)) => begins(&view, hold),
+        (None, Some(hold)) => {
+            begins(&view, hold);
+            keeps_no_surge(hold, &view);
+        }
         (None, None) => {}
     }
 }
@@ -214,16 +230,42 @@ fn begins(view: &View<'_>, hold: &Hold) {
     let (at, side, _) = view.barrier().expect("a hold stands at a barrier");
     let old: Vec<_> = view.old().collect();
     assert_eq!((*hold.pod_uid).to_owned(), *old[at].0.facts.uid);
-    assert_eq!(hold.point, side);
-    match hold.reason {
-        HoldReason::PausePoint => assert_eq!(at, 0, "some are ahead"),
-        HoldReason::Blocked => {
-            assert!(view.is_blocked() && view.all_updated_available());
-            assert!(old[..at].iter().all(|(.., available)| *available), "some could go out of turn");
-            assert!(old[at..].iter().any(|(.., available)| !available));
-            assert_eq!(hold.deleted, None, "it is held as it stands");
-        }
+    let scaled = view.status().rollout.is_some_and(|rollout| {
+        rollout.replicas != view.observed.deployment.spec.replicas || rollout.scaled_from.is_some()
+    });
+    if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
+        // Scaling would take the last pod with a point away.
+        return;
     }
+    assert_eq!(hold.point, side);
+    assert_eq!(at, 0, "some are ahead");
+}
+
+/// A hold without a duration keeps no surge: its sizes add up to the replicas, or to the old pods where these are more.
+fn keeps_no_surge(hold: &Hold, view: &View<'_>) {
+    if hold.until.is_some()
+        || has_begun(hold)
+        || view.observed.deployment.spec.strategy.type_ == StrategyType::Recreate
+    {
+        return;
+    }
+    let old: i64 = hold
+        .sizes
+        .iter()
+        .filter(|(hash, _)| !is_current_hash(view, hash))
+        .map(|(_, size)| i64::from(*size))
+        .sum();
+    let sum: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
+    let scaled_for = view.status().rollout.map_or(view.desired, |rollout| i64::from(rollout.replicas));
+    assert!(sum <= old.max(scaled_for), "surge is stored: {:?} for {scaled_for}", hold.sizes);
+}
+
+fn is_current_hash(view: &View<'_>, hash: &str) -> bool {
+    let set = view.observed.sets.iter().find(|set| set.hash == hash);
+    set.map_or_else(
+        || view.status().rollout.is_some_and(|rollout| rollout.template_hash == hash),
+        |set| is_current(view.observed, set),
+    )
 }
 
 /// Who waits is told one thing: done, going on, or in need of somebody.
@@ -263,6 +305,9 @@ pub(crate) fn check(observed: &Observed, act: &Act) {
     in_order(&view, &rollout);
     proof(&view, &rollout);
     barrier(&view, &rollout);
+    left_to_the_collector(&view, act);
+    gates_go_last(&view, &scale);
+    blocked(&view, act);
     let rolls = view.old().next().is_some();
     if held || paused {
         keeps(&view, &scale);
@@ -275,7 +320,8 @@ pub(crate) fn check(observed: &Observed, act: &Act) {
         status.pause.as_ref().and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0)
     };
     let keeps_old = paused && usable.into_iter().any(|set| share(&set.hash));
-    if !rolls && !held && !keeps_old && !scale.is_empty() {
+    let collected = observed.sets.iter().any(|set| set.terminating);
+    if !rolls && !held && !keeps_old && !scale.is_empty() && !collected {
         let first: Vec<_> = view.pods.iter().take(scale.len()).map(|(pod, ..)| &pod.name).collect();
         let taken: Vec<_> = scale.iter().map(|target| &target.name).collect();
         assert_eq!(first, taken, "a scale-down outside a rollout takes the first of the order");
@@ -312,39 +358,110 @@ fn spec_rolls(observed: &Observed) -> bool {
     spec.replicas > 0 && spec.strategy.type_ == StrategyType::RollingUpdate
 }
 
-/// Held or paused: the held pod goes last of its set, and one stays old.
+/// Pods of a set that is being deleted are the garbage collector's.
+fn left_to_the_collector(view: &View<'_>, act: &Act) {
+    for target in act.deletes.iter().flat_map(|group| &group.targets) {
+        let (pod, ..) = view.pods[view.place(&target.uid)];
+        let set = view.observed.sets.iter().find(|set| set.uid == pod.set).unwrap();
+        assert!(!set.terminating, "{} is of a set that is being deleted", target.name);
+    }
+}
+
+/// Scaling takes an old pod with a pause point that is not passed only where no other old pod can go, and never the last one
+/// while the rollout is not held.
+fn gates_go_last(view: &View<'_>, scale: &[&Target]) {
+    let status = view.status();
+    let goes = |pod: &Pod| scale.iter().any(|target| target.uid == pod.facts.uid);
+    let collected = |pod: &Pod| view.observed.sets.iter().any(|set| set.uid == pod.set && set.terminating);
+    let is_held = |pod: &Pod| status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == *pod.facts.uid);
+    let gates = |pod: &Pod| {
+        matches!(pod.point, Point::At { .. }) && !status.has_passed(&pod.facts.uid) || is_held(pod)
+    };
+    let old: Vec<&Pod> = view.old().map(|(pod, ..)| *pod).filter(|pod| !collected(pod)).collect();
+    let gone: Vec<_> = old.iter().filter(|pod| gates(pod) && goes(pod)).collect();
+    if gone.is_empty() {
+        return;
+    }
+    assert!(old.iter().all(|pod| gates(pod) || goes(pod)), "a pod with a point goes before one without");
+    let held = status.hold.as_ref().is_some_and(|hold| !has_begun(hold));
+    let left = old.iter().any(|pod| gates(pod) && !goes(pod));
+    // With nothing behind it, a point `after` holds nothing.
+    assert!(held || left || view.barrier().is_none(), "scaling takes the last point away");
+    if old.iter().any(|pod| is_held(pod) && goes(pod)) {
+        assert!(old.iter().all(|pod| goes(pod)), "the held pod goes last");
+    }
+}
+
+/// Blocked is said after a minute, and only where it is so.
+fn blocked(view: &View<'_>, act: &Act) {
+    let stalled = act.status.condition(condition::STALLED);
+    let says = stalled.is_some_and(|found| found.reason == reason::BLOCKED);
+    let Some(blocked) = &act.status.blocked else {
+        assert!(!says, "blocked at nothing");
+        return;
+    };
+    let (at, ..) = view.barrier().expect("it is blocked at a barrier");
+    let old: Vec<_> = view.old().collect();
+    assert!(blocked.id.starts_with(&old[at].0.name));
+    assert!(view.all_updated_available() && view.available() - 1 < view.floor && old[0].3);
+    assert!(old[at..].iter().any(|(.., available)| !available));
+    let since = blocked.since.0;
+    assert!(since <= view.observed.now);
+    assert_eq!(says, view.observed.now.duration_since(since) >= SignedDuration::from_secs(60));
+}
+
+/// Held or paused: within a set the first of the order go, and one stays old. A hold without a duration takes the surge, unavailable
+/// pods first.
 fn keeps(view: &View<'_>, scale: &[&Target]) {
     let stays = |pod: &Pod| scale.iter().all(|target| target.uid != pod.facts.uid);
-    if let Some(hold) = view.status().hold
-        && let Some((held, ..)) = view.pods.iter().find(|(pod, ..)| *pod.facts.uid == *hold.pod_uid)
-        && !stays(held)
-    {
-        let others = view.pods.iter().filter(|(pod, ..)| pod.set == held.set && stays(pod));
-        assert_eq!(others.count(), 0, "the held pod goes last of its set");
-    }
+    let status = view.status();
+    let untimed = status.hold.as_ref().is_some_and(|hold| !has_begun(hold) && hold.until.is_none());
+    let untimed = untimed && spec_rolls(view.observed);
     for set in &view.observed.sets {
-        let held = |pod: &Pod| view.status().hold.is_some_and(|hold| *hold.pod_uid == *pod.facts.uid);
-        let of_set = view.pods.iter().map(|(pod, ..)| *pod).filter(|pod| pod.set == set.uid && !held(pod));
+        let updated = is_current(view.observed, set);
+        if updated && untimed {
+            continue;
+        }
+        let gates = |pod: &Pod| {
+            let held = status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == *pod.facts.uid);
+            held || matches!(pod.point, Point::At { .. }) && !status.has_passed(&pod.facts.uid)
+        };
+        let of_set = view.pods.iter().map(|(pod, ..)| *pod);
+        let of_set = of_set.filter(|pod| pod.set == set.uid && (updated || !gates(pod)));
         let mut stayed = of_set.skip_while(|pod| !stays(pod));
         assert!(stayed.all(stays), "within a set the first of the order go");
     }
-    if let (None, Some(pause)) = (view.status().hold, view.status().pause)
+    if let (true, Some(hold)) = (untimed, &status.hold)
+        && i64::from(hold.replicas) == view.desired
+        && view.updated() <= view.desired
+    {
+        let gone =
+            view.pods.iter().filter(|(pod, _, updated, available)| *updated && *available && !stays(pod));
+        let gone = i64::try_from(gone.count()).unwrap();
+        assert!(gone == 0 || view.available() - gone >= view.floor, "surge goes within the floor");
+        let left = view.pods.iter().any(|(pod, _, updated, available)| *updated && !*available && stays(pod));
+        assert!(gone == 0 || !left, "unavailable surge goes first");
+    }
+    if let (None, Some(pause)) = (&status.hold, &status.pause)
         && i64::from(pause.replicas) == view.desired
     {
-        for set in view.observed.sets.iter().filter(|set| !set.terminating) {
-            let active = view.pods.iter().filter(|(pod, ..)| pod.set == set.uid).count();
-            let left = view.pods.iter().filter(|(pod, ..)| pod.set == set.uid && stays(pod)).count();
-            let share = usize::try_from(pause.sizes.get(&set.hash).copied().unwrap_or(0)).unwrap();
-            assert!(
-                left >= active.min(share.min(usize::try_from(view.desired).unwrap())),
-                "a pause keeps its sizes"
-            );
+        for updated in [false, true] {
+            let of = |set: &&ordereddeployment_planner::Set| is_current(view.observed, set) == updated;
+            let share: i32 =
+                view.observed.sets.iter().filter(of).filter_map(|set| pause.sizes.get(&set.hash)).sum();
+            let active = view.pods.iter().filter(|(_, _, is, _)| *is == updated).count();
+            let left = view.pods.iter().filter(|(pod, _, is, _)| *is == updated && stays(pod)).count();
+            let share = usize::try_from(share).unwrap().min(usize::try_from(view.desired).unwrap());
+            assert!(left >= active.min(share), "a pause keeps its sizes");
         }
     }
     let old = view.old().count();
     // A pause may have begun under another template, by which others were old.
-    let held = view.status().hold.is_some();
-    if held && view.desired > 0 && old > 0 && view.observed.sets.iter().all(|set| !set.terminating) {
+    if status.hold.is_some()
+        && view.desired > 0
+        && old > 0
+        && view.observed.sets.iter().all(|set| !set.terminating)
+    {
         assert!(view.old().any(|(pod, ..)| stays(pod)), "none of {old} stays old");
     }
 }
@@ -355,7 +472,7 @@ fn creates(view: &View<'_>, act: &Act) {
     let current = observed
         .sets
         .iter()
-        .filter(|set| is_current(observed, set))
+        .filter(|set| !set.terminating && is_current(observed, set))
         .min_by_key(|set| (set.created, &set.name));
     let is_new = |hash: &str| {
         current.map_or_else(

@@ -26,7 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
         &["replicas", "readyReplicas", "availableReplicas", "terminatingReplicas"],
     ));
     cases.extend(conditions());
-    cases.extend([rollout(), hold(), passed(), pause()].iter().flat_map(Part::cases));
+    cases.extend([rollout(), hold(), blocked(), passed(), pause()].iter().flat_map(Part::cases));
     let resume = |request: String| json!({"status": {"resumeRequested": request}});
     cases.push(keyword(
         DEPLOYMENT,
@@ -139,18 +139,28 @@ fn hold() -> Part {
         at: "status.hold",
         whole: json!({
             "id": "web-x@4", "pod": "web-x", "podUID": "1", "node": "n3", "point": "Before", "revision": 4,
-            "reason": "PausePoint", "since": NOW, "until": NOW, "deleted": false, "replicas": 10,
+            "since": NOW, "until": NOW, "deleted": false, "replicas": 10,
             "sizes": {"bcdfghjklm": 10},
         }),
-        required: &["id", "pod", "podUID", "point", "revision", "reason", "since", "replicas", "sizes"],
+        required: &["id", "pod", "podUID", "point", "revision", "since", "replicas", "sizes"],
         wrap: |hold| json!({"status": {"hold": hold}}),
         numbers: &["replicas", "sizes{}"],
         broken: vec![
             ("point", UNSUPPORTED, json!("before")),
-            ("reason", UNSUPPORTED, json!("Held")),
             ("since", NO_TIME, json!("yesterday")),
             ("until", NO_TIME, json!("tomorrow")),
         ],
+    }
+}
+
+fn blocked() -> Part {
+    Part {
+        at: "status.blocked",
+        whole: json!({"id": "web-x@4", "since": NOW}),
+        required: &["id", "since"],
+        wrap: |blocked| json!({"status": {"blocked": blocked}}),
+        numbers: &[],
+        broken: vec![("since", NO_TIME, json!("yesterday"))],
     }
 }
 

@@ -65,7 +65,7 @@ fn json_step(plan: &Plan, step: &Step) -> Option<Value> {
             json!({"step": "Delete", "for": purpose, "pods": pods})
         }
         What::Held(hold) => json!({
-            "step": "Hold", "id": hold.id, "pod": hold.pod, "point": hold.point, "reason": hold.reason,
+            "step": "Hold", "id": hold.id, "pod": hold.pod, "point": hold.point,
             "until": hold.until,
         }),
         What::Resumed { id, assumed } => json!({"step": "Resume", "id": id, "assumed": assumed}),

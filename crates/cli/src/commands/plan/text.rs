@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use ordereddeployment_api::Hold;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_api::{Hold, HoldReason};
 use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{Deleted, End, Step, What};
 
@@ -171,11 +171,7 @@ fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> V
 
 fn place(hold: &Hold) -> String {
     let node = hold.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-    let blocked = match hold.reason {
-        HoldReason::Blocked => ", blocked: too few pods are available to go on",
-        HoldReason::PausePoint => "",
-    };
-    format!("{} {}{node}{blocked}", side(hold.point), hold.pod)
+    format!("{} {}{node}", side(hold.point), hold.pod)
 }
 
 fn going_on(plan: &Plan, hold: &Hold, flags: &str) -> String {

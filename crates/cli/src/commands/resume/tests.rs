@@ -22,6 +22,34 @@ fn the_present_hold_is_named_by_its_id() {
     assert_eq!(request(WEB, &held(), Which::Hold(ID), None).unwrap(), Request::For(ID.to_owned()));
 }
 
+/// A rollout that cannot reach its pause point; the condition says so.
+fn blocked() -> OrderedDeploymentStatus {
+    serde_json::from_value(json!({
+        "rollout": {"revision": 2, "templateHash": "7f6d9b8c4d", "replicas": 4},
+        "blocked": {"id": ID, "since": "2030-01-01T11:50:00Z"},
+        "conditions": [{
+            "type": "Stalled", "status": "True", "reason": "Blocked", "message": "Blocked at the pause point.",
+            "lastTransitionTime": "2030-01-01T11:51:00Z", "lastUpdateTime": "2030-01-01T11:51:00Z",
+        }],
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_blocked_rollout_is_resumed_by_name_only_and_a_plain_resume_says_the_ways_out() {
+    let error = request(WEB, &blocked(), Which::Present, None).unwrap_err().to_string();
+    let by_name = format!("resume web --hold {ID} -n shop");
+    for part in ["web is not held", "Blocked at the pause point.", by_name.as_str(), "undo web -n shop"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert_eq!(request(WEB, &blocked(), Which::Hold(ID), None).unwrap(), Request::For(ID.to_owned()));
+    assert_eq!(request(WEB, &blocked(), Which::All, None).unwrap(), Request::For("*@2".to_owned()));
+    // Not before the condition says so, and not at another point.
+    let early = OrderedDeploymentStatus { conditions: None, ..blocked() };
+    let view = seen(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
+    assert!(request(WEB, &early, Which::Hold(ID), Some(&view)).is_err());
+}
+
 #[test]
 fn all_points_are_those_of_the_present_rollout() {
     assert_eq!(request(WEB, &held(), Which::All, None).unwrap(), Request::For("*@2".to_owned()));

@@ -47,13 +47,14 @@ fn a_hold_with_a_duration_says_when_it_ends() {
 }
 
 #[test]
-fn a_hold_that_is_blocked_says_why() {
+fn a_blocked_rollout_says_what_is_in_the_way() {
     let mut pods = old();
     pods[1].ready = false;
     pods[2].ready = false;
-    let mut status = held_before(&pods[1]);
-    status["hold"]["reason"] = "Blocked".into();
     pods.push(pod("web:2", "gggggggg", "n1"));
+    let mut status = at_revision(2);
+    let message = "Blocked at the pause point web-5d9c7b8c4d-dddddddd@2: (what is in the way)";
+    status["conditions"] = condition("Stalled", "True", "Blocked", message);
     insta::assert_snapshot!(tree(&seen(4, "web:2", &status, &pods)));
 }
 

@@ -1,0 +1,216 @@
+//! Scaling while a rollout has pause points ahead, and what a hold keeps.
+
+use std::time::Duration;
+
+use ordereddeployment_api::{PausePoint, names::condition, names::reason};
+use ordereddeployment_planner::{Point, Purpose};
+use serde_json::json;
+
+use crate::model::Cluster;
+
+fn rolling(replicas: i32, surge: i32, unavailable: i32) -> Cluster {
+    Cluster::running(&json!({
+        "replicas": replicas,
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable},
+        },
+    }))
+}
+
+/// Ten pods in a rollout whose new pods never get ready; the third pod of the order has a pause point.
+fn running(side: PausePoint) -> (Cluster, String) {
+    let mut cluster = rolling(10, 1, 1);
+    cluster.prioritize(&[9, 8, 7]);
+    let name = cluster.pause_at(2, side);
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.status().hold, None);
+    (cluster, name)
+}
+
+/// The new pods get ready after all.
+fn mend(cluster: &mut Cluster) {
+    cluster.broken.clear();
+    let now = cluster.now;
+    for pod in &mut cluster.pods {
+        pod.facts.ready = true;
+        pod.facts.ready_since.get_or_insert(now);
+    }
+}
+
+#[test]
+fn a_smaller_number_of_replicas_leaves_the_pod_with_the_point_and_the_rollout_halts_there() {
+    for (side, replicas) in [(PausePoint::Before, 7), (PausePoint::Before, 2), (PausePoint::After, 3)] {
+        let (mut cluster, name) = running(side);
+        cluster.edit(|spec| spec.replicas = replicas);
+        cluster.settle();
+        mend(&mut cluster);
+        cluster.settle();
+        let stays = cluster.active().any(|pod| pod.name == name);
+        assert_eq!(stays, side == PausePoint::Before, "{side:?} {replicas}");
+        assert_eq!(cluster.status().hold.unwrap().pod, name);
+        assert!(!cluster.is_complete());
+        cluster.resume();
+        cluster.settle();
+        assert!(cluster.is_complete());
+    }
+}
+
+#[test]
+fn scaling_to_zero_stores_the_hold_first_and_back_restores_the_split() {
+    for side in [PausePoint::Before, PausePoint::After] {
+        let (mut cluster, name) = running(side);
+        let old = cluster.of_image("v1");
+        cluster.edit(|spec| spec.replicas = 0);
+        cluster.settle();
+        assert_eq!(cluster.active().count(), 0);
+        let hold = cluster.status().hold.unwrap();
+        assert_eq!((hold.id, hold.point), (format!("{name}@2"), PausePoint::Before));
+        cluster.edit(|spec| spec.replicas = 10);
+        cluster.settle();
+        assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (old, 10 - old));
+        assert!(cluster.status().hold.is_some(), "its id outlives the pod");
+        mend(&mut cluster);
+        cluster.resume();
+        cluster.settle();
+        assert!(cluster.is_complete());
+    }
+}
+
+#[test]
+fn a_hold_written_ahead_survives_scaling_to_zero_with_its_split() {
+    let mut cluster = rolling(4, 1, 0);
+    cluster.prioritize(&[9]);
+    cluster.pause_at(0, PausePoint::After);
+    cluster.set_image("v2");
+    cluster.rest();
+    assert_eq!(cluster.status().hold.unwrap().deleted, Some(false), "stored ahead of the DELETE");
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 4);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 0));
+    assert!(cluster.status().hold.is_some());
+}
+
+#[test]
+fn a_paused_rollout_scaled_to_zero_is_held_at_its_first_point() {
+    let (mut cluster, name) = running(PausePoint::Before);
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().pod, name);
+    assert_eq!(cluster.active().count(), 0);
+}
+
+#[test]
+fn the_split_over_old_sets_yields_to_the_points() {
+    let mut cluster = rolling(8, 2, 2);
+    // Two of the first revision stay at their points.
+    cluster.prioritize(&[0, 0, 9, 9, 9, 9, 9, 9]);
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.pause_at(1, PausePoint::Before);
+    cluster.broken.insert("v3".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert!(cluster.status().hold.is_some());
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (2, 6));
+    cluster.set_image("v3");
+    cluster.settle();
+    let deleted = cluster.deleted.len();
+    cluster.edit(|spec| spec.replicas = 4);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), 2, "the pods with points stay");
+    let scaled = cluster.deleted[deleted..].iter().filter(|(_, purpose)| *purpose == Purpose::Scale);
+    assert!(scaled.count() > 0);
+    // It comes to rest: nothing is created in one old set to be deleted in the other.
+    let before = (cluster.count, cluster.deleted.len());
+    cluster.tick(5);
+    cluster.settle();
+    assert_eq!((cluster.count, cluster.deleted.len()), before);
+}
+
+#[test]
+fn where_only_pods_with_points_are_left_the_first_remaining_one_is_the_barrier() {
+    let mut cluster = rolling(4, 1, 1);
+    cluster.prioritize(&[9, 8, 7, 6]);
+    let names: Vec<_> = (0..4).map(|index| cluster.pause_at(index, PausePoint::Before)).collect();
+    cluster.set_image("v2");
+    cluster.edit(|spec| spec.replicas = 2);
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    assert!(names.contains(&hold.pod));
+    assert!(cluster.active().any(|pod| pod.name == hold.pod), "the held pod goes last");
+    assert!(cluster.of_image("v1") > 0);
+}
+
+#[test]
+fn a_hold_without_a_duration_keeps_no_surge_and_a_timed_one_does() {
+    for (duration, active) in [(None, 10), (Some(Duration::from_secs(3600)), 13)] {
+        let mut cluster = rolling(10, 3, 0);
+        cluster.prioritize(&[9, 8, 7]);
+        cluster.set_image("v2");
+        cluster.broken.insert("v2".into());
+        cluster.settle();
+        assert_eq!(cluster.active().count(), 13);
+        // Marked with the surge there already.
+        cluster.pod(0).point = Point::At { side: PausePoint::Before, duration: Ok(duration) };
+        cluster.settle();
+        let hold = cluster.status().hold.unwrap();
+        assert_eq!(cluster.active().count(), active, "{duration:?}");
+        assert_eq!(hold.sizes.values().sum::<i32>(), i32::try_from(active).unwrap());
+        assert_eq!(cluster.of_image("v1"), 10, "old pods are never trimmed");
+        let published: i32 = cluster.sets.iter().map(|set| set.replicas).sum();
+        assert_eq!(published, 10);
+    }
+}
+
+#[test]
+fn surge_goes_unavailable_pods_first_and_within_the_floor() {
+    let mut cluster = rolling(10, 3, 0);
+    cluster.prioritize(&[9, 8, 7]);
+    cluster.set_image("v2");
+    cluster.rest();
+    cluster.tick(1);
+    let old: Vec<_> = (0..10).map(|index| cluster.pod(index).name.clone()).collect();
+    let updated: Vec<usize> = (10..13).collect();
+    for index in [7, 8, 9] {
+        cluster.pod(index).facts.ready = false;
+    }
+    let unavailable = cluster.pod(updated[0]).name.clone();
+    cluster.pod(updated[0]).facts.ready = false;
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.settle();
+    assert!(cluster.status().hold.is_some());
+    assert!(cluster.active().all(|pod| pod.name != unavailable), "unavailable ones go first");
+    assert!(old.iter().all(|name| cluster.active().any(|pod| pod.name == *name)));
+    assert_eq!(cluster.active().count(), 12, "nine of ten are available: none of these goes");
+    let held = cluster.status().condition(condition::HELD).cloned().unwrap();
+    assert!(held.message.contains("2 surge pods stay"), "{}", held.message);
+    for index in [7, 8] {
+        cluster.pod(index).facts.ready = true;
+    }
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 11);
+    assert!(cluster.deleted.iter().all(|(_, purpose)| *purpose == Purpose::Scale));
+}
+
+#[test]
+fn a_timed_hold_that_loses_its_duration_gives_its_surge_up() {
+    let mut cluster = rolling(4, 2, 0);
+    cluster.set_image("v2");
+    cluster.broken.insert("v2".into());
+    cluster.settle();
+    cluster.pod(0).point =
+        Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(600))) };
+    cluster.prioritize(&[9]);
+    cluster.settle();
+    assert_eq!((cluster.status().hold.is_some(), cluster.active().count()), (true, 6));
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 4);
+    assert_eq!(cluster.told(reason::PAUSE_POINT_REACHED), 1);
+}
