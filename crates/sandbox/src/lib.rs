@@ -29,6 +29,7 @@ mod store;
 pub mod table;
 mod tls;
 
+pub use agents::collector::Collector;
 pub use agents::nodes::{NodeSpec, Taint};
 pub use audit::Record;
 pub use clock::Clock;

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use http::header::HeaderValue;
 use kube::Client;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use crate::agents::collector::{self, Collector};
 use crate::agents::disruption;
 use crate::agents::kubelet::Kubelets;
 use crate::agents::nodes::{self, NodeSpec};
@@ -38,6 +40,8 @@ pub struct Config {
     pub termination_delay: Duration,
     /// How many events each resource remembers for watches.
     pub history: usize,
+    /// How the garbage collector works, to begin with.
+    pub collector: Collector,
     /// Whether to keep every commit and every request's body, for [`Sandbox::commits`].
     pub journal: bool,
     /// The source of time.
@@ -59,6 +63,7 @@ impl Default for Config {
             ready_delay: Duration::from_secs(1),
             termination_delay: Duration::from_millis(500),
             history: 10_000,
+            collector: Collector::default(),
             journal: false,
             clock: Clock::system(),
         }
@@ -106,6 +111,7 @@ pub struct Sandbox {
     front: Front,
     tasks: Mutex<Vec<AbortHandle>>,
     outages: Outages,
+    collector: watch::Sender<Collector>,
 }
 
 impl Sandbox {
@@ -121,8 +127,11 @@ impl Sandbox {
             server,
             tasks: Mutex::default(),
             outages: Outages::default(),
+            collector: watch::Sender::new(config.collector),
         };
-        sandbox.spawn(server::collect_garbage(Arc::downgrade(&sandbox.server)));
+        sandbox.spawn(server::clean_up(Arc::downgrade(&sandbox.server)));
+        let collector = sandbox.connect("sandbox-garbage-collector")?;
+        sandbox.spawn(collector::run(collector, sandbox.collector.subscribe()));
         let kubelet = sandbox.connect("sandbox-kubelet")?;
         nodes::register(&kubelet, &clock, &config.nodes).await.map_err(Error::RegisterNodes)?;
         sandbox.spawn(scheduler::run(sandbox.connect("sandbox-scheduler")?, clock.clone()));
@@ -197,6 +206,17 @@ impl Sandbox {
     /// From now on watches of that resource, also those under way, show every event this much late. Lists do not lag.
     pub fn delay_watch(&self, plural: &str, delay: Duration) {
         self.server.state().delay_watch(plural, delay);
+    }
+
+    /// From now on the garbage collector works like this.
+    pub fn set_collector(&self, collector: Collector) {
+        self.collector.send_replace(collector);
+    }
+
+    /// How the garbage collector works now.
+    #[must_use]
+    pub fn collector(&self) -> Collector {
+        *self.collector.borrow()
     }
 
     /// Takes a node out of service: its kubelet falls silent, and the node controller says so.

@@ -36,7 +36,7 @@ pub struct Commit {
     pub previous: Option<Arc<Value>>,
     /// Whether the object is gone with it.
     pub deleted: bool,
-    /// The place in the log of requests of the one that made it; none for the garbage collector's.
+    /// The place in the log of requests of the one that made it; none for what the server does by itself.
     pub request: Option<usize>,
 }
 
@@ -73,12 +73,11 @@ pub(crate) struct Collection {
 pub(crate) struct Store {
     pub(crate) version: u64,
     collections: BTreeMap<Resource, Collection>,
-    uids: BTreeMap<String, (Resource, Key)>,
     limit: usize,
     /// Kept where somebody asked for it.
     pub(crate) journal: Option<Journal>,
-    /// Woken by every change that garbage collection may care about.
-    pub(crate) garbage: Arc<Notify>,
+    /// Woken by every change that may empty a namespace, or a definition that is being deleted.
+    pub(crate) emptied: Arc<Notify>,
 }
 
 impl Store {
@@ -86,10 +85,9 @@ impl Store {
         Self {
             version: 1,
             collections: BTreeMap::new(),
-            uids: BTreeMap::new(),
             limit: limit.max(1),
             journal: None,
-            garbage: Arc::new(Notify::new()),
+            emptied: Arc::new(Notify::new()),
         }
     }
 
@@ -105,29 +103,17 @@ impl Store {
         self.collections.get(resource).and_then(|collection| collection.objects.get(key))
     }
 
-    pub(crate) fn exists(&self, uid: &str) -> bool {
-        self.uids.contains_key(uid)
-    }
-
-    /// The object of that UID.
-    pub(crate) fn by_uid(&self, uid: &str) -> Option<&Arc<Value>> {
-        let (resource, key) = self.uids.get(uid)?;
-        self.get(resource, key)
-    }
-
     /// Creates or replaces an object and returns it at its new version.
     pub(crate) fn put(&mut self, resource: &Resource, key: &Key, mut value: Value) -> Arc<Value> {
         self.version += 1;
         object::set_meta(&mut value, "resourceVersion", self.version.to_string().into());
         let value = Arc::new(value);
-        self.uids.insert(object::uid(&value).to_owned(), (resource.clone(), key.clone()));
         let previous = self.collection(resource).objects.insert(key.clone(), Arc::clone(&value));
         let newly_terminating =
             object::terminating(&value) && previous.as_ref().is_none_or(|old| *old != value);
-        let newly_owned = previous.is_none() && !object::owners(&value).is_empty();
         self.record(resource, Arc::clone(&value), previous, false);
-        if newly_terminating || newly_owned {
-            self.garbage.notify_one();
+        if newly_terminating {
+            self.emptied.notify_one();
         }
         value
     }
@@ -135,13 +121,12 @@ impl Store {
     /// Removes an object and returns its last state at the version of the deletion.
     pub(crate) fn remove(&mut self, resource: &Resource, key: &Key, last: &Value) -> Option<Arc<Value>> {
         let previous = self.collection(resource).objects.remove(key)?;
-        self.uids.remove(object::uid(&previous));
         self.version += 1;
         let mut value = last.clone();
         object::set_meta(&mut value, "resourceVersion", self.version.to_string().into());
         let value = Arc::new(value);
         self.record(resource, Arc::clone(&value), Some(previous), true);
-        self.garbage.notify_one();
+        self.emptied.notify_one();
         Some(value)
     }
 

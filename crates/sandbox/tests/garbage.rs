@@ -16,6 +16,7 @@ use kube::api::{
     DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
 };
 use kube::{Api, Client, ResourceExt};
+use ordereddeployment_sandbox::{Collector, Record, Sandbox};
 use serde_json::json;
 
 async fn settle() {
@@ -98,7 +99,8 @@ async fn told_of(client: &Client, name: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_dependents_that_block_and_have_dependents_of_their_own_go_in_the_foreground_too() {
+async fn dependents_with_dependents_of_their_own_go_in_the_foreground_too_and_only_blocking_ones_are_waited_for()
+ {
     let sandbox = sandbox_with(|config| config.nodes.clear()).await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -125,7 +127,7 @@ async fn only_dependents_that_block_and_have_dependents_of_their_own_go_in_the_f
     assert_eq!(gadgets(&client).get("g").await.unwrap().finalizers(), ["foregroundDeletion"]);
     assert_eq!(pods(&client).get("middle").await.unwrap().finalizers(), ["foregroundDeletion"]);
     assert_eq!(pods(&client).get("leaf").await.unwrap().finalizers(), ["test.example/hold"]);
-    assert!(pods(&client).get("free").await.unwrap().metadata.deletion_timestamp.is_none());
+    assert_eq!(refusal(pods(&client).get("free").await).code, 404);
     let none = json!({"metadata": {"finalizers": null}});
     pods(&client).patch("leaf", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
     settle().await;
@@ -193,4 +195,140 @@ async fn a_deleted_definition_takes_its_objects_with_it() {
     assert!(pods(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
     definitions.create(&PostParams::default(), &gadget_definition()).await.unwrap();
     assert!(gadgets(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+/// The writes of the collector that were accepted or refused, but for those that were of no use: a strategic patch of a custom
+/// resource.
+fn writes(sandbox: &Sandbox) -> Vec<Record> {
+    let mut writes = sandbox.requests();
+    writes.retain(|record| record.user_agent == "sandbox-garbage-collector" && record.code != 415);
+    writes.retain(|record| !matches!(record.verb, "get" | "list" | "watch"));
+    writes
+}
+
+fn told(writes: &[Record]) -> Vec<String> {
+    writes
+        .iter()
+        .map(|write| {
+            let name = write.name.as_deref().unwrap_or_default();
+            format!("{} {}/{name} {}", write.verb, write.plural, write.code)
+        })
+        .collect()
+}
+
+fn paced(seconds: u64) -> Collector {
+    Collector { pace: Duration::from_secs(seconds), ..Collector::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_are_released_one_by_one_and_the_owner_last() {
+    let sandbox = sandbox_with(|config| config.collector = paced(10)).await;
+    let client = sandbox.client().unwrap();
+    family(&client).await;
+    gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let owned = pods(&client).list(&ListParams::default()).await.unwrap();
+    assert_eq!(owned.items.iter().filter(|pod| pod.owner_references().is_empty()).count(), 2);
+    assert_eq!(gadgets(&client).get("g").await.unwrap().finalizers(), ["orphan"]);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
+    let writes = writes(&sandbox);
+    let mut pods = told(&writes[..2]);
+    pods.sort();
+    assert_eq!(pods, ["patch pods/a 200", "patch pods/b 200"]);
+    assert_eq!(told(&writes[2..]), ["patch gadgets/g 200"]);
+    let pauses = writes.windows(2).map(|two| two[1].at.duration_since(two[0].at).as_secs());
+    assert_eq!(pauses.collect::<Vec<_>>(), [10, 10]);
+}
+
+/// What a controller must not do: the collector does not look again at what it has released.
+#[tokio::test(start_paused = true)]
+async fn a_dependent_adopted_again_by_an_owner_that_goes_is_deleted_after_it() {
+    let sandbox = sandbox_with(|config| config.collector = paced(10)).await;
+    let client = sandbox.client().unwrap();
+    let owner = family(&client).await;
+    gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let again = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": owner.uid(), "controller": true,
+    }]}});
+    pods(&client).patch("b", &PatchParams::default(), &Patch::Merge(again)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let left = pods(&client).list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_collector_does_nothing_until_it_is_not_frozen() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    family(&client).await;
+    sandbox.set_collector(Collector { frozen: true, ..Collector::default() });
+    gadgets(&client).delete("g", &DeleteParams::background()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(pods(&client).list(&ListParams::default()).await.unwrap().items.len(), 2);
+    assert!(writes(&sandbox).is_empty());
+    sandbox.set_collector(Collector::default());
+    settle().await;
+    assert!(pods(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collector_that_lags_is_refused_what_it_makes_of_an_older_version_and_tries_again() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    define_gadgets(&client).await;
+    let owner = gadgets(&client).create(&PostParams::default(), &gadget("g", json!({}))).await.unwrap();
+    let mut child = gadget("child", json!({}));
+    child.metadata.owner_references = serde_json::from_value(json!([{
+        "apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": owner.uid(),
+    }]))
+    .unwrap();
+    gadgets(&client).create(&PostParams::default(), &child).await.unwrap();
+    settle().await;
+    sandbox.set_collector(Collector { lag: Duration::from_secs(10), ..Collector::default() });
+    gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    let seen = json!({"metadata": {"annotations": {"example.com/seen": "yes"}}});
+    gadgets(&client).patch("child", &PatchParams::default(), &Patch::Merge(seen)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let told = told(&writes(&sandbox));
+    assert_eq!(told.first().map(String::as_str), Some("patch gadgets/child 409"));
+    assert_eq!(told[told.len() - 2..], ["patch gadgets/child 200", "patch gadgets/g 200"]);
+    assert!(gadgets(&client).get("child").await.unwrap().owner_references().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_of_a_kind_that_the_server_does_not_have_keeps_its_dependents() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    let mut child = pod_value("a", json!({}));
+    child["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": "some-uid"}]);
+    let child: Pod = serde_json::from_value(child).unwrap();
+    pods(&client).create(&PostParams::default(), &child).await.unwrap();
+    settle().await;
+    assert_eq!(pods(&client).get("a").await.unwrap().name_any(), "a");
+    define_gadgets(&client).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(refusal(pods(&client).get("a").await).code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_found_by_its_name_and_known_by_its_uid() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    let owner = family(&client).await;
+    for (pod, name, uid) in
+        [("c", "other", owner.uid()), ("d", "g", Some("another-uid".to_owned())), ("e", "g", owner.uid())]
+    {
+        let mut child = pod_value(pod, json!({}));
+        child["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "test.example/v1", "kind": "Gadget", "name": name, "uid": uid}]);
+        let child: Pod = serde_json::from_value(child).unwrap();
+        pods(&client).create(&PostParams::default(), &child).await.unwrap();
+    }
+    settle().await;
+    let left = pods(&client).list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a", "b", "e"]);
 }

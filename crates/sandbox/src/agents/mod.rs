@@ -1,10 +1,11 @@
 //! What stands around an API server: nodes, a scheduler, kubelets, keepers of disruption budgets and quotas, an evictor
-//! from tainted nodes.
+//! from tainted nodes, a garbage collector.
 //!
 //! They are clients of whatever server they are given and take no shortcut into this one, so that they can serve
 //! beside a real API server too.
 
 mod beside_pods;
+pub mod collector;
 pub mod disruption;
 pub mod kubelet;
 pub mod nodes;

@@ -44,15 +44,6 @@ impl Options {
         Self { uid: Some(uid.to_owned()), propagation: Some(Propagation::Background), ..Self::default() }
     }
 
-    /// By the garbage collector, with the policy that the object's own finalizers ask for.
-    pub(super) fn collected(uid: &str) -> Self {
-        Self { uid: Some(uid.to_owned()), ..Self::default() }
-    }
-
-    pub(super) fn foreground(uid: &str) -> Self {
-        Self { propagation: Some(Propagation::Foreground), ..Self::background(uid) }
-    }
-
     pub(super) fn also_dry(&mut self, dry_run: bool) {
         self.dry_run |= dry_run;
     }

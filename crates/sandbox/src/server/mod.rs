@@ -3,10 +3,10 @@
 //! Everything here is synchronous; a watch is answered with a stream that reads the store later. It never schedules
 //! a pod, runs one, or sleeps.
 
+mod cleanup;
 mod crd;
 mod create;
 mod delete;
-mod gc;
 mod metadata;
 mod misc;
 mod patch;
@@ -35,7 +35,7 @@ use crate::resource::{self, Origin, ResourceInfo};
 use crate::status::Failure;
 use crate::store::{Key, Resource, Store};
 
-pub(crate) use gc::run as collect_garbage;
+pub(crate) use cleanup::run as clean_up;
 pub(crate) use watch::Watch;
 
 /// How many requests the audit log remembers.

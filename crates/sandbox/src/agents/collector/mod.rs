@@ -1,0 +1,174 @@
+//! The garbage collector: dependents of owners that are gone, and the finalizers `orphan` and `foregroundDeletion`.
+//!
+//! It works as the one of kube-controller-manager does. A graph of owners and dependents is built from watches of all
+//! resources that can be deleted. Changes of the graph put objects into two work queues; an item is checked against the API
+//! server (an uncached GET of it and of its owners) before anything is written. Each write is a request of its own, so others
+//! can act between any two of them. It never creates anything.
+
+mod graph;
+mod monitors;
+mod queue;
+mod work;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use graph::Graph;
+use monitors::Seen;
+use queue::{Queue, Uid};
+use work::Worker;
+
+/// How the garbage collector works. The default is as fast as it can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Collector {
+    /// The least time between two of its writes, as its client's rate limit has it.
+    pub pace: Duration,
+    /// How late its watches show a change.
+    pub lag: Duration,
+    /// Whether it is not given the processor: no event is read and no request is sent.
+    pub frozen: bool,
+}
+
+/// How many items are worked on at a time, in each of the two queues.
+const WORKERS: usize = 20;
+
+/// What is done with an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    /// Its dependents are released, then its finalizer `orphan`.
+    Orphan,
+    /// It is deleted if no owner keeps it; its finalizer `foregroundDeletion` is removed if no dependent blocks it.
+    Delete,
+}
+
+/// An item that a worker is done with.
+struct Done {
+    task: Task,
+    uid: Uid,
+    result: Result<(), work::Error>,
+}
+
+/// What the events lead to, and what the workers read.
+#[derive(Default)]
+struct Shared {
+    graph: Graph,
+    orphan: Queue,
+    delete: Queue,
+}
+
+impl Shared {
+    fn queue(&mut self, task: Task) -> &mut Queue {
+        match task {
+            Task::Orphan => &mut self.orphan,
+            Task::Delete => &mut self.delete,
+        }
+    }
+
+    /// Takes in one event, and puts what it concerns into the queues.
+    fn take_in(&mut self, seen: Seen) {
+        let wanted = match seen {
+            Seen::Resources(resources) => self.graph.set_resources(resources),
+            Seen::Event(resource, event) => self.graph.apply(&resource, event),
+        };
+        self.enqueue(wanted);
+    }
+
+    fn enqueue(&mut self, wanted: Vec<(Task, Uid)>) {
+        for (task, uid) in wanted {
+            self.queue(task).add(uid);
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs until the process or the task ends. The settings may change at any time.
+pub async fn run(client: Client, settings: watch::Receiver<Collector>) {
+    let mut stopped = settings.clone();
+    let work = collect(client, settings);
+    tokio::pin!(work);
+    // Whoever is not given the processor does nothing, whatever it was about to do.
+    while stopped.wait_for(|settings| !settings.frozen).await.is_ok() {
+        tokio::select! {
+            biased;
+            frozen = stopped.wait_for(|settings| settings.frozen) => {
+                if frozen.is_err() { return }
+            }
+            () = &mut work => return,
+        }
+    }
+}
+
+async fn collect(client: Client, mut settings: watch::Receiver<Collector>) {
+    let (tell, mut events) = mpsc::unbounded_channel();
+    // Aborts the monitors when this future is dropped.
+    let mut monitors = tokio::task::JoinSet::new();
+    monitors.spawn(monitors::run(client.clone(), tell));
+    let shared = Arc::new(Mutex::new(Shared::default()));
+    let worker = Worker::new(client, Arc::clone(&shared), settings.clone());
+    let mut late: VecDeque<(Instant, Seen)> = VecDeque::new();
+    let mut jobs: FuturesUnordered<BoxFuture<'static, Done>> = FuturesUnordered::new();
+    loop {
+        let retry = {
+            let mut shared = lock(&shared);
+            for task in [Task::Orphan, Task::Delete] {
+                // What is not known yet cannot be judged.
+                while shared.graph.is_synced() && shared.queue(task).working() < WORKERS {
+                    let Some(uid) = shared.queue(task).next(Instant::now()) else { break };
+                    jobs.push(Box::pin(job(worker.clone(), task, uid)));
+                }
+            }
+            [Task::Orphan, Task::Delete].iter().filter_map(|task| shared.queue(*task).retry()).min()
+        };
+        let lag = settings.borrow_and_update().lag;
+        let due = late.front().map(|(came, _)| *came + lag);
+        tokio::select! {
+            biased;
+            seen = events.recv() => {
+                let Some(seen) = seen else { return };
+                late.push_back((Instant::now(), seen));
+            }
+            () = until(due) => {
+                if let Some((_, seen)) = late.pop_front() {
+                    lock(&shared).take_in(seen);
+                }
+            }
+            Some(done) = jobs.next() => {
+                if let Err(error) = &done.result {
+                    tracing::debug!(%error, uid = done.uid, "cannot collect garbage");
+                }
+                lock(&shared).queue(done.task).done(&done.uid, done.result.is_ok(), Instant::now());
+            }
+            () = until(retry) => {}
+            changed = settings.changed() => {
+                if changed.is_err() { return }
+            }
+        }
+    }
+}
+
+async fn job(worker: Worker, task: Task, uid: Uid) -> Done {
+    let result = match task {
+        Task::Orphan => worker.orphan(&uid).await,
+        Task::Delete => worker.attempt_to_delete(&uid).await,
+    };
+    Done { task, uid, result }
+}
+
+/// Waits until then; for ever without a time.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

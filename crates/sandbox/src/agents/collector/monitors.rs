@@ -1,0 +1,130 @@
+//! Which resources there are, and a watch of each. Only metadata is watched. It decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::PartialObjectMeta;
+use kube::discovery::{Discovery, Scope, verbs};
+use kube::{Api, Client};
+use kube_runtime::watcher::Event;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::agents::{RETRY, burst, watch};
+
+/// Resources that have no dependents and whose objects end by themselves.
+const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
+
+/// `apiVersion` and `kind`.
+pub(super) type Kind = (String, String);
+
+/// A resource in one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resource {
+    pub(super) api: ApiResource,
+    pub(super) namespaced: bool,
+    /// Whether its objects are in the graph: it is the preferred version of what can be listed, watched and deleted.
+    pub(super) monitored: bool,
+}
+
+impl Resource {
+    pub(super) fn kind(&self) -> Kind {
+        (self.api.api_version.clone(), self.api.kind.clone())
+    }
+}
+
+/// All resources of a server, by kind.
+pub(super) type Resources = BTreeMap<Kind, Arc<Resource>>;
+
+/// What the monitors tell.
+pub(super) enum Seen {
+    /// The server has these resources now.
+    Resources(Resources),
+    /// Something happened to an object, or to a watch.
+    Event(Arc<Resource>, Event<PartialObjectMeta<DynamicObject>>),
+}
+
+/// Watches all there is until the task ends. New definitions are noticed at once.
+pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
+    let mut definitions = watch(Api::<CustomResourceDefinition>::all(client.clone()));
+    let mut watches = JoinSet::new();
+    let mut watched: BTreeMap<Kind, AbortHandle> = BTreeMap::new();
+    while burst(&mut definitions, std::time::Duration::MAX).await.is_some() {
+        let resources = loop {
+            match discover(&client).await {
+                Ok(resources) => break resources,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot discover resources");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        };
+        let wanted: BTreeSet<Kind> =
+            resources.values().filter(|one| one.monitored).map(|one| one.kind()).collect();
+        watched.retain(|kind, watch| {
+            let stays = wanted.contains(kind);
+            if !stays {
+                watch.abort();
+            }
+            stays
+        });
+        let fresh: Vec<Arc<Resource>> = resources
+            .iter()
+            .filter(|(kind, one)| one.monitored && !watched.contains_key(*kind))
+            .map(|(_, one)| Arc::clone(one))
+            .collect();
+        if tell.send(Seen::Resources(resources)).is_err() {
+            return;
+        }
+        for resource in fresh {
+            let kind = resource.kind();
+            let events = metadata(&client, &resource);
+            watched.insert(kind, watches.spawn(forward(resource, events, tell.clone())));
+        }
+    }
+}
+
+fn metadata(
+    client: &Client,
+    resource: &Resource,
+) -> impl Stream<Item = Event<PartialObjectMeta<DynamicObject>>> + Send + Unpin + use<> {
+    watch(Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &resource.api))
+}
+
+async fn forward(
+    resource: Arc<Resource>,
+    mut events: impl Stream<Item = Event<PartialObjectMeta<DynamicObject>>> + Unpin,
+    tell: UnboundedSender<Seen>,
+) {
+    while let Some(event) = events.next().await {
+        if tell.send(Seen::Event(Arc::clone(&resource), event)).is_err() {
+            return;
+        }
+    }
+}
+
+async fn discover(client: &Client) -> Result<Resources, kube::Error> {
+    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
+    let mut resources = Resources::new();
+    for group in discovery.groups_alphabetical() {
+        let preferred = group.preferred_version_or_latest();
+        for version in group.versions() {
+            for (api, capabilities) in group.versioned_resources(version) {
+                let can = |verb| capabilities.supports_operation(verb);
+                let ignored = IGNORED.contains(&(api.group.as_str(), api.plural.as_str()));
+                let resource = Resource {
+                    namespaced: capabilities.scope == Scope::Namespaced,
+                    monitored: version == preferred
+                        && !ignored
+                        && [verbs::LIST, verbs::WATCH, verbs::DELETE].into_iter().all(can),
+                    api,
+                };
+                resources.insert(resource.kind(), Arc::new(resource));
+            }
+        }
+    }
+    Ok(resources)
+}

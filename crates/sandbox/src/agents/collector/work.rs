@@ -1,0 +1,292 @@
+//! What is done with an item of a queue: live reads, and one write after the other. It decides by what it has just read, but
+//! for dependents, which only the graph knows.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::graph::{Coordinates, FOREGROUND, Node, ORPHAN};
+use super::monitors::{Kind, Resource};
+use super::queue::Uid;
+use super::{Collector, Shared, Task, lock};
+
+/// How often the removal of a finalizer is tried where others write the object at the same time.
+const TRIES: usize = 5;
+
+/// Why an item is not done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The server has no such resource; it may come.
+    #[error("no resource has the kind {kind} in version {version}")]
+    FindResource { version: String, kind: String },
+    /// A request failed.
+    #[error(transparent)]
+    Request(#[from] kube::Error),
+}
+
+/// How the owners of an item stand.
+#[derive(Default)]
+struct Owners {
+    /// They are there, and keep it.
+    solid: usize,
+    /// They are gone.
+    absent: Vec<Uid>,
+    /// They wait for their dependents to be deleted.
+    waiting: Vec<Uid>,
+}
+
+/// Works on items.
+#[derive(Clone)]
+pub(super) struct Worker {
+    client: Client,
+    shared: Arc<Mutex<Shared>>,
+    settings: watch::Receiver<Collector>,
+    /// When the last write was sent.
+    last: Arc<tokio::sync::Mutex<Option<Instant>>>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        client: Client,
+        shared: Arc<Mutex<Shared>>,
+        settings: watch::Receiver<Collector>,
+    ) -> Self {
+        Self { client, shared, settings, last: Arc::default() }
+    }
+
+    /// Releases the dependents of an owner, each by a patch, and then the owner.
+    pub(super) async fn orphan(&self, uid: &Uid) -> Result<(), Error> {
+        let (owner, dependents) = {
+            let shared = lock(&self.shared);
+            let Some(owner) = shared.graph.node(uid) else { return Ok(()) };
+            (owner, shared.graph.dependents(uid))
+        };
+        let released =
+            join_all(dependents.iter().map(|one| self.drop_owners(one, std::slice::from_ref(uid))));
+        released.await.into_iter().collect::<Result<(), Error>>()?;
+        self.remove_finalizer(&owner, ORPHAN).await
+    }
+
+    /// Deletes an object that no owner keeps. One that waits for its dependents is released when none is left.
+    pub(super) async fn attempt_to_delete(&self, uid: &Uid) -> Result<(), Error> {
+        let Some(node) = lock(&self.shared).graph.node(uid) else { return Ok(()) };
+        if node.terminating && !node.waits() {
+            return Ok(());
+        }
+        let Some(live) = self.read(&node.resource, &node.namespace, &node.name).await? else {
+            self.forget(uid);
+            return Ok(());
+        };
+        if live.uid != node.uid {
+            self.forget(uid);
+            return Ok(());
+        }
+        if node.waits() {
+            return self.advance(&node).await;
+        }
+        let owners = self.classify(&live).await?;
+        if live.owners.is_empty() || owners.absent.is_empty() && owners.waiting.is_empty() {
+            return Ok(());
+        }
+        if owners.solid > 0 {
+            let others: Vec<Uid> = owners.absent.into_iter().chain(owners.waiting).collect();
+            return self.drop_owners(&node, &others).await;
+        }
+        let dependents = lock(&self.shared).graph.dependents(uid);
+        if !owners.waiting.is_empty() && !dependents.is_empty() {
+            if dependents.iter().any(Node::waits) {
+                // It may be a circle, in which each would wait for the other.
+                self.unblock(&node).await?;
+            }
+            return self.delete(&live, PropagationPolicy::Foreground).await;
+        }
+        // What its own finalizers ask for stays as it is.
+        let policy = match &live {
+            live if live.has(ORPHAN) => PropagationPolicy::Orphan,
+            live if live.has(FOREGROUND) => PropagationPolicy::Foreground,
+            _ => PropagationPolicy::Background,
+        };
+        self.delete(&live, policy).await
+    }
+
+    /// What an object that waits for its dependents still waits for.
+    async fn advance(&self, node: &Node) -> Result<(), Error> {
+        let mut blocking = lock(&self.shared).graph.dependents(&node.uid);
+        blocking.retain(|dependent| dependent.is_blocking(&node.uid));
+        if blocking.is_empty() {
+            return self.remove_finalizer(node, FOREGROUND).await;
+        }
+        let mut shared = lock(&self.shared);
+        for dependent in blocking.iter().filter(|dependent| !dependent.waits()) {
+            shared.queue(Task::Delete).add(dependent.uid.clone());
+        }
+        Ok(())
+    }
+
+    async fn classify(&self, live: &Node) -> Result<Owners, Error> {
+        let mut owners = Owners::default();
+        for reference in &live.owners {
+            match self.owner(live, reference).await? {
+                None => owners.absent.push(reference.uid.clone()),
+                Some(owner) if owner.waits() => owners.waiting.push(reference.uid.clone()),
+                Some(_) => owners.solid += 1,
+            }
+        }
+        Ok(owners)
+    }
+
+    /// The owner as it is now; none where it is gone.
+    async fn owner(&self, of: &Node, reference: &OwnerReference) -> Result<Option<Node>, Error> {
+        let kind: Kind = (reference.api_version.clone(), reference.kind.clone());
+        let (resource, absent) = {
+            let shared = lock(&self.shared);
+            let named = |namespace: &str| shared.graph.is_absent(&Coordinates::of(reference, namespace));
+            (shared.graph.resource(&kind), named(&of.namespace) || named(""))
+        };
+        if absent {
+            return Ok(None);
+        }
+        let resource = resource.ok_or(Error::FindResource { version: kind.0, kind: kind.1 })?;
+        let namespace = if resource.namespaced { of.namespace.as_str() } else { "" };
+        let owner = self.read(&resource, namespace, &reference.name).await?;
+        let owner = owner.filter(|owner| owner.uid == reference.uid);
+        if owner.is_none() {
+            lock(&self.shared).graph.set_absent(Coordinates::of(reference, namespace));
+        }
+        Ok(owner)
+    }
+
+    /// An object that is not there, whatever the watches will still tell of it.
+    fn forget(&self, uid: &str) {
+        let mut shared = lock(&self.shared);
+        let wanted = shared.graph.remove(uid);
+        shared.enqueue(wanted);
+    }
+
+    fn api(&self, resource: &Resource, namespace: &str) -> Api<DynamicObject> {
+        let client = self.client.clone();
+        if resource.namespaced {
+            Api::namespaced_with(client, namespace, &resource.api)
+        } else {
+            Api::all_with(client, &resource.api)
+        }
+    }
+
+    async fn read(
+        &self,
+        resource: &Arc<Resource>,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Node>, Error> {
+        let found = self.api(resource, namespace).get_metadata_opt(name).await?;
+        Ok(found.map(|found| Node::of(resource, found.metadata)))
+    }
+
+    async fn delete(&self, live: &Node, policy: PropagationPolicy) -> Result<(), Error> {
+        let only_this =
+            Preconditions { uid: Some(live.uid.clone()), resource_version: Some(live.version.clone()) };
+        let options = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+        self.turn().await;
+        let api = self.api(&live.resource, &live.namespace);
+        match api.delete(&live.name, &options.preconditions(only_this)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                self.forget(&live.uid);
+                Ok(())
+            }
+            other => other.map(drop).map_err(Error::from),
+        }
+    }
+
+    /// Removes references to these owners.
+    async fn drop_owners(&self, node: &Node, owners: &[Uid]) -> Result<(), Error> {
+        let references: Vec<Value> =
+            owners.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
+        self.change_owners(node, &references, |known| known.retain(|one| !owners.contains(&one.uid))).await
+    }
+
+    /// Makes all owners go without waiting for it.
+    async fn unblock(&self, node: &Node) -> Result<(), Error> {
+        let mut owners = node.owners.clone();
+        let unblock = |owners: &mut Vec<OwnerReference>| {
+            for owner in owners {
+                owner.block_owner_deletion = Some(false);
+            }
+        };
+        unblock(&mut owners);
+        let references: Vec<Value> = owners.iter().map(|owner| json!(owner)).collect();
+        self.change_owners(node, &references, unblock).await
+    }
+
+    /// Patches owner references: strategically, or where that is not served as a whole list, made from the graph.
+    async fn change_owners(
+        &self,
+        node: &Node,
+        references: &[Value],
+        change: impl Fn(&mut Vec<OwnerReference>),
+    ) -> Result<(), Error> {
+        let api = self.api(&node.resource, &node.namespace);
+        let patch = json!({"metadata": {"uid": node.uid, "ownerReferences": references}});
+        self.turn().await;
+        let mut answer =
+            api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Strategic(patch)).await;
+        if matches!(&answer, Err(kube::Error::Api(status)) if status.code == 415) {
+            let known = lock(&self.shared).graph.node(&node.uid).unwrap_or_else(|| node.clone());
+            let mut owners = known.owners;
+            change(&mut owners);
+            let patch = json!({"metadata": {
+                "uid": node.uid, "resourceVersion": known.version, "ownerReferences": owners,
+            }});
+            answer = api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        }
+        match answer {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            other => other.map(drop).map_err(Error::from),
+        }
+    }
+
+    async fn remove_finalizer(&self, node: &Node, finalizer: &str) -> Result<(), Error> {
+        for left in (0..TRIES).rev() {
+            let live = self.read(&node.resource, &node.namespace, &node.name).await?;
+            let Some(live) = live.filter(|live| live.uid == node.uid && live.has(finalizer)) else {
+                return Ok(());
+            };
+            let kept: Vec<&String> = live.finalizers.iter().filter(|one| *one != finalizer).collect();
+            let patch = json!({"metadata": {"resourceVersion": live.version, "finalizers": kept}});
+            self.turn().await;
+            let api = self.api(&node.resource, &node.namespace);
+            match api.patch_metadata(&node.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+                Err(kube::Error::Api(status)) if status.code == 409 && left > 0 => {}
+                Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+                other => return other.map(drop).map_err(Error::from),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the turn of a write, each after the one that asked before.
+    async fn turn(&self) {
+        let mut settings = self.settings.clone();
+        let mut last = self.last.lock().await;
+        loop {
+            let pace = settings.borrow_and_update().pace;
+            let at = last.map_or_else(Instant::now, |last| last + pace);
+            if pace == Duration::ZERO || at <= Instant::now() {
+                break;
+            }
+            tokio::select! {
+                () = sleep_until(at) => {}
+                changed = settings.changed() => {
+                    if changed.is_err() { break }
+                }
+            }
+        }
+        *last = Some(Instant::now());
+    }
+}
