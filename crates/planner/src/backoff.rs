@@ -28,8 +28,8 @@ const MATURE: SignedDuration = SignedDuration::from_mins(10);
 /// The failures that count now.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    /// By the UID of the set: how many replacements wait.
-    waiting: BTreeMap<std::sync::Arc<str>, i64>,
+    /// By the UID of the set: since when each replacement waits that does.
+    waiting: BTreeMap<std::sync::Arc<str>, Vec<Timestamp>>,
     /// When the next of them has waited long enough.
     pub(crate) next: Option<Timestamp>,
     /// What to tell, where pods failed again: of the longest row the last one.
@@ -68,7 +68,7 @@ impl Backoff {
         for (set, mut failures) in by_set {
             count_rows(&mut failures);
             let waiting = failures.iter().filter(|failure| failure.until() > observed.now);
-            backoff.waiting.insert(set, i64::try_from(waiting.clone().count()).unwrap_or(i64::MAX));
+            backoff.waiting.insert(set, waiting.clone().map(|failure| failure.failed.seen).collect());
             backoff.next = backoff.next.into_iter().chain(waiting.map(Failure::until)).min();
             for failure in failures.iter().filter(|failure| failure.row > 1) {
                 let is_recent = observed.now.duration_since(failure.failed.seen) < MATURE;
@@ -84,7 +84,12 @@ impl Backoff {
 
     /// How many pods of that set must not be made yet.
     pub(crate) fn waiting(&self, set: &str) -> i64 {
-        self.waiting.get(set).copied().unwrap_or(0)
+        self.waiting.get(set).map_or(0, |since| crate::census::count(since.iter()))
+    }
+
+    /// Since when these wait.
+    pub(crate) fn since(&self, set: &str) -> impl Iterator<Item = Timestamp> {
+        self.waiting.get(set).into_iter().flatten().copied()
     }
 }
 

@@ -197,6 +197,11 @@ impl<'a> Census<'a> {
         set.map_or(0, |set| self.backoff.waiting(&set.uid))
     }
 
+    /// Since when replacements in the current set wait for the back-off, where they do.
+    pub(crate) fn delayed_since(&self) -> impl Iterator<Item = Timestamp> {
+        self.current.into_iter().flat_map(|set| self.backoff.since(&set.uid))
+    }
+
     /// Whether the pause point of the pod with that UID was passed in this rollout.
     pub(crate) fn has_passed(&self, uid: &str) -> bool {
         self.passed.contains(uid) || self.passed.contains(ALL_POINTS)

@@ -117,7 +117,16 @@ fn requeue(
     let until = pausepoint::held(status).and_then(|hold| hold.until.as_ref()).map(|until| until.0);
     let blocked = moves.blocked.as_ref().and_then(rollout::blocked_stands_at);
     let blocked = blocked.filter(|stands| *stands > census.observed.now);
-    let times = [census.next_available, deadline, until, blocked, census.backoff.next, stuck::next(census)];
+    let no_creates = rollout::no_creates_at(census);
+    let times = [
+        census.next_available,
+        deadline,
+        until,
+        blocked,
+        no_creates,
+        census.backoff.next,
+        stuck::next(census),
+    ];
     let wait =
         |time: Timestamp| Duration::try_from(time.duration_since(census.observed.now)).unwrap_or_default();
     let soonest = times.into_iter().flatten().map(wait).min();

@@ -21,6 +21,8 @@ const PARALLEL_DELETES: usize = 16;
 /// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is unready for a moment is none of
 /// anybody's business.
 const BLOCKED_GRACE: SignedDuration = SignedDuration::from_secs(60);
+/// How long creates are refused, or wait for a back-off, before a rollout counts on none of them.
+const NO_CREATES: SignedDuration = SignedDuration::from_secs(10);
 /// How many pods a message names.
 const NAMED: usize = 5;
 
@@ -153,7 +155,7 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
             unproven(census, moves)
         };
     }
-    let filled = census.active() >= census.bounds.ceiling || updated >= wanted;
+    let filled = census.active() >= census.bounds.ceiling || updated >= wanted || no_creates(census, &moves);
     // The surplus goes in the same round: the rollout cannot count on it.
     let surplus = surplus(census);
     let leaving = crate::census::count(surplus.iter().filter(|member| member.available));
@@ -271,6 +273,26 @@ fn blocked(census: &Census<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], moves:
         moves.stalled = Some((reason::BLOCKED, message));
     }
     moves.blocked = Some(Blocked { id, since: since.into() });
+}
+
+/// Whether no updated pod can be created for the time being: creates have been refused for a while, by a quota for instance, or
+/// all that are wanted have waited as long for a back-off. That counts as the ceiling reached.
+fn no_creates(census: &Census<'_>, moves: &Moves) -> bool {
+    let waited = |since: Timestamp| census.observed.now.duration_since(since) >= NO_CREATES;
+    let refused = census.observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Create);
+    let backed_off = !moves.creates.contains_key(&census.hash) && census.delayed_since().any(waited);
+    refused.is_some_and(|failure| waited(failure.since)) || backed_off
+}
+
+/// When creates that are refused count as impossible, where that is still ahead.
+pub(crate) fn no_creates_at(census: &Census<'_>) -> Option<Timestamp> {
+    if census.old_count() == 0 || census.recreate() {
+        return None;
+    }
+    let refused = census.observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Create);
+    let since = refused.map(|failure| failure.since).into_iter().chain(census.delayed_since());
+    let times = since.filter_map(|since| since.checked_add(NO_CREATES).ok());
+    times.filter(|at| *at > census.observed.now).min()
 }
 
 /// When the condition is to say that the rollout is blocked.

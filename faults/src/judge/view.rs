@@ -9,7 +9,7 @@ use ordereddeployment_api::{
     Hold, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType, UnavailablePods,
     names::condition, names::reason,
 };
-use ordereddeployment_planner::{Observed, Pod, Point, Set, node_rules, without_hash};
+use ordereddeployment_planner::{Hindrance, Observed, Pod, Point, Set, node_rules, without_hash};
 use ordereddeployment_sorter::{Context, Ranks, order};
 
 /// An active pod at its place in the order.
@@ -190,9 +190,18 @@ impl<'a> View<'a> {
 
     /// Whether nothing can be created and the floor forbids the head.
     pub(super) fn is_blocked(&self) -> bool {
-        let full = count(self.pods.len()) >= self.ceiling || self.updated() >= self.wanted();
+        let full =
+            count(self.pods.len()) >= self.ceiling || self.updated() >= self.wanted() || self.cannot_create();
         let head = self.old().next();
         full && head.is_some_and(|head| head.available) && self.available() - 1 < self.floor
+    }
+
+    /// Whether creates have been refused, or have waited for a back-off, for ten seconds.
+    fn cannot_create(&self) -> bool {
+        let long = |since| self.observed.now.duration_since(since) >= SignedDuration::from_secs(10);
+        let refused = self.observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Create);
+        let mut failed = self.observed.pods.iter().filter_map(|pod| pod.failed.as_ref());
+        refused.is_some_and(|failure| long(failure.since)) || failed.any(|failed| long(failed.seen))
     }
 
     /// How many pods there are where creates are counted.

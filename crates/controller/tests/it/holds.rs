@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use kube::ResourceExt;
+use ordereddeployment_api::PausePoint;
 use ordereddeployment_api::names::{annotation, reason};
-use ordereddeployment_api::{PausePoint};
 use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};

@@ -286,3 +286,39 @@ fn refused_creates_are_a_row_until_one_is_accepted() {
     assert!(since.windows(2).all(|pair| pair[0] == pair[1] || pair[1] >= 4), "{since:?}");
     assert!(since.last().is_some_and(|last| *last >= 4), "{since:?}");
 }
+
+/// Four pods of the priorities 5, 4, 3 and 0, the last one crashing, with a quota of four.
+fn with_a_quota_of_four() -> Cluster {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 4,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+    }));
+    cluster.prioritize(&[5, 4, 3, 0]);
+    cluster.pod(3).facts.ready = false;
+    cluster.quota = Some(4);
+    cluster.set_image("v2");
+    cluster
+}
+
+#[test]
+fn creates_that_are_refused_for_a_while_count_as_the_ceiling_reached() {
+    let mut cluster = with_a_quota_of_four();
+    let crashing = cluster.pod(3).name.clone();
+    cluster.rest();
+    cluster.tick(9);
+    cluster.rest();
+    assert_eq!(cluster.deleted, [], "a moment of refusals is none");
+    cluster.tick(1);
+    cluster.rest();
+    assert_eq!(cluster.rolled_out(), [crashing]);
+    cluster.settle();
+    assert!(cluster.is_complete());
+}
+
+#[test]
+fn a_rollout_without_room_for_its_surge_asks_to_be_woken() {
+    let mut cluster = with_a_quota_of_four();
+    cluster.rest();
+    let wake = cluster.wake.unwrap();
+    assert!(wake <= cluster.now + jiff::SignedDuration::from_secs(10), "{wake}");
+}

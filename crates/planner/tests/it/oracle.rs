@@ -8,7 +8,7 @@ use ordereddeployment_api::{
     UnavailablePods, names::condition, names::reason,
 };
 use ordereddeployment_planner::{
-    Act, Observed, Pod, Point, Proof, Purpose, Record, SetChange, Target, node_rules,
+    Act, Hindrance, Observed, Pod, Point, Proof, Purpose, Record, SetChange, Target, node_rules,
 };
 use ordereddeployment_sorter::{Context, Placed, Ranks, order};
 
@@ -124,11 +124,19 @@ impl<'a> View<'a> {
 
     /// Whether the only way on were unavailable pods out of turn.
     fn is_blocked(&self) -> bool {
-        let nothing_to_create = self.is_full() || self.updated() >= self.wanted();
+        let nothing_to_create = self.is_full() || self.updated() >= self.wanted() || self.cannot_create();
         let head = self.old().next();
         nothing_to_create
             && head.is_some_and(|(.., available)| *available)
             && self.available() - 1 < self.floor
+    }
+
+    /// Whether creates have been refused, or have waited for a back-off, for ten seconds.
+    fn cannot_create(&self) -> bool {
+        let long = |since| self.observed.now.duration_since(since) >= SignedDuration::from_secs(10);
+        let refused = self.observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Create);
+        let mut failed = self.observed.pods.iter().filter_map(|pod| pod.failed.as_ref());
+        refused.is_some_and(|failure| long(failure.since)) || failed.any(|failed| long(failed.seen))
     }
 
     fn is_full(&self) -> bool {
