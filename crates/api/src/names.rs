@@ -123,6 +123,11 @@ pub mod reason {
     pub const FAILED_CREATE: &str = "FailedCreate";
     /// ReplicaFailure and event: the API server refused or failed a delete.
     pub const FAILED_DELETE: &str = "FailedDelete";
+    /// ReplicaFailure and event: a pod or set that matches could not be adopted, or one that does not match any more could not be
+    /// released. Until it can, no pod is created and none deleted.
+    pub const FAILED_CLAIM: &str = "FailedClaim";
+    /// Stalled and event: the API server does not store fields of the status. The CRDs are older than the controller.
+    pub const STATUS_NOT_STORED: &str = "StatusNotStored";
     /// Event: a pod was created.
     pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
     /// Event: a pod was deleted.
@@ -145,7 +150,8 @@ pub mod reason {
     pub const MALFORMED_ANNOTATION: &str = "MalformedAnnotation";
     /// Event: under Recreate a hold leaves fewer pods than wanted.
     pub const HOLD_BELOW_REPLICAS: &str = "HoldBelowReplicas";
-    /// Event: the dry run that would prove the template could not decide.
+    /// ReplicaFailure and event: the dry run that would prove the template got no answer, or could not decide. Without an answer
+    /// no pod is deleted for the template.
     pub const TEMPLATE_UNPROVEN: &str = "TemplateUnproven";
 }
 

@@ -150,7 +150,6 @@ impl Seen {
             known_points: BTreeMap::new(),
             taken_names: std::collections::BTreeSet::new(),
             sources: BTreeMap::new(),
-            unadopted: std::collections::BTreeSet::new(),
         }
     }
 

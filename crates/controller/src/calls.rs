@@ -20,8 +20,9 @@ use crate::client::signed;
 use crate::decode::Answer;
 use crate::error::CallError;
 
-/// How long one request may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one request may take: longer than an API server works on a write (34 s), and so longer than a webhook may take
+/// (10 s by default, 30 s at most). Whoever gives up sooner gives up what would have been done a moment later.
+const TIMEOUT: Duration = Duration::from_secs(35);
 /// How many objects one page of a list has.
 const PAGE: u32 = 500;
 
@@ -148,8 +149,9 @@ impl Calls {
         &self,
         namespace: &str,
         set: &OrderedReplicaSet,
+        dry_run: bool,
     ) -> Result<OrderedReplicaSet, CallError> {
-        self.create(namespace, set, false).await
+        self.create(namespace, set, dry_run).await
     }
 
     async fn create<K: Answer>(

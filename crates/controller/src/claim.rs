@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
+use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedReplicaSet, validate};
 use ordereddeployment_planner::{PodView, is_handed_back};
 use serde_json::{Value, json};
@@ -32,7 +33,9 @@ impl Pass<'_> {
         let patch = owners_patch(&set.metadata, &with(&set.metadata, owner));
         let name = set.name_any();
         let adopted = self.ctx.calls.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
-        SetEntry::of(self.claimed("adopt", "set", &name, adopted)?)
+        let adopted = SetEntry::of(self.claimed("adopt", "set", &name, adopted)?);
+        let adopted = adopted.filter(|entry| *entry.owner() == self.uid);
+        self.kept("set", &name, adopted)
     }
 
     /// The set that is to take a pod, if nobody controls it: whose selector, with the hash, it matches.
@@ -53,11 +56,31 @@ impl Pass<'_> {
         let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
         let name = pod.name_any();
         let adopted = self.ctx.calls.patch::<PodView>(&self.namespace, &name, &patch).await;
-        self.claimed("adopt", "pod", &name, adopted).and_then(|pod| PodEntry::of(&pod))
+        let adopted = PodEntry::of(&self.claimed("adopt", "pod", &name, adopted)?);
+        let adopted = adopted.filter(|entry| entry.owner() == set.uid());
+        self.kept("pod", &name, adopted)
+    }
+
+    /// Says of what was adopted, and came back without its owner, that it could not be.
+    fn kept<E>(&mut self, kind: &str, name: &str, adopted: Option<E>) -> Option<E> {
+        if adopted.is_none() {
+            let message = format!(
+                "Cannot adopt {kind} {name}: it came back without its owner reference, as if a webhook took it away"
+            );
+            self.unclaimed("adopt", kind, name, message);
+        }
+        adopted
+    }
+
+    /// Lets go of what does not match any more.
+    pub(crate) async fn release(&mut self) -> Result<(), Error> {
+        self.memory.unreleased.clear();
+        self.release_sets().await?;
+        self.release_pods().await
     }
 
     /// Lets go of sets whose own labels do not match the deployment's selector any more. Their pods stay theirs.
-    pub(crate) async fn release_sets(&mut self) -> Result<(), Error> {
+    async fn release_sets(&mut self) -> Result<(), Error> {
         if !validate(&self.memory.deployment.spec).is_empty() {
             // Nothing is done for a spec that is invalid.
             return Ok(());
@@ -89,7 +112,7 @@ impl Pass<'_> {
     }
 
     /// Lets go of pods whose labels match their set no more: somebody took them out, to look at them for instance.
-    pub(crate) async fn release_pods(&mut self) -> Result<(), Error> {
+    async fn release_pods(&mut self) -> Result<(), Error> {
         let sets = self.sets();
         for entry in self.pods(&sets) {
             let set = sets.iter().find(|set| set.uid() == entry.owner() && !set.is_terminating());
@@ -123,19 +146,29 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Tells how it went. What failed is tried again after a live read.
-    fn claimed<T>(&mut self, what: &str, kind: &str, name: &str, outcome: Result<T, CallError>) -> Option<T> {
-        match outcome {
+    /// Tells how it went. What somebody changed meanwhile is read again at once, the first time in a pass; what fails otherwise
+    /// keeps everything as it is until it is tried again.
+    fn claimed<T>(&mut self, verb: &str, kind: &str, name: &str, outcome: Result<T, CallError>) -> Option<T> {
+        let error = match outcome {
             Ok(object) => {
-                tracing::info!("{what} {kind} {name}: done");
-                Some(object)
+                tracing::info!("{verb} {kind} {name}: done");
+                return Some(object);
             }
-            Err(error) => {
-                tracing::warn!(%error, "cannot {what} {kind} {name}");
-                self.unclaimed = true;
-                None
-            }
+            Err(error) => error,
+        };
+        if (error.is_conflict() || error.is_not_found()) && !self.has_raced {
+            (self.has_raced, self.raced) = (true, true);
+            return None;
         }
+        self.ctx.metrics.write_failed(verb);
+        self.unclaimed(verb, kind, name, format!("Cannot {verb} {kind} {name}: {error}"));
+        None
+    }
+
+    fn unclaimed(&mut self, verb: &str, kind: &str, name: &str, message: String) {
+        self.warn(reason::FAILED_CLAIM, message.clone());
+        let failed = if verb == "adopt" { &mut self.memory.unadopted } else { &mut self.memory.unreleased };
+        failed.insert(format!("{kind}/{name}"), message);
     }
 }
 

@@ -29,9 +29,6 @@ pub enum Error {
     /// What the object takes over from could not be read.
     #[error("cannot read what it takes over from: {0}")]
     ReadSource(#[source] CallError),
-    /// The dry run that proves a template could not be made.
-    #[error("cannot try the template: {0}")]
-    TryTemplate(#[source] CallError),
     /// The status could not be stored.
     #[error("cannot store the status: {0}")]
     StoreStatus(#[source] CallError),

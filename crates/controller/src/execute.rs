@@ -1,5 +1,6 @@
 //! Execute: what a decision asks for, in its order: sets, then creates, then deletes. A failure ends it, but for creates: one
 //! that the API server refuses ends the round of its set, the other sets have theirs, and nothing is deleted after that.
+//! One act is not more than one batch: between its parts it looks whether it is still wanted.
 //!
 //! Nothing is decided here. What was done is remembered until the watch shows it; what may or may not have been done is
 //! read live before the next decision.
@@ -20,6 +21,10 @@ use crate::reconcile::Pass;
 
 /// How long the sizes of a rollout's sets may be behind its last batch, where none follows it.
 const UNPUBLISHED: SignedDuration = SignedDuration::from_secs(10);
+
+/// The most pods that one act creates of one set, or deletes. Then the object is looked at anew: whoever asked for two billion
+/// pods by mistake must be able to take it back.
+const MOST: usize = 1000;
 
 /// Why an act was not carried out whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +51,7 @@ fn worst(halt: &mut Option<Halt>, stop: Halt) {
 
 impl Pass<'_> {
     pub(crate) async fn execute(&mut self, act: &Act) -> Result<(), Halt> {
+        self.decided_on = self.asked();
         for change in &act.sets {
             self.look()?;
             self.change_set(change).await?;
@@ -59,25 +65,29 @@ impl Pass<'_> {
         }
         let mut halt = None;
         for create in &act.creates {
+            // Also after one of another set that failed, or was not answered: all creates of an act fit below the ceiling together,
+            // so that those of this set are right whatever became of the others.
             if let Err(stop) = self.create_pods(&create.hash, create.count).await {
                 worst(&mut halt, stop);
             }
-            if self.memory.due.is_some() {
-                // What may or may not have been done is read first.
-                break;
-            }
         }
         halt.map_or(Ok(()), Err)?;
-        for group in &act.deletes {
-            self.look()?;
-            self.delete_group(group).await?;
+        if self.memory.due.is_some() {
+            return Err(Halt::DecideAgain);
         }
-        Ok(())
+        self.delete_groups(&act.deletes).await
     }
 
-    /// Looks at what the watch shows of the object by now: what is gone or being deleted gets no create and no delete.
+    /// What is asked for: the generation, and who asks the rollout to go on.
+    fn asked(&self) -> (i64, Option<String>) {
+        let status = self.memory.deployment.status.as_ref();
+        (self.memory.generation(), status.and_then(|status| status.resume_requested.clone()))
+    }
+
+    /// Looks at what the watch shows of the object by now. One that is gone or being deleted, and one that asks for something else
+    /// than what was decided on, ends the act.
     fn look(&mut self) -> Result<(), Halt> {
-        if self.is_shown() { Ok(()) } else { Err(Halt::DecideAgain) }
+        if self.is_shown() && self.asked() == self.decided_on { Ok(()) } else { Err(Halt::DecideAgain) }
     }
 
     /// The act without what it says of the sizes of its sets, where these may be published with the next batch: every second batch

@@ -1,8 +1,9 @@
 //! The fence: a request that starts must belong to a leader whose lease still runs.
 //!
 //! A Lease is no lock: nobody stops a leader that was frozen from going on. So every request of a pass asks here before it is sent,
-//! and none outlives the lease. What was past this check when the process froze carries a precondition or a fixed name.
+//! and none outlives the lease, as renewed by then. What was past this check when the process froze carries a precondition or a fixed name.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Request, Response};
@@ -55,9 +56,97 @@ impl Fence {
 
     async fn send(&self, inner: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let until = self.until().filter(|until| Instant::now() < until.start).ok_or(NotLeading)?;
-        match timeout_at(until.end, inner.send(request)).await {
-            Ok(answer) => Ok(answer?),
-            Err(_) => Err(NotLeading.into()),
+        let mut end = until.end;
+        let mut answer = pin!(inner.send(request));
+        loop {
+            match timeout_at(end, &mut answer).await {
+                Ok(answer) => return Ok(answer?),
+                // A lease that was renewed meanwhile ends later.
+                Err(_) => match self.until() {
+                    Some(until) if until.end > end => end = until.end,
+                    _ => return Err(NotLeading.into()),
+                },
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use tokio::time::{Instant, sleep};
+    use tower::service_fn;
+
+    use super::Fence;
+
+    const START: Duration = Duration::from_secs(10);
+    const END: Duration = Duration::from_secs(15);
+
+    /// A server that takes 30 seconds for each answer.
+    fn slow() -> Client {
+        let service = service_fn(|_: Request<Body>| async {
+            sleep(Duration::from_secs(30)).await;
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        });
+        Client::new(service, "default")
+    }
+
+    fn request() -> Request<Body> {
+        Request::new(Body::empty())
+    }
+
+    fn open(fence: &Fence) {
+        let now = Instant::now();
+        fence.open(now + START, now + END);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_goes_on_while_the_lease_is_renewed() {
+        let fence = Fence::default();
+        open(&fence);
+        let renewed = fence.clone();
+        tokio::spawn(async move {
+            loop {
+                sleep(Duration::from_secs(2)).await;
+                open(&renewed);
+            }
+        });
+        let began = Instant::now();
+        fence.guard(&slow()).send(request()).await.unwrap();
+        assert_eq!(began.elapsed(), Duration::from_secs(30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn none_is_waited_for_beyond_the_lease_and_none_starts_after_the_renew_deadline() {
+        let fence = Fence::default();
+        open(&fence);
+        let began = Instant::now();
+        sleep(Duration::from_secs(9)).await;
+        assert!(fence.guard(&slow()).send(request()).await.is_err());
+        assert_eq!(began.elapsed(), END);
+        open(&fence);
+        sleep(START).await;
+        let began = Instant::now();
+        assert!(fence.guard(&slow()).send(request()).await.is_err());
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fence_that_is_closed_gives_up_what_is_under_way_by_the_end_of_the_lease() {
+        let fence = Fence::default();
+        open(&fence);
+        let closed = fence.clone();
+        tokio::spawn(async move {
+            sleep(Duration::from_secs(3)).await;
+            closed.close();
+        });
+        let began = Instant::now();
+        assert!(fence.guard(&slow()).send(request()).await.is_err());
+        assert_eq!(began.elapsed(), END);
     }
 }

@@ -65,12 +65,15 @@ pub(crate) struct LiveRead {
     pub(crate) lists: u64,
 }
 
-/// A proof of the current template, and when it was given.
+/// A proof of the current template, and until when it counts.
 #[derive(Debug)]
 pub(crate) struct Proven {
     pub(crate) template: Template,
     pub(crate) proof: Proof,
-    pub(crate) at: Instant,
+    /// None: as long as the template stays.
+    pub(crate) until: Option<Instant>,
+    /// How often in a row there was no answer.
+    pub(crate) unanswered: u32,
 }
 
 /// An eviction that was refused.
@@ -107,8 +110,15 @@ pub(crate) struct Memory {
     pub(crate) sources: BTreeMap<Source, bool>,
     /// When each failed pod was first seen so, by UID, or failed, where that was before the first look; none before it.
     pub(crate) failures_seen: Option<BTreeMap<Arc<str>, Timestamp>>,
-    /// Orphans that match and that the last live read could not take in.
-    pub(crate) unadopted: BTreeSet<String>,
+    /// What matches and could not be adopted by the last live read, and why.
+    pub(crate) unadopted: BTreeMap<String, String>,
+    /// What does not match any more and could not be released, and why.
+    pub(crate) unreleased: BTreeMap<String, String>,
+    /// UIDs of those whose last create was answered with an object that is not theirs, and what was said of it: a set for its pods,
+    /// the deployment for its sets. A dry run comes first until its answer is theirs again.
+    pub(crate) strays: BTreeMap<Arc<str>, String>,
+    /// Fields of the status that the API server does not store.
+    pub(crate) unstored: Vec<String>,
     /// A live read that something asked for.
     pub(crate) due: Option<Due>,
     pub(crate) last_live: Option<LiveRead>,
@@ -136,7 +146,10 @@ impl Memory {
             nodes: Nodes::new(),
             sources: BTreeMap::new(),
             failures_seen: None,
-            unadopted: BTreeSet::new(),
+            unadopted: BTreeMap::new(),
+            unreleased: BTreeMap::new(),
+            strays: BTreeMap::new(),
+            unstored: Vec::new(),
             due: None,
             last_live: None,
             proven: None,
@@ -187,6 +200,28 @@ impl Memory {
         (last.lists != lists).then_some(Due::Relist)
     }
 
+    /// Why claiming fails, if it does.
+    pub(crate) fn unclaimed(&self) -> Option<String> {
+        let mut words = self.unadopted.values().chain(self.unreleased.values());
+        let first = words.next()?.clone();
+        let more = match words.count() {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
+        };
+        Some(first + &more)
+    }
+
+    /// Why the last decision could not be carried out, or the next one must not be: what cannot be claimed comes first.
+    pub(crate) fn failure(&mut self, now: Timestamp) -> Option<Failure> {
+        match self.unclaimed() {
+            Some(message) => Some(self.failed(Hindrance::Claim, message, now)),
+            None => {
+                self.succeeded(Hindrance::Claim);
+                self.failure.clone()
+            }
+        }
+    }
+
     /// A write of that kind failed.
     pub(crate) fn failed(&mut self, what: Hindrance, message: String, now: Timestamp) -> Failure {
         let since = self.failing_since.entry(what).or_insert(now);
@@ -216,14 +251,39 @@ impl Memory {
         self.refused = Some(Refused { uid: Arc::clone(uid), failure, ready, times, until });
     }
 
-    /// What is known of the current template. A refusal wears off: what refused may have been changed.
+    /// Takes note of what a dry run of the current template was answered. Only that it is accepted stays: what refused may have
+    /// been changed, and what gave no answer is asked again, later and later.
+    pub(crate) fn prove(&mut self, proof: Proof, now: Instant) {
+        let template = self.deployment.spec.template.clone();
+        let before = self.proven.take().filter(|before| before.template.same_as(&template));
+        let unanswered = match &proof {
+            Proof::NoAnswer(_) => before.map_or(0, |before| before.unanswered).saturating_add(1),
+            _ => 0,
+        };
+        let believed = match &proof {
+            Proof::Refused(_) => Some(BELIEVE_REFUSAL),
+            Proof::NoAnswer(_) => Some(backoff::after_refusal(unanswered)),
+            Proof::Accepted | Proof::Unknown => None,
+        };
+        let until = believed.map(|believed| now + believed);
+        self.proven = Some(Proven { template, proof, until, unanswered });
+    }
+
+    /// What is known of the current template.
     pub(crate) fn proof(&self, now: Instant) -> Proof {
-        let proven = self.proven.as_ref().filter(|proven| {
-            let believed =
-                proven.proof == Proof::Accepted || now.saturating_duration_since(proven.at) < BELIEVE_REFUSAL;
-            believed && proven.template.same_as(&self.deployment.spec.template)
-        });
-        proven.map_or(Proof::Unknown, |proven| proven.proof.clone())
+        self.proven_at(now).map_or(Proof::Unknown, |proven| proven.proof.clone())
+    }
+
+    /// When the dry run that had no answer is made again.
+    pub(crate) fn asks_again(&self, now: Instant) -> Option<Duration> {
+        let proven = self.proven_at(now).filter(|proven| matches!(proven.proof, Proof::NoAnswer(_)))?;
+        proven.until.map(|until| until.saturating_duration_since(now))
+    }
+
+    fn proven_at(&self, now: Instant) -> Option<&Proven> {
+        let proven = self.proven.as_ref()?;
+        let believed = proven.until.is_none_or(|until| now < until);
+        (believed && proven.template.same_as(&self.deployment.spec.template)).then_some(proven)
     }
 }
 
@@ -233,8 +293,7 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        Arc, BELIEVE_REFUSAL, Due, Duration, Failure, Hindrance, Instant, LiveRead, Memory, Proof, Proven,
-        Timestamp,
+        Arc, BELIEVE_REFUSAL, Due, Duration, Failure, Hindrance, Instant, LiveRead, Memory, Proof, Timestamp,
     };
 
     fn deployment(version: u64, generation: i64, image: &str) -> Arc<OrderedDeployment> {
@@ -303,21 +362,36 @@ mod tests {
     }
 
     #[test]
-    fn an_accepted_template_stays_accepted_and_a_refused_one_is_asked_again() {
+    fn an_accepted_template_stays_accepted_and_another_one_is_asked_again() {
         let mut memory = Memory::new(deployment(1, 1, "a"));
         let now = Instant::now();
         let later = now + Duration::from_secs(3600);
-        let proven =
-            |proof| Some(Proven { template: deployment(1, 1, "a").spec.template.clone(), proof, at: now });
         assert_eq!(memory.proof(now), Proof::Unknown);
-        memory.proven = proven(Proof::Accepted);
+        memory.prove(Proof::Accepted, now);
         assert_eq!(memory.proof(later), Proof::Accepted);
-        memory.proven = proven(Proof::Refused("no".into()));
+        memory.prove(Proof::Refused("no".into()), now);
         assert_eq!(memory.proof(now), Proof::Refused("no".into()));
         assert_eq!(memory.proof(now + BELIEVE_REFUSAL), Proof::Unknown);
-        memory.proven = proven(Proof::Accepted);
+        memory.prove(Proof::Accepted, now);
         memory.refresh(deployment(2, 2, "b"));
         assert_eq!(memory.proof(now), Proof::Unknown);
+    }
+
+    #[test]
+    fn a_dry_run_without_an_answer_is_made_again_later_and_later() {
+        let mut memory = Memory::new(deployment(1, 1, "a"));
+        let now = Instant::now();
+        let wait = |memory: &mut Memory| {
+            memory.prove(Proof::NoAnswer("503".into()), now);
+            memory.asks_again(now).unwrap()
+        };
+        let first = wait(&mut memory);
+        assert_eq!(memory.proof(now), Proof::NoAnswer("503".into()));
+        assert_eq!(memory.proof(now + first), Proof::Unknown);
+        assert_eq!(wait(&mut memory), 2 * first);
+        memory.prove(Proof::Accepted, now);
+        assert_eq!(memory.asks_again(now), None);
+        assert_eq!(wait(&mut memory), first);
     }
 
     #[test]

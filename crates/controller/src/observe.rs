@@ -20,7 +20,7 @@ use crate::decode::{Answer, Decoded};
 use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::Judgement;
 use crate::execute::without_name;
-use crate::memory::{Due, LiveRead, Proven};
+use crate::memory::{Due, LiveRead};
 use crate::overlay::{Overlay, merge};
 use crate::reconcile::Pass;
 
@@ -73,6 +73,7 @@ impl Pass<'_> {
         let now = self.ctx.clock.now();
         let mut pods: Vec<_> = entries.iter().map(|entry| entry.pod.clone()).collect();
         self.memory.date_failures(&mut pods, now);
+        let failure = self.memory.failure(now);
         Observed {
             deployment: Arc::clone(&self.memory.deployment),
             nodes: self.nodes(&entries),
@@ -81,11 +82,10 @@ impl Pass<'_> {
             now,
             live: self.live,
             proof: self.memory.proof(Instant::now()),
-            failure: self.memory.failure.clone(),
+            failure,
             known_points: self.memory.known_points.clone(),
             taken_names: self.memory.taken_names.clone(),
             sources: self.memory.sources.clone(),
-            unadopted: self.memory.unadopted.clone(),
         }
     }
 
@@ -115,6 +115,8 @@ impl Pass<'_> {
         if found != Found::There {
             return Ok(found);
         }
+        // Adopting says anew what could not be adopted.
+        self.memory.unadopted.clear();
         let generation = self.memory.generation();
         let selector = self.memory.deployment.spec.selector.to_selector_string();
         let found = self.read_sets(&selector, generation).await?;
@@ -131,7 +133,7 @@ impl Pass<'_> {
             self.memory.sets.confirm(&sets, began, &cache.sets, now);
         }
         self.memory.last_live = Some(LiveRead { generation, lists });
-        self.memory.due = None;
+        self.memory.due = std::mem::take(&mut self.raced).then_some(Due::Conflict);
         self.live = true;
         Ok(Found::There)
     }
@@ -204,7 +206,6 @@ impl Pass<'_> {
                 orphans.push((pod, set));
             }
         }
-        let mut unadopted = BTreeSet::new();
         if !orphans.is_empty() {
             let (read, adopts) = self.may_adopt(generation).await?;
             if read != Found::There {
@@ -220,13 +221,9 @@ impl Pass<'_> {
             }
             for (pod, set) in orphans {
                 let Some(set) = standing.get(set.uid()) else { continue };
-                match self.adopt_pod(pod, set).await {
-                    Some(entry) => found.push(entry),
-                    None => _ = unadopted.insert(pod.name_any()),
-                }
+                found.extend(self.adopt_pod(pod, set).await);
             }
         }
-        self.memory.unadopted = unadopted;
         // Pods of ours that do not match the selector any more, and pods that are gone.
         let known = self.pods(&sets);
         for entry in unlisted(&known, &found) {
@@ -274,7 +271,7 @@ impl Pass<'_> {
     }
 
     /// Asks the API server whether it would take a pod of the current template.
-    pub(crate) async fn try_template(&mut self, hash: &str) -> Result<(), Error> {
+    pub(crate) async fn try_template(&mut self, hash: &str) {
         let deployment = Arc::clone(&self.memory.deployment);
         let set_name = format!("{}-{hash}", self.name);
         let set = new_set(&deployment, &set_name, hash, 0, 0);
@@ -286,21 +283,30 @@ impl Pass<'_> {
         let pod = new_pod(&set_name, uid, &set.spec.template, &name, &self.namespace);
         let proof = match self.ctx.calls.create_pod(&self.namespace, &pod, true).await {
             Ok(_) => Proof::Accepted,
-            Err(error) => match error.judgement() {
-                Judgement::Refused(words) => Proof::Refused(without_name(&words, &name, &set_name)),
-                Judgement::Undecided(words) => {
-                    let words = without_name(&words, &name, &set_name);
-                    let message =
-                        format!("The dry run of a pod of the new template could not decide: {words}");
-                    self.warn(reason::TEMPLATE_UNPROVEN, message);
-                    Proof::Accepted
+            Err(error) => {
+                let said = |words: &str| without_name(words, &name, &set_name);
+                match error.judgement() {
+                    Judgement::Refused(words) => Proof::Refused(said(&words)),
+                    Judgement::Undecided(words) => {
+                        let words = said(&words);
+                        let message =
+                            format!("The dry run of a pod of the new template could not decide: {words}");
+                        self.warn(reason::TEMPLATE_UNPROVEN, message);
+                        Proof::Accepted
+                    }
+                    Judgement::AskAgain => {
+                        self.ctx.metrics.write_failed("dry-run");
+                        let words = said(&error.to_string());
+                        let message = format!(
+                            "The dry run of a pod of the new template had no answer, and is made again: {words}"
+                        );
+                        self.warn(reason::TEMPLATE_UNPROVEN, message);
+                        Proof::NoAnswer(words)
+                    }
                 }
-                Judgement::AskAgain => return Err(Error::TryTemplate(error)),
-            },
+            }
         };
-        let template = deployment.spec.template.clone();
-        self.memory.proven = Some(Proven { template, proof, at: Instant::now() });
-        Ok(())
+        self.memory.prove(proof, Instant::now());
     }
 
     /// Warns of each malformed annotation once.

@@ -34,8 +34,12 @@ pub(crate) struct Pass<'a> {
     pub(crate) uid: Arc<str>,
     /// Whether everything was read live since the last thing that was done.
     pub(crate) live: bool,
-    /// Whether something that was to be taken, or let go, was not.
-    pub(crate) unclaimed: bool,
+    /// Whether what was to be claimed had been changed by somebody else: it is read again at once.
+    pub(crate) raced: bool,
+    /// The same at any time in this pass.
+    pub(crate) has_raced: bool,
+    /// What the act under way was decided on: the generation, and who asks to go on.
+    pub(crate) decided_on: (i64, Option<String>),
 }
 
 /// How a pass ended.
@@ -70,10 +74,12 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         name: deployment.name_any(),
         uid: deployment.uid().unwrap_or_default().into(),
         live: false,
-        unclaimed: false,
+        raced: false,
+        has_raced: false,
+        decided_on: (0, None),
     };
     let mut end = pass.run().await;
-    if pass.unclaimed {
+    if pass.memory.unclaimed().is_some() {
         pass.memory.due = Some(Due::Conflict);
         if let Ok(End::Idle(wait)) = end {
             end = Ok(End::Failed(wait));
@@ -134,8 +140,12 @@ impl Pass<'_> {
             }
             if !std::mem::replace(&mut released, true) {
                 // Once a pass: what the API server refuses now, it refuses a moment later.
-                self.release_sets().await?;
-                self.release_pods().await?;
+                self.release().await?;
+                if std::mem::take(&mut self.raced) {
+                    self.memory.due = Some(Due::Conflict);
+                    released = false;
+                    continue;
+                }
             }
             let observed = self.observe();
             let decision = match decide(&observed) {
@@ -147,8 +157,13 @@ impl Pass<'_> {
                 Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
                 Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,
                 Decision::Read(Read::Sources(sources)) => self.read_sources(&sources).await?,
-                Decision::Read(Read::DryRun { hash }) => self.try_template(&hash).await?,
-                Decision::Record(record) => self.record(&record).await?,
+                Decision::Read(Read::DryRun { hash }) => self.try_template(&hash).await,
+                Decision::Record(record) => {
+                    if self.record(&record).await? == Stored::InPart {
+                        // What must be stored before anything is done is not.
+                        return Ok(End::Failed(RESYNC));
+                    }
+                }
                 Decision::Act(act) if failed => return self.end(&act, true).await,
                 Decision::Act(act) if act.is_idle() && self.memory.failure.is_some() => {
                     // What failed before is not wanted any more.
@@ -186,11 +201,12 @@ impl Pass<'_> {
     }
 
     /// Stores what must be stored before anything is done.
-    async fn record(&mut self, record: &Record) -> Result<(), Error> {
-        if self.store_status(&record.status).await? == Stored::Yes {
+    async fn record(&mut self, record: &Record) -> Result<Stored, Error> {
+        let stored = self.store_status(&record.status).await?;
+        if stored == Stored::Yes {
             self.tell(&record.events);
         }
-        Ok(())
+        Ok(stored)
     }
 
     /// Reports and says when to come back.
@@ -200,18 +216,21 @@ impl Pass<'_> {
         let news = News::of(&self.status(), &act.status);
         let since = self.memory.reported.map(|reported| reported.elapsed());
         let left = since.map_or(Duration::ZERO, |since| news.every().saturating_sub(since));
-        if !failed && !left.is_zero() {
-            let wait = [act.requeue, self.publishes_at().map(until)].into_iter().flatten();
+        // What is not stored is tried again at the pace of failures.
+        if !failed && !left.is_zero() && self.memory.unstored.is_empty() {
+            let asks = self.memory.asks_again(Instant::now());
+            let wait = [act.requeue, self.publishes_at().map(until), asks].into_iter().flatten();
             return Ok(End::Idle(wait.fold(left, Duration::min).max(SHORTEST)));
         }
         if news != News::Nothing {
             self.memory.reported = Some(Instant::now());
         }
-        if self.store_status(&act.status).await? == Stored::Conflict {
+        let stored = self.store_status(&act.status).await?;
+        if stored == Stored::Conflict {
             return Ok(End::Unfinished);
         }
         if !failed {
-            self.memory.failing_since.clear();
+            self.memory.failing_since.retain(|what, _| *what == Hindrance::Claim);
             self.tell(&act.events);
             self.memory.known_points.clone_from(&act.points);
         }
@@ -223,9 +242,10 @@ impl Pass<'_> {
         // A moment later, so that the time really is over.
         let expires = self.overlay_expires().map(|time| until(time) + Duration::from_secs(1));
         let publishes = self.publishes_at().map(until);
-        let wait = [act.requeue, expires, publishes].into_iter().flatten().fold(RESYNC, Duration::min);
+        let asks = self.memory.asks_again(Instant::now());
+        let wait = [act.requeue, expires, publishes, asks].into_iter().flatten().fold(RESYNC, Duration::min);
         let wait = wait.max(SHORTEST);
-        Ok(if all_stored { End::Idle(wait) } else { End::Failed(wait) })
+        Ok(if all_stored && stored == Stored::Yes { End::Idle(wait) } else { End::Failed(wait) })
     }
 
     /// The end of a pass in which a write failed: refused evictions have a pace of their own.

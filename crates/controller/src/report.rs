@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
+use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{
     OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, OrderedReplicaSetStatus,
 };
+use ordereddeployment_planner::{tell_unstored, unstored_message};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -23,6 +25,8 @@ pub(crate) enum Stored {
     Yes,
     /// Somebody wrote in between: read live and decide again.
     Conflict,
+    /// The API server does not store all of it.
+    InPart,
 }
 
 /// What a status has to say that the one before did not.
@@ -68,20 +72,50 @@ impl News {
 }
 
 impl Pass<'_> {
-    /// Stores a status, in one write that fails if anybody wrote since it was read.
+    /// Stores a status, in one write that fails if anybody wrote since it was read. Where the API server drops fields of it, the
+    /// status says so.
     pub(crate) async fn store_status(&mut self, status: &OrderedDeploymentStatus) -> Result<Stored, Error> {
-        let Some(change) = diff(&json_of(&self.status()), &json_of(status)) else { return Ok(Stored::Yes) };
+        let known = self.memory.unstored.clone();
+        let (stored, missing) = self.put_status(status, &known).await?;
+        if stored != Stored::Yes || missing == known {
+            return Ok(if missing.is_empty() { stored } else { Stored::InPart });
+        }
+        self.memory.unstored.clone_from(&missing);
+        if missing.is_empty() {
+            // It is stored whole again, and does not say otherwise any more.
+            return Ok(self.put_status(status, &missing).await?.0);
+        }
+        self.warn(reason::STATUS_NOT_STORED, unstored_message(&missing));
+        let (stored, _) = self.put_status(status, &missing).await?;
+        Ok(if stored == Stored::Conflict { stored } else { Stored::InPart })
+    }
+
+    /// One write of a status that says of these fields that they are not stored; which fields of it are not.
+    async fn put_status(
+        &mut self,
+        status: &OrderedDeploymentStatus,
+        unstored: &[String],
+    ) -> Result<(Stored, Vec<String>), Error> {
+        let mut status = status.clone();
+        if !unstored.is_empty() {
+            tell_unstored(&mut status, unstored, self.ctx.clock.now());
+        }
+        let wanted = json_of(&status);
+        let Some(change) = diff(&json_of(&self.status()), &wanted) else {
+            return Ok((Stored::Yes, Vec::new()));
+        };
         let version = self.memory.deployment.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version}, "status": change});
         match self.ctx.calls.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await {
             Ok(stored) => {
+                let missing = missing(&wanted, &json_of(&stored.status), "status");
                 self.ctx.wrote(&stored);
                 self.memory.refresh(Arc::new(stored));
-                Ok(Stored::Yes)
+                Ok((Stored::Yes, missing))
             }
             Err(error) if error.is_conflict() || error.is_not_found() => {
                 self.memory.due = Some(Due::Conflict);
-                Ok(Stored::Conflict)
+                Ok((Stored::Conflict, Vec::new()))
             }
             Err(error) => {
                 self.ctx.metrics.write_failed("status");
@@ -142,6 +176,20 @@ fn set_status(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> Order
     }
 }
 
+/// The fields of what was sent that did not come back as they were.
+fn missing(sent: &Value, came: &Value, path: &str) -> Vec<String> {
+    match (sent, came) {
+        (Value::Object(sent), Value::Object(came)) => {
+            let fields = sent.iter().flat_map(|(key, value)| {
+                missing(value, came.get(key).unwrap_or(&Value::Null), &format!("{path}.{key}"))
+            });
+            fields.collect()
+        }
+        (sent, came) if sent == came => Vec::new(),
+        _ => vec![path.to_owned()],
+    }
+}
+
 fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
@@ -149,4 +197,25 @@ fn number(count: usize) -> i32 {
 /// As it is sent. A status is plain data; nothing of it fails to serialise.
 fn json_of(status: &impl serde::Serialize) -> Value {
     serde_json::to_value(status).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::missing;
+
+    #[test]
+    fn what_did_not_come_back_is_named_by_its_path() {
+        let sent = json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [1]});
+        let table = [
+            (json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [1]}), vec![]),
+            (json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [1], "more": true}), vec![]),
+            (json!({"b": {"c": 2, "d": {}}, "f": [1]}), vec!["status.a", "status.b.d.e"]),
+            (json!({"a": 1, "b": {"c": 2}, "f": []}), vec!["status.b.d", "status.f"]),
+        ];
+        for (came, expected) in table {
+            assert_eq!(missing(&sent, &came, "status"), expected, "{came}");
+        }
+    }
 }

@@ -9,8 +9,8 @@ use ordereddeployment_api::{names::condition, names::reason, validate};
 
 use crate::census::{Census, Member};
 use crate::{
-    Act, Decision, Event, Observed, Purpose, Read, SetChange, conditions, events, handover, history,
-    pausepoint, report, rollout, stuck,
+    Act, Decision, Event, Hindrance, Observed, Purpose, Read, SetChange, conditions, events, handover,
+    history, pausepoint, report, rollout, stuck,
 };
 
 /// How soon what stalls a rollout is looked at again, as nothing may tell when it is over.
@@ -38,10 +38,24 @@ pub fn decide(observed: &Observed) -> Decision {
     if let Some(first) = history::begin(&census).or_else(|| pausepoint::transition(&census)) {
         return first;
     }
+    if observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Claim) {
+        return Decision::Act(unclaimed(&census));
+    }
     match rollout::moves(&census) {
         Ok(moves) => Decision::Act(act(&census, &moves)),
         Err(first) => *first,
     }
+}
+
+/// Pods may be there that are not counted, or counted that are not wanted: none is created and none deleted, as the
+/// ReplicaSet controller has it.
+fn unclaimed(census: &Census<'_>) -> Act {
+    let moves = rollout::Moves::default();
+    let status = report::status(census, &moves);
+    let points = points(census, &moves);
+    let events = lost(census, &points);
+    let requeue = requeue(census, &status, &moves);
+    Act { events, status, requeue, points, ..Act::default() }
 }
 
 fn act(census: &Census<'_>, moves: &rollout::Moves) -> Act {

@@ -10,7 +10,7 @@ use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{annotation, reason};
 
 use crate::census::Census;
-use crate::{Act, Decision, Read, Source, report};
+use crate::{Act, Decision, Hindrance, Read, Source, report};
 
 /// How soon it is looked again whether the others are gone: nothing tells.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -59,9 +59,8 @@ pub(crate) fn gate(census: &Census<'_>) -> Option<Decision> {
     if !observed.live {
         return Some(Decision::Read(Read::Live));
     }
-    if !observed.unadopted.is_empty() {
-        let pods: Vec<&str> = observed.unadopted.iter().map(String::as_str).take(5).collect();
-        return wait(&format!("It takes over once these pods are its own: {}", pods.join(", ")));
+    if let Some(failure) = observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Claim) {
+        return wait(&format!("It takes over once all these pods are its own: {}", failure.message));
     }
     None
 }

@@ -24,6 +24,7 @@ mod rollout;
 mod scaling;
 mod sizes;
 mod stuck;
+mod unstored;
 mod view;
 mod world;
 
@@ -37,5 +38,6 @@ pub use model::{
 };
 pub use node_rules::node_rules;
 pub use objects::{new_pod, new_set, owner_of, tell_apart, without_hash};
+pub use unstored::{tell_unstored, unstored_message};
 pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set};
 pub use world::{Done, World};

@@ -34,8 +34,6 @@ pub struct Observed {
     pub taken_names: BTreeSet<String>,
     /// Those that it takes over from and that were asked for: whether they are still there. See [`Read::Sources`].
     pub sources: BTreeMap<Source, bool>,
-    /// Pods of the sets' selectors that have no controller, and that the last live read could not take in.
-    pub unadopted: BTreeSet<String>,
 }
 
 /// Something of Kubernetes' own that an OrderedDeployment takes over from.
@@ -148,6 +146,8 @@ pub enum Proof {
     Accepted,
     /// It refused: its message.
     Refused(String),
+    /// It failed, or gave no answer: the message. It is asked again later.
+    NoAnswer(String),
 }
 
 /// Why the last decision could not be carried out whole.
@@ -164,6 +164,8 @@ pub struct Failure {
 /// What a [`Failure`] hindered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hindrance {
+    /// A pod or a set could not be adopted or released: who is there is not known.
+    Claim,
     /// A pod could not be created.
     Create,
     /// A pod could not be deleted.
@@ -179,6 +181,7 @@ impl Hindrance {
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
+            Self::Claim => reason::FAILED_CLAIM,
             Self::Create => reason::FAILED_CREATE,
             Self::Delete => reason::FAILED_DELETE,
             Self::Evict => reason::EVICTION_REFUSED,

@@ -37,7 +37,7 @@ pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentSta
     available(census, &mut status);
     progressing(census, &mut status);
     complete(census, &mut status);
-    failure(census, &mut status);
+    failure(census, moves, &mut status);
     stalled(census, moves, &mut status);
     reconciling(census, &mut status);
     never_held(census, &mut status);
@@ -224,9 +224,14 @@ fn complete(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
-fn failure(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+fn failure(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentStatus) {
     let now = census.observed.now;
     let Some(failure) = &census.observed.failure else {
+        if let Some(message) = &moves.unproven {
+            let type_ = condition::REPLICA_FAILURE;
+            conditions::set(status, type_, True, reason::TEMPLATE_UNPROVEN, message, now);
+            return;
+        }
         match census.backoff.told.as_ref().filter(|_| !is_complete(census)) {
             Some(message) => {
                 let type_ = condition::REPLICA_FAILURE;

@@ -39,6 +39,8 @@ pub(crate) struct Moves {
     pub(crate) blocked: Option<Blocked>,
     /// How many updated pods a hold has no use for, and keeps since the floor forbids their deletion.
     pub(crate) kept_surge: i64,
+    /// Why deletions wait for a proof of the template: what became of the last dry run.
+    pub(crate) unproven: Option<String>,
 }
 
 /// What the rollout's rules allow now.
@@ -363,6 +365,12 @@ fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision
             ));
             Ok(moves)
         }
+        Proof::NoAnswer(message) => {
+            moves.unproven = Some(format!(
+                "No pod is deleted for this template before a dry run of it is answered: {message}"
+            ));
+            Ok(moves)
+        }
         _ => Err(Box::new(Decision::Read(Read::DryRun { hash: census.hash.clone() }))),
     }
 }
@@ -394,8 +402,10 @@ pub(crate) fn create(census: &Census<'_>, moves: &mut Moves, hash: &str, count: 
 /// The creates of `moves`, as the plan says them.
 pub(crate) fn creates(census: &Census<'_>, moves: &Moves) -> Vec<Create> {
     let mut counted: Vec<_> = moves.creates.iter().collect();
-    // The current set comes first: where there is room for few only, its pods are what a rollout waits for.
-    counted.sort_by_key(|(hash, _)| **hash != census.hash);
+    // The current set comes first: where there is room for few only, its pods are what a rollout waits for. But where creates
+    // have failed, they are often refused, or not answered, for the new template alone: the other sets heal first.
+    let failed = create_failed(census);
+    counted.sort_by_key(|(hash, _)| (**hash == census.hash) == failed);
     let counted = counted.into_iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
     counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
 }

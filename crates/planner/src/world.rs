@@ -39,8 +39,6 @@ pub struct World {
     pub taken_names: BTreeSet<String>,
     /// Which of those it takes over from are still there; one that is not named here is.
     pub sources: BTreeMap<Source, bool>,
-    /// Orphans that could not be taken in.
-    pub unadopted: BTreeSet<String>,
     /// How many objects were made.
     pub count: u32,
 }
@@ -76,7 +74,6 @@ impl World {
             known_points: observed.known_points.clone(),
             taken_names: observed.taken_names.clone(),
             sources: observed.sources.clone(),
-            unadopted: observed.unadopted.clone(),
             count: 0,
         }
     }
@@ -98,7 +95,6 @@ impl World {
             known_points: self.known_points.clone(),
             taken_names: self.taken_names.clone(),
             sources: self.sources.clone(),
-            unadopted: self.unadopted.clone(),
         }
     }
 

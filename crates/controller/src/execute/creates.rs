@@ -1,22 +1,20 @@
 //! Creates pods, in batches that double as long as all goes well.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::future::join_all;
+use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{EventType, Hindrance, new_pod};
+use ordereddeployment_planner::{EventType, Hindrance, PodView, new_pod};
 
-use super::{Halt, worst};
-use crate::entry::{Entry, PodEntry};
+use super::{Halt, MOST, worst};
+use crate::entry::{Entry, PodEntry, SetEntry};
 use crate::memory::Due;
 use crate::reconcile::Pass;
 
 /// The largest batch.
 const LARGEST: usize = 500;
-
-/// The most pods that one act creates of one set. Then the object is looked at anew: whoever asked for two billion pods by
-/// mistake must be able to take it back.
-const MOST: usize = 1000;
 
 /// The sizes of the batches in which so many pods are created.
 pub(crate) fn batches(count: usize) -> impl Iterator<Item = usize> {
@@ -40,6 +38,9 @@ impl Pass<'_> {
         };
         let known = self.pods(&sets);
         let mut taken: BTreeSet<String> = known.iter().map(|entry| entry.pod.name.clone()).collect();
+        if self.memory.strays.contains_key(set.uid()) {
+            self.try_pod(set).await?;
+        }
         for batch in batches(count.min(MOST)) {
             let names: Vec<String> = (0..batch)
                 .map(|_| {
@@ -54,7 +55,7 @@ impl Pass<'_> {
         if count > MOST { Err(Halt::Unfinished) } else { Ok(()) }
     }
 
-    async fn create_batch(&mut self, set: &crate::entry::SetEntry, names: &[String]) -> Result<(), Halt> {
+    async fn create_batch(&mut self, set: &SetEntry, names: &[String]) -> Result<(), Halt> {
         let template = &set.object.spec.template;
         let answers = join_all(names.iter().map(|name| {
             let pod = new_pod(&set.set.name, set.uid(), template, name, &self.namespace);
@@ -68,10 +69,14 @@ impl Pass<'_> {
             match answer {
                 Ok(view) => {
                     self.ctx.metrics.pod_creations.inc();
-                    self.memory.succeeded(Hindrance::Create);
                     if let Some(entry) = PodEntry::of(&view) {
                         self.memory.pods.present(entry, now);
                     }
+                    if let Some(change) = change_of(set, &view) {
+                        worst(&mut halt, self.stray(set.uid(), &format!("Pod {name}"), &change));
+                        continue;
+                    }
+                    self.memory.succeeded(Hindrance::Create);
                     let message = format!("Created pod {name}");
                     let deployment = &self.memory.deployment;
                     self.ctx.events.tell_of(
@@ -95,6 +100,54 @@ impl Pass<'_> {
         }
         halt.map_or(Ok(()), Err)
     }
+}
+
+impl Pass<'_> {
+    /// Asks whether a pod of this set would come back as its own, where the last one did not: nothing that is made counts before.
+    async fn try_pod(&mut self, set: &SetEntry) -> Result<(), Halt> {
+        let name = self.ctx.names.pod(&set.set.name, |_| false);
+        let pod = new_pod(&set.set.name, set.uid(), &set.object.spec.template, &name, &self.namespace);
+        match self.ctx.calls.create_pod(&self.namespace, &pod, true).await {
+            Ok(view) if change_of(set, &view).is_none() => {
+                self.memory.strays.remove(set.uid());
+                Ok(())
+            }
+            Ok(_) => Err(self.still_stray(set.uid())),
+            Err(error) => {
+                let message = without_name(&error.to_string(), &name, &set.set.name);
+                Err(self.failed(Hindrance::Create, "create", "trying a pod", &error, message))
+            }
+        }
+    }
+
+    /// What was created came back as another's.
+    pub(super) fn stray(&mut self, owner: &Arc<str>, what: &str, change: &str) -> Halt {
+        let message = format!(
+            "{what} was created, but came back {change}, as if a mutating webhook had changed it. No other one is created before a \
+             dry run comes back unchanged"
+        );
+        self.memory.strays.insert(Arc::clone(owner), message);
+        self.still_stray(owner)
+    }
+
+    /// What would be created still comes back as another's.
+    pub(super) fn still_stray(&mut self, owner: &Arc<str>) -> Halt {
+        let message = self.memory.strays.get(owner).cloned().unwrap_or_default();
+        self.ctx.metrics.write_failed("create");
+        self.warn(Hindrance::Create.reason(), message.clone());
+        let now = self.ctx.clock.now();
+        Halt::Failed(self.memory.failed(Hindrance::Create, message, now))
+    }
+}
+
+/// What keeps a pod that was created for this set from being its own.
+fn change_of(set: &SetEntry, pod: &PodView) -> Option<String> {
+    if pod.set_uid() != Some(&**set.uid()) {
+        return Some("without its owner reference".to_owned());
+    }
+    let selector = &set.object.spec.selector;
+    let matches = selector.matches(pod.labels());
+    (!matches).then(|| format!("without the labels that its set selects ({})", selector.to_selector_string()))
 }
 
 /// Words about a pod without the random part of its name, so that equal failures read alike and are told as one.

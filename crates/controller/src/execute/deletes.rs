@@ -1,6 +1,8 @@
 //! Deletes or evicts pods, each only as it was when the decision was made.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
 use ordereddeployment_api::PodDeletion;
@@ -8,7 +10,7 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{DeleteGroup, EventType, Hindrance, Pod, Purpose, Target};
 use tokio::time::Instant;
 
-use super::{Halt, worst};
+use super::{Halt, MOST, worst};
 use crate::budgets::explain;
 use crate::calls::Victim;
 use crate::context::Context;
@@ -18,6 +20,19 @@ use crate::reconcile::Pass;
 
 /// How often a delete is tried again with a fresh version, where the pod is the same in all that counts.
 const RETRIES: usize = 5;
+
+/// How long one act evicts: each eviction is a request of its own.
+const EVICTING: Duration = Duration::from_secs(3);
+
+/// What an act deletes.
+struct Batch {
+    /// The pods as they were when it was decided.
+    decided: BTreeMap<Arc<str>, Arc<PodEntry>>,
+    /// How many more it may delete.
+    left: usize,
+    /// Until when it evicts.
+    until: Instant,
+}
 
 /// What became of one delete.
 #[derive(Debug)]
@@ -35,7 +50,43 @@ enum Outcome {
 }
 
 impl Pass<'_> {
-    pub(super) async fn delete_group(&mut self, group: &DeleteGroup) -> Result<(), Halt> {
+    /// Deletes one group after the other, as long as the watch shows what was decided on.
+    pub(super) async fn delete_groups(&mut self, groups: &[DeleteGroup]) -> Result<(), Halt> {
+        let decided: BTreeMap<Arc<str>, Arc<PodEntry>> =
+            self.pods(&self.sets()).into_iter().map(|entry| (Arc::clone(entry.uid()), entry)).collect();
+        let mut batch = Batch { decided, left: MOST, until: Instant::now() + EVICTING };
+        for (place, group) in groups.iter().enumerate() {
+            if batch.left < group.targets.len() {
+                return Err(Halt::Unfinished);
+            }
+            batch.left -= group.targets.len();
+            self.still_decided(&batch, groups[place..].iter().flat_map(|group| &group.targets))?;
+            self.delete_group(group, &batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the object and these pods, which are to go, are in the watch's view what the decision was made of.
+    fn still_decided<'t>(
+        &mut self,
+        batch: &Batch,
+        targets: impl Iterator<Item = &'t Target>,
+    ) -> Result<(), Halt> {
+        self.look()?;
+        let cache = self.ctx.cache();
+        let changed = targets.take(batch.left + 1).any(|target| {
+            let (Some(decided), Some(shown)) = (batch.decided.get(&target.uid), cache.pods.get(&target.uid))
+            else {
+                return false;
+            };
+            let (decided_on, now) = (&decided.pod, &shown.pod);
+            shown.version() > decided.version()
+                && (decided_on.facts.priority, &decided_on.point) != (now.facts.priority, &now.point)
+        });
+        if changed { Err(Halt::DecideAgain) } else { Ok(()) }
+    }
+
+    async fn delete_group(&mut self, group: &DeleteGroup, batch: &Batch) -> Result<(), Halt> {
         let known = self.pods(&self.sets());
         let entries: Vec<Option<&Arc<PodEntry>>> = group
             .targets
@@ -63,6 +114,11 @@ impl Pass<'_> {
             if halt.is_some() {
                 break;
             }
+            if Instant::now() >= batch.until {
+                // Others want their turn, and who must go may be another by now.
+                return Err(Halt::Unfinished);
+            }
+            self.still_decided(batch, std::iter::once(target))?;
             halt = self.evict(target, entry, group.purpose, ready).await.err();
         }
         halt.map_or(Ok(()), Err)

@@ -1,7 +1,11 @@
 //! Creates, changes and deletes sets.
 
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_planner::{Hindrance, SetChange, new_set, without_hash};
+use ordereddeployment_planner::{Hindrance, SetChange, new_set, owner_of, without_hash};
 use serde_json::{Map, Value, json};
 
 use super::Halt;
@@ -32,8 +36,23 @@ impl Pass<'_> {
 
     async fn create_set(&mut self, name: &str, hash: &str, revision: i64, replicas: i32) -> Result<(), Halt> {
         let set = new_set(&self.memory.deployment, name, hash, revision, replicas);
-        match self.ctx.calls.create_set(&self.namespace, &set).await {
+        let uid = Arc::clone(&self.uid);
+        if self.memory.strays.contains_key(&uid) {
+            match self.ctx.calls.create_set(&self.namespace, &set, true).await {
+                Ok(tried) if self.change_of_set(&tried).is_none() => _ = self.memory.strays.remove(&uid),
+                Ok(_) => return Err(self.still_stray(&uid)),
+                // It came to be ours after all, or the name is another's.
+                Err(error) if error.is_already_there() => return self.meet_set(name).await,
+                Err(error) => {
+                    return Err(self.set_failed(Hindrance::Create, "create", "trying", name, &error));
+                }
+            }
+        }
+        match self.ctx.calls.create_set(&self.namespace, &set, false).await {
             Ok(created) => {
+                if let Some(change) = self.change_of_set(&created) {
+                    return Err(self.stray(&uid, &format!("Set {name}"), &change));
+                }
                 if self.ctx.cache().has_orphan_of(&created) {
                     // Left by a set of the same template that was deleted: they come before fresh ones.
                     self.memory.due = Some(Due::Orphan);
@@ -44,6 +63,17 @@ impl Pass<'_> {
             Err(error) if error.is_already_there() => self.meet_set(name).await,
             Err(error) => Err(self.set_failed(Hindrance::Create, "create", "creating", name, &error)),
         }
+    }
+
+    /// What keeps a set that was created from being the object's own.
+    fn change_of_set(&self, set: &OrderedReplicaSet) -> Option<String> {
+        if owner_of(set).is_none_or(|owner| owner.uid != *self.uid) {
+            return Some("without its owner reference".to_owned());
+        }
+        let selector = &self.memory.deployment.spec.selector;
+        (!selector.matches(set.labels())).then(|| {
+            format!("without the labels that its deployment selects ({})", selector.to_selector_string())
+        })
     }
 
     /// A set of that name is there already: ours of the same template, which the watch has not shown yet, or not.
@@ -115,13 +145,13 @@ impl Pass<'_> {
         self.failed(what, verb, &format!("{doing} set {name}"), error, error.to_string())
     }
 
-    pub(crate) fn saw_set(&mut self, set: ordereddeployment_api::OrderedReplicaSet) {
+    pub(crate) fn saw_set(&mut self, set: OrderedReplicaSet) {
         if let Some(entry) = SetEntry::of(set) {
             self.memory.sets.present(entry, self.ctx.clock.now());
         }
     }
 
-    fn set_by_uid(&self, uid: &str) -> Result<std::sync::Arc<SetEntry>, Halt> {
+    fn set_by_uid(&self, uid: &str) -> Result<Arc<SetEntry>, Halt> {
         self.sets().into_iter().find(|entry| **entry.uid() == *uid).ok_or(Halt::DecideAgain)
     }
 

@@ -26,6 +26,11 @@ impl Ask {
         self.method == *method && self.path.contains(part) && !self.path.contains("watch=1")
     }
 
+    /// Whether it changes a pod: labels, owners.
+    pub fn patches_pod(&self) -> bool {
+        self.is(&Method::PATCH, "/pods/")
+    }
+
     pub fn is_dry_run(&self) -> bool {
         self.path.contains("dryRun=All")
     }

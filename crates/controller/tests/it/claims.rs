@@ -5,9 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
+use crate::between::Fate;
 use crate::cluster::{Cluster, View, names};
 
 #[tokio::test(start_paused = true)]
@@ -148,4 +150,89 @@ async fn pod(cluster: &Cluster, name: &str, hash: &str, owners: serde_json::Valu
         "spec": {"containers": [{"name": "main", "image": "web:1"}]},
     });
     cluster.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
+}
+
+/// Takes the pods away from their set, as somebody may who edits them.
+async fn free(cluster: &Cluster, pods: &[String]) {
+    let owners = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    for pod in pods {
+        cluster.pods().patch(pod, &PatchParams::default(), &owners).await.unwrap();
+    }
+}
+
+fn failure(view: &View) -> Option<(String, String)> {
+    let status = view.status();
+    let told = status.condition(condition::REPLICA_FAILURE)?;
+    Some((told.reason.clone(), told.message.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_or_deleted_beside_pods_whose_adoption_is_refused_until_it_works() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    let mark = cluster.mark();
+    cluster.between.rule(|ask| if ask.patches_pod() { Fate::Answered(403) } else { Fate::Pass });
+    free(&cluster, &pods).await;
+    cluster.pass(Duration::from_secs(120)).await;
+    let view = cluster.view().await;
+    assert_eq!(names(&view.pods), pods);
+    assert_eq!(cluster.asked(mark, "create", "pods").len() + cluster.asked(mark, "delete", "pods").len(), 0);
+    let (told, message) = failure(&view).unwrap();
+    assert_eq!(told, reason::FAILED_CLAIM);
+    assert!(message.contains(&pods[0]) && message.contains("403"), "{message}");
+    assert!(!cluster.events_of(reason::FAILED_CLAIM).await.is_empty());
+
+    // One is lost: it comes back once it is known who is there.
+    cluster.pods().delete(&pods[3], &DeleteParams::default()).await.unwrap();
+    cluster.pass(Duration::from_secs(10)).await;
+    assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
+    cluster.between.clear();
+    let healed = |view: &View| view.is_complete() && view.available() == 4 && failure(view).is_none();
+    let view = cluster.until("it is healed", healed).await;
+    assert!(pods[..3].iter().all(|pod| names(&view.pods).contains(pod)));
+    assert_eq!((cluster.asked(mark, "create", "pods").len(), cluster.deleted(mark).len()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adoption_that_met_another_writer_is_tried_again_at_once_and_not_told() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let mut conflicts = 1;
+    cluster.between.rule(move |ask| {
+        if ask.patches_pod() && conflicts > 0 {
+            conflicts -= 1;
+            return Fate::Answered(409);
+        }
+        Fate::Pass
+    });
+    let mark = cluster.mark();
+    free(&cluster, &pods[..1]).await;
+    cluster.pass(Duration::from_millis(300)).await;
+    assert_eq!(cluster.pods().get(&pods[0]).await.unwrap().owner_references().len(), 1);
+    assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
+    assert_eq!(cluster.events_of(reason::FAILED_CLAIM).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replaced() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    cluster.between.rule(|ask| {
+        if ask.patches_pod() {
+            let mut body = ask.body.clone();
+            body["metadata"]["ownerReferences"] = json!([]);
+            return Fate::Changed(body);
+        }
+        Fate::Pass
+    });
+    let mark = cluster.mark();
+    free(&cluster, &pods).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let view = cluster.view().await;
+    assert_eq!(names(&view.pods), pods);
+    assert_eq!(failure(&view).unwrap().0, reason::FAILED_CLAIM);
+    assert!(cluster.asked(mark, "patch", "pods").len() < 100, "it backs off");
+    cluster.between.clear();
+    cluster.until("they are taken in", |view| view.is_complete() && failure(view).is_none()).await;
+    assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
 }

@@ -6,6 +6,7 @@
     reason = "a test ends where its ground is missing"
 )]
 
+mod batches;
 mod between;
 mod claims;
 mod cluster;
@@ -21,3 +22,5 @@ mod orphans;
 mod rollouts;
 mod scaling;
 mod templates;
+mod unstored;
+mod webhooks;

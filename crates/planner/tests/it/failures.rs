@@ -5,7 +5,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus, PodReplacementPolicy};
-use ordereddeployment_planner::{Failed, Pod, whole_seconds};
+use ordereddeployment_planner::{
+    Act, Decision, Failed, Failure, Hindrance, Observed, Pod, Proof, decide, whole_seconds,
+};
 use serde_json::{Value, json};
 
 use crate::model::Cluster;
@@ -321,4 +323,73 @@ fn a_rollout_without_room_for_its_surge_asks_to_be_woken() {
     cluster.rest();
     let wake = cluster.wake.unwrap();
     assert!(wake <= cluster.now + jiff::SignedDuration::from_secs(10), "{wake}");
+}
+
+fn decide_with(cluster: &Cluster, proof: Proof) -> Act {
+    let decision = decide(&Observed { live: true, proof, ..cluster.observed() });
+    let Decision::Act(act) = decision else { panic!("{decision:?}") };
+    act
+}
+
+#[test]
+fn while_claiming_fails_nothing_is_created_or_deleted_and_the_deadline_runs() {
+    let mut cluster = Cluster::running(&rolling(4, 1, 1));
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.step();
+    let since = cluster.now;
+    cluster.failure = Some(Failure { what: Hindrance::Claim, message: "no".into(), since });
+    for _ in 0..2 {
+        let act = decide_with(&cluster, Proof::Accepted);
+        assert!(act.is_idle());
+        let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
+        assert_eq!((told.reason.as_str(), told.message.as_str()), (reason::FAILED_CLAIM, "no"));
+        cluster.store(&act.status);
+        cluster.now += SignedDuration::from_secs(200);
+    }
+    let late = condition_of(&cluster, condition::STALLED).unwrap();
+    assert_eq!((late.0, late.1.as_str()), (ConditionStatus::True, reason::PROGRESS_DEADLINE_EXCEEDED));
+    cluster.failure = None;
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 4);
+}
+
+#[test]
+fn without_an_answer_to_the_dry_run_no_pod_is_deleted_for_the_template_and_all_else_goes_on() {
+    for spec in [rolling(4, 0, 1), json!({"replicas": 4, "strategy": {"type": "Recreate"}})] {
+        let mut cluster = Cluster::running(&spec);
+        cluster.set_image("v2");
+        while matches!(decide(&Observed { live: true, ..cluster.observed() }), Decision::Record(_)) {
+            cluster.step();
+        }
+        let act = decide_with(&cluster, Proof::NoAnswer("503".into()));
+        assert!(act.deletes.is_empty());
+        let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
+        assert_eq!(told.reason, reason::TEMPLATE_UNPROVEN);
+        assert!(told.message.contains("503"));
+        // An answer ends it.
+        let act = decide_with(&cluster, Proof::Accepted);
+        assert!(!act.deletes.is_empty());
+        assert_eq!(act.status.condition(condition::REPLICA_FAILURE), None);
+    }
+}
+
+#[test]
+fn after_a_failed_create_the_old_sets_heal_first() {
+    let mut cluster = Cluster::running(&rolling(4, 0, 1));
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.step();
+    cluster.pods.truncate(2);
+    let first = |cluster: &Cluster| {
+        let act = decide_with(cluster, Proof::Accepted);
+        assert_eq!(act.creates.len(), 2);
+        let hash = &act.creates[0].hash;
+        let set = cluster.sets.iter().find(|set| set.hash == *hash).unwrap();
+        cluster.image_of(set)
+    };
+    assert_eq!(first(&cluster), "v2");
+    let since = cluster.now;
+    cluster.failure = Some(Failure { what: Hindrance::Create, message: "500".into(), since });
+    assert_eq!(first(&cluster), "v1");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_planner::{Act, Decision, Observed, Proof, Read, Source, decide};
+use ordereddeployment_planner::{Act, Decision, Failure, Hindrance, Observed, Proof, Read, Source, decide};
 use serde_json::json;
 
 use crate::model::Cluster;
@@ -70,9 +70,11 @@ fn once_the_others_are_gone_and_all_pods_are_taken_in_it_begins() {
     let mut cluster = adopting("deployments/web,replicasets/web-5d9c");
     cluster.sources = [(deployment(), false), (replica_set(), false)].into();
     assert!(matches!(decision(&cluster, false), Decision::Read(Read::Live)));
-    cluster.unadopted = ["web-5d9c-a".to_owned()].into();
-    closed(&cluster, reason::ADOPTING);
-    cluster.unadopted.clear();
+    let message = "pod web-5d9c-a cannot be adopted".to_owned();
+    cluster.failure = Some(Failure { what: Hindrance::Claim, message, since: cluster.now });
+    let act = closed(&cluster, reason::ADOPTING);
+    assert!(act.status.condition(condition::PROGRESSING).unwrap().message.contains("web-5d9c-a"));
+    cluster.failure = None;
     let Decision::Record(record) = decision(&cluster, true) else { panic!("no rollout begins") };
     assert!(record.status.rollout.is_some());
 }

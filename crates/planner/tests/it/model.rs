@@ -91,7 +91,6 @@ impl Cluster {
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),
-            unadopted: BTreeSet::new(),
             count: 0,
         };
         Self {

@@ -237,6 +237,7 @@ fn under_recreate_enough_are_available_only_where_all_are() {
 #[test]
 fn each_hindrance_is_told_by_its_own_reason() {
     let table = [
+        (Hindrance::Claim, reason::FAILED_CLAIM),
         (Hindrance::Create, reason::FAILED_CREATE),
         (Hindrance::Delete, reason::FAILED_DELETE),
         (Hindrance::Evict, reason::EVICTION_REFUSED),

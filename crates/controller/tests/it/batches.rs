@@ -1,0 +1,76 @@
+//! One act is one batch: what is asked for in the midst of a long one counts.
+
+use std::time::Duration;
+
+use http::Method;
+use kube::api::{Patch, PatchParams};
+use ordereddeployment_api::names::annotation;
+use serde_json::json;
+
+use crate::between::Fate;
+use crate::cluster::{Cluster, names};
+
+/// Each request of that kind takes a second.
+fn slow(cluster: &Cluster, method: Method, part: &'static str) {
+    cluster.between.rule(
+        move |ask| {
+            if ask.is(&method, part) { Fate::Late(Duration::from_secs(1)) } else { Fate::Pass }
+        },
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scaling_to_zero_that_is_taken_back_ends_within_its_batch() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 300})).await;
+    slow(&cluster, Method::DELETE, "/pods/");
+    let mark = cluster.mark();
+    cluster.scale(0).await;
+    // 16 at a time: all would take 19 seconds.
+    cluster.pass(Duration::from_millis(4500)).await;
+    cluster.scale(300).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let deleted = cluster.deleted(mark).len();
+    assert!((64..=96).contains(&deleted), "{deleted}");
+    cluster.until_complete().await;
+    assert_eq!(cluster.deleted(mark).len(), deleted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_that_are_taken_back_end_with_the_one_under_way() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 20, "podDeletion": "Evict"})).await;
+    slow(&cluster, Method::POST, "/eviction");
+    cluster.scale(1).await;
+    cluster.pass(Duration::from_millis(7500)).await;
+    cluster.scale(20).await;
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(5)).await;
+    let evicted = cluster.asked(mark, "create", "pods");
+    let evicted = evicted.iter().filter(|record| record.subresource.as_deref() == Some("eviction")).count();
+    assert!(evicted <= 1, "{evicted}");
+    cluster.until_complete().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_point_that_comes_in_the_midst_of_an_act_holds_before_the_next_group() {
+    let cluster = Cluster::start().await;
+    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"}});
+    let pods = names(&cluster.deployed(json!({"replicas": 48, "strategy": bounds})).await);
+    for pod in &pods[..16] {
+        cluster.prioritise(pod, 3).await;
+    }
+    slow(&cluster, Method::DELETE, "/pods/");
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_millis(500)).await;
+    assert_eq!(cluster.asked(mark, "delete", "pods").len(), 0, "the first group is under way");
+    let next = json!({annotation::DELETE_PRIORITY: "2", annotation::PAUSE_POINT: "before"});
+    let patch = Patch::Merge(json!({"metadata": {"annotations": next}}));
+    cluster.pods().patch(&pods[40], &PatchParams::default(), &patch).await.unwrap();
+    let view = cluster.until_held().await;
+    assert_eq!(view.status().hold.unwrap().pod, pods[40]);
+    let mut deleted = cluster.deleted(mark);
+    deleted.sort();
+    assert_eq!(deleted, pods[..16]);
+}

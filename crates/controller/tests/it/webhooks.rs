@@ -1,0 +1,159 @@
+//! Admission that fails, takes its time, or changes what is created.
+
+use std::time::Duration;
+
+use http::Method;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
+use ordereddeployment_api::ConditionStatus;
+use ordereddeployment_api::names::{condition, reason};
+use serde_json::{Value, json};
+
+use crate::between::{Ask, Fate};
+use crate::cluster::{Cluster, View, names};
+
+fn bounds(surge: i32, unavailable: i32) -> Value {
+    json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
+}
+
+fn told(view: &View, type_: &str) -> Option<(String, String)> {
+    let status = view.status();
+    let told = status.condition(type_).filter(|told| told.status == ConditionStatus::True)?;
+    Some((told.reason.clone(), told.message.clone()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_takes_as_long_as_a_webhook_may_is_waited_for() {
+    let cluster = Cluster::start().await;
+    cluster.between.rule(|ask| {
+        if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(30)) } else { Fate::Pass }
+    });
+    let mark = cluster.mark();
+    cluster.deployed(json!({"replicas": 2})).await;
+    assert_eq!(cluster.asked(mark, "create", "pods").len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_without_an_answer_stops_only_what_needs_it_and_shows() {
+    for fate in [500, 503, 429] {
+        let cluster = Cluster::start().await;
+        let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 60});
+        let pods = names(&cluster.deployed(spec).await);
+        cluster.between.rule(move |ask| if ask.is_dry_run() { Fate::Answered(fate) } else { Fate::Pass });
+        let mark = cluster.mark();
+        cluster.set_image("web:2").await;
+        cluster.pass(Duration::from_secs(90)).await;
+        let view = cluster.view().await;
+        assert_eq!(names(&view.pods), pods);
+        let (why, message) = told(&view, condition::REPLICA_FAILURE).unwrap();
+        assert_eq!(why, reason::TEMPLATE_UNPROVEN);
+        assert!(message.contains(&fate.to_string()), "{message}");
+        assert_eq!(told(&view, condition::STALLED).unwrap().0, reason::PROGRESS_DEADLINE_EXCEEDED);
+        assert!(!cluster.events_of(reason::TEMPLATE_UNPROVEN).await.is_empty());
+        assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 20, "it is told once");
+        cluster.between.clear();
+        let out = |view: &View| view.is_complete() && view.updated().len() == 4;
+        let view = cluster.until("it is out", out).await;
+        assert_eq!(told(&view, condition::REPLICA_FAILURE), None);
+    }
+}
+
+/// Loses two of four old pods while creates of the new template are not answered as they should be.
+async fn old_pods_heal(fate: impl Fn() -> Fate + Send + 'static) {
+    let cluster = Cluster::start().await;
+    let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 200});
+    let pods = names(&cluster.deployed(spec).await);
+    cluster.between.rule(move |ask| if ask.creates_pod("web:2") { fate() } else { Fate::Pass });
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_secs(5)).await;
+    for pod in &pods[..2] {
+        cluster.pods().delete(pod, &DeleteParams::default()).await.unwrap();
+    }
+    cluster.pass(Duration::from_secs(180)).await;
+    let view = cluster.view().await;
+    assert_eq!((view.available(), view.updated().len()), (3, 0), "{:#?}", view.status());
+    assert_eq!(view.status().available_replicas, Some(3));
+    assert_eq!(told(&view, condition::REPLICA_FAILURE).unwrap().0, reason::FAILED_CREATE);
+    cluster.pass(Duration::from_secs(240)).await;
+    let view = cluster.view().await;
+    let Some((stalled, _)) = told(&view, condition::STALLED) else { panic!("{:#?}", view.status()) };
+    assert_eq!(stalled, reason::PROGRESS_DEADLINE_EXCEEDED);
+    cluster.between.clear();
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 4).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_pods_heal_while_admission_fails_for_the_new_template() {
+    old_pods_heal(|| Fate::Answered(500)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_pods_heal_while_admission_gives_no_answer_for_the_new_template() {
+    old_pods_heal(|| Fate::Lost).await;
+}
+
+/// What a webhook makes of the pods that are created.
+async fn strays(change: fn(&mut Value), missing: &str) {
+    let cluster = Cluster::start().await;
+    let creates = |ask: &Ask| ask.is(&Method::POST, "/pods") && !ask.path.contains("/eviction");
+    cluster.between.rule(move |ask| {
+        if !creates(ask) {
+            return Fate::Pass;
+        }
+        let mut pod = ask.body.clone();
+        change(&mut pod);
+        Fate::Changed(pod)
+    });
+    let mark = cluster.mark();
+    cluster.deploy(json!({"replicas": 3})).await;
+    cluster.pass(Duration::from_secs(300)).await;
+    let made = |cluster: &Cluster| {
+        let asked = cluster.asked(mark, "create", "pods");
+        let real: Vec<_> = asked.into_iter().filter(|record| !record.path.contains("dryRun")).collect();
+        real.len()
+    };
+    assert_eq!(made(&cluster), 1, "no more than it takes to see");
+    let pod = cluster.pods().list(&ListParams::default()).await.unwrap().items.remove(0);
+    let (why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    assert_eq!(why, reason::FAILED_CREATE);
+    assert!(message.contains(&pod.name_any()) && message.contains(missing), "{message}");
+    cluster.between.clear();
+    cluster.until("there are three", |view| view.is_complete() && view.available() == 3).await;
+    assert!(made(&cluster) <= 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_come_back_without_their_labels_are_not_made_without_end() {
+    strays(|pod| pod["metadata"]["labels"] = json!({"other": "x"}), "app=web").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_come_back_without_their_owner_are_not_made_without_end() {
+    let owner = |pod: &mut Value| {
+        pod["metadata"]["ownerReferences"] = json!([]);
+        pod["metadata"]["labels"] = json!({"other": "x"});
+    };
+    strays(owner, "owner reference").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_that_come_back_without_their_owner_are_not_made_without_end() {
+    let cluster = Cluster::start().await;
+    cluster.between.rule(|ask| {
+        if !ask.is(&Method::POST, "/orderedreplicasets") {
+            return Fate::Pass;
+        }
+        let mut set = ask.body.clone();
+        set["metadata"]["ownerReferences"] = json!([]);
+        set["metadata"]["labels"] = json!({"other": "x"});
+        Fate::Changed(set)
+    });
+    cluster.deploy(json!({"replicas": 2})).await;
+    cluster.pass(Duration::from_secs(300)).await;
+    let sets = || async { cluster.sets().list(&ListParams::default()).await.unwrap().items.len() };
+    assert_eq!(sets().await, 1);
+    assert_eq!(told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap().0, reason::FAILED_CREATE);
+    cluster.between.clear();
+    cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
+    assert_eq!(sets().await, 2, "the first one keeps the name that it has");
+}

@@ -1,0 +1,24 @@
+//! Fields of a status that an API server does not store: its CRDs are older than the controller. It only says so.
+
+use jiff::Timestamp;
+use ordereddeployment_api::ConditionStatus::{False, True};
+use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_api::names::{condition, reason};
+
+use crate::conditions;
+
+/// What is said of fields that are not stored.
+#[must_use]
+pub fn unstored_message(fields: &[String]) -> String {
+    format!(
+        "The API server does not store these fields of the status: {}. Its CRDs are older than the controller: update them",
+        fields.join(", ")
+    )
+}
+
+/// Says in a status that these fields of it are not stored.
+pub fn tell_unstored(status: &mut OrderedDeploymentStatus, fields: &[String], now: Timestamp) {
+    let message = unstored_message(fields);
+    conditions::set(status, condition::STALLED, True, reason::STATUS_NOT_STORED, &message, now);
+    conditions::set(status, condition::RECONCILING, False, reason::STATUS_NOT_STORED, &message, now);
+}
