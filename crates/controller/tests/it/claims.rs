@@ -95,7 +95,7 @@ async fn an_object_deleted_without_its_sets_takes_them_again_when_it_comes_back(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_of_the_same_hash_that_was_anothers_is_taken_and_its_pods_kept() {
+async fn a_set_of_the_same_hash_that_was_anothers_is_taken_with_its_pods() {
     // Which of the sets comes first in the UIDs' order is drawn: here each does.
     for drawn in 0..4 {
         let cluster = Cluster::start().await;
@@ -111,10 +111,11 @@ async fn a_set_of_the_same_hash_that_was_anothers_is_taken_and_its_pods_kept() {
         cluster.pass(Duration::from_secs(30)).await;
         cluster.deployments().delete("web", &DeleteParams::orphan()).await.unwrap();
         cluster.pass(Duration::from_secs(30)).await;
-        // Of two sets of one template the older one is the current one.
+        // The pods of both sets are of the current template: two of the four stay, by the order.
         let there = || async { cluster.pods().list(&ListParams::default()).await.unwrap().items };
-        assert_eq!(names(&there().await), pods);
-        cluster.pods().delete(&pods[0], &DeleteParams::default()).await.unwrap();
+        let left = names(&there().await);
+        assert!(left.len() == 2 && left.iter().any(|pod| pods.contains(pod)), "{left:?}");
+        cluster.pods().delete(&left[0], &DeleteParams::default()).await.unwrap();
         cluster.pass(Duration::from_secs(30)).await;
         assert_eq!(there().await.len(), 2);
         // Two for the one that came, and one for the one that was lost.
