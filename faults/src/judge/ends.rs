@@ -89,6 +89,7 @@ fn is_excused(
         .is_some_and(|order| order.unavailable_pods == ordereddeployment_api::UnavailablePods::InOrder);
     let evicts = object.spec.pod_deletion == PodDeletion::Evict;
     (in_order && stalled == reason::WAITING_IN_ORDER)
+        || stalled == reason::BLOCKED
         || refused("create", None)
         || refused("delete", None)
         || (evicts && refused("create", Some("eviction")))

@@ -1,6 +1,6 @@
 //! Rollouts that halt at pause points.
 
-use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::names::{annotation, condition, reason};
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
@@ -96,14 +96,30 @@ pub(super) fn under_recreate(rng: &mut StdRng) -> Case {
 /// Only an unready pod behind the barrier could go.
 pub(super) fn blocked(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
-    let spec = json!({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}});
-    Story::of("hold-blocked", draw, &spec)
-        .ranked(4)
-        .point(Pick::Any(1), "before")
-        .after(0, Act::Ready(Pick::Any(draw.of(&[3, 2, 1])), false))
-        .rollout(draw)
+    let unready = Pick::Any(draw.of(&[3, 2, 1]));
+    to_blocked("blocked", draw, unready)
+        .told(condition::STALLED, reason::BLOCKED, Act::Ready(unready, true))
         .resumed()
         .end()
+}
+
+/// By its id, while the pod in the way stays as it is.
+pub(super) fn blocked_and_resumed(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let unready = Pick::Any(draw.of(&[3, 2, 1]));
+    to_blocked("blocked-resumed", draw, unready)
+        .told(condition::STALLED, reason::BLOCKED, Act::Resume(Resumption::At(Pick::Any(1))))
+        .end()
+}
+
+/// The rollout cannot reach its point: only a pod at or behind it is unavailable.
+fn to_blocked(name: &str, draw: &mut Draw<'_>, unready: Pick) -> Story {
+    let spec = json!({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}});
+    Story::of(name, draw, &spec)
+        .ranked(4)
+        .point(Pick::Any(1), "before")
+        .after(0, Act::Ready(unready, false))
+        .rollout(draw)
 }
 
 /// Nobody resumes it.

@@ -53,6 +53,7 @@ pub const ALL: &[Scenario] = &[
     holds::in_a_row,
     holds::under_recreate,
     holds::blocked,
+    holds::blocked_and_resumed,
     holds::for_ever,
     holds::point_added,
     holds::point_removed,

@@ -22,15 +22,20 @@ fn the_present_hold_is_named_by_its_id() {
     assert_eq!(request(WEB, &held(), Which::Hold(ID), None).unwrap(), Request::For(ID.to_owned()));
 }
 
+fn condition(type_: &str, status: &str, reason: &str) -> serde_json::Value {
+    let time = "2030-01-01T11:51:00Z";
+    json!({
+        "type": type_, "status": status, "reason": reason, "message": format!("{reason} at the pause point."),
+        "lastTransitionTime": time, "lastUpdateTime": time,
+    })
+}
+
 /// A rollout that cannot reach its pause point; the condition says so.
 fn blocked() -> OrderedDeploymentStatus {
     serde_json::from_value(json!({
         "rollout": {"revision": 2, "templateHash": "7f6d9b8c4d", "replicas": 4},
         "blocked": {"id": ID, "since": "2030-01-01T11:50:00Z"},
-        "conditions": [{
-            "type": "Stalled", "status": "True", "reason": "Blocked", "message": "Blocked at the pause point.",
-            "lastTransitionTime": "2030-01-01T11:51:00Z", "lastUpdateTime": "2030-01-01T11:51:00Z",
-        }],
+        "conditions": [condition("Stalled", "True", "Blocked"), condition("Complete", "False", "RolloutInProgress")],
     }))
     .unwrap()
 }
