@@ -22,6 +22,7 @@ mod parity;
 mod pools;
 mod recipes;
 mod rollouts;
+mod scaled_holds;
 mod scaling;
 mod servers;
 mod stuck;

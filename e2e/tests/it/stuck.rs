@@ -1,6 +1,11 @@
 //! Rollouts that meet what is not as it should be: unready pods, points that get lost, a resume of all points.
 
+#[cfg(feature = "real-servers")]
+use std::time::Duration;
+
 use e2e::{Setting, World, side_by_side};
+#[cfg(feature = "real-servers")]
+use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
@@ -80,6 +85,92 @@ async fn unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 6);
 }
 
+/// Six pods: the second of the order carries a pause point, and two behind it are not ready, so that nothing may go. Waits
+/// until the object says so, which takes a minute.
+#[cfg(feature = "real-servers")]
+async fn blocked_at_a_pause_point(world: &World) -> Vec<String> {
+    let pods = world.deployed(&json!({})).await.unwrap();
+    world.pause_at(&pods[1], "before").await.unwrap();
+    for (pod, priority) in pods.iter().zip([5, 4]) {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    for pod in &pods[4..] {
+        world.set_ready(pod, false).await.unwrap();
+    }
+    let unready = |object: &OrderedDeployment| {
+        object.status.as_ref().is_some_and(|status| status.available_replicas == Some(4))
+    };
+    world.until("web", "four available", unready).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    let object = world.patient(Duration::from_secs(150)).until("web", "blocked", is_blocked).await.unwrap();
+    let status = object.status.unwrap();
+    let message = &status.condition(condition::STALLED).unwrap().message;
+    let id = format!("{}@2", pods[1]);
+    assert!([&id, &pods[4], &pods[5]].iter().all(|named| message.contains(*named)), "{message}");
+    assert_eq!(status.hold, None);
+    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    pods
+}
+
+#[cfg(feature = "real-servers")]
+fn is_blocked(object: &OrderedDeployment) -> bool {
+    let stalled = object.status.as_ref().and_then(|status| status.condition(condition::STALLED));
+    stalled
+        .is_some_and(|stalled| stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED)
+}
+
+#[cfg(feature = "real-servers")]
+async fn a_blocked_rollout_goes_on_by_itself_once_the_pods_in_its_way_are_ready(world: World) {
+    let pods = blocked_at_a_pause_point(&world).await;
+    for pod in &pods[4..] {
+        world.set_ready(pod, true).await.unwrap();
+    }
+    let hold = world.held_with(1, 6).await.unwrap().status.unwrap().hold.unwrap();
+    assert_eq!(hold.pod, pods[1], "the point is not used up");
+    assert_eq!(world.deleted().await.unwrap(), pods[..1]);
+    world.until("web", "no longer blocked", |object| !is_blocked(object)).await.unwrap();
+    world.resume().await.unwrap();
+    world.complete("web", 6).await.unwrap();
+}
+
+#[cfg(feature = "real-servers")]
+async fn a_blocked_rollout_is_resumed_by_the_id_of_its_point_only(world: World) {
+    let pods = blocked_at_a_pause_point(&world).await;
+    let plugin = world.plugin().unwrap();
+    let refused = plugin.run(&["resume", "web"]).await.unwrap();
+    assert_ne!(refused.code, 0, "{refused:?}");
+    let id = format!("{}@2", pods[1]);
+    for way in [pods[4].as_str(), "maxUnavailable", &id, "undo"] {
+        assert!(refused.err.contains(way), "{way}: {refused:?}");
+    }
+    assert!(is_blocked(&world.deployments().get("web").await.unwrap()));
+    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
+    world.complete("web", 6).await.unwrap();
+    let deleted = world.deleted().await.unwrap();
+    assert!(pods[4..].iter().all(|pod| deleted[..2].contains(pod)), "{deleted:?} of {pods:?}");
+}
+
+/// The quota has no room for the surge, so nothing new can come before the first of the order may go.
+async fn a_quota_without_room_and_an_unready_pod_do_not_stop_a_rollout(world: World) {
+    world.set_quota(4).await.unwrap();
+    let bounds = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
+    let pods = world.deployed(&json!({"replicas": 4, "strategy": bounds})).await.unwrap();
+    for (pod, priority) in pods.iter().zip([5, 4, 3]) {
+        world.prioritise(pod, priority).await.unwrap();
+    }
+    world.set_ready(&pods[3], false).await.unwrap();
+    let three = |object: &OrderedDeployment| {
+        object.status.as_ref().is_some_and(|status| status.available_replicas == Some(3))
+    };
+    world.until("web", "three available", three).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    world.complete("web", 4).await.unwrap();
+    let deleted = world.deleted().await.unwrap();
+    assert_eq!(deleted[0], pods[3], "the unready one makes room");
+    assert_eq!(deleted[1..], pods[..3]);
+}
+
 /// Held at the first of two points.
 async fn held_at_the_first_of_two(world: &World) -> [String; 2] {
     let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
@@ -113,6 +204,10 @@ side_by_side!(
     unready_pods_go_first_where_the_order_is_blocked,
     unready_pods_wait_for_their_turn_where_that_is_asked_for,
     unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point,
+    a_quota_without_room_and_an_unready_pod_do_not_stop_a_rollout,
     a_pod_lost_with_its_point_not_reached_is_told,
-    a_resume_of_all_points_passes_the_later_ones_too,
+    a_resume_of_all_points_passes_the_later_ones_too;
+    only on a real server:
+    a_blocked_rollout_goes_on_by_itself_once_the_pods_in_its_way_are_ready,
+    a_blocked_rollout_is_resumed_by_the_id_of_its_point_only,
 );

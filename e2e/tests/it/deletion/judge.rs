@@ -28,6 +28,8 @@ const UNDER_WAY: SignedDuration = SignedDuration::from_secs(2);
 pub(super) struct Case {
     pub(super) policy: Policy,
     pub(super) namespace: String,
+    /// Whether the controller could see it.
+    pub(super) seen: bool,
 }
 
 /// What was counted, for people.
@@ -103,7 +105,9 @@ impl Case {
             let before = end.apply(commit);
             judge.adoption(commit, before, owner);
         }
-        judge.late_writes();
+        if self.seen {
+            judge.late_writes();
+        }
         match self.policy {
             Policy::Orphan => judge.all_is_left(&then, &commits[moment..], &end, owner),
             Policy::Foreground | Policy::Background => judge.nothing_is_left(&end),
@@ -257,7 +261,7 @@ mod tests {
         let commits: Vec<Commit> = start.into_iter().chain(commits).collect();
         let deletion = request("kubectl", "delete", "ordereddeployments", "web", 0);
         let requests: Vec<Request> = std::iter::once(deletion).chain(requests).collect();
-        Case { policy, namespace: "x".to_owned() }.judge(&commits, &requests)
+        Case { policy, namespace: "x".to_owned(), seen: true }.judge(&commits, &requests)
     }
 
     fn ours(verb: &str, second: i64) -> Request {

@@ -78,7 +78,6 @@ async fn in_a_rollout(world: &World, moment: Moment) {
 
 /// Deletes `web` and waits until it is gone, and unless it leaves orphans, until nothing is left.
 async fn delete(world: &World, policy: Policy) {
-    let world = &world.patient(COLLECTED);
     let uid = world.deployments().get("web").await.unwrap().uid().unwrap();
     let propagation = match policy {
         Policy::Orphan => PropagationPolicy::Orphan,
@@ -131,13 +130,14 @@ async fn play(world: &World, history: &mut History, moments: &[Moment], round: u
     let start = Instant::now();
     let playing = moments.iter().enumerate().map(async |(index, moment)| {
         let world = world.apart(&format!("{}-{round}-{index}", world.namespace)).await.unwrap();
+        let world = world.patient(COLLECTED);
         let played: LocalBoxFuture<'_, ()> = Box::pin(async {
             in_a_rollout(&world, *moment).await;
             delete(&world, moment.policy).await;
         });
         // A panic is one object's, the others go on.
         let ended = AssertUnwindSafe(played).catch_unwind().await.is_ok();
-        let case = Case { policy: moment.policy, namespace: world.namespace.clone() };
+        let case = Case { policy: moment.policy, namespace: world.namespace.clone(), seen: true };
         (world, Outcome { case, moment: *moment, ended })
     });
     let (worlds, outcomes): (Vec<_>, Vec<_>) = join_all(playing).await.into_iter().unzip();

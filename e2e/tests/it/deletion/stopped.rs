@@ -1,13 +1,17 @@
 //! The garbage collector is stopped in the middle of orphaning, and goes on later.
 
+use std::collections::BTreeSet;
+
+use e2e::proxy::Matching;
 use e2e::real::Victim;
-use e2e::{History, Server, World};
-use futures::future::join_all;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{DeleteParams, PostParams, PropagationPolicy};
+use e2e::{History, Request, Server, World};
+use futures::future::{join, join_all};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::judge::{Case, Policy};
 use super::{Moment, in_a_rollout, litter, setting, until_gone, until_quiet};
@@ -19,6 +23,50 @@ fn sets(world: &World) -> Api<OrderedReplicaSet> {
     Api::namespaced(world.client.clone(), &world.namespace)
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_released_set_is_not_adopted_for_an_owner_that_the_watch_does_not_show_terminating_on_a_real_server()
+ {
+    let _machine = e2e::hold_the_machine().await;
+    let world = World::with(Server::Real, setting()).await.unwrap();
+    let plane = world.control_plane().unwrap();
+    let _manager = world.start_manager().unwrap();
+    let moment = Moment { policy: Policy::Orphan, replicas: 12, second: 24, third: 12 };
+    in_a_rollout(&world, moment).await;
+
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
+    let names: Vec<String> = (0..LITTER).map(|index| format!("litter-{index}")).collect();
+    let created = names.iter().map(async |name| maps.create(&PostParams::default(), &litter(name)).await);
+    assert!(join_all(created).await.iter().all(Result::is_ok));
+    let uid = world.deployments().get("web").await.unwrap().uid().unwrap();
+    let orphan =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    world.proxy.rules().freeze(Matching::new("watch", "ordereddeployments"));
+    world.deployments().delete("web", &orphan).await.unwrap();
+    let deleted = Timestamp::now();
+    let released = |sets: &[OrderedReplicaSet]| sets.iter().any(|set| set.owner_references().is_empty());
+    world.until_all(sets(&world), "released in part", released).await.unwrap();
+    plane.suspend(Victim::ControllerManager).unwrap();
+    let kept = world.deployments().get("web").await.unwrap();
+    assert!(kept.metadata.deletion_timestamp.is_some(), "the collector stands still before its end");
+
+    // The released set wakes the controller, which reads its owner.
+    let reads = |one: &Request| {
+        (one.verb.as_str(), one.plural.as_str()) == ("get", "ordereddeployments")
+            && one.by_the_controller()
+            && one.received.is_some_and(|received| received > deleted)
+    };
+    world.until_requested("read the owner", reads).await.unwrap();
+    world.proxy.rules().thaw();
+    plane.resume(Victim::ControllerManager).unwrap();
+    until_gone(&world, &uid).await;
+    until_quiet(&world).await;
+    let commits = History::default().take_all(&world).await.unwrap();
+    let requests = world.requests().await.unwrap();
+    let case = Case { policy: Policy::Orphan, namespace: world.namespace.clone(), seen: false };
+    let findings = case.judge(&commits, &requests).unwrap();
+    println!("{findings:?}");
+}
+
 /// Whole rollouts, so that the controller had time for everything else too.
 async fn meanwhile(world: &World) {
     for image in ["web:2", "web:3"] {
@@ -27,46 +75,73 @@ async fn meanwhile(world: &World) {
     }
 }
 
+fn uids(pods: &[Pod]) -> BTreeSet<String> {
+    pods.iter().filter_map(ResourceExt::uid).collect()
+}
+
+/// An object whose current set is being deleted, with its pods to be orphaned.
+struct Bereft {
+    world: World,
+    set: OrderedReplicaSet,
+    pods: BTreeSet<String>,
+}
+
+impl Bereft {
+    async fn deploy(base: &World, name: &str, strategy: Value) -> Self {
+        let world = base.apart(name).await.unwrap();
+        world.deployed(&json!({"replicas": 8, "strategy": strategy})).await.unwrap();
+        let set = sets(&world).list(&ListParams::default()).await.unwrap().items.remove(0);
+        let pods = uids(&world.pods().await.unwrap());
+        Self { world, set, pods }
+    }
+
+    async fn delete_set(&self) {
+        let name = self.set.name_any();
+        let orphan = ["delete", "ors", &name, "--cascade=orphan", "--wait=false"];
+        self.world.kubectl.run(&orphan).await.unwrap();
+    }
+
+    /// The set that stands in, and has the ninth pod.
+    async fn replaced(&self) -> OrderedReplicaSet {
+        self.world.scale(9).await.unwrap();
+        self.world.complete("web", 9).await.unwrap();
+        let all = sets(&self.world).list(&ListParams::default()).await.unwrap().items;
+        let stands_in = all.into_iter().find(|set| set.uid() != self.set.uid()).unwrap();
+        let hash = |set: &OrderedReplicaSet| set.labels().get("pod-template-hash").cloned();
+        assert_eq!(hash(&stands_in), hash(&self.set));
+        stands_in
+    }
+
+    /// The pods belong to the set that stands in, and none was replaced.
+    async fn adopted(&self, by: &OrderedReplicaSet) {
+        let owned = |pods: &[Pod]| {
+            pods.iter()
+                .all(|pod| pod.owner_references().iter().any(|owner| Some(&owner.uid) == by.uid().as_ref()))
+        };
+        let pods = self.world.until_pods("adopted", owned).await.unwrap();
+        assert!(self.pods.is_subset(&uids(&pods)) && pods.len() == 9, "{:?}", uids(&pods));
+        self.world.complete("web", 9).await.unwrap();
+        assert_eq!(self.world.created().await.unwrap(), 9);
+        assert_eq!(self.world.deleted().await.unwrap(), Vec::<String>::new());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orphans_are_left_alone_while_the_collector_stands_still_on_a_real_server() {
+async fn a_current_set_that_is_being_deleted_costs_no_pod_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let base = World::with(Server::Real, setting()).await.unwrap();
     let plane = base.control_plane().unwrap();
     let _manager = base.start_manager().unwrap();
-    let (world, elsewhere) = (base.apart("doomed").await.unwrap(), base.apart("elsewhere").await.unwrap());
+    let elsewhere = base.apart("elsewhere").await.unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();
-    let moment = Moment { policy: Policy::Orphan, replicas: 12, second: 24, third: 12 };
-    in_a_rollout(&world, moment).await;
-
-    let maps: Api<ConfigMap> = Api::namespaced(base.client.clone(), &base.namespace);
-    let names: Vec<String> = (0..LITTER).map(|index| format!("litter-{index}")).collect();
-    let created = names.iter().map(async |name| maps.create(&PostParams::default(), &litter(name)).await);
-    assert!(join_all(created).await.iter().all(Result::is_ok));
-    let uid = world.deployments().get("web").await.unwrap().uid().unwrap();
-    let orphan =
-        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-    world.deployments().delete("web", &orphan).await.unwrap();
-    let released = |sets: &[OrderedReplicaSet]| sets.iter().any(|set| set.owner_references().is_empty());
-    world.until_all(sets(&world), "released in part", released).await.unwrap();
+    let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
+    let recreate = Bereft::deploy(&base, "recreate", json!({"type": "Recreate"}));
+    let (recreate, tight) = join(recreate, Bereft::deploy(&base, "tight", bounds)).await;
+    // The collector orphans nothing yet: the sets terminate for as long as that.
     plane.suspend(Victim::ControllerManager).unwrap();
-    let kept = world.deployments().get("web").await.unwrap();
-    assert!(kept.metadata.deletion_timestamp.is_some(), "the collector stands still before its end");
-
-    // A pod that goes wakes the controller.
-    let lost = world.pods().await.unwrap()[0].name_any();
-    world.kubectl.run(&["delete", "pod", &lost, "--wait=false"]).await.unwrap();
+    join(recreate.delete_set(), tight.delete_set()).await;
     meanwhile(&elsewhere).await;
-    assert!(world.deployments().get("web").await.is_ok());
-
+    let stand_ins = join(recreate.replaced(), tight.replaced()).await;
     plane.resume(Victim::ControllerManager).unwrap();
-    until_gone(&world, &uid).await;
-    until_quiet(&world).await;
-    let mut commits = History::default().take_all(&world).await.unwrap();
-    let mut requests = world.requests().await.unwrap();
-    // That one was deleted by the scenario.
-    commits.retain(|one| one.name != lost);
-    requests.retain(|one| one.name.as_ref() != Some(&lost));
-    let case = Case { policy: Policy::Orphan, namespace: world.namespace.clone() };
-    let findings = case.judge(&commits, &requests).unwrap();
-    println!("{findings:?}");
+    join(recreate.adopted(&stand_ins.0), tight.adopted(&stand_ins.1)).await;
 }
