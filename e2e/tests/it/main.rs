@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 
+#[cfg(feature = "real-servers")]
+mod admission;
 mod adopt;
+#[cfg(feature = "real-servers")]
+mod apart;
 mod built_in;
 mod chaos;
 mod chart;
@@ -18,6 +22,8 @@ mod election;
 mod evictions;
 mod holds;
 mod nodecosts;
+#[cfg(feature = "real-servers")]
+mod older_kinds;
 mod parity;
 mod pools;
 mod recipes;

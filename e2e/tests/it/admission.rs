@@ -1,0 +1,109 @@
+//! Admission webhooks that fail, keep silent or change what they should not, before a real API server.
+
+use std::time::Duration;
+
+use e2e::{Hook, Setting, Verdict, Webhook, World, side_by_side};
+use k8s_openapi::api::core::v1::Pod;
+use ordereddeployment_api::names::condition;
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
+use serde_json::{Value, json};
+
+/// Longer than some webhooks are waited for.
+const LONG: Duration = Duration::from_secs(120);
+
+fn image(pod: &Value) -> &str {
+    pod.pointer("/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether a condition says that something is wrong, in these words.
+fn complains(object: &OrderedDeployment, words: &str) -> bool {
+    let status = object.status.clone().unwrap_or_default();
+    [condition::STALLED, condition::REPLICA_FAILURE].into_iter().any(|kind| {
+        status
+            .condition(kind)
+            .is_some_and(|found| found.status == ConditionStatus::True && found.message.contains(words))
+    })
+}
+
+/// The new template meets this verdict and the old one does not: the object says so, and the old set heals.
+async fn an_old_set_heals_while_the_new_template_is_judged(
+    world: World,
+    verdict: Verdict,
+    surge: i32,
+    words: &str,
+) {
+    let bounds = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1 - surge}});
+    let pods = world.deployed(&json!({"replicas": 3, "strategy": bounds})).await.unwrap();
+    let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
+    let hook = Hook { mutates: false, failure_policy: "Fail", timeout_seconds: 2 };
+    webhook.register(&world, &hook).await.unwrap();
+    webhook.judge_by(move |pod| if image(pod) == "web:2" { verdict.clone() } else { Verdict::Allow });
+    world.set_image("web:2").await.unwrap();
+    let patient = world.patient(LONG);
+    patient.until("web", "complaining", |object| complains(object, words)).await.unwrap();
+    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+
+    // So many that the old set makes up for them: the rollout may not, below its floor.
+    let floor = if surge > 0 { 3 } else { 2 };
+    let lost = &pods[floor - 1..];
+    for pod in lost {
+        world.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+    }
+    let healed = |pods: &[Pod]| {
+        let name = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
+        pods.len() == floor && pods.iter().all(|pod| !lost.contains(&name(pod)))
+    };
+    patient.until_pods("healed", healed).await.unwrap();
+    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), floor);
+
+    webhook.judge_by(|_| Verdict::Allow);
+    let status = patient.complete("web", 3).await.unwrap().status.unwrap();
+    assert_eq!(status.condition(condition::STALLED).unwrap().status, ConditionStatus::False);
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+}
+
+async fn an_old_set_heals_while_the_dry_run_of_the_new_template_fails(world: World) {
+    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Fail(500), 0, "pods.e2e.example").await;
+}
+
+async fn an_old_set_heals_while_the_dry_run_of_the_new_template_is_not_answered(world: World) {
+    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Silence, 0, "pods.e2e.example").await;
+}
+
+async fn an_old_set_heals_while_creates_of_the_new_template_fail(world: World) {
+    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Fail(500), 1, "pods.e2e.example").await;
+}
+
+async fn a_webhook_that_takes_labels_away_makes_no_pods_without_end(world: World) {
+    let webhook = Webhook::start(|pod| {
+        let labelled = pod.pointer("/metadata/labels/app").is_some();
+        let patch = json!([{"op": "remove", "path": "/metadata/labels/app"}]);
+        if labelled { Verdict::Change(patch) } else { Verdict::Allow }
+    });
+    let webhook = webhook.await.unwrap();
+    let hook = Hook { mutates: true, failure_policy: "Fail", timeout_seconds: 5 };
+    webhook.register(&world, &hook).await.unwrap();
+    world.apply(&json!({"replicas": 2})).await.unwrap();
+    world.until("web", "complaining", |object| complains(object, "labels")).await.unwrap();
+    // Whole rollouts elsewhere, meanwhile.
+    let elsewhere = world.apart(&format!("{}-elsewhere", world.namespace)).await.unwrap();
+    elsewhere.deployed(&json!({})).await.unwrap();
+    for image in ["web:2", "web:3"] {
+        elsewhere.set_image(image).await.unwrap();
+        elsewhere.complete("web", 6).await.unwrap();
+    }
+    elsewhere.clear().await.unwrap();
+    let created = world.created().await.unwrap();
+    assert!(created <= 12, "{created} pods were created");
+    webhook.judge_by(|_| Verdict::Allow);
+    world.patient(LONG).complete("web", 2).await.unwrap();
+}
+
+side_by_side!(
+    Setting::default();
+    ; only on a real server:
+    an_old_set_heals_while_the_dry_run_of_the_new_template_fails,
+    an_old_set_heals_while_the_dry_run_of_the_new_template_is_not_answered,
+    an_old_set_heals_while_creates_of_the_new_template_fail,
+    a_webhook_that_takes_labels_away_makes_no_pods_without_end,
+);

@@ -1,0 +1,107 @@
+//! Scenarios with a controller of their own, which looks at one namespace, side by side on one real control plane.
+
+use std::time::Duration;
+
+use e2e::proxy::{Matching, Moment};
+use e2e::{Hook, Manager, Server, Setting, Verdict, Webhook, World};
+use futures::future::join3;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+/// A namespace and the proxy of a controller that is not started yet.
+async fn apart(base: &World, name: &str) -> World {
+    base.apart(name).await.unwrap().behind_another_proxy().await.unwrap()
+}
+
+fn start(world: &World) -> Manager {
+    world.start_manager_with(&["--namespace", &world.namespace]).unwrap()
+}
+
+/// 120 pods are on their way to none when they are wanted again.
+async fn a_scale_to_nothing_that_is_taken_back_stops_within_moments(base: &World) {
+    const PODS: i32 = 120;
+    let world = apart(base, "taken-back").await.patient(Duration::from_secs(120));
+    let _manager = start(&world);
+    let pods = world.deployed(&json!({"replicas": PODS})).await.unwrap();
+    let mut trap = world.proxy.rules().trap(Matching::new("delete", "pods"), 20, Moment::Before);
+    world.scale(0).await.unwrap();
+    trap.reached().await;
+    // The act stands still, and the new generation is there to be seen.
+    world.scale(PODS).await.unwrap();
+    trap.release();
+    world.complete("web", PODS).await.unwrap();
+    let deleted = world.deleted().await.unwrap().len();
+    println!("{deleted} of {} pods were deleted", pods.len());
+    assert!((20..80).contains(&deleted), "{deleted} pods were deleted");
+}
+
+/// All that a controller may, but to patch pods.
+fn role(verbs_on_pods: &[&str]) -> Value {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "may-not-adopt"},
+        "rules": [
+            rule("ordereddeployment.io", &["*"], &["*"]),
+            rule("", &["pods"], verbs_on_pods),
+            rule("", &["podtemplates"], &["create"]),
+            rule("", &["nodes"], &["get", "list", "watch"]),
+            rule("", &["events"], &["create", "patch"]),
+            rule("policy", &["*"], &["get", "list", "watch"]),
+        ],
+    })
+}
+
+const WITHOUT_PATCH: [&str; 5] = ["get", "list", "watch", "create", "delete"];
+
+async fn grant(world: &World, role: &Value) {
+    world.kubectl.run_with(&["apply", "-f", "-"], &role.to_string()).await.unwrap();
+}
+
+async fn orphans_that_may_not_be_adopted_are_not_replaced(base: &World) {
+    let mut world = apart(base, "may-not-adopt").await;
+    world.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
+    grant(&world, &role(&WITHOUT_PATCH)).await;
+    let account = format!("{}:controller", world.namespace);
+    let bind = ["create", "clusterrolebinding", "may-not-adopt", "--clusterrole=may-not-adopt"];
+    world.kubectl.run(&[&bind[..], &["--serviceaccount", &account]].concat()).await.unwrap();
+    let namespace = world.namespace.clone();
+    world.act_as((&namespace, "controller"), &namespace).await.unwrap();
+    let mut manager = start(&world);
+    let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
+    let sets = world.kubectl.run(&["get", "ors", "-o", "name"]).await.unwrap();
+    world.kubectl.run(&["delete", sets.trim(), "--cascade=orphan"]).await.unwrap();
+    manager.until_logged("forbidden").await.unwrap();
+
+    grant(&world, &role(&[&WITHOUT_PATCH[..], &["patch"]].concat())).await;
+    let adopted = |pods: &[Pod]| pods.iter().all(|pod| !pod.owner_references().is_empty());
+    let adopted = world.until_pods("adopted", adopted).await.unwrap();
+    assert_eq!(adopted.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), pods);
+    world.complete("web", 4).await.unwrap();
+    assert_eq!((world.created().await.unwrap(), world.deleted().await.unwrap()), (4, Vec::new()));
+}
+
+/// Straight to the server: what its client gives up is given up there too.
+async fn a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(base: &World) {
+    let world = base.apart("black-hole").await.unwrap().patient(Duration::from_secs(120));
+    let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
+    let hook = Hook { mutates: false, failure_policy: "Ignore", timeout_seconds: 10 };
+    webhook.register(&world, &hook).await.unwrap();
+    webhook.judge_by(|_| Verdict::Silence);
+    let _manager = Manager::start(world.straight(), &["--namespace", &world.namespace]).unwrap();
+    world.apply(&json!({"replicas": 2})).await.unwrap();
+    world.complete("web", 2).await.unwrap();
+    assert_eq!(world.created().await.unwrap(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_of_their_own_on_a_real_server() {
+    let _machine = e2e::hold_the_machine().await;
+    let base = World::with(Server::Real, Setting::default()).await.unwrap();
+    join3(
+        Box::pin(a_scale_to_nothing_that_is_taken_back_stops_within_moments(&base)),
+        Box::pin(orphans_that_may_not_be_adopted_are_not_replaced(&base)),
+        Box::pin(a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(&base)),
+    )
+    .await;
+}

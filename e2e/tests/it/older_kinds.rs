@@ -1,0 +1,75 @@
+//! CRDs of an older version, whose schema drops a field of the status that the controller stores.
+
+use std::time::Duration;
+
+use e2e::{Server, Setting, World};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
+use ordereddeployment_api::names::condition;
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment, crds};
+use serde_json::{Value, json};
+
+/// The kinds, the first without that field of its status.
+fn without(field: &str) -> Vec<CustomResourceDefinition> {
+    let mut kinds = crds();
+    let kind = kinds.iter_mut().find(|kind| kind.name_any().starts_with("ordereddeployments.")).unwrap();
+    let schema = kind.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
+    let status = schema.properties.as_mut().unwrap().get_mut("status").unwrap();
+    assert!(status.properties.as_mut().unwrap().remove(field).is_some());
+    kinds
+}
+
+fn complains(object: &OrderedDeployment, field: &str) -> bool {
+    let stalled = object.status.as_ref().and_then(|status| status.condition(condition::STALLED)).cloned();
+    stalled.is_some_and(|stalled| {
+        stalled.status == ConditionStatus::True && stalled.message.contains(&format!("status.{field}"))
+    })
+}
+
+async fn writes_of_the_status(world: &World) -> usize {
+    let requests = world.requests().await.unwrap();
+    let counts = |one: &&e2e::Request| {
+        one.by_the_controller()
+            && one.plural == "ordereddeployments"
+            && one.subresource.as_deref() == Some("status")
+            && one.namespace.as_deref() == Some(&world.namespace)
+    };
+    requests.iter().filter(counts).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_field_that_the_server_drops_is_told_and_written_seldom_on_a_real_server() {
+    let _machine = e2e::hold_the_machine().await;
+    let setting = Setting { definitions: without("hold"), faults: true, ..Setting::default() };
+    let world = World::with(Server::Real, setting).await.unwrap().patient(Duration::from_secs(90));
+    let _manager = world.start_manager().unwrap();
+    let elsewhere = world.apart("elsewhere").await.unwrap();
+    elsewhere.deployed(&json!({})).await.unwrap();
+    let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
+    world.pause_at(&pods[0], "before").await.unwrap();
+    world.prioritise(&pods[0], 1).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    world.until("web", "complaining", |object| complains(object, "hold")).await.unwrap();
+    for image in ["web:2", "web:3"] {
+        elsewhere.set_image(image).await.unwrap();
+        elsewhere.complete("web", 6).await.unwrap();
+    }
+    let writes = writes_of_the_status(&world).await;
+    println!("{writes} writes of the status");
+    assert!(writes < 40, "{writes} writes of the status");
+    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+
+    // The kinds of now make it go on.
+    let kinds: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    for kind in crds() {
+        let newer: Value = json!({"spec": kind.spec});
+        kinds.patch(&kind.name_any(), &PatchParams::default(), &Patch::Merge(&newer)).await.unwrap();
+    }
+    let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
+    assert_eq!(hold.pod, pods[0]);
+    // The API server goes on for a moment to show watches what the older kinds have; a resume is dropped then.
+    world.until("web", "content", |object| !complains(object, "hold")).await.unwrap();
+    world.resume().await.unwrap();
+    world.complete("web", 3).await.unwrap();
+}
