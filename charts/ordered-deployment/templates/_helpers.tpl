@@ -95,6 +95,10 @@ Exactly what the controller does in the namespaces that it watches. Each rule sa
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
+# Dry runs only: what the API server makes of two templates tells whether they are one, spelled differently.
+- apiGroups: [""]
+  resources: [podtemplates]
+  verbs: [create]
 # spec.podDeletion: Evict
 - apiGroups: [""]
   resources: [pods/eviction]

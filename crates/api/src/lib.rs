@@ -29,6 +29,6 @@ pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequiremen
 pub use status::{
     Blocked, Condition, ConditionStatus, Hold, OrderedDeploymentStatus, Passed, Pause, PausePoint, Rollout,
 };
-pub use template::{Template, canonical, template_hash};
+pub use template::{Template, canonical, equality_hash, template_hash};
 pub use time::parse_time;
 pub use validation::{Violation, validate, validate_node_rule};

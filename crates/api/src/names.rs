@@ -31,6 +31,9 @@ pub mod annotation {
     pub const HANDING_BACK: &str = "ordereddeployment.io/handing-back";
     /// The deletion cost that the controller `nodecosts` wrote on a pod of a plain Deployment: how it knows its own value.
     pub const NODE_COST: &str = "ordereddeployment.io/node-cost";
+    /// On a set: hashes of templates that the API server found equal to the set's own, though they are spelled differently. The
+    /// newest comes first; see [`crate::equality_hash`].
+    pub const EQUAL_TEMPLATES: &str = "ordereddeployment.io/equal-templates";
     /// Why a revision was made: copied from the `OrderedDeployment` to its newest set, shown by the history.
     pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 }
@@ -100,6 +103,11 @@ pub mod reason {
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// Stalled: the API server refuses pods of this template.
     pub const TEMPLATE_REFUSED: &str = "TemplateRefused";
+    /// Progressing, Complete, Reconciling, and Stalled and event after 30 seconds: the API server does not answer whether the
+    /// template differs from those of the sets.
+    pub const TEMPLATE_NOT_COMPARED: &str = "TemplateNotCompared";
+    /// Event: the API server refuses the requests that compare templates; they are compared as they are written.
+    pub const COMPARED_AS_WRITTEN: &str = "TemplateComparedAsWritten";
     /// Stalled: unavailable pods wait for their turn (`unavailablePods: InOrder`).
     pub const WAITING_IN_ORDER: &str = "WaitingInOrder";
     /// ReplicaFailure and event: a PodDisruptionBudget refuses the eviction of the next pod; the message names it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ordereddeployment_api::{PausePoint, Template};
-use ordereddeployment_planner::{Point, line_up};
+use ordereddeployment_planner::{Compared, Point, line_up};
 
 use crate::observe::Seen;
 use crate::state::side;
@@ -25,6 +25,8 @@ pub(crate) fn points(seen: &Seen, template: &Template) -> Vec<Ahead> {
     let mut observed = seen.observed();
     let deployment = Arc::make_mut(&mut observed.deployment);
     deployment.spec.template = template.clone();
+    // It is one that the caller has changed, or that of a set as it stands there.
+    observed.compared = Compared::New;
     if let Some(status) = &mut deployment.status {
         (status.hold, status.passed, status.resume_requested) = (None, None, None);
     }

@@ -10,6 +10,7 @@ mod ahead;
 mod change;
 mod client;
 mod commands;
+mod compare;
 mod complete;
 mod convert;
 mod demo;

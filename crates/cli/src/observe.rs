@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::GROUP;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner::{self as planner, NodeView, Observed, Proof, Set};
+use ordereddeployment_planner::{self as planner, Compared, NodeView, Observed, Proof, Set};
 use ordereddeployment_sorter::Nodes;
 
 use crate::explain::explain;
@@ -150,6 +150,7 @@ impl Seen {
             known_points: BTreeMap::new(),
             taken_names: std::collections::BTreeSet::new(),
             sources: BTreeMap::new(),
+            compared: Compared::Not,
         }
     }
 

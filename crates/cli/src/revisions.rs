@@ -37,7 +37,6 @@ pub(crate) async fn read(connection: &Connection, deployment: &OrderedDeployment
 
 fn of(deployment: &OrderedDeployment, sets: &[OrderedReplicaSet]) -> Vec<Revision> {
     let uid = deployment.uid().unwrap_or_default();
-    let own = planner::without_hash(&deployment.spec.template);
     let mut revisions: Vec<Revision> = sets
         .iter()
         .filter(|set| is_owned(set, &uid))
@@ -47,7 +46,7 @@ fn of(deployment: &OrderedDeployment, sets: &[OrderedReplicaSet]) -> Vec<Revisio
                 number: set.revision,
                 cause: found.annotations().get(annotation::CHANGE_CAUSE).cloned(),
                 pods: found.status.as_ref().and_then(|status| status.replicas).unwrap_or(0),
-                current: set.template.same_as(&own),
+                current: planner::is_of(&set, &deployment.spec.template),
                 created: set.created,
                 set: set.name,
                 template: set.template,

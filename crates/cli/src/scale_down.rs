@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ordereddeployment_planner::{Act, Decision, Observed, Purpose, Read, SetChange, decide};
+use ordereddeployment_planner::{Act, Compared, Decision, Observed, Purpose, Read, SetChange, decide};
 
 /// More decisions than any scale-down takes: each deletes at least one pod or stores one change.
 const MOST_DECISIONS: usize = 10_000;
@@ -27,6 +27,11 @@ fn prepare(observed: &mut Observed) -> Option<Act> {
                 for node in nodes {
                     observed.nodes.entry(node).or_insert(None);
                 }
+            }
+            // No server is asked here: until the controller has asked, the sets stay what they are.
+            Decision::Read(Read::Template(_)) => {
+                let (since, again) = (observed.now, observed.now);
+                observed.compared = Compared::NoAnswer { since, again, message: String::new() };
             }
             // What was observed is live, and a dry run proves nothing that a scale-down needs.
             Decision::Read(Read::Live | Read::Sources(_) | Read::DryRun { .. }) => return None,

@@ -261,6 +261,15 @@ impl Calls {
         Ok(in_time(self.client.request::<Budgets>(request)).await?.items)
     }
 
+    /// What the API server makes of a PodTemplate, none of which it stores.
+    pub(crate) async fn dry_run_template(&self, namespace: &str, object: &Value) -> Result<Value, CallError> {
+        let url = format!("/api/v1/namespaces/{namespace}/podtemplates");
+        let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+        let params = PostParams { dry_run: true, field_manager: None };
+        let request = Request::new(url).create(&params, body).map_err(kube::Error::BuildRequest)?;
+        in_time(self.client.request(request)).await
+    }
+
     /// Creates or changes an event.
     pub(crate) async fn create_event<K: Serialize>(&self, url: &str, event: &K) -> Result<Value, CallError> {
         let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;

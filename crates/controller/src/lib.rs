@@ -13,6 +13,7 @@ mod calls;
 mod claim;
 mod client;
 mod clock;
+mod compare;
 mod context;
 mod controller;
 mod decode;

@@ -11,6 +11,7 @@ use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
 use crate::backoff;
+use crate::compare::Verdict;
 use crate::entry::{PodEntry, SetEntry, version_of};
 use crate::events::Warned;
 use crate::overlay::Overlay;
@@ -123,6 +124,7 @@ pub(crate) struct Memory {
     pub(crate) due: Option<Due>,
     pub(crate) last_live: Option<LiveRead>,
     pub(crate) proven: Option<Proven>,
+    pub(crate) verdict: Option<Verdict>,
     /// When the status was last reported.
     pub(crate) reported: Option<Instant>,
     /// Since when the published sizes have been behind the last batch.
@@ -153,6 +155,7 @@ impl Memory {
             due: None,
             last_live: None,
             proven: None,
+            verdict: None,
             reported: None,
             unpublished: None,
             failures: 0,

@@ -86,6 +86,7 @@ impl Pass<'_> {
             known_points: self.memory.known_points.clone(),
             taken_names: self.memory.taken_names.clone(),
             sources: self.memory.sources.clone(),
+            compared: self.memory.compared(&sets, now, Instant::now()),
         }
     }
 

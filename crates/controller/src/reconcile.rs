@@ -157,6 +157,7 @@ impl Pass<'_> {
                 Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
                 Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,
                 Decision::Read(Read::Sources(sources)) => self.read_sources(&sources).await?,
+                Decision::Read(Read::Template(sets)) => self.compare_templates(&sets).await,
                 Decision::Read(Read::DryRun { hash }) => self.try_template(&hash).await,
                 Decision::Record(record) => {
                     if self.record(&record).await? == Stored::InPart {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
     OrderedDeploymentSpec, OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, names::ALL_POINTS,
-    template_hash,
 };
 use ordereddeployment_sorter::{self as sorter, Context, Key, NodeRule, Ranks};
 
 use crate::backoff::Backoff;
-use crate::{Observed, Pod, Set, without_hash};
+use crate::revision::Revision;
+use crate::{Observed, Pod, Set};
 
 /// The numbers that bound a rollout, in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub(crate) struct Census<'a> {
     pub(crate) hash: String,
     /// The set of the current template.
     pub(crate) current: Option<&'a Set>,
+    /// The current template, as the sets are told apart by it.
+    pub(crate) revision: Revision<'a>,
     /// All active pods, in the order.
     pub(crate) members: Vec<Member<'a>>,
     /// UIDs of all sets of the current template, those being deleted included.
@@ -83,8 +85,7 @@ impl<'a> Census<'a> {
     pub(crate) fn of(observed: &'a Observed) -> Self {
         let spec = &observed.deployment.spec;
         let status = observed.deployment.status.clone().unwrap_or_default();
-        let current = current_set(observed);
-        let hash = current.map_or_else(|| hash_without_set(observed, &status), |set| set.hash.clone());
+        let revision = Revision::of(observed);
         let passed = status.passed.iter().flatten().map(|passed| passed.pod_uid.clone()).collect();
         let mut census = Self {
             observed,
@@ -92,8 +93,9 @@ impl<'a> Census<'a> {
             status,
             passed,
             bounds: Bounds::of(spec),
-            hash,
-            current,
+            hash: revision.hash.clone(),
+            current: revision.current,
+            revision,
             current_sets: BTreeSet::new(),
             members: Vec::new(),
             next_available: None,
@@ -105,9 +107,9 @@ impl<'a> Census<'a> {
 
     fn count(&mut self) {
         let observed = self.observed;
-        let template = &without_hash(&self.spec.template);
+        let revision = &self.revision;
         let sets: BTreeMap<&str, (&Set, bool)> =
-            observed.sets.iter().map(|set| (&*set.uid, (set, set.template.same_as(template)))).collect();
+            observed.sets.iter().map(|set| (&*set.uid, (set, revision.has(set)))).collect();
         self.current_sets = sets.iter().filter(|(_, (_, updated))| *updated).map(|(uid, _)| *uid).collect();
         let active: Vec<&Pod> = active(observed).collect();
         let rules = node_rules(self.spec);
@@ -240,25 +242,6 @@ fn active(observed: &Observed) -> impl Iterator<Item = &Pod> {
 
 fn node_rules(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {
     spec.deletion_order.as_ref().map(crate::node_rules).unwrap_or_default()
-}
-
-/// The set of the current template; of several (a collision that was undone by hand) the oldest.
-fn current_set(observed: &Observed) -> Option<&Set> {
-    let template = &without_hash(&observed.deployment.spec.template);
-    let same = observed.sets.iter().filter(|set| !set.terminating && set.template.same_as(template));
-    same.min_by(|first, second| first.seniority().cmp(&second.seniority()))
-}
-
-/// The hash of the current template where its set is not there. It stays what the rollout was begun with, should its set be
-/// deleted by hand: another hash would be another rollout.
-fn hash_without_set(observed: &Observed, status: &OrderedDeploymentStatus) -> String {
-    let template = &observed.deployment.spec.template;
-    let collisions = status.collision_count.unwrap_or(0);
-    let begun = status.rollout.as_ref().map(|rollout| rollout.template_hash.as_str());
-    let earlier =
-        (collisions.saturating_sub(8).max(0)..collisions).map(|count| template_hash(template, count));
-    let mut hashes = std::iter::once(template_hash(template, collisions)).chain(earlier);
-    hashes.find(|hash| begun == Some(hash)).unwrap_or_else(|| template_hash(template, collisions))
 }
 
 /// When the pod is available, if it is ready. Kubernetes' `IsPodAvailable` in `pkg/api/v1/pod/util.go`.

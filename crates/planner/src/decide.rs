@@ -10,7 +10,7 @@ use ordereddeployment_api::{names::condition, names::reason, validate};
 use crate::census::{Census, Member};
 use crate::{
     Act, Decision, Event, Hindrance, Observed, Purpose, Read, SetChange, conditions, events, handover,
-    history, pausepoint, report, rollout, stuck,
+    history, pausepoint, report, revision, rollout, stuck,
 };
 
 /// How soon what stalls a rollout is looked at again, as nothing may tell when it is over.
@@ -34,6 +34,9 @@ pub fn decide(observed: &Observed) -> Decision {
     let missing = Census::missing_nodes(observed);
     if !missing.is_empty() {
         return Decision::Read(Read::Nodes(missing));
+    }
+    if let Some(first) = revision::compare(&census) {
+        return first;
     }
     if let Some(first) = history::begin(&census).or_else(|| pausepoint::transition(&census)) {
         return first;
@@ -71,6 +74,9 @@ fn act(census: &Census<'_>, moves: &rollout::Moves) -> Act {
     let points = points(census, moves);
     let mut told: Vec<Event> = scaling(census, &sets);
     told.extend(lost(census, &points));
+    let is_idle = sets.is_empty() && creates.is_empty() && moves.deletes.is_empty();
+    // Told once, with the status that says so.
+    told.extend(revision::overdue(census).filter(|_| is_idle));
     let requeue = requeue(census, &status, moves);
     let may_lag = history::may_lag(census, &sets);
     Act { sets, may_lag, creates, deletes: moves.deletes.clone(), events: told, status, requeue, points }
@@ -110,7 +116,7 @@ fn scaling(census: &Census<'_>, changes: &[SetChange]) -> Vec<Event> {
             let way = if *replicas > set.replicas { "up" } else { "down" };
             Some(format!("Scaled {way} set {} from {} to {replicas}", set.name, set.replicas))
         }
-        SetChange::Update { .. } | SetChange::Delete { .. } => None,
+        SetChange::Update { .. } | SetChange::Equal { .. } | SetChange::Delete { .. } => None,
     };
     changes
         .iter()
@@ -140,6 +146,7 @@ fn requeue(
         no_creates,
         census.backoff.next,
         stuck::next(census),
+        revision::next(census),
     ];
     let wait =
         |time: Timestamp| Duration::try_from(time.duration_since(census.observed.now)).unwrap_or_default();

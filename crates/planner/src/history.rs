@@ -13,6 +13,9 @@ use crate::{Decision, Event, Record, SetChange, conditions, events, pausepoint};
 /// A new template starts a new rollout. One write gives it its identity and clears the hold, the points passed and any request to
 /// resume, before a resume is read. A hash that another template has already is told apart by the collision count.
 pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
+    if census.revision.is_uncompared() {
+        return None;
+    }
     let observed = census.observed;
     let name = set_name(census);
     let taken = |set: &crate::Set| set.name == name && !census.is_current_set(&set.uid);
@@ -112,7 +115,9 @@ pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> V
         let size = sizes.get(hash).copied().unwrap_or(0);
         i32::try_from(size).unwrap_or(i32::MAX)
     };
-    let revision = census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    // That of the rollout, not of the set that stands in for it.
+    let rollout = census.status.rollout.as_ref().filter(|_| !census.revision.is_uncompared());
+    let revision = rollout.map_or(0, |rollout| rollout.revision);
     let name = set_name(census);
     if census.current.is_none() && !census.spec.paused {
         let hash = census.hash.clone();

@@ -9,6 +9,7 @@
 
 mod backoff;
 mod census;
+mod comparison;
 mod conditions;
 mod decide;
 mod events;
@@ -20,6 +21,7 @@ mod node_rules;
 mod objects;
 mod pausepoint;
 mod report;
+mod revision;
 mod rollout;
 mod scaling;
 mod sizes;
@@ -28,16 +30,18 @@ mod unstored;
 mod view;
 mod world;
 
+pub use comparison::{Answer, Comparison};
 pub use conditions::seconds as whole_seconds;
 pub use decide::decide;
 pub use handover::{is_handed_back, sources};
 pub use line_up::{LineUp, Place, line_up};
 pub use model::{
-    Act, Create, Decision, DeleteGroup, Event, EventType, Failed, Failure, Hindrance, Malformed, Observed,
-    Pod, Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Source, Target,
+    Act, Compared, Create, Decision, DeleteGroup, Event, EventType, Failed, Failure, Hindrance, Malformed,
+    Observed, Pod, Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Source, Target,
 };
 pub use node_rules::node_rules;
 pub use objects::{new_pod, new_set, owner_of, tell_apart, without_hash};
+pub use revision::{is_of, to_compare};
 pub use unstored::{tell_unstored, unstored_message};
 pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set};
 pub use world::{Done, World};

@@ -34,6 +34,29 @@ pub struct Observed {
     pub taken_names: BTreeSet<String>,
     /// Those that it takes over from and that were asked for: whether they are still there. See [`Read::Sources`].
     pub sources: BTreeMap<Source, bool>,
+    /// What the API server says of the template and those of the sets, where it was asked. See [`Read::Template`].
+    pub compared: Compared,
+}
+
+/// What the API server says of a template that no set is known to have: whether it is one of theirs, spelled differently.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Compared {
+    /// It was not asked.
+    #[default]
+    Not,
+    /// It is the template of the set with this UID.
+    Equal(Arc<str>),
+    /// It is that of no set. So it is, too, where the server does not compare.
+    New,
+    /// There is no answer yet.
+    NoAnswer {
+        /// Since when it is asked.
+        since: Timestamp,
+        /// When it is asked again.
+        again: Timestamp,
+        /// Why there is none.
+        message: String,
+    },
 }
 
 /// Something of Kubernetes' own that an OrderedDeployment takes over from.
@@ -64,6 +87,8 @@ pub struct Set {
     pub min_ready_seconds: i32,
     /// The template of its pods.
     pub template: Template,
+    /// Its annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES), an entry each.
+    pub equal_templates: Vec<String>,
     /// Whether it is being deleted.
     pub terminating: bool,
 }
@@ -208,6 +233,9 @@ pub enum Read {
     Live,
     /// These nodes, live.
     Nodes(BTreeSet<Arc<str>>),
+    /// Whether the template is that of one of these sets, spelled differently: their UIDs, in the order to ask for them. For
+    /// [`Observed::compared`]; [`Comparison`](crate::Comparison) says how.
+    Template(Vec<Arc<str>>),
     /// Whether these are still there, and after that the object and its pods, live: what those that are gone had, is there
     /// to be taken.
     Sources(BTreeSet<Source>),
@@ -281,6 +309,13 @@ pub enum SetChange {
         revision: Option<i64>,
         /// The spec's minReadySeconds (only for the current template's set).
         min_ready_seconds: Option<i32>,
+    },
+    /// Store on a set that the current template is its own, spelled differently.
+    Equal {
+        /// Its UID.
+        uid: Arc<str>,
+        /// The annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES) from then on, an entry each.
+        equal_templates: Vec<String>,
     },
     /// Delete an old set without pods, beyond the history's limit.
     Delete {

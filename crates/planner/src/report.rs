@@ -10,7 +10,7 @@ use crate::census::Census;
 use crate::conditions::seconds;
 use crate::pausepoint::held;
 use crate::rollout::Moves;
-use crate::{Hindrance, conditions, pausepoint};
+use crate::{Hindrance, conditions, pausepoint, revision};
 
 /// The status as of this decision.
 pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentStatus {
@@ -110,7 +110,8 @@ pub(crate) fn invalid(
 /// Every pod is of the current template and available, and none is left over.
 pub(crate) fn is_complete(census: &Census<'_>) -> bool {
     let desired = census.bounds.desired;
-    census.old_count() == 0
+    !census.revision.is_uncompared()
+        && census.old_count() == 0
         && census.status.hold.is_none()
         && census.updated_count() == desired
         && census.updated_available() == desired
@@ -136,8 +137,12 @@ fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
+/// Said while there is no answer.
+const NOT_COMPARED: &str = "Whether the template differs from those of the sets is not known yet";
+
 /// While the condition has one of these reasons nothing is rolled out: the clock of the deadline starts anew after it.
-const STOPPED: [&str; 5] = [
+const STOPPED: [&str; 6] = [
+    reason::TEMPLATE_NOT_COMPARED,
     reason::ROLLOUT_HELD,
     reason::DEPLOYMENT_PAUSED,
     reason::INVALID_SPEC,
@@ -159,6 +164,10 @@ fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     if census.spec.paused {
         let message = "The rollout is paused (spec.paused)";
         conditions::set(status, type_, Unknown, reason::DEPLOYMENT_PAUSED, message, now);
+        return;
+    }
+    if census.revision.is_uncompared() {
+        conditions::set(status, type_, Unknown, reason::TEMPLATE_NOT_COMPARED, NOT_COMPARED, now);
         return;
     }
     if held(&census.status).is_some() && wanted_are_available(census) {
@@ -218,6 +227,9 @@ fn complete(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     if is_complete(census) {
         let message = "Every pod is of the current template and available";
         conditions::set(status, condition::COMPLETE, True, reason::ROLLOUT_COMPLETE, message, now);
+    } else if census.revision.is_uncompared() {
+        let reason = reason::TEMPLATE_NOT_COMPARED;
+        conditions::set(status, condition::COMPLETE, False, reason, NOT_COMPARED, now);
     } else {
         let message = "Pods are missing, unavailable or of an older template";
         conditions::set(status, condition::COMPLETE, False, reason::ROLLOUT_IN_PROGRESS, message, now);
@@ -254,7 +266,7 @@ fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentSta
     let ambiguous = census.observed.failure.as_ref().filter(|one| one.what == Hindrance::EvictAmbiguous);
     let ambiguous = ambiguous.map(|failure| (failure.what.reason(), failure.message.clone()));
     let found = moves.stalled.as_ref().map(|(reason, message)| (*reason, message.clone()));
-    if let Some((reason, message)) = found.or(ambiguous).or(late) {
+    if let Some((reason, message)) = revision::unanswered(census).or(found).or(ambiguous).or(late) {
         conditions::set(status, condition::STALLED, True, reason, &message, now);
     } else {
         let message = "Nothing stands in the way";
@@ -271,6 +283,8 @@ fn reconciling(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
         } else if is_complete(census) {
             let message = "Every pod is of the current template and available".to_owned();
             (False, reason::ROLLOUT_COMPLETE.to_owned(), message)
+        } else if census.revision.is_uncompared() {
+            (True, reason::TEMPLATE_NOT_COMPARED.to_owned(), NOT_COMPARED.to_owned())
         } else if let Some(hold) = held(&census.status) {
             let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
             (True, reason::ROLLOUT_HELD.to_owned(), conditions::hold_message(hold, name))

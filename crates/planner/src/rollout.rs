@@ -116,6 +116,10 @@ fn go_ahead<'m, 'c, 'a>(
     census: &Census<'_>,
     divided: &'m Divided<'c, 'a>,
 ) -> Result<&'m [&'c Member<'a>], Box<Decision>> {
+    if census.revision.is_uncompared() {
+        // No pod goes, and no hold begins, for a rollout that may not be the one that the spec asks for.
+        return Ok(&[]);
+    }
     let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
     let begun = pausepoint::begun_at(census, barrier.member).is_some();
     match (barrier.side, divided.ahead.len()) {

@@ -326,8 +326,10 @@ impl Resource for NodeView {
 #[must_use]
 pub fn set(set: &OrderedReplicaSet) -> Set {
     let metadata = &set.metadata;
-    let revision =
-        metadata.annotations.as_ref().and_then(|annotations| annotations.get(annotation::REVISION));
+    let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    let revision = annotation(annotation::REVISION);
+    let equal_templates =
+        annotation(annotation::EQUAL_TEMPLATES).unwrap_or_default().split(',').map(str::trim);
     Set {
         name: metadata.name.clone().unwrap_or_default(),
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
@@ -337,6 +339,7 @@ pub fn set(set: &OrderedReplicaSet) -> Set {
         replicas: set.spec.replicas,
         min_ready_seconds: set.spec.min_ready_seconds,
         template: without_hash(&set.spec.template),
+        equal_templates: equal_templates.filter(|entry| !entry.is_empty()).map(str::to_owned).collect(),
         terminating: metadata.deletion_timestamp.is_some(),
     }
 }

@@ -12,8 +12,8 @@ use ordereddeployment_sorter::{NodeFacts, Nodes};
 
 use crate::conditions::seconds;
 use crate::{
-    Act, Decision, Failure, Hindrance, Observed, Pod, PodView, Proof, Read, Set, SetChange, Source, decide,
-    new_pod, tell_apart, without_hash,
+    Act, Compared, Decision, Failure, Hindrance, Observed, Pod, PodView, Proof, Read, Set, SetChange, Source,
+    decide, new_pod, tell_apart, without_hash,
 };
 
 /// An OrderedDeployment and what belongs to it.
@@ -39,6 +39,8 @@ pub struct World {
     pub taken_names: BTreeSet<String>,
     /// Which of those it takes over from are still there; one that is not named here is.
     pub sources: BTreeMap<Source, bool>,
+    /// What the API server says of the template, where no set is known to have it.
+    pub compared: Compared,
     /// How many objects were made.
     pub count: u32,
 }
@@ -74,6 +76,7 @@ impl World {
             known_points: observed.known_points.clone(),
             taken_names: observed.taken_names.clone(),
             sources: observed.sources.clone(),
+            compared: observed.compared.clone(),
             count: 0,
         }
     }
@@ -95,6 +98,7 @@ impl World {
             known_points: self.known_points.clone(),
             taken_names: self.taken_names.clone(),
             sources: self.sources.clone(),
+            compared: self.compared.clone(),
         }
     }
 
@@ -206,6 +210,7 @@ impl World {
                     replicas: *replicas,
                     min_ready_seconds: self.deployment.spec.min_ready_seconds,
                     template: without_hash(&self.deployment.spec.template),
+                    equal_templates: Vec::new(),
                     terminating: false,
                 });
             }
@@ -214,6 +219,11 @@ impl World {
                     set.replicas = replicas.unwrap_or(set.replicas);
                     set.revision = revision.unwrap_or(set.revision);
                     set.min_ready_seconds = min_ready_seconds.unwrap_or(set.min_ready_seconds);
+                }
+            }
+            SetChange::Equal { uid, equal_templates } => {
+                for set in self.sets.iter_mut().filter(|set| set.uid == *uid) {
+                    set.equal_templates.clone_from(equal_templates);
                 }
             }
             SetChange::Delete { uid } => self.sets.retain(|set| set.uid != *uid),

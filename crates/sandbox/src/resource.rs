@@ -134,6 +134,7 @@ const ROWS: &[Row] = &[
     Row { kind: "Namespace", plural: "namespaces", short: &["ns"], namespaced: false, status: true, ..ROW },
     Row { kind: "Node", plural: "nodes", short: &["no"], namespaced: false, status: true, ..ROW },
     Row { kind: "Pod", plural: "pods", short: &["po"], categories: &["all"], status: true, ..ROW },
+    Row { kind: "PodTemplate", plural: "podtemplates", ..ROW },
     Row { kind: "Event", plural: "events", short: &["ev"], ..ROW },
     Row { kind: "ConfigMap", plural: "configmaps", short: &["cm"], ..ROW },
     Row { kind: "Secret", plural: "secrets", ..ROW },

@@ -246,6 +246,11 @@ impl Sandbox {
     pub fn inject(&self, fault: Fault) {
         self.server.state().faults.push(fault);
     }
+
+    /// Ends all failures that were asked for.
+    pub fn clear_faults(&self) {
+        self.server.state().faults.clear();
+    }
 }
 
 impl Drop for Sandbox {

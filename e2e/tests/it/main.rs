@@ -31,6 +31,7 @@ mod rollouts;
 mod scaled_holds;
 mod scaling;
 mod servers;
+mod spellings;
 mod stuck;
 mod templates;
 mod ten_pods;

@@ -1,4 +1,4 @@
-//! S1, S2, S3, S5: which pods are deleted, in which order, and what stays.
+//! S1, S2, S3, S5, S13: which pods are deleted, in which order, and what stays.
 //!
 //! Judged is what was sent, one decision at a time, against what that decision was made on.
 
@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 
 use ordereddeployment_api::PausePoint;
 use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target};
+use ordereddeployment_sandbox::Record;
 
 use super::Violation;
 use super::history::{History, Kind, Write, controller, found, is_terminating};
-use super::view::{Member, View, count};
+use super::view::{Member, View, count, is_uncompared};
 use crate::log::Decided;
+use crate::scenarios::in_plain_words;
 
 /// An act that had deletes sent, and what it was decided on.
 struct Deletes<'h, 'a> {
@@ -224,12 +226,36 @@ pub(super) fn floors(history: &History<'_>) -> Vec<Violation> {
     found_all
 }
 
+/// S13: no rollout deletes a pod whose template is the spec's in other words, unless the server has refused to compare.
+pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
+    let refused = |record: &Record| record.plural == "podtemplates" && matches!(record.code, 400 | 403 | 422);
+    if history.log.requests.iter().any(refused) {
+        return Vec::new();
+    }
+    let mut found_all = Vec::new();
+    for deletes in all(history) {
+        let observed = deletes.view.observed;
+        let own = in_plain_words(&observed.deployment.spec.template);
+        for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
+            let pod = observed.pods.iter().find(|pod| pod.name == name(write));
+            let set = pod.and_then(|pod| observed.sets.iter().find(|set| set.uid == pod.set));
+            if set.is_some_and(|set| in_plain_words(&set.template) == own) {
+                let words =
+                    format!("{} is deleted for a template that is its own in other words", name(write));
+                found_all.push(found("S13", write.record.at, words));
+            }
+        }
+    }
+    found_all
+}
+
 /// S5: nothing at or behind a pause point goes before it was passed, and of a point `after` nothing before its hold is stored.
 pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for deletes in all(history) {
         let view = &deletes.view;
-        let may_go = if view.is_kept() { 0 } else { view.may_go() };
+        let stays = view.is_kept() || is_uncompared(view.observed);
+        let may_go = if stays { 0 } else { view.may_go() };
         for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
             let place = view.old().position(|member| member.pod.name == name(write));
             if place.is_some_and(|place| place >= may_go) {

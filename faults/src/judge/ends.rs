@@ -3,9 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_api::{
-    ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, PodDeletion, Template, validate,
+    ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, PodDeletion, validate,
 };
-use ordereddeployment_planner::{PodView, without_hash};
+use ordereddeployment_planner::{self as planner, PodView, is_of};
 use serde_json::Value;
 
 use super::Violation;
@@ -114,7 +114,6 @@ struct Pods {
 impl Pods {
     fn of(history: &History<'_>, deployment: &OrderedDeployment, requests: usize) -> Self {
         let owner = deployment.metadata.uid.as_deref();
-        let template = without_hash(&deployment.spec.template);
         let mut pods = Self::default();
         for pod in history.all_at("pods", requests) {
             let Some(set) = controller(pod) else { continue };
@@ -122,7 +121,8 @@ impl Pods {
                 continue;
             }
             let current = history.at(set, requests).is_some_and(|set| {
-                without_hash(&Template(set["spec"]["template"].clone())).same_as(&template)
+                let set = serde_json::from_value::<OrderedReplicaSet>(set.clone());
+                set.is_ok_and(|set| is_of(&planner::set(&set), &deployment.spec.template))
             });
             let Ok(view) = serde_json::from_value::<PodView>(pod.clone()) else { continue };
             let view = view.pod();

@@ -63,6 +63,7 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("lead::gone", lead::gone),
     ("stored::never_ahead", stored::never_ahead),
     ("stored::conditions", stored::conditions),
+    ("deletes::equal_templates", deletes::equal_templates),
     ("calm::panics", calm::panics),
     ("calm::storms", calm::storms),
     ("calm::none_at_rest", calm::none_at_rest),

@@ -9,7 +9,7 @@ use ordereddeployment_api::{
     Hold, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType, UnavailablePods,
     names::condition, names::reason,
 };
-use ordereddeployment_planner::{Hindrance, Observed, Pod, Point, Set, node_rules, without_hash};
+use ordereddeployment_planner::{Hindrance, Observed, Pod, Point, Set, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::{Context, Ranks, order};
 
 /// An active pod at its place in the order.
@@ -217,18 +217,28 @@ pub(super) fn has_begun(hold: &Hold) -> bool {
     hold.point == PausePoint::After && hold.deleted == Some(false)
 }
 
+/// Whether that set is of the current template, as far as is known: which template equals which is not judged anew. While there
+/// is no answer, the set of the rollout so far stands in.
+fn is_current(observed: &Observed, set: &Set) -> bool {
+    let stand_in = to_compare(observed).into_iter().next();
+    match stand_in.and_then(|uid| observed.sets.iter().find(|set| set.uid == uid)) {
+        Some(stand_in) => set.template.same_as(&stand_in.template),
+        None => is_of(set, &observed.deployment.spec.template),
+    }
+}
+
+/// Whether no rollout may go on, as nobody knows whether the template is new.
+pub(super) fn is_uncompared(observed: &Observed) -> bool {
+    !to_compare(observed).is_empty()
+}
+
 /// All sets of the current template, those being deleted included: their pods are updated.
 pub(super) fn current_sets(observed: &Observed) -> BTreeSet<&str> {
-    let template = without_hash(&observed.deployment.spec.template);
-    observed.sets.iter().filter(|set| set.template.same_as(&template)).map(|set| &*set.uid).collect()
+    observed.sets.iter().filter(|set| is_current(observed, set)).map(|set| &*set.uid).collect()
 }
 
 /// The set of the current template: of several the oldest.
 pub(super) fn current_set(observed: &Observed) -> Option<&Set> {
-    let template = without_hash(&observed.deployment.spec.template);
-    observed
-        .sets
-        .iter()
-        .filter(|set| !set.terminating && set.template.same_as(&template))
-        .min_by_key(|set| (set.created, &set.name))
+    let current = observed.sets.iter().filter(|set| !set.terminating && is_current(observed, set));
+    current.min_by_key(|set| (set.created, &set.name))
 }

@@ -15,7 +15,7 @@ mod templates;
 
 use rand::rngs::StdRng;
 
-pub(crate) use story::{deployment, hash, template};
+pub(crate) use story::{SPELLINGS, deployment, hash, in_plain_words, spelled, template};
 
 use crate::case::Case;
 
@@ -86,6 +86,10 @@ pub const ALL: &[Scenario] = &[
     templates::refused_under_recreate,
     templates::refused_for_ever,
     templates::rejected_by_kubelets,
+    templates::spelled_at_rest,
+    templates::spelled_in_a_rollout,
+    templates::spelled_while_held,
+    templates::undone_in_other_words,
     ownership::pod_orphaned,
     ownership::pod_released,
     ownership::orphan_annotated,

@@ -1,7 +1,7 @@
 //! The words in which scenarios are told.
 
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_api::{Template, template_hash};
+use ordereddeployment_api::{Template, canonical, template_hash};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -206,6 +206,47 @@ pub(crate) fn template(image: &str) -> Value {
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "main", "image": image}]},
     })
+}
+
+/// The number of ways in which [`spelled`] spells a template.
+pub(crate) const SPELLINGS: usize = 5;
+
+/// The same template in other words; each number has its own.
+pub(crate) fn spelled(image: &str, how: usize) -> Value {
+    let mut template = template(image);
+    let spec = &mut template["spec"];
+    match how % SPELLINGS {
+        0 => spec["terminationGracePeriodSeconds"] = json!(30),
+        1 => spec["restartPolicy"] = json!("Always"),
+        2 => spec["containers"][0]["env"] = json!([]),
+        3 => spec["containers"][0]["tty"] = json!(false),
+        _ => spec["tolerations"] = json!([]),
+    }
+    template
+}
+
+/// A template without what [`spelled`] may have put in.
+pub(crate) fn in_plain_words(template: &Template) -> Value {
+    let mut template = canonical(&template.0);
+    let remove = |object: &mut Value, key: &str, says_nothing: &Value| {
+        if let Some(fields) = object.as_object_mut().filter(|fields| fields.get(key) == Some(says_nothing)) {
+            fields.remove(key);
+        }
+    };
+    let spec = &mut template["spec"];
+    remove(spec, "terminationGracePeriodSeconds", &json!(30));
+    remove(spec, "restartPolicy", &json!("Always"));
+    remove(spec, "tolerations", &json!([]));
+    for container in spec["containers"].as_array_mut().into_iter().flatten() {
+        remove(container, "env", &json!([]));
+        remove(container, "tty", &json!(false));
+    }
+    template
+}
+
+/// Writes the same template in other words.
+pub(super) fn respell(image: &str, how: usize) -> Act {
+    Act::Spec(json!({"template": spelled(image, how)}))
 }
 
 pub(super) fn image(image: &str) -> Act {

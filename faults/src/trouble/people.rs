@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{moment, one};
 use crate::case::{Act, Fault, Millis, Pick, Resumption};
 use crate::people::DEPLOYMENT;
-use crate::scenarios::{deployment, hash, template};
+use crate::scenarios::{SPELLINGS, deployment, hash, spelled, template};
 
 /// What is done, and how it is mended after how long.
 type Deed = (Act, Option<(Millis, Act)>);
@@ -93,10 +93,13 @@ fn spec(rng: &mut StdRng) -> Deed {
     let after = soon(rng);
     let image = |image: &str| Act::Spec(json!({"template": template(image)}));
     let bounds = |surge: u32, unavailable: u32| json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}});
-    let good = image(one(rng, &["web:1", "web:2", "web:3", "web:4"]));
+    let name = one(rng, &["web:1", "web:2", "web:3", "web:4"]);
+    let other_words = Act::Spec(json!({"template": spelled(name, rng.random_range(0..SPELLINGS))}));
+    let good = image(name);
     let bad = image(one(rng, &["broken:5", "refused:5", "crash:5"]));
-    match rng.random_range(0..9) {
+    match rng.random_range(0..10) {
         0 => (good, None),
+        9 => (other_words, None),
         1 => (bad, Some((after, good))),
         2 | 3 => (Act::Spec(json!({"replicas": rng.random_range(0..7)})), None),
         4 => (Act::Spec(json!({"replicas": 0})), Some((after, Act::Spec(json!({"replicas": 3}))))),

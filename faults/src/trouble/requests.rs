@@ -15,6 +15,7 @@ const CLASSES: &[(&str, &str, &str)] = &[
     ("delete", "pods", ""),
     ("delete", "pods", ""),
     ("create", "pods", "eviction"),
+    ("create", "podtemplates", ""),
     ("patch", "pods", ""),
     ("patch", "ordereddeployments", "status"),
     ("patch", "ordereddeployments", "status"),

@@ -21,6 +21,7 @@ use ordereddeployment_planner::{PodView, whole_seconds};
 use ordereddeployment_preview::{Assumptions, Preview, preview};
 
 use crate::client::{ConnectArgs, Connection, object_name};
+use crate::compare::compare;
 use crate::explain::explain;
 use crate::observe::{Reader, Seen};
 use crate::tree::Drawing;
@@ -132,6 +133,7 @@ async fn plan(client: &Client, seen: &Seen, change: &Change, given: Given) -> Re
     let name = deployment.name_any();
     let namespace = deployment.namespace().unwrap_or_default();
     observed.deployment = deployment.into();
+    observed.compared = compare(client, &observed, &mut notes).await?;
     let learned = ready_after(seen);
     let placed_on = nodes(client, &mut notes).await?;
     let assumptions = Assumptions {

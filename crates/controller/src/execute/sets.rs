@@ -27,6 +27,10 @@ impl Pass<'_> {
                 let patch = set_patch(&entry, *replicas, *revision, *min_ready_seconds, cause);
                 self.update_set(&entry, &patch).await
             }
+            SetChange::Equal { uid, equal_templates } => {
+                let entry = self.set_by_uid(uid)?;
+                self.remember_equal(&entry, equal_templates).await
+            }
             SetChange::Delete { uid } => {
                 let entry = self.set_by_uid(uid)?;
                 self.delete_set(&entry).await
@@ -111,6 +115,26 @@ impl Pass<'_> {
             }
             Err(error) => Err(self.set_failed(Hindrance::Create, "update", "changing", name, &error)),
         }
+    }
+
+    /// Stores the templates that are equal to the set's.
+    async fn remember_equal(&mut self, entry: &SetEntry, equal_templates: &[String]) -> Result<(), Halt> {
+        let patch = json!({"metadata": {
+            "resourceVersion": entry.object.metadata.resource_version,
+            "annotations": {annotation::EQUAL_TEMPLATES: equal_templates.join(",")},
+        }});
+        self.update_set(entry, &patch).await?;
+        let stored = self.set_by_uid(entry.uid())?;
+        if stored.set.equal_templates == equal_templates {
+            return Ok(());
+        }
+        let message = format!(
+            "set {} is stored without the annotation {}, which somebody takes away",
+            entry.set.name,
+            annotation::EQUAL_TEMPLATES
+        );
+        self.warn(Hindrance::Create.reason(), format!("Error changing sets: {message}"));
+        Err(Halt::Failed(self.memory.failed(Hindrance::Create, message, self.ctx.clock.now())))
     }
 
     async fn delete_set(&mut self, entry: &SetEntry) -> Result<(), Halt> {

@@ -21,6 +21,7 @@ mod odd_objects;
 mod orphans;
 mod rollouts;
 mod scaling;
+mod spellings;
 mod templates;
 mod unstored;
 mod webhooks;

@@ -17,4 +17,5 @@ mod properties;
 mod reports;
 mod rollouts;
 mod scaling;
+mod spellings;
 mod waiting;

@@ -10,7 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
 use ordereddeployment_planner::{
-    Act, Decision, Event, Pod, Point, Proof, Purpose, Regarding, Set, SetChange, World, whole_seconds,
+    Act, Compared, Decision, Event, Observed, Pod, Point, Proof, Purpose, Read, Regarding, Set, SetChange,
+    World, to_compare, whole_seconds,
 };
 use ordereddeployment_sorter::{NodeFacts, Phase};
 use serde_json::{Value, json};
@@ -34,11 +35,27 @@ pub(crate) struct Cluster {
     /// Names of the pods deleted, in order, with what for.
     pub(crate) deleted: Vec<(String, Purpose)>,
     pub(crate) events: Vec<Event>,
+    /// The API server that compares templates; without one, each that is written differently is new.
+    pub(crate) compares: Option<Compares>,
     /// How many dry runs were asked for.
     pub(crate) dry_runs: usize,
     /// How many decisions were carried out.
     pub(crate) steps: usize,
     reached: BTreeSet<Arc<str>>,
+}
+
+/// An API server that compares templates. All that it reads of one is the image, and the field `real`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Compares {
+    /// Since when it does not answer.
+    pub(crate) silent: Option<Timestamp>,
+    /// How often it was asked.
+    pub(crate) asked: usize,
+}
+
+/// A template as that server reads it.
+fn read(template: &Template) -> (String, Option<Value>) {
+    (image(template), template.0.pointer("/spec/real").cloned())
 }
 
 impl Deref for Cluster {
@@ -91,6 +108,7 @@ impl Cluster {
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),
+            compared: Compared::New,
             count: 0,
         };
         Self {
@@ -103,6 +121,7 @@ impl Cluster {
             wake: None,
             deleted: Vec::new(),
             events: Vec::new(),
+            compares: None,
             dry_runs: 0,
             steps: 0,
             reached: BTreeSet::new(),
@@ -187,6 +206,9 @@ impl Cluster {
     /// One decision, carried out and checked. Whether anything was done.
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
+        if self.compares.is_some() {
+            self.world.compared = Compared::Not;
+        }
         let mut dry_runs = 0;
         let (observed, decision) = self.world.decide(|template| {
             dry_runs += 1;
@@ -197,6 +219,10 @@ impl Cluster {
             }
         });
         self.dry_runs += dry_runs;
+        let (observed, decision) = match decision {
+            Decision::Read(Read::Template(sets)) if self.compares.is_some() => self.compare(&sets),
+            decision => (observed, decision),
+        };
         match decision {
             Decision::Read(read) => panic!("asked for what it has: {read:?}"),
             Decision::Record(record) => {
@@ -208,7 +234,8 @@ impl Cluster {
                 true
             }
             Decision::Act(act) => {
-                if self.forged {
+                self.check_that_no_equal_pod_goes(&act);
+                if self.forged || !to_compare(&observed).is_empty() {
                     oracle::check_whatever_is_stored(&observed, &act);
                 } else {
                     oracle::check(&observed, &act);
@@ -216,6 +243,62 @@ impl Cluster {
                 self.carry_out(&act)
             }
         }
+    }
+
+    /// Asks the API server, and decides on its answer.
+    fn compare(&mut self, sets: &[Arc<str>]) -> (Observed, Decision) {
+        let own = read(&self.deployment.spec.template);
+        let is_equal = |uid: &&Arc<str>| {
+            self.world.sets.iter().any(|set| set.uid == **uid && read(&set.template) == own)
+        };
+        let equal = sets.iter().find(is_equal).cloned();
+        let (now, compares) = (self.now, self.compares.as_mut().unwrap());
+        compares.asked += 1;
+        self.world.compared = match compares.silent {
+            Some(since) => {
+                let again = now + SignedDuration::from_secs(1);
+                Compared::NoAnswer { since, again, message: "it is down".to_owned() }
+            }
+            None => equal.map_or(Compared::New, Compared::Equal),
+        };
+        let mut dry_runs = 0;
+        let decided = self.world.decide(|_| {
+            dry_runs += 1;
+            Proof::Accepted
+        });
+        self.dry_runs += dry_runs;
+        assert!(!matches!(decided.1, Decision::Read(_)), "asked for what it has: {:?}", decided.1);
+        decided
+    }
+
+    /// No rollout deletes a pod whose template is the spec's, however it is spelled.
+    fn check_that_no_equal_pod_goes(&self, act: &Act) {
+        if self.compares.is_none() {
+            return;
+        }
+        let own = read(&self.deployment.spec.template);
+        let rollout = act.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
+        for target in rollout.flat_map(|group| &group.targets) {
+            let pod = self.pods.iter().find(|pod| pod.facts.uid == target.uid).unwrap();
+            let set = self.sets.iter().find(|set| set.uid == pod.set).unwrap();
+            assert_ne!(read(&set.template), own, "{} is deleted for its own template", pod.name);
+        }
+    }
+
+    /// Writes the same template in another way.
+    pub(crate) fn respell(&mut self, how: u32) {
+        self.edit(|spec| spec.template.0["spec"]["spelling"] = json!(how));
+    }
+
+    /// The API server stops to answer, or answers again.
+    pub(crate) fn silence(&mut self, silent: bool) {
+        let now = self.now;
+        self.compares.get_or_insert_default().silent = silent.then_some(now);
+        self.world.compared = Compared::Not;
+    }
+
+    pub(crate) fn asked(&self) -> usize {
+        self.compares.as_ref().map_or(0, |compares| compares.asked)
     }
 
     fn carry_out(&mut self, act: &Act) -> bool {
@@ -279,7 +362,9 @@ impl Cluster {
             SetChange::Create { name, .. } => {
                 assert!(self.sets.iter().all(|set| set.name != *name), "one set a template");
             }
-            SetChange::Update { uid, .. } => assert!(self.sets.iter().any(|set| set.uid == *uid)),
+            SetChange::Update { uid, .. } | SetChange::Equal { uid, .. } => {
+                assert!(self.sets.iter().any(|set| set.uid == *uid))
+            }
             SetChange::Delete { uid } => {
                 assert!(self.pods.iter().all(|pod| pod.set != *uid), "a set with pods is kept");
             }

@@ -7,7 +7,7 @@ use k8s_openapi::{
         apps::v1::{Deployment, ReplicaSet},
         coordination::v1::Lease,
         core::v1::{
-            ConfigMap, Event as CoreEvent, Namespace, Node, Pod, ResourceQuota, Secret, Service,
+            ConfigMap, Event as CoreEvent, Namespace, Node, Pod, PodTemplate, ResourceQuota, Secret, Service,
             ServiceAccount,
         },
         events::v1::Event,
@@ -46,6 +46,7 @@ fn typed(info: &ResourceInfo, object: &Value) -> Result<Option<Value>, String> {
         ("", "Namespace") => through::<Namespace>(object),
         ("", "Node") => through::<Node>(object),
         ("", "Pod") => through::<Pod>(object),
+        ("", "PodTemplate") => through::<PodTemplate>(object),
         ("", "Event") => through::<CoreEvent>(object),
         ("", "ConfigMap") => through::<ConfigMap>(object),
         ("", "Secret") => through::<Secret>(object),

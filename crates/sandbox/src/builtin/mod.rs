@@ -25,6 +25,7 @@ pub fn prepare(info: &ResourceInfo, object: &mut Value, old: Option<&Value>) -> 
     let mut causes = Vec::new();
     match (info.group.as_str(), info.kind.as_str()) {
         ("", "Pod") => pods::prepare(object, old, &mut causes),
+        ("", "PodTemplate") => workloads::prepare_pod_template(object, &mut causes),
         ("apps", "Deployment") => workloads::prepare_deployment(object, old, &mut causes),
         ("apps", "ReplicaSet") => workloads::prepare_replica_set(object, old, &mut causes),
         ("", "Namespace") => small::check_label_name(object, &mut causes),

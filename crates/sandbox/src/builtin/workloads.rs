@@ -1,4 +1,4 @@
-//! Deployments and ReplicaSets: defaults and validation.
+//! Deployments, ReplicaSets and PodTemplates: defaults and validation.
 
 use serde_json::{Value, json};
 
@@ -8,6 +8,11 @@ use super::{
     entry, fill, list, names, not_negative, text,
 };
 use crate::schema::Cause;
+
+pub(super) fn prepare_pod_template(object: &mut Value, causes: &mut Vec<Cause>) {
+    fill_pod_spec(entry(entry(object, "template"), "spec"));
+    check_template(&object["template"], "template", causes);
+}
 
 pub(super) fn prepare_replica_set(set: &mut Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = entry(set, "spec");
@@ -88,13 +93,7 @@ fn check_common(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
             causes.push(mismatch());
         }
     }
-    check_labels(&template["metadata"]["labels"], "spec.template.labels", causes);
-    for (key, _) in template["metadata"]["annotations"].as_object().into_iter().flatten() {
-        for detail in names::label_key(&key.to_lowercase()) {
-            causes.push(Cause::invalid("spec.template.annotations", &key.as_str().into(), &detail));
-        }
-    }
-    check_pod_spec(&template["spec"], "spec.template.spec", causes);
+    check_template(template, "spec.template", causes);
     let policy = &template["spec"]["restartPolicy"];
     if policy.as_str().is_some_and(|policy| policy != "Always") {
         causes.push(Cause::not_supported("spec.template.spec.restartPolicy", policy, &["Always"]));
@@ -108,6 +107,16 @@ fn check_common(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     {
         causes.push(Cause::invalid("spec.selector", selector, "field is immutable"));
     }
+}
+
+fn check_template(template: &Value, path: &str, causes: &mut Vec<Cause>) {
+    check_labels(&template["metadata"]["labels"], &format!("{path}.labels"), causes);
+    for (key, _) in template["metadata"]["annotations"].as_object().into_iter().flatten() {
+        for detail in names::label_key(&key.to_lowercase()) {
+            causes.push(Cause::invalid(&format!("{path}.annotations"), &key.as_str().into(), &detail));
+        }
+    }
+    check_pod_spec(&template["spec"], &format!("{path}.spec"), causes);
 }
 
 fn check_expression(expression: &Value, path: &str, causes: &mut Vec<Cause>) {

@@ -5,7 +5,7 @@ use k8s_openapi::{
         apps::v1::{Deployment, ReplicaSet},
         coordination::v1::Lease,
         core::v1::{
-            ConfigMap, Event as CoreEvent, Namespace, Node, Pod, ResourceQuota, Secret, Service,
+            ConfigMap, Event as CoreEvent, Namespace, Node, Pod, PodTemplate, ResourceQuota, Secret, Service,
             ServiceAccount,
         },
         events::v1::Event,
@@ -106,6 +106,7 @@ fn builtin(info: &ResourceInfo) -> Option<(String, Generate)> {
         ("", "Namespace") => take::<Namespace>(),
         ("", "Node") => take::<Node>(),
         ("", "Pod") => take::<Pod>(),
+        ("", "PodTemplate") => take::<PodTemplate>(),
         ("", "Event") => take::<CoreEvent>(),
         ("", "ConfigMap") => take::<ConfigMap>(),
         ("", "Secret") => take::<Secret>(),

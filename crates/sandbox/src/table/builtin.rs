@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     Head, age, at, count, found, head, integer, list, or_none, pods, text, wide,
-    workloads::{containers, node_address, node_roles, node_status, ports, selector},
+    workloads::{containers, labels, node_address, node_roles, node_status, ports, selector},
 };
 
 pub(super) fn heads(kind: &str) -> Vec<Head> {
@@ -44,6 +44,7 @@ pub(super) fn heads(kind: &str) -> Vec<Head> {
         ],
         "Deployment" => templated(vec![name, text("Ready"), text("Up-to-date"), text("Available")]),
         "ReplicaSet" => templated(vec![name, integer("Desired"), integer("Current"), integer("Ready")]),
+        "PodTemplate" => vec![name, text("Containers"), text("Images"), text("Pod Labels")],
         "Lease" => vec![name, text("Holder"), age()],
         "PodDisruptionBudget" => {
             vec![name, text("Min Available"), text("Max Unavailable"), integer("Allowed Disruptions"), age()]
@@ -82,7 +83,11 @@ pub(super) fn cells(kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
     let amount = |path: &str| json!(count(object, path));
     let template = || {
         let selector = selector(&object["spec"]["selector"]);
-        [json!(containers(object, "name")), json!(containers(object, "image")), json!(selector)]
+        [
+            json!(containers(object, "spec.template", "name")),
+            json!(containers(object, "spec.template", "image")),
+            json!(selector),
+        ]
     };
     match kind {
         "Pod" => pods::cells(object, now),
@@ -104,6 +109,10 @@ pub(super) fn cells(kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
             cells.push(age());
             cells.extend(template());
             cells
+        }
+        "PodTemplate" => {
+            let of = |field: &str| json!(containers(object, "template", field));
+            vec![name, of("name"), of("image"), json!(labels(&object["template"]["metadata"]["labels"]))]
         }
         "Lease" => vec![name, field("spec.holderIdentity"), age()],
         "PodDisruptionBudget" => {

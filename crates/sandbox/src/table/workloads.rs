@@ -5,9 +5,17 @@ use serde_json::Value;
 use super::{at, list};
 
 /// Names of the containers of a template.
-pub(super) fn containers(object: &Value, field: &str) -> String {
-    let all = list(object, "spec.template.spec.containers").iter();
+pub(super) fn containers(object: &Value, template: &str, field: &str) -> String {
+    let all = list(object, &format!("{template}.spec.containers")).iter();
     all.map(|c| at(c, field)).collect::<Vec<_>>().join(",")
+}
+
+/// Labels on one line.
+pub(super) fn labels(labels: &Value) -> String {
+    let labels = labels.as_object().into_iter().flatten();
+    let parts: Vec<String> =
+        labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") }
 }
 
 /// A label selector on one line.

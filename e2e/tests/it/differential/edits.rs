@@ -17,6 +17,7 @@ pub fn edit(kind: Kind, number: usize) -> Value {
         Kind::Gadget => gadget(),
         Kind::ReplicaSet => replica_set(),
         Kind::Pod => pod(),
+        Kind::PodTemplate => Vec::new(),
     });
     all[number % all.len()].clone()
 }

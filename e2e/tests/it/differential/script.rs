@@ -204,9 +204,68 @@ fn of_templates() -> Vec<Step> {
     });
     let template = json!({"metadata": {"labels": {"app": "words"}}, "spec": spec});
     let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": "words"}}, "template": template});
-    vec![step("a template in odd words", Kind::ReplicaSet, "POST", "").with(
+    let mut steps = vec![step("a template in odd words", Kind::ReplicaSet, "POST", "").with(
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "words"}, "spec": spec}),
-    )]
+    )];
+    steps.extend(of_pod_templates(template));
+    steps
+}
+
+/// What the controller compares templates by: their defaults and nothing of the admission of pods.
+fn of_pod_templates(odd: Value) -> Vec<Step> {
+    let dry_run = |label, template: Value| {
+        let object = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "words"},
+                            "template": template});
+        let path = "/api/v1/namespaces/{ns}/podtemplates?dryRun=All";
+        step(label, Kind::PodTemplate, "POST", "").at(path).with(object)
+    };
+    let plain = |extra: Value| {
+        let mut spec = json!({"containers": [{"name": "web", "image": "web:1"}]});
+        spec.as_object_mut()
+            .into_iter()
+            .for_each(|spec| spec.extend(extra.as_object().cloned().unwrap_or_default()));
+        json!({"metadata": {"labels": {"app": "words"}}, "spec": spec})
+    };
+    let limits = |cpu: Value| {
+        plain(
+            json!({"containers": [{"name": "web", "image": "web:1", "resources": {"limits": {"cpu": cpu}}}]}),
+        )
+    };
+    let defaults = json!({
+        "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+        "schedulerName": "default-scheduler", "securityContext": {}, "serviceAccountName": "web",
+        "containers": [{
+            "name": "web", "image": "web:1", "imagePullPolicy": "IfNotPresent", "resources": {},
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+        }],
+    });
+    let unlabelled = json!({"spec": {"containers": [{"name": "web", "image": "web"}]}});
+    vec![
+        dry_run("a pod template in odd words", odd),
+        dry_run("a plain pod template", plain(json!({}))),
+        dry_run("a pod template with its defaults", plain(defaults)),
+        dry_run("a pod template without labels", unlabelled),
+        dry_run("a pod template of 1000m", limits("1000m".into())),
+        dry_run("a pod template of 1", limits("1".into())),
+        dry_run("a pod template of the number 1", limits(1.into())),
+        dry_run("a pod template with an older account", plain(json!({"serviceAccount": "web"}))),
+        dry_run(
+            "a pod template on the host",
+            plain(json!({"hostNetwork": true, "containers": [
+            {"name": "web", "image": "web:1", "ports": [{"containerPort": 80}]}]})),
+        ),
+        dry_run(
+            "a pod template of jobs",
+            plain(json!({"restartPolicy": "Never", "activeDeadlineSeconds": 5})),
+        ),
+        dry_run("a pod template with no containers", plain(json!({"containers": []}))),
+        dry_run(
+            "a pod template with a bad name",
+            plain(json!({"containers": [{"name": "B_", "image": "a"}]})),
+        ),
+        dry_run("a pod template of another shape", plain(json!({"containers": "web"}))),
+        step("no pod template is stored", Kind::PodTemplate, "GET", ""),
+    ]
 }
 
 fn of_gadgets() -> Vec<Step> {

@@ -17,6 +17,8 @@ pub enum Kind {
     Gadget,
     ReplicaSet,
     Pod,
+    /// In fixed steps only.
+    PodTemplate,
 }
 
 impl Kind {
@@ -29,6 +31,7 @@ impl Kind {
             Self::Gadget => ("test.example/v1", "Gadget", "gadgets"),
             Self::ReplicaSet => ("apps/v1", "ReplicaSet", "replicasets"),
             Self::Pod => ("v1", "Pod", "pods"),
+            Self::PodTemplate => ("v1", "PodTemplate", "podtemplates"),
         }
     }
 
@@ -58,6 +61,7 @@ impl Kind {
                 });
             }
             Self::Pod => object["spec"] = pod,
+            Self::PodTemplate => object["template"] = json!({"spec": pod}),
         }
         object
     }

@@ -1,0 +1,55 @@
+//! Whether a template that no set is known to have is that of one, spelled differently: asked as the controller asks, in the
+//! user's name. Nothing is stored.
+
+use anyhow::Result;
+use kube::Client;
+use kube::api::PostParams;
+use kube::core::Request;
+use kube::{ResourceExt, core::Status};
+use ordereddeployment_planner::{Answer, Compared, Comparison, Observed, to_compare};
+use serde_json::Value;
+
+use crate::explain::explain;
+
+/// What the API server says of the template; `notes` gets why it does not compare, where it does not.
+pub(crate) async fn compare(
+    client: &Client,
+    observed: &Observed,
+    notes: &mut Vec<String>,
+) -> Result<Compared> {
+    let sets = to_compare(observed);
+    if sets.is_empty() {
+        return Ok(Compared::Not);
+    }
+    let namespace = observed.deployment.namespace().unwrap_or_default();
+    let mut comparison = Comparison::of(observed, &sets);
+    while let Some(object) = comparison.question() {
+        match dry_run(client, &namespace, &object).await {
+            Ok(taken) => comparison.answered(&Answer::Taken(taken)),
+            Err(kube::Error::Api(status)) if does_not_compare(&status) => {
+                notes.push(format!(
+                    "the template is compared as it is written, and one that is only spelled differently looks like a new \
+                     one: {}",
+                    status.message
+                ));
+                return Ok(Compared::New);
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
+                comparison.answered(&Answer::Refused);
+            }
+            Err(error) => return Err(explain(error, "cannot compare the template with those of the sets")),
+        }
+    }
+    Ok(comparison.verdict())
+}
+
+fn does_not_compare(status: &Status) -> bool {
+    status.code == 403 || status.message.contains("does not support dry run")
+}
+
+async fn dry_run(client: &Client, namespace: &str, object: &Value) -> kube::Result<Value> {
+    let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
+    let params = PostParams { dry_run: true, field_manager: None };
+    let url = format!("/api/v1/namespaces/{namespace}/podtemplates");
+    client.request(Request::new(url).create(&params, body).map_err(kube::Error::BuildRequest)?).await
+}

@@ -1,0 +1,110 @@
+//! Compare: whether a template that no set is known to have is that of one, spelled differently. The API server is asked.
+//!
+//! What to ask and what the answers mean is the planner's. Nothing is stored here, and no answer outlives its comparison.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::Template;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{Answer, Compared, Comparison};
+use tokio::time::Instant;
+
+use crate::backoff;
+use crate::entry::{Entry, SetEntry};
+use crate::error::Judgement;
+use crate::memory::Memory;
+use crate::reconcile::Pass;
+
+/// What a comparison ended in.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    template: Template,
+    /// UIDs of the sets it was compared with.
+    sets: BTreeSet<Arc<str>>,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    /// Equal to one of the sets' templates, or new.
+    Known(Compared),
+    NoAnswer {
+        since: Timestamp,
+        message: String,
+        /// How often in a row.
+        times: u32,
+        /// Before this it is not asked again.
+        again: Instant,
+    },
+}
+
+impl Memory {
+    /// What is known of the current template, where there are these sets.
+    pub(crate) fn compared(&self, sets: &[Arc<SetEntry>], now: Timestamp, instant: Instant) -> Compared {
+        let Some(verdict) = self.verdict_on_the_template() else { return Compared::Not };
+        match &verdict.outcome {
+            Outcome::Known(compared) => {
+                let mut usable = sets.iter().filter(|set| !set.is_terminating());
+                let is_of_all = usable.all(|set| verdict.sets.contains(set.uid()));
+                if is_of_all { compared.clone() } else { Compared::Not }
+            }
+            Outcome::NoAnswer { since, message, again, .. } if instant < *again => {
+                let wait = SignedDuration::try_from(*again - instant).unwrap_or(SignedDuration::ZERO);
+                let again = now.checked_add(wait).unwrap_or(now);
+                // By a clock that is set back nothing was asked in the future.
+                Compared::NoAnswer { since: (*since).min(now), again, message: message.clone() }
+            }
+            Outcome::NoAnswer { .. } => Compared::Not,
+        }
+    }
+
+    fn verdict_on_the_template(&self) -> Option<&Verdict> {
+        self.verdict.as_ref().filter(|verdict| verdict.template.same_as(&self.deployment.spec.template))
+    }
+}
+
+impl Pass<'_> {
+    /// Compares the current template with those of these sets.
+    pub(crate) async fn compare_templates(&mut self, sets: &[Arc<str>]) {
+        let deployment = Arc::clone(&self.memory.deployment);
+        let mut comparison = Comparison::of(&self.observe(), sets);
+        let outcome = loop {
+            let Some(object) = comparison.question() else { break Outcome::Known(comparison.verdict()) };
+            let error = match self.ctx.calls.dry_run_template(&self.namespace, &object).await {
+                Ok(taken) => {
+                    comparison.answered(&Answer::Taken(taken));
+                    continue;
+                }
+                Err(error) => error,
+            };
+            match (error.code(), error.judgement()) {
+                (Some(403), _) | (_, Judgement::Undecided(_)) => {
+                    let message = format!(
+                        "The API server does not compare templates, so that one that is only spelled differently is rolled \
+                         out (the right it takes: create podtemplates): {error}"
+                    );
+                    self.warn(reason::COMPARED_AS_WRITTEN, message);
+                    break Outcome::Known(Compared::New);
+                }
+                (_, Judgement::Refused(_)) => comparison.answered(&Answer::Refused),
+                (_, Judgement::AskAgain) => {
+                    tracing::warn!(%error, name = self.name, "cannot compare the template");
+                    break self.no_answer(error.to_string());
+                }
+            }
+        };
+        let template = deployment.spec.template.clone();
+        self.memory.verdict = Some(Verdict { template, sets: sets.iter().cloned().collect(), outcome });
+    }
+
+    fn no_answer(&self, message: String) -> Outcome {
+        let before = self.memory.verdict_on_the_template().map(|verdict| &verdict.outcome);
+        let (since, times) = match before {
+            Some(Outcome::NoAnswer { since, times, .. }) => (*since, times.saturating_add(1)),
+            _ => (self.ctx.clock.now(), 1),
+        };
+        Outcome::NoAnswer { since, message, times, again: Instant::now() + backoff::after_refusal(times) }
+    }
+}

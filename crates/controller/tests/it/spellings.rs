@@ -1,0 +1,193 @@
+//! Templates that are spelled differently restart nothing, as under a Deployment: the API server tells.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::ListParams;
+use ordereddeployment_api::ConditionStatus;
+use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_sandbox::Fault;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, names};
+
+fn template(container: &Value, pod: &Value) -> Value {
+    let mut main = json!({"name": "main", "image": "web:1", "resources": {"limits": {"cpu": "1"}}});
+    main.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    let mut spec = json!({"containers": [main]});
+    spec.as_object_mut().unwrap().extend(pod.as_object().unwrap().clone());
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
+}
+
+fn plain() -> Value {
+    template(&json!({}), &json!({}))
+}
+
+/// Other words for the same.
+fn spellings() -> [Value; 4] {
+    [
+        template(&json!({"resources": {"limits": {"cpu": "1000m"}}}), &json!({})),
+        template(
+            &json!({"imagePullPolicy": "IfNotPresent", "terminationMessagePath": "/dev/termination-log"}),
+            &json!({"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst"}),
+        ),
+        template(&json!({"env": [], "command": null}), &json!({"tolerations": [], "volumes": []})),
+        template(&json!({"tty": false}), &json!({"hostNetwork": false, "nodeSelector": {}})),
+    ]
+}
+
+impl Cluster {
+    async fn set_template(&self, template: &Value) {
+        // A merge patch would merge the templates.
+        let operation = json!([{"op": "replace", "path": "/spec/template", "value": template}]);
+        let patch = kube::api::Patch::<()>::Json(serde_json::from_value(operation).unwrap());
+        self.deployments().patch("web", &kube::api::PatchParams::default(), &patch).await.unwrap();
+    }
+
+    fn compared(&self, from: usize) -> usize {
+        self.asked(from, "create", "podtemplates").len()
+    }
+
+    fn refuse(&self, verb: &'static str, plural: &str, code: u16, times: usize) {
+        let user_agent = Some("ordered-controller-manager".to_owned());
+        self.sandbox.inject(Fault {
+            verb: Some(verb),
+            plural: Some(plural.to_owned()),
+            user_agent,
+            code,
+            times,
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_words_for_a_template_restart_nothing_and_are_asked_for_once() {
+    let mut cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 4, "template": plain()})).await);
+    let mark = cluster.mark();
+    for spelled in spellings() {
+        cluster.set_template(&spelled).await;
+        cluster.pass(Duration::from_secs(5)).await;
+        cluster.until_complete().await;
+    }
+    // New and old, for each of them.
+    assert_eq!(cluster.compared(mark), 8);
+    let mark = cluster.mark();
+    for spelled in [plain()].into_iter().chain(spellings()) {
+        cluster.kill();
+        cluster.set_template(&spelled).await;
+        cluster.start_controller();
+        cluster.pass(Duration::from_secs(5)).await;
+        cluster.until_complete().await;
+    }
+    assert_eq!(cluster.compared(mark), 0);
+    let view = cluster.view().await;
+    assert_eq!(names(&view.pods), pods);
+    assert_eq!(view.status().rollout.unwrap().revision, 1);
+    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(sets.len(), 1);
+    assert_eq!(sets[0].annotations()[annotation::EQUAL_TEMPLATES].split(',').count(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_real_change_is_rolled_out_after_one_comparison() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 3, "template": plain()})).await;
+    let mark = cluster.mark();
+    cluster.set_template(&template(&json!({"resources": {"limits": {"cpu": "1001m"}}}), &json!({}))).await;
+    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    assert_eq!((view.status().rollout.unwrap().revision, cluster.compared(mark)), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_in_other_words_finds_the_older_set() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 3, "template": plain()})).await;
+    cluster.set_template(&template(&json!({"image": "web:2"}), &json!({}))).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    cluster.until_complete().await;
+    cluster.set_template(&spellings()[0]).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let view = cluster.until_complete().await;
+    assert_eq!(view.status().rollout.unwrap().revision, 3);
+    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(sets.len(), 2);
+    assert!(
+        view.active()
+            .iter()
+            .all(|pod| pod.spec.as_ref().unwrap().containers[0].image.as_deref() == Some("web:1"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_goes_on() {
+    let mut cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 4, "template": plain()})).await;
+    let mark = cluster.mark();
+    cluster.refuse("create", "podtemplates", 503, 1_000_000);
+    cluster.set_template(&template(&json!({"image": "web:2"}), &json!({}))).await;
+    cluster.pass(Duration::from_secs(20)).await;
+    let told = |view: &crate::cluster::View| view.status().condition(condition::STALLED).unwrap().clone();
+    assert_eq!(told(&cluster.view().await).status, ConditionStatus::False);
+    cluster.scale(6).await;
+    cluster.pass(Duration::from_secs(20)).await;
+    let view = cluster.view().await;
+    assert_eq!((view.active().len(), cluster.deleted(mark).len()), (6, 0));
+    assert_eq!(
+        (told(&view).status, told(&view).reason.as_str()),
+        (ConditionStatus::True, reason::TEMPLATE_NOT_COMPARED)
+    );
+    assert_eq!(cluster.events_of(reason::TEMPLATE_NOT_COMPARED).await.len(), 1);
+    cluster.kill();
+    cluster.start_controller();
+    cluster.pass(Duration::from_secs(300)).await;
+    let view = cluster.view().await;
+    assert_eq!((view.active().len(), cluster.deleted(mark).len()), (6, 0));
+    assert_eq!(told(&view).status, ConditionStatus::True);
+    assert_eq!(cluster.events_of(reason::TEMPLATE_NOT_COMPARED).await.len(), 1);
+    assert!(cluster.compared(mark) < 40, "it backs off: {}", cluster.compared(mark));
+    cluster.sandbox.clear_faults();
+    let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 6).await;
+    assert_eq!(told(&view).status, ConditionStatus::False);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_templates_are_compared_as_they_are_written_and_that_is_told() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 2, "template": plain()})).await;
+    cluster.refuse("create", "podtemplates", 403, 1_000_000);
+    cluster.set_template(&spellings()[0]).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let view = cluster.until_complete().await;
+    assert_eq!(view.status().rollout.unwrap().revision, 2);
+    let told = cluster.events_of(reason::COMPARED_AS_WRITTEN).await;
+    assert_eq!(told.len(), 1);
+    assert!(told[0].contains("create podtemplates"), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_the_server_refuses_is_new_and_costs_no_pod() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 2, "template": plain()})).await);
+    cluster.set_template(&template(&json!({"name": "Not A Name"}), &json!({}))).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let view = cluster.view().await;
+    assert_eq!(view.status().rollout.unwrap().revision, 2);
+    assert_eq!(names(&view.pods), pods);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_equality_that_is_not_stored_at_first_is_stored_before_it_counts() {
+    for code in [409, 500, 503] {
+        let mut cluster = Cluster::start().await;
+        let pods = names(&cluster.deployed(json!({"replicas": 3, "template": plain()})).await);
+        cluster.refuse("patch", "orderedreplicasets", code, 4);
+        cluster.set_template(&spellings()[1]).await;
+        cluster.pass(Duration::from_millis(40)).await;
+        cluster.kill();
+        cluster.start_controller();
+        cluster.pass(Duration::from_secs(60)).await;
+        let view = cluster.until_complete().await;
+        assert_eq!((names(&view.pods), view.status().rollout.unwrap().revision), (pods, 1), "{code}");
+    }
+}

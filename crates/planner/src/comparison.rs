@@ -1,0 +1,204 @@
+//! How templates are compared where they are written differently: by what an API server makes of each of them.
+//!
+//! A PodTemplate is what a server fills with the defaults of a template and nothing else; pods go through admission on top. Each
+//! question is a dry-run create of one, and the answers of one comparison are compared with each other only. Who asks is the
+//! caller's.
+
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use ordereddeployment_api::{OrderedDeployment, Template, canonical};
+use serde_json::{Value, json};
+
+use crate::{Compared, Observed, without_hash};
+
+/// The comparison of one template with those of sets.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    name: String,
+    template: Template,
+    /// What it became.
+    own: Option<Reading>,
+    /// Those to compare with, the next one last.
+    sets: Vec<(Arc<str>, Template)>,
+    verdict: Option<Compared>,
+}
+
+/// What a server makes of one template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The object as it would be stored.
+    Taken(Value),
+    /// It is invalid.
+    Refused,
+}
+
+/// A template as a server reads it. Two that read alike are one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Reading {
+    template: Value,
+    /// What the server does not know and leaves out, with its place: a newer one may know it, so it does not count as nothing.
+    dropped: Vec<(String, Value)>,
+}
+
+impl Comparison {
+    /// Of the object's template with those of these sets, in this order.
+    #[must_use]
+    pub fn of(observed: &Observed, sets: &[Arc<str>]) -> Self {
+        let deployment: &OrderedDeployment = &observed.deployment;
+        let found = |uid: &Arc<str>| observed.sets.iter().find(|set| set.uid == *uid);
+        let sets = sets.iter().rev().filter_map(found);
+        Self {
+            name: deployment.name_any(),
+            template: without_hash(&deployment.spec.template),
+            own: None,
+            sets: sets.map(|set| (Arc::clone(&set.uid), set.template.clone())).collect(),
+            verdict: None,
+        }
+    }
+
+    /// The object to create next, with `dryRun=All`; none once all is known.
+    #[must_use]
+    pub fn question(&self) -> Option<Value> {
+        let next = match (&self.verdict, &self.own) {
+            (Some(_), _) => return None,
+            (None, None) => &self.template,
+            (None, Some(_)) => &self.sets.last()?.1,
+        };
+        Some(json!({
+            "apiVersion": "v1",
+            "kind": "PodTemplate",
+            "metadata": {"generateName": format!("{}-", self.name)},
+            "template": next.0,
+        }))
+    }
+
+    /// Takes the answer to the last question.
+    pub fn answered(&mut self, answer: &Answer) {
+        match (&self.own, answer) {
+            // What is refused is that of no set, as the sets' were taken once.
+            (None, Answer::Refused) => self.verdict = Some(Compared::New),
+            (None, Answer::Taken(taken)) => self.own = Some(Reading::of(&self.template, taken)),
+            (Some(own), answer) => {
+                let Some((uid, template)) = self.sets.pop() else { return };
+                let reading = match answer {
+                    Answer::Taken(taken) => Some(Reading::of(&template, taken)),
+                    Answer::Refused => None,
+                };
+                if reading.as_ref() == Some(own) {
+                    self.verdict = Some(Compared::Equal(uid));
+                }
+            }
+        }
+    }
+
+    /// What is known once there is no further question.
+    #[must_use]
+    pub fn verdict(self) -> Compared {
+        self.verdict.unwrap_or(Compared::New)
+    }
+}
+
+impl Reading {
+    fn of(written: &Template, taken: &Value) -> Self {
+        let template = canonical(taken.get("template").unwrap_or(&Value::Null));
+        let mut dropped = Vec::new();
+        find_dropped(&canonical(&written.0), &template, "", &mut dropped);
+        Self { template: without_empty_lists(template), dropped }
+    }
+}
+
+/// Everything that is written and not read back, unless it says nothing.
+fn find_dropped(written: &Value, read: &Value, path: &str, dropped: &mut Vec<(String, Value)>) {
+    let mut look = |inner: &Value, read: Option<&Value>, path: String| match read {
+        Some(read) => find_dropped(inner, read, &path, dropped),
+        None if says_nothing(inner) => {}
+        None => dropped.push((path, inner.clone())),
+    };
+    match written {
+        Value::Object(entries) => {
+            for (key, inner) in entries {
+                look(inner, read.get(key), format!("{path}.{key}"));
+            }
+        }
+        Value::Array(items) => {
+            for (index, inner) in items.iter().enumerate() {
+                look(inner, read.get(index), format!("{path}[{index}]"));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a server may leave it out though it knows the field.
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(switch) => !switch,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(entries) => entries.is_empty(),
+    }
+}
+
+fn without_empty_lists(value: Value) -> Value {
+    let is_empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+    match value {
+        Value::Object(entries) => {
+            let entries = entries.into_iter().filter(|(_, inner)| !is_empty_list(inner));
+            Value::Object(entries.map(|(key, inner)| (key, without_empty_lists(inner))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_empty_lists).collect()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Reading, Template};
+
+    fn reading(written: Value, taken: &Value) -> Reading {
+        Reading::of(&Template(written), &json!({"kind": "PodTemplate", "template": taken}))
+    }
+
+    #[test]
+    fn what_reads_alike_is_one_however_it_is_written() {
+        let taken = json!({"metadata": {"creationTimestamp": null, "labels": {"app": "web"}},
+                           "spec": {"restartPolicy": "Always", "containers": [{"name": "web", "resources": {}}]}});
+        let mut listed = taken.clone();
+        listed["spec"]["tolerations"] = json!([]);
+        let written =
+            json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web"}]}});
+        let mut spelled = written.clone();
+        spelled["spec"]["restartPolicy"] = json!("Always");
+        spelled["spec"]["tolerations"] = json!([]);
+        spelled["spec"]["hostNetwork"] = json!(false);
+        spelled["spec"]["hostname"] = json!("");
+        spelled["spec"]["nodeSelector"] = json!({});
+        assert_eq!(reading(written.clone(), &taken), reading(spelled, &listed));
+        let mut other = taken.clone();
+        other["spec"]["restartPolicy"] = json!("Never");
+        assert_ne!(reading(written.clone(), &taken), reading(written, &other));
+    }
+
+    #[test]
+    fn a_field_that_the_server_does_not_know_is_a_difference() {
+        let taken = json!({"spec": {"containers": [{"name": "web"}]}});
+        let written = |extra: Value| {
+            let mut template = taken.clone();
+            template["spec"]["containers"][0]["future"] = extra;
+            template
+        };
+        let plain = reading(taken.clone(), &taken);
+        assert_ne!(plain, reading(written(json!(1)), &taken));
+        assert_ne!(reading(written(json!(2)), &taken), reading(written(json!(1)), &taken));
+        assert_eq!(reading(written(json!({"a": 1})), &taken), reading(written(json!({"a": 1})), &taken));
+        assert_eq!(plain, reading(written(json!(null)), &taken));
+        // A list that came back shorter.
+        let longer = json!({"spec": {"containers": [{"name": "web"}, {"name": "b"}]}});
+        assert_ne!(plain, reading(longer, &taken));
+    }
+}

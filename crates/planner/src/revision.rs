@@ -1,0 +1,193 @@
+//! The current revision: which of the sets are of the spec's template. The only place that tells.
+//!
+//! A set is of the template if both are written alike, or if the set remembers that the API server found them equal. Where none
+//! is, the server is asked before a rollout starts. Nothing here compares templates beyond their canonical text.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::{OrderedDeploymentStatus, Template, canonical, equality_hash, template_hash};
+use serde_json::Value;
+
+use crate::census::Census;
+use crate::rollout::Moves;
+use crate::{Act, Compared, Decision, Event, Observed, Read, Set, SetChange, events, report, without_hash};
+
+/// How many equal templates a set remembers.
+const REMEMBERED: usize = 8;
+/// How long there may be no answer before it is told.
+const TOLERATED: SignedDuration = SignedDuration::from_secs(30);
+
+/// The current template, ready to be compared with those of sets.
+#[derive(Debug)]
+pub(crate) struct Revision<'a> {
+    /// Its set; of several (a collision that was undone by hand) the oldest. While it is not known whether the template is new,
+    /// the set of the rollout so far.
+    pub(crate) current: Option<&'a Set>,
+    /// The `pod-template-hash` of the current set, or of the one to make.
+    pub(crate) hash: String,
+    template: Template,
+    canonical: Value,
+    /// The sets to compare with, in the order to ask for them; none once the template is known to be one of theirs, or new.
+    candidates: Vec<&'a Set>,
+}
+
+impl<'a> Revision<'a> {
+    pub(crate) fn of(observed: &'a Observed) -> Self {
+        let template = without_hash(&observed.deployment.spec.template);
+        let canonical = canonical(&template.0);
+        let mut revision =
+            Self { current: None, hash: String::new(), template, canonical, candidates: Vec::new() };
+        let begun = begun(observed);
+        let same = || observed.sets.iter().filter(|set| revision.is_of(set));
+        let current = same().filter(|set| !set.terminating);
+        let current = current.min_by(|first, second| first.seniority().cmp(&second.seniority()));
+        // A rollout keeps its identity while its set goes.
+        let going = same().find(|set| begun == Some(set.hash.as_str()));
+        let (hash, is_known) = match (current, going) {
+            (Some(set), _) | (None, Some(set)) => (set.hash.clone(), true),
+            (None, None) => {
+                let hash = hash_without_set(observed);
+                let is_known = begun == Some(hash.as_str()) || observed.compared == Compared::New;
+                (hash, is_known || same().next().is_some())
+            }
+        };
+        (revision.current, revision.hash) = (current, hash);
+        if !is_known {
+            revision.candidates = candidates(observed, begun);
+            if let Some(stand_in) = revision.candidates.first() {
+                (revision.current, revision.hash) = (Some(*stand_in), stand_in.hash.clone());
+            }
+        }
+        revision
+    }
+
+    /// Whether the pods of that set are of the current template.
+    pub(crate) fn has(&self, set: &Set) -> bool {
+        let is_like = |current: &Set| current.uid == set.uid || current.template.same_as(&set.template);
+        (!self.is_uncompared() && self.is_of(set)) || self.current.is_some_and(is_like)
+    }
+
+    /// Whether it is not known yet if the template is one of the sets'.
+    pub(crate) fn is_uncompared(&self) -> bool {
+        !self.candidates.is_empty()
+    }
+
+    fn is_of(&self, set: &Set) -> bool {
+        canonical(&set.template.0) == self.canonical || remembers(set, &self.template)
+    }
+}
+
+/// Whether that set is known to be of that template.
+#[must_use]
+pub fn is_of(set: &Set, template: &Template) -> bool {
+    let template = without_hash(template);
+    set.template.same_as(&template) || remembers(set, &template)
+}
+
+/// The sets that the template must be compared with before anything is decided, by UID, in the order to ask for them.
+#[must_use]
+pub fn to_compare(observed: &Observed) -> Vec<Arc<str>> {
+    uids(&Revision::of(observed).candidates)
+}
+
+/// What comes first where the template is not known to be new: the question, or the answer to store.
+pub(crate) fn compare(census: &Census<'_>) -> Option<Decision> {
+    let Revision { candidates, template, .. } = &census.revision;
+    if candidates.is_empty() {
+        return None;
+    }
+    let equal = match &census.observed.compared {
+        Compared::NoAnswer { .. } => return None,
+        Compared::Equal(uid) => candidates.iter().find(|set| set.uid == *uid),
+        Compared::Not | Compared::New => None,
+    };
+    let Some(set) = equal else { return Some(Decision::Read(Read::Template(uids(candidates)))) };
+    let mut equal_templates = vec![equality_hash(&set.template, template)];
+    equal_templates.extend(set.equal_templates.iter().take(REMEMBERED - 1).cloned());
+    let change = SetChange::Equal { uid: Arc::clone(&set.uid), equal_templates };
+    Some(Decision::Act(Act {
+        sets: vec![change],
+        // Told only where it cannot be stored.
+        status: report::status(census, &Moves::default()),
+        points: census.observed.known_points.clone(),
+        ..Act::default()
+    }))
+}
+
+/// Why no rollout starts, once there has been no answer for long enough.
+pub(crate) fn unanswered(census: &Census<'_>) -> Option<(&'static str, String)> {
+    let Compared::NoAnswer { since, message, .. } = asked(census)? else { return None };
+    // Another process knows no more since when.
+    let is_due = is_told(&census.status) || due(*since).is_some_and(|at| at <= census.observed.now);
+    is_due.then(|| {
+        let message = format!(
+            "The API server does not answer whether this template differs from those of the sets, and no rollout \
+             starts: {message}"
+        );
+        (reason::TEMPLATE_NOT_COMPARED, message)
+    })
+}
+
+/// The event of it, once.
+pub(crate) fn overdue(census: &Census<'_>) -> Option<Event> {
+    let (reason, message) = unanswered(census)?;
+    (!is_told(&census.status)).then(|| events::warning(reason, message))
+}
+
+/// When it will be told, or asked again.
+pub(crate) fn next(census: &Census<'_>) -> Option<Timestamp> {
+    let Compared::NoAnswer { since, again, .. } = asked(census)? else { return None };
+    let told = due(*since).filter(|at| *at > census.observed.now);
+    [told, Some(*again)].into_iter().flatten().min()
+}
+
+fn asked<'c>(census: &'c Census<'_>) -> Option<&'c Compared> {
+    census.revision.is_uncompared().then_some(&census.observed.compared)
+}
+
+fn is_told(status: &OrderedDeploymentStatus) -> bool {
+    let stalled = status.condition(condition::STALLED);
+    stalled.is_some_and(|stalled| stalled.reason == reason::TEMPLATE_NOT_COMPARED)
+}
+
+fn due(since: Timestamp) -> Option<Timestamp> {
+    since.checked_add(TOLERATED).ok()
+}
+
+fn remembers(set: &Set, template: &Template) -> bool {
+    !set.equal_templates.is_empty() && set.equal_templates.contains(&equality_hash(&set.template, template))
+}
+
+/// The set of the rollout so far comes first, then the newest.
+fn candidates<'a>(observed: &'a Observed, begun: Option<&str>) -> Vec<&'a Set> {
+    let mut sets: Vec<_> = observed.sets.iter().filter(|set| !set.terminating).collect();
+    sets.sort_by(|one, other| {
+        let rank = |set: &Set| (begun == Some(set.hash.as_str()), set.revision);
+        rank(other).cmp(&rank(one)).then_with(|| one.seniority().cmp(&other.seniority()))
+    });
+    sets
+}
+
+fn uids(sets: &[&Set]) -> Vec<Arc<str>> {
+    sets.iter().map(|set| Arc::clone(&set.uid)).collect()
+}
+
+/// What the rollout was begun with.
+fn begun(observed: &Observed) -> Option<&str> {
+    Some(observed.deployment.status.as_ref()?.rollout.as_ref()?.template_hash.as_str())
+}
+
+/// The hash of the current template where its set is not there. It stays what the rollout was begun with, should its set be
+/// deleted by hand: another hash would be another rollout.
+fn hash_without_set(observed: &Observed) -> String {
+    let template = &observed.deployment.spec.template;
+    let collisions =
+        observed.deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let begun = begun(observed);
+    let earlier =
+        (collisions.saturating_sub(8).max(0)..collisions).map(|count| template_hash(template, count));
+    let mut hashes = std::iter::once(template_hash(template, collisions)).chain(earlier);
+    hashes.find(|hash| begun == Some(hash)).unwrap_or_else(|| template_hash(template, collisions))
+}

@@ -1,0 +1,297 @@
+//! Templates that are spelled differently: what is one revision, when the API server is asked, and what waits for its answer.
+
+use ordereddeployment_api::{ConditionStatus, PausePoint, names::condition, names::reason};
+use ordereddeployment_planner::Compared;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::model::{Cluster, Compares};
+
+fn running(spec: &Value) -> Cluster {
+    let mut cluster = Cluster::running(spec);
+    cluster.compares = Some(Compares::default());
+    cluster
+}
+
+fn revision(cluster: &Cluster) -> i64 {
+    cluster.status().rollout.unwrap().revision
+}
+
+#[test]
+fn a_template_spelled_differently_restarts_nothing_and_is_asked_for_once() {
+    let mut cluster = running(&json!({"replicas": 4}));
+    cluster.respell(1);
+    cluster.settle();
+    cluster.restart();
+    cluster.settle();
+    assert!(cluster.is_complete());
+    assert_eq!((cluster.deleted.len(), cluster.sets.len(), revision(&cluster)), (0, 1, 1));
+    assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 0);
+    assert_eq!(cluster.asked(), 1);
+    // Back to what was written first, and to a spelling that is remembered.
+    for template in [json!({}), json!({"spelling": 1})] {
+        cluster.edit(|spec| {
+            let pod = spec.template.0["spec"].as_object_mut().unwrap();
+            pod.remove("spelling");
+            pod.extend(template.as_object().unwrap().clone());
+        });
+        cluster.settle();
+    }
+    assert_eq!((cluster.asked(), cluster.deleted.len()), (1, 0));
+}
+
+#[test]
+fn the_equality_is_stored_before_anything_else_is_done_and_only_then_counts() {
+    let mut cluster = running(&json!({"replicas": 4}));
+    cluster.respell(1);
+    cluster.edit(|spec| spec.replicas = 6);
+    cluster.step();
+    assert_eq!(cluster.sets[0].equal_templates.len(), 1);
+    assert_eq!(cluster.active().count(), 4);
+    // A crash before: the next process asks again.
+    cluster.sets[0].equal_templates.clear();
+    cluster.settle();
+    assert_eq!((cluster.asked(), cluster.active().count(), cluster.deleted.len()), (2, 6, 0));
+}
+
+#[test]
+fn eight_spellings_are_remembered_the_newest_first() {
+    let mut cluster = running(&json!({"replicas": 2}));
+    for how in 1..=12 {
+        cluster.respell(how);
+        cluster.settle();
+    }
+    assert_eq!((cluster.asked(), cluster.sets[0].equal_templates.len()), (12, 8));
+    cluster.respell(5);
+    cluster.settle();
+    assert_eq!(cluster.asked(), 12);
+    cluster.respell(4);
+    cluster.settle();
+    assert_eq!((cluster.asked(), cluster.deleted.len()), (13, 0));
+}
+
+#[test]
+fn what_a_set_remembers_is_void_once_its_template_is_edited() {
+    let mut cluster = running(&json!({"replicas": 2}));
+    cluster.respell(1);
+    cluster.settle();
+    cluster.sets[0].template.0["spec"]["real"] = json!("edited");
+    cluster.settle();
+    assert_eq!((cluster.asked(), cluster.sets.len()), (2, 2));
+}
+
+#[test]
+fn a_real_change_rolls_and_is_asked_for_once() {
+    let mut cluster = running(&json!({"replicas": 3}));
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v2"), cluster.asked(), revision(&cluster)), (3, 1, 2));
+    assert!(cluster.sets.iter().all(|set| set.equal_templates.is_empty()));
+}
+
+#[test]
+fn a_new_object_and_equal_templates_are_not_asked_for() {
+    let mut cluster = Cluster::new(&json!({"replicas": 3}));
+    cluster.compares = Some(Compares::default());
+    cluster.settle();
+    cluster.edit(|spec| spec.template.0["spec"]["nothing"] = Value::Null);
+    cluster.settle();
+    assert_eq!((cluster.asked(), cluster.deleted.len()), (0, 0));
+}
+
+#[test]
+fn a_spelling_written_in_the_middle_of_a_rollout_lets_it_go_on() {
+    let mut cluster = running(&json!({"replicas": 6}));
+    cluster.set_image("v2");
+    while cluster.of_image("v2") == 0 {
+        cluster.step();
+    }
+    assert!(cluster.of_image("v1") > 0);
+    cluster.respell(1);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v2"), cluster.sets.len(), revision(&cluster)), (6, 2, 2));
+    assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 1);
+}
+
+#[test]
+fn a_hold_outlives_another_spelling() {
+    let mut cluster = running(&json!({"replicas": 4}));
+    cluster.pause_at(1, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    cluster.respell(1);
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap(), hold);
+    cluster.resume();
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 4);
+}
+
+#[test]
+fn an_undo_spelled_differently_finds_the_older_set() {
+    let mut cluster = running(&json!({"replicas": 3}));
+    cluster.set_image("v2");
+    cluster.settle();
+    cluster.edit(|spec| {
+        spec.template.0["spec"]["spelling"] = json!(7);
+        spec.template.0["spec"]["containers"][0]["image"] = json!("v1");
+    });
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.sets.len(), revision(&cluster)), (3, 2, 3));
+    assert!(cluster.is_complete());
+}
+
+#[test]
+fn without_an_answer_no_rollout_starts_and_scaling_and_healing_go_on() {
+    let mut cluster = running(&json!({"replicas": 4}));
+    cluster.silence(true);
+    cluster.set_image("v2");
+    cluster.rest();
+    let stalled = |cluster: &Cluster| cluster.status().condition(condition::STALLED).unwrap().clone();
+    let complete = cluster.status().condition(condition::COMPLETE).unwrap().clone();
+    assert_eq!(
+        (complete.status, complete.reason.as_str()),
+        (ConditionStatus::False, reason::TEMPLATE_NOT_COMPARED)
+    );
+    assert_eq!(stalled(&cluster).status, ConditionStatus::False);
+    cluster.pod(0).terminating = true;
+    cluster.edit(|spec| spec.replicas = 6);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.sets.len()), (6, 1));
+    cluster.edit(|spec| spec.replicas = 3);
+    cluster.tick(30);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), revision(&cluster)), (3, 1));
+    let told = stalled(&cluster);
+    assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::True, reason::TEMPLATE_NOT_COMPARED));
+    assert!(told.message.contains("it is down"), "{}", told.message);
+    assert_eq!(cluster.told(reason::TEMPLATE_NOT_COMPARED), 1);
+    // Another process does not begin to count anew.
+    let now = cluster.now;
+    cluster.compares.as_mut().unwrap().silent = Some(now);
+    cluster.compared = Compared::Not;
+    cluster.rest();
+    assert_eq!(stalled(&cluster).status, ConditionStatus::True);
+    cluster.silence(false);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v2"), revision(&cluster)), (3, 2));
+    assert_eq!(stalled(&cluster).status, ConditionStatus::False);
+}
+
+#[test]
+fn without_an_answer_a_rollout_under_way_deletes_no_more() {
+    for strategy in [json!({"type": "RollingUpdate"}), json!({"type": "Recreate"})] {
+        let mut cluster = running(&json!({"replicas": 6, "strategy": strategy}));
+        cluster.breaks_after = Some(2);
+        cluster.set_image("v2");
+        while cluster.deleted.is_empty() {
+            cluster.step();
+        }
+        cluster.breaks_after = None;
+        cluster.silence(true);
+        cluster.set_image("v3");
+        let deleted = cluster.deleted.len();
+        let old = cluster.of_image("v1");
+        assert!(old > 0);
+        cluster.settle();
+        assert_eq!((cluster.deleted.len(), cluster.of_image("v1")), (deleted, old));
+        assert_eq!(cluster.of_image("v3"), 0);
+        cluster.silence(false);
+        cluster.settle();
+        assert_eq!(cluster.of_image("v3"), 6);
+    }
+}
+
+#[test]
+fn a_rollout_whose_set_is_not_made_yet_begins_no_other_without_an_answer() {
+    let mut cluster = running(&json!({"replicas": 3}));
+    cluster.edit(|spec| spec.paused = true);
+    cluster.set_image("v2");
+    cluster.settle();
+    let before = cluster.status().rollout;
+    cluster.silence(true);
+    cluster.set_image("v3");
+    cluster.edit(|spec| spec.paused = false);
+    cluster.settle();
+    assert_eq!((cluster.status().rollout, cluster.of_image("v1")), (before, 3));
+    assert_eq!(cluster.sets[0].revision, 1);
+}
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Image(u8),
+    Respell(u32),
+    Scale(i32),
+    Pause(bool),
+    Point(usize),
+    Resume,
+    Silence(bool),
+    Restart,
+    Forget,
+    Lose(usize),
+    Time(u8),
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let deed = prop_oneof![
+        2 => (0_u8..3).prop_map(Deed::Image),
+        4 => (0_u32..12).prop_map(Deed::Respell),
+        2 => (0_i32..6).prop_map(Deed::Scale),
+        1 => any::<bool>().prop_map(Deed::Pause),
+        1 => (0_usize..4).prop_map(Deed::Point),
+        1 => Just(Deed::Resume),
+        2 => prop::bool::weighted(0.3).prop_map(Deed::Silence),
+        1 => Just(Deed::Restart),
+        1 => Just(Deed::Forget),
+        1 => (0_usize..4).prop_map(Deed::Lose),
+        6 => (1_u8..6).prop_map(Deed::Time),
+    ];
+    proptest::collection::vec(deed, 1..40)
+}
+
+fn happen(cluster: &mut Cluster, deed: Deed) {
+    let count = cluster.active().count();
+    match deed {
+        Deed::Image(image) => cluster.set_image(&format!("v{image}")),
+        Deed::Respell(how) => cluster.respell(how),
+        Deed::Scale(replicas) => cluster.edit(|spec| spec.replicas = replicas),
+        Deed::Pause(paused) => cluster.edit(|spec| spec.paused = paused),
+        Deed::Point(index) if index < count => _ = cluster.pause_at(index, PausePoint::Before),
+        Deed::Resume if cluster.status().hold.is_some() => cluster.resume(),
+        Deed::Silence(silent) => cluster.silence(silent),
+        Deed::Restart => cluster.restart(),
+        Deed::Forget => cluster.sets.iter_mut().for_each(|set| set.equal_templates.clear()),
+        Deed::Lose(index) if index < count => cluster.pod(index).terminating = true,
+        Deed::Point(_) | Deed::Resume | Deed::Lose(_) => {}
+        Deed::Time(steps) => {
+            for _ in 0..steps {
+                cluster.step();
+            }
+            cluster.tick(1);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each step asserts that no rollout deletes a pod whose template reads like the spec's.
+    #[test]
+    fn no_pod_goes_for_its_own_template_however_it_is_spelled(replicas in 1_i32..5, deeds in deeds()) {
+        let mut cluster = running(&json!({"replicas": replicas}));
+        for deed in deeds {
+            happen(&mut cluster, deed);
+        }
+        cluster.silence(false);
+        cluster.edit(|spec| spec.paused = false);
+        for _ in 0..12 {
+            cluster.settle();
+            if cluster.status().hold.is_some() {
+                cluster.resume();
+            }
+        }
+        prop_assert!(cluster.is_complete(), "{:#?}", cluster.status());
+    }
+}

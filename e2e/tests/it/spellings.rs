@@ -1,0 +1,129 @@
+//! Templates that are spelled differently restart nothing, as under a Deployment; a real change does.
+
+use e2e::{Setting, World, side_by_side};
+use kube::{Api, ResourceExt};
+use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_api::names::annotation;
+use serde_json::{Value, json};
+
+fn template(container: &Value, pod: &Value) -> Value {
+    let mut web =
+        json!({"name": "web", "image": "web:1", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}});
+    web.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+    let mut spec = json!({"containers": [web]});
+    spec.as_object_mut().unwrap().extend(pod.as_object().unwrap().clone());
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
+}
+
+/// Other words for the template of these, each in another way.
+fn spellings() -> Vec<Value> {
+    vec![
+        template(&json!({"resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}}}), &json!({})),
+        template(&json!({}), &json!({"terminationGracePeriodSeconds": 30, "restartPolicy": "Always"})),
+        template(&json!({"imagePullPolicy": "IfNotPresent"}), &json!({"dnsPolicy": "ClusterFirst"})),
+        template(&json!({"env": [], "command": []}), &json!({"tolerations": [], "volumes": []})),
+        template(
+            &json!({"tty": false, "workingDir": ""}),
+            &json!({"nodeSelector": {}, "hostNetwork": false}),
+        ),
+    ]
+}
+
+fn manifest(kind: (&str, &str), template: &Value) -> String {
+    json!({
+        "apiVersion": kind.0, "kind": kind.1, "metadata": {"name": "web"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+    })
+    .to_string()
+}
+
+const ORDERED: (&str, &str) = ("ordereddeployment.io/v1alpha1", "OrderedDeployment");
+
+async fn replace(world: &World, template: &Value) {
+    world.kubectl.run_with(&["replace", "-f", "-"], &manifest(ORDERED, template)).await.unwrap();
+}
+
+async fn uids(world: &World) -> Vec<String> {
+    let mut uids: Vec<_> = world.pods().await.unwrap().iter().filter_map(ResourceExt::uid).collect();
+    uids.sort();
+    uids
+}
+
+async fn other_words_for_a_template_restart_nothing(world: World) {
+    let plain = template(&json!({}), &json!({}));
+    world.deployed(&json!({"replicas": 3, "template": plain})).await.unwrap();
+    let pods = uids(&world).await;
+    for spelled in spellings().iter().chain([&plain]) {
+        let plan = world.ordered_with(&["plan", "-f", "-"], &manifest(ORDERED, spelled)).await.unwrap().0;
+        assert!(!plan.contains("delete"), "{plan}");
+        replace(&world, spelled).await;
+        let status = world.complete("web", 3).await.unwrap().status.unwrap();
+        assert_eq!(status.rollout.unwrap().revision, 1, "{spelled}");
+        assert_eq!(uids(&world).await, pods, "{spelled}");
+    }
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+    let remembers = |sets: &[OrderedReplicaSet]| matches!(sets, [one] if one.annotations()[annotation::EQUAL_TEMPLATES].split(',').count() == 5);
+    world.until_all(sets, "one set that remembers five spellings", remembers).await.unwrap();
+
+    let changed = template(&json!({"resources": {"limits": {"cpu": "1001m", "memory": "1Gi"}}}), &json!({}));
+    replace(&world, &changed).await;
+    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    assert_eq!(status.rollout.unwrap().revision, 2);
+    assert!(uids(&world).await.iter().all(|uid| !pods.contains(uid)));
+}
+
+async fn an_undo_in_other_words_finds_the_older_set(world: World) {
+    world.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    world.complete("web", 3).await.unwrap();
+    replace(&world, &spellings()[0]).await;
+    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    assert_eq!(status.rollout.unwrap().revision, 3);
+    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 3);
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+    world.until_all(sets, "two sets", |sets: &[OrderedReplicaSet]| sets.len() == 2).await.unwrap();
+}
+
+async fn other_words_in_the_middle_of_a_hold_keep_it(world: World) {
+    let pods =
+        world.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
+    world.pause_at(&pods[0], "before").await.unwrap();
+    world.prioritise(&pods[0], -1).await.unwrap();
+    world.set_image("web:2").await.unwrap();
+    let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
+    let spec = json!({"containers": [{"name": "web", "image": "web:2"}], "restartPolicy": "Always"});
+    replace(&world, &json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})).await;
+    let seen = |object: &ordereddeployment_api::OrderedDeployment| {
+        object.status.as_ref().and_then(|status| status.observed_generation) == object.metadata.generation
+    };
+    let status = world.until("web", "seen", seen).await.unwrap().status.unwrap();
+    assert_eq!((status.hold.unwrap().id, status.rollout.unwrap().revision), (hold.id, 2));
+    assert_eq!(world.pods_of_image("web:1").await.unwrap(), [pods[0].clone()]);
+    world.resume().await.unwrap();
+    world.complete("web", 3).await.unwrap();
+}
+
+/// The same words for a Deployment.
+#[cfg(feature = "real-servers")]
+async fn a_deployment_restarts_nothing_either(world: World) {
+    const PLAIN: (&str, &str) = ("apps/v1", "Deployment");
+    let kubectl = &world.kubectl;
+    let first = manifest(PLAIN, &template(&json!({}), &json!({})));
+    kubectl.run_with(&["create", "-f", "-"], &first).await.unwrap();
+    kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+    let pods = uids(&world).await;
+    for spelled in spellings() {
+        kubectl.run_with(&["replace", "-f", "-"], &manifest(PLAIN, &spelled)).await.unwrap();
+        kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+        assert_eq!(uids(&world).await, pods, "{spelled}");
+    }
+}
+
+side_by_side!(
+    Setting::default();
+    other_words_for_a_template_restart_nothing,
+    an_undo_in_other_words_finds_the_older_set,
+    other_words_in_the_middle_of_a_hold_keep_it;
+    only on a real server:
+    a_deployment_restarts_nothing_either,
+);
