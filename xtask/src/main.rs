@@ -8,6 +8,7 @@ mod cache;
 mod crdcases;
 mod crdcheck;
 mod crdserver;
+mod explore;
 mod faults;
 mod golang;
 mod helm;
@@ -32,13 +33,16 @@ Usage: cargo xtask <task>
 
   test [--fast]
              run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo,
-             a slice of the campaign of faults, the image's program, the CRDs and scenarios on real Kubernetes servers,
+             a slice of the campaign of faults, a part of the exploration, the image's program, the CRDs and scenarios on real Kubernetes servers,
              and the mutants; --fast leaves the last four out
   faults [--runs N] [--seed S] [...]
              play the campaign of faults under simulated time, 2000 runs from seed 1 if nothing else is said; --help
              lists what more there is, such as playing one seed alone
+  explore [--bounded] [...]
+             run the real planner in every state that small clusters can come to, and judge each decision and each end;
+             about an hour on two processors; --bounded is what `test` does of it, --help lists what more there is
   mutants [NAME...]
-             build the controller with a mistake for each promise, and play the campaign until it catches each
+             build the controller with a mistake for each promise, and play the campaign, or explore, until each is caught
   crds       write the CRDs and docs/api.md, as the code has them
   crd-check [MANIFEST...]
              ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs and refuse
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
             other => other.map(drop),
         },
         ["faults", ref more @ ..] => faults::campaign(more),
+        ["explore", ref more @ ..] => explore::run_with(more),
         ["mutants", ref names @ ..] => mutants::hunt(names).map(|caught| println!("{caught} mutants caught")),
         ["crds"] => crds(),
         ["crd-check", ref manifests @ ..] => {

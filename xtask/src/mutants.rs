@@ -1,7 +1,7 @@
 //! Mutants: the controller with one mistake, which the campaign of faults must catch. They show that the oracles can see.
 //!
 //! Each is a patch in `faults/mutants`, named by the promise it breaks, that puts its mistake behind a switch; its first line
-//! names the oracles that must catch it. All are applied to a copy of the checkout, which is built once; the product itself
+//! names the oracles that must catch it: the campaign's, or those of the exploration of small clusters. All are applied to a copy of the checkout, which is built once; the product itself
 //! holds no trace of them.
 
 use std::collections::BTreeSet;
@@ -19,8 +19,9 @@ const SWITCH: &str = "switch";
 /// How many runs a mutant may take until it is caught.
 const RUNS: &str = "6000";
 
-/// What stands before the oracles' names.
+/// What stands before the names of the oracles that catch it: of the campaign's, and of the exploration's.
 const CAUGHT_BY: &str = "Caught by ";
+const FOUND_BY: &str = "Found by exploring, by ";
 
 /// `cargo xtask mutants`: builds them and plays the campaign on each one named, or on all, until each of its oracles has
 /// caught it; how many were.
@@ -29,17 +30,18 @@ pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
     if let Some(unknown) = wanted.iter().find(|name| !names.contains(**name)) {
         bail!("there is no mutant {unknown}; there are {}", names.into_iter().collect::<Vec<_>>().join(", "));
     }
-    let program = build(&names)?;
+    build(&names)?;
     let mut missed = Vec::new();
     let mut caught = 0;
     for name in names.iter().filter(|name| wanted.is_empty() || wanted.contains(&name.as_str())) {
         let mut all = true;
-        for oracle in oracles(name)? {
+        let (program, arguments, oracles) = hunters(name)?;
+        for oracle in oracles {
             let start = Instant::now();
-            let mut campaign = Command::new(&program);
-            campaign.current_dir(top()).env("MUTANT", name);
-            campaign.args(["--slice", "--runs", RUNS, "--until", &oracle]);
-            let said = capture(&mut campaign);
+            let mut hunter = Command::new(top().join("target/release").join(program));
+            hunter.current_dir(top()).env("MUTANT", name);
+            hunter.args(arguments).args(["--until", &oracle]);
+            let said = capture(&mut hunter);
             let took = start.elapsed().as_secs_f32();
             let said = said.as_deref().ok().and_then(|said| said.lines().last());
             all &= said.is_some();
@@ -53,7 +55,7 @@ pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
         }
     }
     if !missed.is_empty() {
-        bail!("the campaign does not catch {}", missed.join(", "));
+        bail!("nothing catches {}", missed.join(", "));
     }
     Ok(caught)
 }
@@ -62,13 +64,18 @@ fn folder() -> PathBuf {
     top().join("faults/mutants")
 }
 
-/// The oracles that must catch it.
-fn oracles(mutant: &str) -> Result<Vec<String>> {
+/// The program that must catch it, with which arguments, and by which oracles.
+fn hunters(mutant: &str) -> Result<(&'static str, &'static [&'static str], Vec<String>)> {
     let file = folder().join(format!("{mutant}.patch"));
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let named = text.lines().next().and_then(|line| line.strip_prefix(CAUGHT_BY)?.strip_suffix('.'));
+    let line = text.lines().next().and_then(|line| line.strip_suffix('.')).unwrap_or_default();
+    let split = |named: &str| named.split(", ").map(str::to_owned).collect();
+    if let Some(named) = line.strip_prefix(FOUND_BY) {
+        return Ok(("explore-mutants", &["--bounded", "--every", "1"], split(named)));
+    }
+    let named = line.strip_prefix(CAUGHT_BY);
     let named = named.with_context(|| format!("the first line of {mutant} does not say who catches it"))?;
-    Ok(named.split(", ").map(str::to_owned).collect())
+    Ok(("faults-mutants", &["--slice", "--runs", RUNS], split(named)))
 }
 
 /// The names of all mutants.
@@ -84,8 +91,8 @@ fn names() -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// A copy of the checkout with all mutants in it, built; the path of its program.
-fn build(names: &BTreeSet<String>) -> Result<PathBuf> {
+/// Builds a copy of the checkout with all mutants in it.
+fn build(names: &BTreeSet<String>) -> Result<()> {
     let mutants = top().join("target/mutants");
     let (fresh, tree) = (mutants.join("fresh"), mutants.join("tree"));
     if fresh.exists() {
@@ -115,8 +122,7 @@ fn build(names: &BTreeSet<String>) -> Result<PathBuf> {
     }
     let mut cargo = Command::new("cargo");
     cargo.current_dir(&tree).env("CARGO_TARGET_DIR", top().join("target"));
-    run(cargo.args(["build", "--release", "--quiet", "--package", "faults"]))?;
-    Ok(top().join("target/release/faults-mutants"))
+    run(cargo.args(["build", "--release", "--quiet", "--package", "faults", "--package", "explore"]))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -11,7 +11,6 @@ mod fuzz;
 mod gates;
 mod handover;
 mod model;
-mod oracle;
 mod pauses;
 mod properties;
 mod reports;

@@ -9,14 +9,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
+use ordereddeployment_oracle::{Wrong, judge, judge_whatever_is_stored};
 use ordereddeployment_planner::{
     Act, Compared, Decision, Event, Observed, Pod, Point, Proof, Purpose, Read, Regarding, Set, SetChange,
     World, to_compare, whole_seconds,
 };
 use ordereddeployment_sorter::{NodeFacts, Phase};
 use serde_json::{Value, json};
-
-use crate::oracle;
 
 pub(crate) struct Cluster {
     world: World,
@@ -223,23 +222,21 @@ impl Cluster {
             Decision::Read(Read::Template(sets)) if self.compares.is_some() => self.compare(&sets),
             decision => (observed, decision),
         };
+        let wrong = match (&decision, self.forged || !to_compare(&observed).is_empty()) {
+            (_, false) => judge(&observed, &decision),
+            (Decision::Act(act), true) => judge_whatever_is_stored(&observed, act),
+            _ => Vec::new(),
+        };
+        assert_eq!(wrong, Vec::<Wrong>::new(), "{decision:#?}");
         match decision {
             Decision::Read(read) => panic!("asked for what it has: {read:?}"),
             Decision::Record(record) => {
-                if !self.forged {
-                    oracle::check_record(&observed, &record);
-                }
                 self.store(&record.status);
                 self.events.extend(record.events);
                 true
             }
             Decision::Act(act) => {
                 self.check_that_no_equal_pod_goes(&act);
-                if self.forged || !to_compare(&observed).is_empty() {
-                    oracle::check_whatever_is_stored(&observed, &act);
-                } else {
-                    oracle::check(&observed, &act);
-                }
                 self.carry_out(&act)
             }
         }

@@ -1,0 +1,307 @@
+//! What is stored: sizes, how a hold may begin, change and end, counts that are not ahead, conditions that say what is.
+
+use std::collections::BTreeMap;
+
+use jiff::SignedDuration;
+use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint};
+use ordereddeployment_planner::{Act, Point, SetChange};
+
+use crate::Found;
+use crate::view::{View, count, current_sets, has_begun};
+
+/// The published sizes sum up to D, and between two writes to no less than before or after.
+pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Found {
+    let mut found = Found::new();
+    let sets = &view.observed.sets;
+    if sets.iter().any(|set| set.terminating) {
+        return found;
+    }
+    let mut sizes: BTreeMap<&str, i64> =
+        sets.iter().map(|set| (&*set.uid, i64::from(set.replicas))).collect();
+    let sum = |sizes: &BTreeMap<&str, i64>| sizes.values().sum::<i64>();
+    let least = sum(&sizes).min(view.desired);
+    for change in &act.sets {
+        match change {
+            SetChange::Create { replicas, .. } => {
+                sizes.insert("", i64::from(*replicas));
+            }
+            SetChange::Update { uid, replicas: Some(replicas), .. } => {
+                sizes.insert(uid, i64::from(*replicas));
+            }
+            SetChange::Update { .. } => {}
+            SetChange::Equal { .. } => {
+                if act.sets.len() > 1 || !act.creates.is_empty() || !act.deletes.is_empty() {
+                    found.push("an equality is used before it is stored".to_owned());
+                }
+                return found;
+            }
+            SetChange::Delete { uid } => {
+                if sizes.remove(&**uid) != Some(0) {
+                    found.push(format!("set {uid} is deleted, which has a size"));
+                }
+                if view.observed.pods.iter().any(|pod| pod.set == *uid && !pod.finished) {
+                    found.push(format!("set {uid} is deleted, which has pods"));
+                }
+            }
+        }
+        if sum(&sizes) < least {
+            found.push("a set is made smaller before another grows".to_owned());
+        }
+    }
+    if !sizes.is_empty() && sum(&sizes) != view.desired {
+        found.push(format!(
+            "the published sizes sum up to {}, not to {}: {sizes:?}",
+            sum(&sizes),
+            view.desired
+        ));
+    }
+    found
+}
+
+/// Whoever waits is told one thing: done, going on, or in need of somebody.
+pub(crate) fn one_thing(_: &View<'_>, act: &Act) -> Found {
+    let holds =
+        |type_: &&str| act.status.condition(type_).is_some_and(|found| found.status == ConditionStatus::True);
+    let said: Vec<_> =
+        [condition::COMPLETE, condition::RECONCILING, condition::STALLED].into_iter().filter(holds).collect();
+    let mut found = Found::new();
+    if said.len() != 1 {
+        found.push(format!("of Complete, Reconciling and Stalled {said:?} are True"));
+    }
+    let missing = condition::ALWAYS.iter().filter(|type_| act.status.condition(type_).is_none());
+    found.extend(missing.map(|type_| format!("{type_} is missing")));
+    found
+}
+
+/// The status that an act stores speaks of nothing that the decision had not seen.
+#[must_use]
+pub fn never_ahead(
+    view: &View<'_>,
+    before: &OrderedDeploymentStatus,
+    after: &OrderedDeploymentStatus,
+) -> Option<String> {
+    let seen = view.observed.deployment.metadata.generation;
+    let moved = before.observed_generation != after.observed_generation;
+    if moved && after.observed_generation > seen {
+        return Some(format!(
+            "observedGeneration {:?} was stored where {seen:?} was seen",
+            after.observed_generation
+        ));
+    }
+    if !view.is_valid() {
+        return None;
+    }
+    let counts = [
+        ("replicas", after.replicas, count(view.pods.len())),
+        ("updatedReplicas", after.updated_replicas, view.updated()),
+        ("readyReplicas", after.ready_replicas, view.ready()),
+        ("availableReplicas", after.available_replicas, view.available()),
+        ("terminatingReplicas", after.terminating_replicas, view.terminating()),
+    ];
+    let wrong = counts.into_iter().find(|(_, told, seen)| told.map(i64::from) != Some(*seen));
+    wrong.map(|(field, told, seen)| format!("{field} {told:?} was stored where {seen} were seen"))
+}
+
+/// The conditions that an act stores say what was seen: that all is done, that enough pods are available, that it is held.
+#[must_use]
+pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
+    let mut annotations = view.observed.deployment.metadata.annotations.iter().flatten();
+    if !view.is_valid() || annotations.any(|(key, _)| key == annotation::HANDING_BACK) {
+        return None;
+    }
+    let done = view.old().next().is_none()
+        && after.hold.is_none()
+        && view.updated() == view.desired
+        && view.updated_available() == view.desired;
+    let floor = if view.recreates() { view.desired } else { view.floor };
+    let held = after.hold.as_ref().is_some_and(|hold| !has_begun(hold));
+    let all = [
+        (condition::COMPLETE, done),
+        (condition::AVAILABLE, view.available() >= floor),
+        (condition::HELD, held),
+    ];
+    let says = |type_: &str| Some(after.condition(type_)?.status == ConditionStatus::True);
+    let wrong = all.into_iter().find(|(type_, is)| says(type_) != Some(*is));
+    wrong.map(|(type_, is)| format!("{type_} is told to be {:?} where it is {is}", says(type_)))
+}
+
+/// A hold begins at the barrier, one at a time, and ends only as the contract says; a new rollout begins with a clear status.
+#[must_use]
+pub fn transitions(
+    view: &View<'_>,
+    before: &OrderedDeploymentStatus,
+    after: &OrderedDeploymentStatus,
+) -> Option<String> {
+    let hash = |status: &OrderedDeploymentStatus| {
+        status.rollout.as_ref().map(|rollout| rollout.template_hash.clone())
+    };
+    let revision =
+        |status: &OrderedDeploymentStatus| status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    let is_renamed = before.collision_count != after.collision_count;
+    // Another set of the same template may be the oldest from now on: that is another rollout of the same revision.
+    if revision(after) != revision(before) || (!is_renamed && hash(after) != hash(before)) {
+        let cleared = (&after.hold, &after.passed, &after.resume_requested) == (&None, &None, &None);
+        return (!cleared || hash(before) == hash(after))
+            .then(|| "a new rollout does not begin with a clear status".to_owned());
+    }
+    if is_renamed {
+        let same = (&before.hold, &before.passed) == (&after.hold, &after.passed);
+        return (!same).then(|| "another name of a set is no other rollout".to_owned());
+    }
+    let requested = before.resume_requested.as_deref();
+    let named = before.hold.as_ref().is_some_and(|hold| Some(hold.id.as_str()) == requested);
+    let all = requested == Some(&format!("*@{}", revision(before)));
+    let answered = named || all;
+    if requested.is_some() && after.resume_requested.is_some() && view.is_valid() {
+        return Some("a request to resume is not answered in one write".to_owned());
+    }
+    let blocked = blocked_pod(view, before, requested);
+    let expired = before.hold.as_ref().filter(|hold| may_end(view, hold));
+    let ended = [expired.map(|hold| hold.pod_uid.as_str()), blocked.as_deref()];
+    passed(before, after, named, all, ended).or_else(|| held(view, before, after, answered))
+}
+
+/// How long a rollout is blocked before anybody is told, and may pass the point.
+const GRACE: SignedDuration = SignedDuration::from_secs(60);
+
+/// The pod of the point at which the rollout is told to be blocked, where the request names it.
+fn blocked_pod(view: &View<'_>, before: &OrderedDeploymentStatus, requested: Option<&str>) -> Option<String> {
+    let stalled = before.condition(condition::STALLED)?;
+    let stands = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
+    before.blocked.as_ref().filter(|blocked| stands && Some(blocked.id.as_str()) == requested)?;
+    let (at, ..) = view.barrier()?;
+    view.old().nth(at).map(|member| member.pod.facts.uid.to_string())
+}
+
+/// Blocked is told after a minute, and only where it is so.
+pub(crate) fn blocked(view: &View<'_>, act: &Act) -> Found {
+    let stalled = act.status.condition(condition::STALLED);
+    let says = stalled.is_some_and(|found| found.reason == reason::BLOCKED);
+    let Some(blocked) = &act.status.blocked else {
+        return if says { vec!["it is told to be blocked at nothing".to_owned()] } else { Found::new() };
+    };
+    let old: Vec<_> = view.old().collect();
+    let at = view.barrier().map(|(at, ..)| at).filter(|at| *at < old.len());
+    let Some(at) = at else { return vec!["it is blocked where no barrier stands".to_owned()] };
+    let mut found = Found::new();
+    if !blocked.id.starts_with(&old[at].pod.name) {
+        found.push(format!("it is blocked at {}, where the barrier is {}", blocked.id, old[at].pod.name));
+    }
+    let forbidden = old[0].available && view.available() - 1 < view.floor;
+    if !(forbidden && view.all_updated_available() && old[at..].iter().any(|member| !member.available)) {
+        found.push("it is blocked although the rollout could go on".to_owned());
+    }
+    let since = blocked.since.0;
+    if says != (view.observed.now.duration_since(since) >= GRACE) || since > view.observed.now {
+        found.push(format!("Stalled tells {says} of what is blocked since {since}"));
+    }
+    found
+}
+
+/// Points are passed by a request that names the hold, or the point at which the rollout is blocked, or all of the revision, or by
+/// the end of its time.
+fn passed(
+    before: &OrderedDeploymentStatus,
+    after: &OrderedDeploymentStatus,
+    named: bool,
+    all: bool,
+    ended: [Option<&str>; 2],
+) -> Option<String> {
+    let earlier = before.passed.clone().unwrap_or_default();
+    let held = before.hold.as_ref().map(|hold| hold.pod_uid.as_str());
+    let mut new = after.passed.iter().flatten().filter(|passed| !earlier.contains(passed));
+    let wrong = new.find(|passed| {
+        let uid = passed.pod_uid.as_str();
+        let by_request = named && held == Some(uid) || all && uid == "*";
+        !by_request && !ended.contains(&Some(uid))
+    });
+    wrong.map(|passed| format!("{} was passed, which nobody asked for", passed.pod_uid))
+}
+
+fn held(
+    view: &View<'_>,
+    before: &OrderedDeploymentStatus,
+    after: &OrderedDeploymentStatus,
+    answered: bool,
+) -> Option<String> {
+    match (&before.hold, &after.hold) {
+        (Some(hold), None) => {
+            (!answered && !may_end(view, hold)).then(|| format!("the hold {} ended by itself", hold.id))
+        }
+        (Some(hold), Some(next)) => {
+            let again = (hold.point, &hold.id) != (next.point, &next.id);
+            if has_begun(hold) && next.deleted != Some(true) && again {
+                // Its pod is there still, and another point, or another side of it, is reached first.
+                return begins(view, next);
+            }
+            if (&hold.id, &hold.pod_uid) != (&next.id, &next.pod_uid) {
+                return Some(format!("the hold {} became {}", hold.id, next.id));
+            }
+            let there = view.pods.iter().any(|member| member.is(&hold.pod_uid));
+            if next.deleted == Some(true) && hold.deleted != Some(true) && there {
+                return Some(format!("{} is told to be deleted, and is there", hold.pod));
+            }
+            // One that loses its duration gives its surge up.
+            let untimed = hold.until.is_some() && next.until.is_none();
+            if !has_begun(hold) && !untimed && hold.sizes != next.sizes {
+                return Some("the stored sizes changed".to_owned());
+            }
+            (has_begun(hold) || untimed).then(|| keeps_surge(view, next)).flatten()
+        }
+        (None, Some(hold)) => begins(view, hold).or_else(|| keeps_surge(view, hold)),
+        (None, None) => None,
+    }
+}
+
+/// Whether a hold may end with no request.
+fn may_end(view: &View<'_>, hold: &Hold) -> bool {
+    let observed = view.observed;
+    let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= observed.now);
+    let pod = view.pods.iter().find(|member| member.is(&hold.pod_uid));
+    let unmarked = pod.is_some_and(|member| member.pod.point == Point::None);
+    let none_left = view.desired > 0 && view.old().next().is_none();
+    observed.live && (over || unmarked) || none_left
+}
+
+fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
+    let wrong = |words: &str| Some(format!("the hold {} began {words}", hold.id));
+    let Some((at, side, _)) = view.barrier() else { return wrong("where no barrier stands") };
+    let old: Vec<_> = view.old().collect();
+    if !old.get(at).is_some_and(|member| member.is(&hold.pod_uid)) {
+        return wrong("not at the barrier");
+    }
+    let rollout = view.status.rollout.as_ref();
+    let scaled = rollout
+        .is_some_and(|rollout| i64::from(rollout.replicas) != view.desired || rollout.scaled_from.is_some());
+    if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
+        // Scaling would take the last pod with a point away.
+        return None;
+    }
+    if hold.point != side {
+        return wrong("on the wrong side of its pod");
+    }
+    if at > 0 {
+        return wrong("while some are ahead of it");
+    }
+    let told = hold.point == PausePoint::After && hold.deleted != Some(false);
+    if told { wrong("with its pod deleted") } else { None }
+}
+
+/// A hold without a duration keeps no surge: its sizes add up to the replicas, or to the old pods where these are more.
+fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
+    if hold.until.is_some() || has_begun(hold) || view.recreates() {
+        return None;
+    }
+    let current = current_sets(view.observed);
+    let rollout = view.status.rollout.as_ref();
+    let is_current = |hash: &str| match view.observed.sets.iter().find(|set| set.hash == hash) {
+        Some(set) => current.contains(&*set.uid),
+        None => rollout.is_some_and(|rollout| rollout.template_hash == hash),
+    };
+    let sum: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
+    let old = hold.sizes.iter().filter(|(hash, _)| !is_current(hash)).map(|(_, size)| i64::from(*size));
+    let replicas = rollout.map_or(view.desired, |rollout| i64::from(rollout.replicas));
+    (sum > old.sum::<i64>().max(replicas))
+        .then(|| format!("the hold {} stores surge: {:?} for {replicas}", hold.id, hold.sizes))
+}

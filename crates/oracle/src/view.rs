@@ -1,0 +1,310 @@
+//! What a decision was made on, counted anew by the contract: order, bounds, barrier, floors.
+//!
+//! The key of the order is the sorter's; all else is written here for itself, so that a mistake of the planner is not made twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::SignedDuration;
+use ordereddeployment_api::{
+    Hold, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType, UnavailablePods,
+    names::condition, names::reason, validate,
+};
+use ordereddeployment_planner::{Hindrance, Observed, Pod, Point, Set, is_of, node_rules, to_compare};
+use ordereddeployment_sorter::{Context, Ranks, order};
+
+/// An active pod at its place in the order.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// Whether it is of the current template.
+    pub updated: bool,
+    /// Whether it has been ready for as long as its set asks.
+    pub available: bool,
+}
+
+impl Member<'_> {
+    /// Whether it is the pod with that UID.
+    #[must_use]
+    pub fn is(&self, uid: &str) -> bool {
+        *self.pod.facts.uid == *uid
+    }
+}
+
+/// What a decision was made on, counted.
+pub struct View<'a> {
+    /// What the decision was made on.
+    pub observed: &'a Observed,
+    /// The status as stored.
+    pub status: OrderedDeploymentStatus,
+    /// D.
+    pub desired: i64,
+    /// D − U.
+    pub floor: i64,
+    /// D + S; 0 where D is 0.
+    pub ceiling: i64,
+    /// The active pods, in the order.
+    pub pods: Vec<Member<'a>>,
+}
+
+/// A length as the rules count.
+#[must_use]
+pub fn count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+impl<'a> View<'a> {
+    /// Counts what was observed.
+    #[must_use]
+    pub fn of(observed: &'a Observed) -> Self {
+        let spec = &observed.deployment.spec;
+        let sets: BTreeMap<&str, &Set> = observed.sets.iter().map(|set| (&*set.uid, set)).collect();
+        let active: Vec<&Pod> = observed
+            .pods
+            .iter()
+            .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
+            .collect();
+        let facts: Vec<_> = active.iter().map(|pod| pod.facts.clone()).collect();
+        let ranks = Ranks::of(&facts);
+        let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
+        let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
+        let current = current_sets(observed);
+        let member = |pod: &'a Pod| {
+            let updated = current.contains(&*pod.set);
+            let own = sets.get(&*pod.set).map_or(0, |set| set.min_ready_seconds);
+            let min_ready = if updated { spec.min_ready_seconds } else { own };
+            let since = pod.facts.ready_since.filter(|_| pod.facts.ready);
+            let long_enough = since.is_some_and(|since| {
+                observed.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
+            });
+            // Without minReadySeconds no clock is asked: it may have jumped.
+            let available = pod.facts.ready && (min_ready <= 0 || long_enough);
+            Member { pod, updated, available }
+        };
+        let pods = order(&facts, &ctx).into_iter().map(|placed| member(active[placed.index])).collect();
+        let desired = i64::from(spec.replicas);
+        let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
+        let floor = desired - spec.max_unavailable();
+        let status = observed.deployment.status.clone().unwrap_or_default();
+        Self { observed, status, desired, floor, ceiling, pods }
+    }
+
+    /// The active pods of older revisions, in the order.
+    #[must_use]
+    pub fn old(&self) -> impl Iterator<Item = &Member<'a>> {
+        self.pods.iter().filter(|member| !member.updated)
+    }
+
+    /// The place of the pod with that UID among the active ones.
+    #[must_use]
+    pub fn place(&self, uid: &str) -> Option<usize> {
+        self.pods.iter().position(|member| member.is(uid))
+    }
+
+    /// The hold that keeps everything where it is.
+    #[must_use]
+    pub fn held(&self) -> Option<&Hold> {
+        self.status.hold.as_ref().filter(|hold| !has_begun(hold))
+    }
+
+    /// The hold that keeps everything where it is, if no time ends it. Under Recreate there is no surge that it would give up.
+    #[must_use]
+    pub fn held_for_good(&self) -> Option<&Hold> {
+        self.held().filter(|hold| hold.until.is_none() && !self.recreates())
+    }
+
+    /// Whether scaling may take this pod only after all other old ones: its pause point is not passed, or it is held.
+    #[must_use]
+    pub fn gates(&self, member: &Member<'_>) -> bool {
+        let passed = self.status.has_passed(&member.pod.facts.uid);
+        let held = self.status.hold.as_ref().is_some_and(|hold| member.is(&hold.pod_uid));
+        !member.updated && (held || matches!(member.pod.point, Point::At { .. }) && !passed)
+    }
+
+    /// Whether its set is being deleted: then it is the garbage collector's.
+    #[must_use]
+    pub fn is_collected(&self, member: &Member<'_>) -> bool {
+        self.observed.sets.iter().any(|set| set.uid == member.pod.set && set.terminating)
+    }
+
+    /// Whether a hold or a pause keeps every set at its size.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.held().is_some() || self.observed.deployment.spec.paused
+    }
+
+    /// Whether the strategy is Recreate.
+    #[must_use]
+    pub fn recreates(&self) -> bool {
+        self.observed.deployment.spec.strategy.type_ == StrategyType::Recreate
+    }
+
+    /// The barrier: its place among the old pods, on which side, and whether its hold was stored ahead of the DELETE.
+    #[must_use]
+    pub fn barrier(&self) -> Option<(usize, PausePoint, bool)> {
+        let old: Vec<_> = self.old().collect();
+        let begun = self.status.hold.as_ref().filter(|hold| has_begun(hold));
+        // Once its pod is gone the rollout is about to be held: until then nothing may go.
+        if begun.is_some_and(|hold| old.iter().all(|member| !member.is(&hold.pod_uid))) {
+            return Some((0, PausePoint::Before, false));
+        }
+        old.iter().enumerate().find_map(|(at, member)| {
+            let begun = begun.is_some_and(|hold| member.is(&hold.pod_uid));
+            let passed = self.status.has_passed(&member.pod.facts.uid);
+            match member.pod.point {
+                Point::At { side: PausePoint::Before, .. } if !passed => {
+                    Some((at, PausePoint::Before, begun))
+                }
+                _ if begun => Some((at, PausePoint::After, true)),
+                Point::At { side, .. } if !passed && at + 1 < old.len() => Some((at, side, false)),
+                _ => None,
+            }
+        })
+    }
+
+    /// How many old pods the rollout may delete before anything is stored.
+    #[must_use]
+    pub fn may_go(&self) -> usize {
+        match self.barrier() {
+            None => usize::MAX,
+            Some((at, PausePoint::After, true)) => at + 1,
+            Some((at, ..)) => at,
+        }
+    }
+
+    /// B, where there is a barrier.
+    fn behind(&self) -> Option<i64> {
+        let (at, side, _) = self.barrier()?;
+        let ahead = at + usize::from(side == PausePoint::After);
+        Some(count(self.old().count().saturating_sub(ahead)))
+    }
+
+    /// Active pods of the current revision.
+    #[must_use]
+    pub fn updated(&self) -> i64 {
+        count(self.pods.iter().filter(|member| member.updated).count())
+    }
+
+    /// Available pods of the current revision.
+    #[must_use]
+    pub fn updated_available(&self) -> i64 {
+        count(self.pods.iter().filter(|member| member.updated && member.available).count())
+    }
+
+    /// Available pods of all revisions.
+    #[must_use]
+    pub fn available(&self) -> i64 {
+        count(self.pods.iter().filter(|member| member.available).count())
+    }
+
+    /// Ready pods of all revisions.
+    #[must_use]
+    pub fn ready(&self) -> i64 {
+        count(self.pods.iter().filter(|member| member.pod.facts.ready).count())
+    }
+
+    /// Pods that terminate and still run.
+    #[must_use]
+    pub fn terminating(&self) -> i64 {
+        count(self.observed.pods.iter().filter(|pod| pod.terminating && !pod.finished).count())
+    }
+
+    /// How many updated pods the rollout wants now.
+    #[must_use]
+    pub fn wanted(&self) -> i64 {
+        (self.desired - self.behind().unwrap_or(0)).max(0)
+    }
+
+    /// Active old and available updated pods.
+    #[must_use]
+    pub fn reliable(&self) -> i64 {
+        count(self.pods.iter().filter(|member| !member.updated || member.available).count())
+    }
+
+    /// Whether every updated pod is available.
+    #[must_use]
+    pub fn all_updated_available(&self) -> bool {
+        self.pods.iter().all(|member| !member.updated || member.available)
+    }
+
+    /// Whether unavailable pods out of turn were the only way on, and the contract lets them go.
+    #[must_use]
+    pub fn lets_out_of_turn(&self) -> bool {
+        self.is_when_blocked() && self.is_blocked() && (self.is_overdue() || self.all_updated_available())
+    }
+
+    /// Whether `unavailablePods` is `WhenBlocked`.
+    #[must_use]
+    pub fn is_when_blocked(&self) -> bool {
+        let order = self.observed.deployment.spec.deletion_order.as_ref();
+        order.map(|order| order.unavailable_pods).unwrap_or_default() == UnavailablePods::WhenBlocked
+    }
+
+    /// Whether the progress deadline has passed.
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        let progressing = self.status.condition(condition::PROGRESSING);
+        progressing.is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
+    }
+
+    /// Whether nothing can be created and the floor forbids the head.
+    #[must_use]
+    pub fn is_blocked(&self) -> bool {
+        let full =
+            count(self.pods.len()) >= self.ceiling || self.updated() >= self.wanted() || self.cannot_create();
+        let head = self.old().next();
+        full && head.is_some_and(|head| head.available) && self.available() - 1 < self.floor
+    }
+
+    /// Whether creates have been refused, or have waited for a back-off, for ten seconds.
+    #[must_use]
+    pub fn cannot_create(&self) -> bool {
+        let long = |since| self.observed.now.duration_since(since) >= SignedDuration::from_secs(10);
+        let refused = self.observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Create);
+        let mut failed = self.observed.pods.iter().filter_map(|pod| pod.failed.as_ref());
+        refused.is_some_and(|failure| long(failure.since)) || failed.any(|failed| long(failed.seen))
+    }
+
+    /// Whether pods are looked at: of a spec that is invalid nothing is.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        validate(&self.observed.deployment.spec).is_empty()
+    }
+
+    /// How many pods there are where creates are counted.
+    #[must_use]
+    pub fn present(&self) -> i64 {
+        let spec = &self.observed.deployment.spec;
+        let waits = spec.pod_replacement_policy == PodReplacementPolicy::TerminationComplete;
+        count(self.pods.len()) + if waits { self.terminating() } else { 0 }
+    }
+}
+
+/// Whether this hold was stored ahead of the DELETE of its pod.
+#[must_use]
+pub fn has_begun(hold: &Hold) -> bool {
+    hold.point == PausePoint::After && hold.deleted == Some(false)
+}
+
+/// Whether that set is of the current template, as far as is known: which template equals which is not judged anew. While there
+/// is no answer, the set of the rollout so far stands in.
+fn is_current(observed: &Observed, set: &Set) -> bool {
+    let stand_in = to_compare(observed).into_iter().next();
+    match stand_in.and_then(|uid| observed.sets.iter().find(|set| set.uid == uid)) {
+        Some(stand_in) => set.template.same_as(&stand_in.template),
+        None => is_of(set, &observed.deployment.spec.template),
+    }
+}
+
+/// All sets of the current template, those being deleted included: their pods are updated.
+#[must_use]
+pub fn current_sets(observed: &Observed) -> BTreeSet<&str> {
+    observed.sets.iter().filter(|set| is_current(observed, set)).map(|set| &*set.uid).collect()
+}
+
+/// The set of the current template: of several the oldest.
+#[must_use]
+pub fn current_set(observed: &Observed) -> Option<&Set> {
+    let current = observed.sets.iter().filter(|set| !set.terminating && is_current(observed, set));
+    current.min_by_key(|set| (set.created, &set.name))
+}

@@ -1,0 +1,56 @@
+//! States in plain words, for traces.
+
+use std::fmt;
+
+use ordereddeployment_api::ConditionStatus;
+
+use crate::case::Mark;
+use crate::state::State;
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "D = {}, to v{}{}:",
+            self.replicas,
+            self.template + 1,
+            if self.paused { ", paused" } else { "" }
+        )?;
+        for pod in &self.pods {
+            write!(f, " pod-{:04} (v{}, priority {}", pod.id, pod.template + 1, pod.priority)?;
+            if pod.mark != Mark::None {
+                write!(f, ", {:?}", pod.mark)?;
+            }
+            let is = match (pod.terminating, pod.ready, pod.started) {
+                (true, ..) => "terminating",
+                (_, true, _) => "ready",
+                (_, _, true) => "unready",
+                _ => "pending",
+            };
+            write!(f, ", {is});")?;
+        }
+        let status = &self.status.status;
+        if let Some(hold) = &status.hold {
+            let timed = if hold.until.is_some() { ", timed" } else { "" };
+            let deleted = hold.deleted.map(|deleted| format!(", deleted: {deleted}")).unwrap_or_default();
+            write!(f, " hold {} {:?}{deleted}{timed};", hold.id, hold.point)?;
+        }
+        let passed: Vec<&str> = status.passed.iter().flatten().map(|one| one.pod_uid.as_str()).collect();
+        if !passed.is_empty() {
+            write!(f, " passed {};", passed.join(", "))?;
+        }
+        if let Some(requested) = &status.resume_requested {
+            write!(f, " to be resumed: {requested};")?;
+        }
+        for condition in status.conditions.iter().flatten() {
+            let says = condition.status == ConditionStatus::True;
+            if says && ["Complete", "Stalled"].contains(&condition.type_.as_str()) {
+                write!(f, " {} ({});", condition.type_, condition.reason)?;
+            }
+        }
+        if let Some(failure) = &self.failure {
+            write!(f, " the last create failed: {};", failure.message)?;
+        }
+        Ok(())
+    }
+}
