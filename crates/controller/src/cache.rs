@@ -124,6 +124,20 @@ impl<E: Entry> Index<E> {
         self.by_owner.get(owner).into_iter().flatten().filter_map(|uid| self.entries.get(uid))
     }
 
+    /// The same, where it was seen before that time.
+    pub(crate) fn gone_before(&self, uid: &str, time: Timestamp) -> Option<u64> {
+        self.gone.get(uid).filter(|(_, since)| *since < time).map(|(version, _)| *version)
+    }
+
+    /// The object was read live, older than it was shown here, or after it was shown to be gone: that is void.
+    pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
+        self.gone.remove(entry.uid());
+        if self.entries.contains_key(entry.uid()) {
+            let (uid, version) = (Arc::clone(entry.uid()), entry.version());
+            self.see(Seen::Applied { uid, version, entry: Some(entry) }, now);
+        }
+    }
+
     /// The version at which the watch showed this object to be gone; the largest for a deletion.
     pub(crate) fn gone_at(&self, uid: &str) -> Option<u64> {
         self.gone.get(uid).map(|(version, _)| *version)

@@ -96,6 +96,8 @@ pub(crate) struct Refused {
 pub(crate) struct Memory {
     /// The latest version known.
     pub(crate) deployment: Arc<OrderedDeployment>,
+    /// The version that the watch showed when a live read proved that the API server went back in time: it is void.
+    pub(crate) void: Option<String>,
     pub(crate) pods: Overlay<PodEntry>,
     pub(crate) sets: Overlay<SetEntry>,
     pub(crate) failure: Option<Failure>,
@@ -138,6 +140,7 @@ impl Memory {
     pub(crate) fn new(deployment: Arc<OrderedDeployment>) -> Self {
         Self {
             deployment,
+            void: None,
             pods: Overlay::default(),
             sets: Overlay::default(),
             failure: None,
@@ -165,9 +168,29 @@ impl Memory {
 
     /// Takes a version of the object in, unless a later one is known.
     pub(crate) fn refresh(&mut self, deployment: Arc<OrderedDeployment>) {
+        if self.void.is_some() && self.void == deployment.metadata.resource_version {
+            return;
+        }
         if version_of(&*deployment) >= version_of(&*self.deployment) {
             self.deployment = deployment;
         }
+    }
+
+    /// Takes in what a live read has found that began after the last version was known. An older one proves that the API server
+    /// went back in time: it counts, and what the watch `shows` still does not.
+    pub(crate) fn read(&mut self, found: Arc<OrderedDeployment>, shows: Option<&OrderedDeployment>) {
+        let version = version_of(&*found);
+        if version >= version_of(&*self.deployment) {
+            self.refresh(found);
+            return;
+        }
+        tracing::warn!(
+            version,
+            "the API server shows an older version than before: it was restored from a backup"
+        );
+        let void = shows.filter(|shown| version_of(*shown) > version);
+        self.void = void.and_then(|shown| shown.metadata.resource_version.clone());
+        self.deployment = found;
     }
 
     /// Says in these pods since when each failed one is seen: what had failed before the first look, since it failed. By a
@@ -314,6 +337,22 @@ mod tests {
         assert_eq!(memory.deployment.metadata.resource_version.as_deref(), Some("9"));
         memory.refresh(deployment(10, 2, "a"));
         assert_eq!(memory.generation(), 2);
+    }
+
+    #[test]
+    fn an_older_version_that_is_read_live_counts_and_what_the_watch_shows_does_not() {
+        let mut memory = Memory::new(deployment(9, 3, "b"));
+        let shown = deployment(9, 3, "b");
+        memory.read(deployment(5, 2, "a"), Some(&shown));
+        assert_eq!(memory.generation(), 2);
+        memory.refresh(Arc::clone(&shown));
+        assert_eq!(memory.generation(), 2);
+        // What comes after is taken, also where it passes the void version.
+        memory.refresh(deployment(6, 3, "c"));
+        memory.refresh(deployment(10, 4, "d"));
+        assert_eq!(memory.generation(), 4);
+        memory.read(deployment(11, 5, "e"), None);
+        assert_eq!(memory.generation(), 5);
     }
 
     #[test]

@@ -16,12 +16,13 @@ use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
 use crate::Error;
+use crate::cache::Index;
 use crate::decode::{Answer, Decoded};
 use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::Judgement;
 use crate::execute::without_name;
 use crate::memory::{Due, LiveRead};
-use crate::overlay::{Overlay, merge};
+use crate::overlay::{Floors, Overlay, merge};
 use crate::reconcile::Pass;
 
 /// What a live read finds of the object itself.
@@ -110,6 +111,9 @@ impl Pass<'_> {
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
         let began = self.ctx.clock.now();
         let (pods, sets) = (self.memory.pods.dates(), self.memory.sets.dates());
+        let known = self.sets();
+        let floors =
+            (self.memory.sets.floors(&known, began), self.memory.pods.floors(&self.pods(&known), began));
         // Counted before: a list completed meanwhile makes the next read due.
         let lists = self.ctx.cache().lists();
         let found = self.read_deployment().await?;
@@ -120,11 +124,11 @@ impl Pass<'_> {
         self.memory.unadopted.clear();
         let generation = self.memory.generation();
         let selector = self.memory.deployment.spec.selector.to_selector_string();
-        let found = self.read_sets(&selector, generation).await?;
+        let found = self.read_sets(&selector, generation, &floors.0).await?;
         if found != Found::There {
             return Ok(found);
         }
-        let found = self.read_pods(&selector, generation).await?;
+        let found = self.read_pods(&selector, generation, &floors.1).await?;
         if found != Found::There {
             return Ok(found);
         }
@@ -147,7 +151,8 @@ impl Pass<'_> {
             return Ok(Found::Nowhere);
         };
         let terminates = found.metadata.deletion_timestamp.is_some();
-        self.memory.refresh(Arc::new(found));
+        let shown = self.ctx.shown(&self.namespace, &self.name, &self.uid);
+        self.memory.read(Arc::new(found), shown.as_deref());
         Ok(if terminates { Found::Terminating } else { Found::There })
     }
 
@@ -159,7 +164,7 @@ impl Pass<'_> {
         Ok((found, found == Found::There && self.memory.generation() == generation))
     }
 
-    async fn read_sets(&mut self, selector: &str, generation: i64) -> Result<Found, Error> {
+    async fn read_sets(&mut self, selector: &str, generation: i64, floors: &Floors) -> Result<Found, Error> {
         let listed: Vec<Decoded<OrderedReplicaSet>> =
             self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
         let mut sets = Vec::new();
@@ -188,13 +193,21 @@ impl Pass<'_> {
             let set = self.ctx.calls.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
             let set = set.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let set = set.map(|set| (version_of(&set), SetEntry::of(set)));
-            self.memory.sets.read(entry.uid(), set, self.ctx.clock.now());
+            let now = self.ctx.clock.now();
+            if let Some((_, Some(entry))) = &set {
+                rewind(&mut self.memory.sets, &mut self.ctx.cache().sets, floors, entry, now);
+            }
+            self.memory.sets.read(entry.uid(), set, now);
         }
-        learn(&mut self.memory.sets, &known, found, |owner| *owner == self.uid, self.ctx.clock.now());
+        let now = self.ctx.clock.now();
+        for entry in &found {
+            rewind(&mut self.memory.sets, &mut self.ctx.cache().sets, floors, entry, now);
+        }
+        learn(&mut self.memory.sets, &known, found, |owner| *owner == self.uid, now);
         Ok(Found::There)
     }
 
-    async fn read_pods(&mut self, selector: &str, generation: i64) -> Result<Found, Error> {
+    async fn read_pods(&mut self, selector: &str, generation: i64, floors: &Floors) -> Result<Found, Error> {
         let listed: Vec<PodView> =
             self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
         let sets = self.sets();
@@ -231,11 +244,19 @@ impl Pass<'_> {
             let pod = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(&pod)));
-            self.memory.pods.read(entry.uid(), pod, self.ctx.clock.now());
+            let now = self.ctx.clock.now();
+            if let Some((_, Some(entry))) = &pod {
+                rewind(&mut self.memory.pods, &mut self.ctx.cache().pods, floors, entry, now);
+            }
+            self.memory.pods.read(entry.uid(), pod, now);
+        }
+        let now = self.ctx.clock.now();
+        for entry in &found {
+            rewind(&mut self.memory.pods, &mut self.ctx.cache().pods, floors, entry, now);
         }
         let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
         let is_ours = |owner: &Arc<str>| owners.contains(owner);
-        learn(&mut self.memory.pods, &known, found, is_ours, self.ctx.clock.now());
+        learn(&mut self.memory.pods, &known, found, is_ours, now);
         Ok(Found::There)
     }
 
@@ -350,6 +371,20 @@ fn malformed_event(pod: &planner::Pod, malformed: &planner::MalformedAnnotation)
 fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
     let owners = metadata.owner_references.iter().flatten();
     owners.filter(|owner| owner.controller == Some(true)).any(|owner| owner.uid == uid)
+}
+
+/// Where a live read shows what it cannot, by what was known when it began, the API server went back in time: the read counts.
+fn rewind<E: Entry + Clone>(
+    overlay: &mut Overlay<E>,
+    index: &mut Index<E>,
+    floors: &Floors,
+    entry: &E,
+    now: Timestamp,
+) {
+    if floors.forbid(entry, index) {
+        overlay.rewind(entry.clone(), now);
+        index.rewind(entry.clone(), now);
+    }
 }
 
 /// Takes in what was listed live: what is ours, and what was thought to be. The rest that a selector matches is of others.

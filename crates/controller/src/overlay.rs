@@ -33,6 +33,25 @@ pub(crate) struct Overlay<E>(BTreeMap<Arc<str>, (Known<E>, Timestamp)>);
 #[derive(Debug)]
 pub(crate) struct Dates(BTreeMap<Arc<str>, Timestamp>);
 
+/// What was known of each object when a live read began: the least version at which the read can show it, and the same where it
+/// shows it terminating. Whatever is older proves that the API server went back in time, as etcd does that is restored from a
+/// backup.
+#[derive(Debug)]
+pub(crate) struct Floors {
+    began: Timestamp,
+    least: BTreeMap<Arc<str>, (u64, u64)>,
+}
+
+impl Floors {
+    /// Whether a live read that began then cannot show this, unless the API server went back in time.
+    pub(crate) fn forbid<E: Entry>(&self, entry: &E, index: &Index<E>) -> bool {
+        let (alive, terminating) = self.least.get(entry.uid()).copied().unwrap_or_default();
+        let least = if entry.is_terminating() { terminating } else { alive };
+        let gone = index.gone_before(entry.uid(), self.began);
+        entry.version() < least || gone.is_some_and(|gone| entry.version() <= gone)
+    }
+}
+
 impl<E> Default for Overlay<E> {
     fn default() -> Self {
         Self(BTreeMap::new())
@@ -49,6 +68,31 @@ impl<E: Entry> Overlay<E> {
             _ => {}
         }
         self.0.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
+    }
+
+    /// The object was read live like this, and what was known of it is void: the API server went back in time.
+    pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
+        self.0.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
+    }
+
+    /// What a live read that begins now can show at the least, where this is what is known and merged.
+    pub(crate) fn floors(&self, merged: &[Arc<E>], now: Timestamp) -> Floors {
+        let mut least: BTreeMap<Arc<str>, (u64, u64)> = merged
+            .iter()
+            .map(|entry| (Arc::clone(entry.uid()), (entry.version(), entry.version())))
+            .collect();
+        for (uid, (known, _)) in &self.0 {
+            let version = known.version();
+            let later = version.saturating_add(1);
+            let (alive, terminating) = match known {
+                Known::Present(_) => (version, version),
+                Known::Terminating(_) => (later, version),
+                Known::Away(_) => (later, later),
+            };
+            let floor = least.entry(Arc::clone(uid)).or_default();
+            *floor = (floor.0.max(alive), floor.1.max(terminating));
+        }
+        Floors { began: now, least }
     }
 
     /// Its deletion was accepted.

@@ -35,5 +35,5 @@ pub use audit::Record;
 pub use clock::Clock;
 pub use fault::Fault;
 pub use sandbox::{Config, Error, Sandbox};
-pub use store::Commit;
+pub use store::{Backup, Commit};
 pub use tls::Endpoint;

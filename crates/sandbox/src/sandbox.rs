@@ -24,7 +24,7 @@ use crate::fault::Fault;
 use crate::http::Front;
 use crate::pipe::Pipes;
 use crate::server::{self, Server};
-use crate::store::{Commit, Journal};
+use crate::store::{Backup, Commit, Journal};
 use crate::tls::{self, Endpoint};
 
 /// What a sandbox is made of.
@@ -240,6 +240,17 @@ impl Sandbox {
     /// Forgets the history of all resources: watches that lag, and those resumed from before, expire with 410.
     pub fn compact(&self) {
         self.server.state().store.compact();
+    }
+
+    /// All objects as they are now, for [`Self::restore`].
+    #[must_use]
+    pub fn backup(&self) -> Backup {
+        self.server.state().store.backup()
+    }
+
+    /// Brings all objects back as they were: what is restored of etcd has older versions than what was there. Watches end.
+    pub fn restore(&self, backup: &Backup) {
+        self.server.state().store.restore(backup);
     }
 
     /// Refuses the next requests that match.

@@ -70,7 +70,21 @@ pub(crate) struct Collection {
     pub(crate) changed: Arc<Notify>,
 }
 
+/// All objects as they were, with their versions.
+pub struct Backup {
+    version: u64,
+    objects: BTreeMap<Resource, BTreeMap<Key, Arc<Value>>>,
+}
+
+impl std::fmt::Debug for Backup {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Backup").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct Store {
+    /// How often a backup was restored: watches from before it end.
+    pub(crate) restored: u64,
     pub(crate) version: u64,
     collections: BTreeMap<Resource, Collection>,
     limit: usize,
@@ -83,6 +97,7 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
+            restored: 0,
             version: 1,
             collections: BTreeMap::new(),
             limit: limit.max(1),
@@ -162,6 +177,25 @@ impl Store {
             collection.forget_oldest();
         }
         collection.changed.notify_waiters();
+    }
+
+    /// All objects as they are.
+    pub(crate) fn backup(&self) -> Backup {
+        let objects = self.collections.iter();
+        let objects = objects.map(|(resource, collection)| (resource.clone(), collection.objects.clone()));
+        Backup { version: self.version, objects: objects.collect() }
+    }
+
+    /// Everything is as it was, and versions are counted from there.
+    pub(crate) fn restore(&mut self, backup: &Backup) {
+        self.compact();
+        self.version = backup.version;
+        self.restored += 1;
+        for (resource, collection) in &mut self.collections {
+            collection.objects = backup.objects.get(resource).cloned().unwrap_or_default();
+            collection.forgotten = backup.version;
+            collection.changed.notify_waiters();
+        }
     }
 
     /// Forgets all history: what compaction does. Watches resumed from before it expire.

@@ -88,6 +88,57 @@ fn a_pod_read_live_as_nobodys_is_ours_no_more_until_it_comes_back() {
     assert_eq!(view(&index, &overlay), [("a".to_owned(), 7, false)]);
 }
 
+/// What a live read that begins at that time makes of this pod.
+fn read_live(index: &mut Index<PodEntry>, overlay: &mut Overlay<PodEntry>, entry: PodEntry, second: i64) {
+    let merged = merge([&Arc::from("s1")], index, overlay);
+    let floors = overlay.floors(&merged, at(second));
+    if floors.forbid(&entry, index) {
+        overlay.rewind(entry.clone(), at(second));
+        index.rewind(entry.clone(), at(second));
+    }
+    overlay.present(entry, at(second));
+}
+
+#[test]
+fn a_pod_read_live_older_than_it_was_known_is_as_it_was_read() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod("a", 9)), at(0));
+    overlay.present(pod("b", 9), at(0));
+    overlay.terminating(&pod("c", 9), at(0));
+    for uid in ["a", "b", "c"] {
+        read_live(&mut index, &mut overlay, pod(uid, 5), 1);
+    }
+    let back = |uid: &str| (uid.to_owned(), 5, false);
+    assert_eq!(view(&index, &overlay), [back("a"), back("b"), back("c")]);
+    overlay.settle(&index, at(2));
+    index.see(shows(pod("a", 6)), at(2));
+    assert_eq!(view(&index, &overlay)[0], ("a".to_owned(), 6, false));
+}
+
+#[test]
+fn a_pod_known_to_be_gone_that_is_read_live_later_is_back() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod("a", 5)), at(0));
+    index.see(Seen::Deleted("a".into()), at(0));
+    overlay.gone(&"b".into(), at(0));
+    for uid in ["a", "b"] {
+        read_live(&mut index, &mut overlay, pod(uid, 5), 1);
+    }
+    assert_eq!(view(&index, &overlay), [("a".to_owned(), 5, false), ("b".to_owned(), 5, false)]);
+}
+
+#[test]
+fn a_pod_that_goes_while_it_is_read_live_is_not_back() {
+    let (mut index, mut overlay) = (Index::default(), Overlay::default());
+    index.see(shows(pod("a", 5)), at(0));
+    let merged = merge([&Arc::from("s1")], &index, &overlay);
+    let floors = overlay.floors(&merged, at(1));
+    index.see(Seen::Deleted("a".into()), at(1));
+    assert!(!floors.forbid(&pod("a", 5), &index));
+    overlay.present(pod("a", 5), at(1));
+    assert_eq!(view(&index, &overlay), []);
+}
+
 #[test]
 fn a_create_deleted_before_the_watch_showed_it_stays_gone_when_the_watch_arrives() {
     let (mut index, mut overlay) = (Index::default(), Overlay::default());

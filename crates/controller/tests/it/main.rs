@@ -6,6 +6,7 @@
     reason = "a test ends where its ground is missing"
 )]
 
+mod backups;
 mod batches;
 mod between;
 mod claims;

@@ -44,6 +44,8 @@ pub(crate) struct Watch {
     deadline: Instant,
     columns_sent: bool,
     over: bool,
+    /// How often a backup had been restored when it began.
+    restored: u64,
 }
 
 enum Step {
@@ -65,7 +67,7 @@ impl Server {
             },
         };
         let resource = ask.resource();
-        let current = state.store.version;
+        let (current, restored) = (state.store.version, state.store.restored);
         let collection = state.store.collection(&resource);
         let now = Instant::now();
         let mut watch = Watch {
@@ -81,6 +83,7 @@ impl Server {
             deadline: now + lifetime,
             columns_sent: false,
             over: false,
+            restored,
         };
         let initial = streaming.unwrap_or(matches!(version, None | Some(0)));
         if initial {
@@ -159,8 +162,9 @@ impl Watch {
         let server = Arc::clone(&self.server);
         let mut state = server.state();
         let (now, version) = (Instant::now(), state.store.version);
+        let is_void = state.store.restored != self.restored;
         let collection = state.store.collection(&self.resource);
-        if self.cursor < collection.forgotten {
+        if is_void || self.cursor < collection.forgotten {
             let (cursor, forgotten) = (self.cursor, collection.forgotten);
             let gone = Failure::expired(format!("too old resource version: {cursor} ({forgotten})"));
             self.ready.push_back(line("ERROR", &gone.to_value()));
