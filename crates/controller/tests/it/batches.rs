@@ -22,13 +22,13 @@ fn slow(cluster: &Cluster, method: Method, part: &'static str) {
 #[tokio::test(start_paused = true)]
 async fn a_scaling_to_zero_that_is_taken_back_ends_within_its_batch() {
     let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 300})).await;
+    cluster.deployed(json!({"replicas": 120})).await;
     slow(&cluster, Method::DELETE, "/pods/");
     let mark = cluster.mark();
     cluster.scale(0).await;
-    // 16 at a time: all would take 19 seconds.
+    // 16 at a time: all would take 8 seconds.
     cluster.pass(Duration::from_millis(4500)).await;
-    cluster.scale(300).await;
+    cluster.scale(120).await;
     cluster.pass(Duration::from_secs(5)).await;
     let deleted = cluster.deleted(mark).len();
     assert!((64..=96).contains(&deleted), "{deleted}");
