@@ -3,12 +3,14 @@
 //!
 //! A [`Play`] is a small name for a case: it makes the same one each time.
 
+use ordereddeployment_sandbox::Record;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::case::{Act, Case, Ends, Fault, Millis, Moment, Pick, Span, WatchHow};
+use crate::log::{What, instance};
 use crate::run::{Error, run};
-use crate::scenarios;
+use crate::scenarios::{self, DELETIONS, UNDER_WAY};
 use crate::trouble::trouble;
 
 /// The three moments at which a write can be cut off.
@@ -17,6 +19,8 @@ const MOMENTS: [Moment; 3] = [Moment::Before, Moment::Unanswered, Moment::Answer
 const BACK: u64 = 1000;
 /// So many writes more than without faults are crashed in pairs.
 const MORE: u32 = 3;
+/// One in so many deletions is played in a slice; prime to how many there are, so that every kind has its turn.
+const TURNS: usize = 7;
 /// The seed of a scenario in its plain form.
 const PLAIN: u64 = 1;
 
@@ -31,6 +35,8 @@ pub enum Play {
     Pair(usize, (u32, Moment), (u32, Moment)),
     /// That scenario with one of the combinations of [`COMBINATIONS`].
     Together(usize, usize),
+    /// That rollout, with one of the deletions just before that write.
+    Deletion(usize, u32, usize),
     /// Any scenario and any faults, drawn by this seed.
     Random(u64),
 }
@@ -46,6 +52,11 @@ impl Play {
             Self::Together(scenario, combination) => {
                 let mut case = plain(scenario, &[]);
                 COMBINATIONS[combination % COMBINATIONS.len()](&mut case);
+                case
+            }
+            Self::Deletion(rollout, write, deletion) => {
+                let mut case = UNDER_WAY[rollout % UNDER_WAY.len()](&mut StdRng::seed_from_u64(PLAIN));
+                DELETIONS[deletion % DELETIONS.len()].before(write, &mut case);
                 case
             }
             Self::Random(seed) => random(seed),
@@ -80,6 +91,7 @@ pub fn plays(slice: bool, runs: usize, seed: u64) -> Result<Vec<Play>, Error> {
         let case = plain(scenario, &[]);
         crashes.push((scenario, case.short, run(&case)?.writes));
     }
+    let deletions = deletions()?;
     let mut plays: Vec<Play> = scenarios().map(Play::Calm).collect();
     plays.extend(
         scenarios().flat_map(|one| (0..COMBINATIONS.len()).map(move |other| Play::Together(one, other))),
@@ -88,12 +100,40 @@ pub fn plays(slice: bool, runs: usize, seed: u64) -> Result<Vec<Play>, Error> {
         crashes.iter().flat_map(|&(scenario, short, writes)| all_of(scenario, short, writes)).collect();
     if slice || plays.len() + all.len() > runs {
         plays.extend(crashes.iter().flat_map(|&(scenario, _, writes)| once_of(scenario, writes)));
+        // Each kind of deletion at every so many of the writes, and each write with some of them.
+        let turns = deletions.into_iter().enumerate().filter(|(place, _)| place % TURNS == 0);
+        plays.extend(turns.map(|(_, play)| play));
     } else {
         plays.extend(all);
+        plays.extend(deletions);
     }
     let random = runs.saturating_sub(plays.len());
     plays.extend((seed..).take(random).map(Play::Random));
     Ok(plays)
+}
+
+/// Every deletion just before every write of the last rollout of each.
+fn deletions() -> Result<Vec<Play>, Error> {
+    let mut plays = Vec::new();
+    for (rollout, scenario) in UNDER_WAY.iter().enumerate() {
+        let case = scenario(&mut StdRng::seed_from_u64(PLAIN));
+        let log = run(&case)?;
+        let last = |what: &What| matches!(what, What::Step { place, .. } if place + 2 == case.steps.len());
+        let begun = log.marks.iter().find(|mark| last(&mark.what)).map_or(0, |mark| mark.requests);
+        let later = log.requests[begun..].iter().filter(|record| is_counted(record)).count();
+        let first = log.writes.saturating_sub(u32::try_from(later).unwrap_or(u32::MAX)) + 1;
+        let all = (first..=log.writes).flat_map(|write| (0..DELETIONS.len()).map(move |one| (write, one)));
+        plays.extend(all.map(|(write, one)| Play::Deletion(rollout, write, one)));
+    }
+    Ok(plays)
+}
+
+/// Whether that is a write that [`Fault::Crash`] counts.
+fn is_counted(record: &Record) -> bool {
+    instance(&record.user_agent).is_some()
+        && !matches!(record.verb, "get" | "list" | "watch")
+        && !record.path.contains("dryRun")
+        && record.plural != "leases"
 }
 
 /// Faults that show something only together, or only in one moment, which a seed seldom meets.

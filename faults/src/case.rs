@@ -44,7 +44,7 @@ pub enum Ends {
     Stalled,
     /// The object is gone, and all that it owned.
     Gone,
-    /// The object is gone; its sets and pods were left, owned by nobody.
+    /// The object is gone; its sets were left, owned by nobody, and its pods.
     Orphaned,
     /// Nobody says: with times that were drawn its steps may find another world than they were meant for.
     Anyhow,
@@ -150,6 +150,15 @@ pub enum Act {
     NodeBack(String),
     /// Asks to resume.
     Resume(Resumption),
+    /// Makes the garbage collector slow, late, or stop for a while.
+    Collector {
+        /// The least time between two of its writes.
+        pace: Millis,
+        /// How late it sees a change.
+        lag: Millis,
+        /// How long it is not given the processor.
+        frozen: Millis,
+    },
     /// Nothing: the waiting before it is what counts.
     Nothing,
 }
@@ -191,6 +200,24 @@ pub enum Fault {
         times: u32,
         /// What becomes of them.
         how: How,
+    },
+    /// Requests that match take time, each a part of this.
+    Slow {
+        /// Which requests.
+        class: Class,
+        /// The most from the moment they are sent to the moment they are carried out.
+        before: Millis,
+        /// The most from then to the moment the answer is heard.
+        after: Millis,
+    },
+    /// Somebody does something just before a request that matches is carried out.
+    Before {
+        /// Which requests.
+        class: Class,
+        /// How many of them come before it.
+        skip: u32,
+        /// What.
+        act: Act,
     },
     /// Watches that match show what there is in another way than they should.
     Watch {
@@ -254,7 +281,7 @@ impl Fault {
                 let lasts = mend.as_ref().map_or(0, |(after, _)| *after).saturating_add(100);
                 Some(Span { at: *at, lasts })
             }
-            Self::Crash { .. } | Self::Request { .. } => None,
+            Self::Crash { .. } | Self::Request { .. } | Self::Slow { .. } | Self::Before { .. } => None,
         }
     }
 }
@@ -313,7 +340,7 @@ pub enum Moment {
 /// A class of requests of the controllers. An empty string matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Class {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`.
+    /// `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`; `write`: any write that crashes are counted by.
     pub verb: String,
     /// `pods`.
     pub plural: String,
@@ -321,6 +348,12 @@ pub struct Class {
     pub subresource: String,
     /// Only lists that go on with a continue token.
     pub continued: bool,
+    /// Only requests whose body has these words.
+    #[serde(default)]
+    pub says: String,
+    /// Only dry runs, or only others.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
 }
 
 /// What becomes of a request.
@@ -349,6 +382,8 @@ pub enum How {
     },
     /// It reaches the server that much later.
     Late(Millis),
+    /// A webhook changes the object before it is stored: a merge patch.
+    Mutated(Value),
     /// Somebody writes the same object just before, which changes nothing that counts.
     Overtaken,
     /// Somebody deletes the same object just before, with no grace.

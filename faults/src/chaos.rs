@@ -23,8 +23,9 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 use tower::{BoxError, service_fn};
 
-use crate::case::{Case, Fault, How, Millis, Moment, Span};
+use crate::case::{Act, Case, Fault, How, Millis, Moment, Span};
 use crate::log::{LATE, UNHEARD};
+use crate::people::Somebody;
 use request::Asked;
 
 /// What a controller is answered.
@@ -37,16 +38,19 @@ type Told = UnboundedSender<String>;
 pub(crate) struct Chaos {
     state: Arc<Mutex<State>>,
     told: Told,
-    /// The server, for somebody who overtakes.
-    somebody: Client,
+    /// Who overtakes.
+    somebody: Somebody,
     sandbox: Arc<Sandbox>,
     start: Instant,
     page: u32,
+    seed: u64,
 }
 
 struct State {
     faults: Vec<Fault>,
     writes: u32,
+    /// How many requests took their time.
+    slow: u64,
     /// How to stop each instance, and whom to tell.
     alive: BTreeMap<u32, (AbortHandle, UnboundedSender<Duration>)>,
     /// Instances that die at their next request.
@@ -75,12 +79,13 @@ impl Chaos {
         case: &Case,
         start: Instant,
         sandbox: &Arc<Sandbox>,
-        somebody: Client,
+        somebody: Somebody,
         told: Told,
     ) -> Self {
         let state = State {
             faults: case.faults.clone(),
             writes: 0,
+            slow: 0,
             alive: BTreeMap::new(),
             doomed: BTreeMap::new(),
             is_healed: false,
@@ -92,6 +97,7 @@ impl Chaos {
             sandbox: Arc::clone(sandbox),
             start,
             page: case.cluster.page,
+            seed: case.seed,
         }
     }
 
@@ -155,6 +161,11 @@ impl Chaos {
         if let Some(back) = self.doom(instance) {
             return self.die(instance, back).await;
         }
+        for act in self.acts(&asked) {
+            self.tell(format!("Somebody {{ act: {act:?} }} before {asked}"));
+            // Refusals are part of what happens.
+            let _ = self.somebody.act(&act).await;
+        }
         let crash = self.crash(&asked);
         let how = if crash.is_none() { self.strikes(&asked) } else { None };
         // Whoever reads the server's log must know what the controller was not told, and what it sent long before.
@@ -189,7 +200,10 @@ impl Chaos {
             None => {}
         }
         let Some(how) = how else {
+            let (before, after) = self.delays(&asked);
+            tokio::time::sleep(before).await;
             let answer = send().await?;
+            tokio::time::sleep(after).await;
             return Ok(if asked.verb == "watch" { self.watch(instance, &asked, answer) } else { answer });
         };
         self.tell(format!("{how:?} of {asked}"));
@@ -212,6 +226,13 @@ impl Chaos {
                     sending.await
                 });
                 Ok(arrival.await??)
+            }
+            How::Mutated(change) => {
+                let mut request = Request::new(Body::from(request::mutated(&bytes, &change)));
+                *request.method_mut() = parts.method.clone();
+                *request.uri_mut() = parts.uri.clone();
+                *request.headers_mut() = parts.headers.clone();
+                Ok(inner.send(request).await.map(|answer| answer.map(boxed))?)
             }
             How::Overtaken => {
                 self.overtake(&asked, "example.com/seen", Some(&asked.to_string())).await;
@@ -299,6 +320,43 @@ impl Chaos {
         None
     }
 
+    /// How long that request takes, before it is carried out and after.
+    fn delays(&self, asked: &Asked) -> (Duration, Duration) {
+        let mut state = self.state();
+        let found = state.faults.iter().find_map(|fault| match fault {
+            Fault::Slow { class, before, after } if asked.is_of(class) => Some((*before, *after)),
+            _ => None,
+        });
+        let Some((before, after)) = found.filter(|_| !state.is_healed) else { return Default::default() };
+        state.slow += 1;
+        // Odd multiples of these constants spread over all values.
+        let part = |most: Millis, odd: u64| {
+            let drawn = state.slow.wrapping_mul(odd).wrapping_add(self.seed) >> 16;
+            Duration::from_millis(drawn.checked_rem(most + 1).unwrap_or(0))
+        };
+        (part(before, 0x9e37_79b9_7f4a_7c15), part(after, 0xbf58_476d_1ce4_e5b9))
+    }
+
+    /// What somebody does just before that request.
+    fn acts(&self, asked: &Asked) -> Vec<Act> {
+        let mut state = self.state();
+        let is_healed = state.is_healed;
+        let mut acts = Vec::new();
+        state.faults.retain_mut(|fault| {
+            let Fault::Before { class, skip, act } = fault else { return true };
+            if is_healed || !asked.is_of(class) {
+                return true;
+            }
+            let strikes = *skip == 0;
+            if strikes {
+                acts.push(act.clone());
+            }
+            *skip = skip.saturating_sub(1);
+            !strikes
+        });
+        acts
+    }
+
     /// Somebody deletes the object of that request, and does not wait for its end.
     async fn delete(&self, asked: &Asked) {
         let at_once = json!({"gracePeriodSeconds": 0});
@@ -316,7 +374,7 @@ impl Chaos {
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type);
         if let Ok(request) = request.body(body.to_string().into_bytes()) {
             // It may be gone: then nobody overtakes.
-            let _ = self.somebody.request::<Value>(request).await;
+            let _ = self.somebody.client.request::<Value>(request).await;
         }
     }
 }

@@ -45,6 +45,9 @@ struct Arguments {
     /// Crash each write once and no pairs, instead of each write at three moments and all pairs of short scenarios.
     #[arg(long)]
     slice: bool,
+    /// Only those whose name begins like this: `Calm`, `Crash`, `Deletion(1, 40`, `Random`.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
     /// How many runs at the same time; by default as many as there are processors.
     #[arg(long)]
     jobs: Option<usize>,
@@ -104,6 +107,9 @@ struct Shared<'a> {
 fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
     let mut plays = plays(arguments.slice, arguments.runs, arguments.seed)?;
+    if let Some(only) = &arguments.only {
+        plays.retain(|play| format!("{play:?}").starts_with(only.as_str()));
+    }
     if arguments.until.is_some() {
         plays = mixed(plays);
     }
@@ -225,14 +231,20 @@ fn explain(play: Play, violations: &[Violation]) -> Result<()> {
     let at = violation.at.to_string();
     let end = lines.iter().position(|line| line.split(' ').next() > Some(&at)).unwrap_or(lines.len());
     println!("What the server saw until then:");
-    let told =
-        lines[..end].iter().filter(|line| !line.contains(" sandbox-") && !line.contains(" somebody get "));
+    let told = lines[..end].iter().filter(|line| {
+        (!line.contains(" sandbox-") || is_collected(line)) && !line.contains(" somebody get ")
+    });
     let told: Vec<&String> = told.collect();
     for line in &told[told.len().saturating_sub(LINES)..] {
         println!("  {}", brief(line));
     }
     println!("{violation}");
     Ok(())
+}
+
+/// Whether it is a write of the garbage collector.
+fn is_collected(line: &str) -> bool {
+    [" patch ", " delete "].iter().any(|verb| line.contains(&format!(" sandbox-garbage-collector{verb}")))
 }
 
 /// A line short enough to be read.

@@ -9,11 +9,11 @@ use http::Request;
 use kube::Client;
 use ordereddeployment_api::names::{condition, label};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
-use ordereddeployment_sandbox::{self as sandbox, Clock, Sandbox};
+use ordereddeployment_sandbox::{self as sandbox, Clock, Collector, Sandbox};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::case::{Act, Pick, Resumption, When};
+use crate::case::{Act, Millis, Pick, Resumption, When};
 
 /// The object that scenarios are about.
 pub(crate) const DEPLOYMENT: &str =
@@ -194,6 +194,10 @@ impl Somebody {
             Act::NodeLost(name) => self.sandbox.lose_node(name).await.map_err(Refusal::from),
             Act::NodeBack(name) => self.sandbox.restore_node(name).await.map_err(Refusal::from),
             Act::Resume(resumption) => self.resume(resumption).await,
+            Act::Collector { pace, lag, frozen } => {
+                self.slow_down(*pace, *lag, *frozen);
+                Ok(())
+            }
         }
     }
 
@@ -205,6 +209,22 @@ impl Somebody {
         }
         let path = format!("{}/status", path_of(pod));
         self.patch(&path, "strategic-merge", &json!({"status": status})).await
+    }
+
+    fn slow_down(&self, pace: Millis, lag: Millis, frozen: Millis) {
+        let collector = Collector {
+            pace: Duration::from_millis(pace),
+            lag: Duration::from_millis(lag),
+            frozen: frozen > 0,
+        };
+        self.sandbox.set_collector(collector);
+        if frozen > 0 {
+            let sandbox = Arc::clone(&self.sandbox);
+            tokio::spawn(async move {
+                sleep(Duration::from_millis(frozen)).await;
+                sandbox.set_collector(Collector { frozen: false, ..sandbox.collector() });
+            });
+        }
     }
 
     async fn resume(&self, resumption: &Resumption) -> Result<(), Refusal> {

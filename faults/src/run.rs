@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use ordereddeployment_api::crds;
 use ordereddeployment_controller::{Clock, Journal};
-use ordereddeployment_sandbox::{self as sandbox, NodeSpec, Sandbox};
+use ordereddeployment_sandbox::{self as sandbox, Collector, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -129,7 +129,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     let writer = Writer { log: Arc::default(), weight: Arc::default(), sandbox: Arc::clone(&sandbox) };
     let somebody = Somebody::new(&sandbox, ticking.clone())?;
     let (told, mut strikes) = mpsc::unbounded_channel();
-    let chaos = Chaos::new(case, start, &sandbox, somebody.client.clone(), told);
+    let chaos = Chaos::new(case, start, &sandbox, somebody.clone(), told);
     let frozen = Frozen::default();
 
     let teller = {
@@ -175,6 +175,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
     sleep_until(end_of(case, start)).await;
     faults.abort();
     chaos.heal();
+    sandbox.set_collector(Collector::default());
     // Somebody sets the clocks right, too: one that is hours behind keeps pods from being available for hours.
     offsets.lock().unwrap_or_else(PoisonError::into_inner).clear();
     writer.mark(What::Healed);
@@ -266,7 +267,12 @@ impl Timed {
                     let _ = self.somebody.act(&act).await;
                 }
                 // These strike where the controllers ask.
-                Fault::Crash { .. } | Fault::Request { .. } | Fault::Watch { .. } | Fault::Cut { .. } => {}
+                Fault::Crash { .. }
+                | Fault::Request { .. }
+                | Fault::Slow { .. }
+                | Fault::Before { .. }
+                | Fault::Watch { .. }
+                | Fault::Cut { .. } => {}
             }
         }
     }

@@ -25,6 +25,7 @@ impl Tally {
             Play::Crash(..) => "one crash",
             Play::Pair(..) => "two crashes",
             Play::Together(..) => "faults together",
+            Play::Deletion(..) => "deletions by somebody",
             Play::Random(_) => "random faults",
         };
         *self.runs.entry(kind).or_default() += 1;

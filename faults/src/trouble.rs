@@ -43,14 +43,16 @@ pub fn trouble(case: &mut Case, rng: &mut StdRng) {
 fn fault(case: &Case, rng: &mut StdRng) -> Fault {
     let instances = case.cluster.instances.max(1);
     match rng.random_range(0..100) {
-        0..18 => Fault::Crash {
+        0..15 => Fault::Crash {
             write: rng.random_range(1..70),
             moment: one(rng, &[Moment::Before, Moment::Unanswered, Moment::Answered]),
             back: one(rng, &[10, 1000, 1000, 30_000]),
         },
+        15..18 => requests::slow(rng),
         18..44 => requests::fault(rng),
         44..62 => Fault::Watch { plural: one(rng, WATCHED).to_owned(), span: span(rng), how: watch(rng) },
-        62..86 => people::fault(rng),
+        62..81 => people::fault(rng),
+        81..86 => people::before(rng),
         86..90 => Fault::Compact { at: moment(rng) },
         90..94 => Fault::Jump { instance: rng.random_range(0..=instances), at: moment(rng), by: jump(rng) },
         94..97 if instances > 1 => Fault::Cut { instance: rng.random_range(1..=instances), span: span(rng) },

@@ -5,7 +5,7 @@ use std::fmt;
 use http::request::Parts;
 use http::{Method, Response};
 use kube::client::Body;
-use serde_json::json;
+use serde_json::{Value, json};
 use tower::BoxError;
 
 use crate::case::Class;
@@ -20,6 +20,7 @@ pub(super) struct Asked {
     pub(super) continued: bool,
     path: String,
     dry_run: bool,
+    body: String,
 }
 
 impl fmt::Display for Asked {
@@ -50,9 +51,9 @@ impl Asked {
             (_, true) => "get",
             _ => "list",
         };
+        let body = String::from_utf8_lossy(body).into_owned();
         // Options of a DELETE stand in its body.
-        let dry_run = has("dryRun")
-            || verb == "delete" && String::from_utf8_lossy(body).contains("\"dryRun\":[\"All\"]");
+        let dry_run = has("dryRun") || verb == "delete" && body.contains("\"dryRun\":[\"All\"]");
         Self {
             verb,
             plural: at(0),
@@ -61,6 +62,7 @@ impl Asked {
             continued: has("continue"),
             path: path.to_owned(),
             dry_run,
+            body,
         }
     }
 
@@ -71,10 +73,12 @@ impl Asked {
 
     pub(super) fn is_of(&self, class: &Class) -> bool {
         let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
-        fits(&class.verb, self.verb)
+        (fits(&class.verb, self.verb) || class.verb == "write" && self.is_counted())
             && fits(&class.plural, &self.plural)
             && fits(&class.subresource, &self.subresource)
             && (!class.continued || self.continued)
+            && (class.says.is_empty() || self.body.contains(&class.says))
+            && class.dry_run.is_none_or(|dry_run| dry_run == self.dry_run)
     }
 
     /// The path of the object that it names.
@@ -85,6 +89,30 @@ impl Asked {
         let whole = self.path.trim_end_matches('/');
         let whole = whole.strip_suffix(&self.subresource).unwrap_or(whole);
         Some(whole.trim_end_matches('/').to_owned())
+    }
+}
+
+/// The body as a merge patch leaves it; as it was where it is no JSON.
+pub(super) fn mutated(body: &[u8], change: &Value) -> Vec<u8> {
+    let Ok(mut object) = serde_json::from_slice::<Value>(body) else { return body.to_vec() };
+    merge(&mut object, change);
+    object.to_string().into_bytes()
+}
+
+fn merge(object: &mut Value, change: &Value) {
+    let Some(changes) = change.as_object() else {
+        *object = change.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (key, change) in changes {
+        match (object.as_object_mut(), change) {
+            (Some(fields), Value::Null) => _ = fields.remove(key),
+            (Some(fields), change) => merge(fields.entry(key).or_insert(Value::Null), change),
+            (None, _) => {}
+        }
     }
 }
 

@@ -13,6 +13,8 @@ const BACKOFF: Millis = 35_000;
 /// How long a watch may say nothing before it is opened anew.
 const SILENCE: Millis = 330_000;
 
+/// How many requests one after the other a pass has at most in these scenarios.
+const REQUESTS: u64 = 30;
 /// How many batches of writes a pass has at most in these scenarios.
 const IN_A_PASS: u32 = 10;
 
@@ -30,6 +32,8 @@ pub(super) fn staleness(case: &Case, log: &Log, at: Timestamp) -> SignedDuration
             Fault::Request { how: How::Late(delay), times, .. } => {
                 *delay * u64::from((*times).min(IN_A_PASS))
             }
+            // As long as each of the requests of a pass may take.
+            Fault::Slow { before, after, .. } => (*before + *after) * REQUESTS,
             Fault::Request { class, .. } if matches!(class.verb.as_str(), "" | "list" | "watch") => SILENCE,
             _ => 0,
         };

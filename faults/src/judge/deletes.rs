@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use ordereddeployment_api::PausePoint;
-use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target};
+use ordereddeployment_api::{PausePoint, Template};
+use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target, without_hash};
 use ordereddeployment_sandbox::Record;
 
 use super::Violation;
@@ -160,6 +160,28 @@ fn of_surge(view: &View<'_>, places: &[usize]) -> Option<String> {
         return Some("an available surge pod goes before an unavailable one".to_owned());
     }
     (view.available() - count(gone) < view.floor).then(|| "surge goes below the floor".to_owned())
+}
+
+/// S14: a rollout deletes no pod of the current template, whatever becomes of its set.
+pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
+    let rollouts = history.writes.iter().filter(|write| write.kind == Kind::DeletePod && write.is_rollout());
+    let wrong = rollouts.filter(|write| {
+        let (Some(decision), Some(pod)) =
+            (write.decision.filter(|_| !write.is_late), write.precondition("uid"))
+        else {
+            return false;
+        };
+        let wanted = without_hash(&history.decided(decision).observed.deployment.spec.template);
+        let set = history.controller_of(pod, write.place);
+        let set = set.and_then(|set| history.changes(set).next());
+        set.is_some_and(|set| {
+            without_hash(&Template(set.object["spec"]["template"].clone())).same_as(&wanted)
+        })
+    });
+    let words = |write: &Write<'_>| {
+        found("S14", write.record.at, format!("the rollout deletes {} of the current template", name(write)))
+    };
+    wrong.map(words).collect()
 }
 
 /// S2: nothing is sent while one of a higher priority is not accepted by the server, or gone.

@@ -20,7 +20,7 @@ const AT_ONCE: SignedDuration = SignedDuration::from_millis(100);
 
 /// S10: no instance writes once its lease has run out, or is another's.
 pub(super) fn lease(history: &History<'_>) -> Vec<Violation> {
-    if history.case.cluster.instances < 2 {
+    if history.case.cluster.instances < 2 || are_on_their_way(history) {
         return Vec::new();
     }
     let mut leases = history.log.commits.iter().filter(|commit| commit.plural == LEASES).peekable();
@@ -75,6 +75,44 @@ pub(super) fn gone(history: &History<'_>) -> Vec<Violation> {
         })
     });
     late.collect()
+}
+
+/// S10: no decision is carried out for long after the object was changed, deleted, or has gone.
+pub(super) fn goes_on(history: &History<'_>) -> Vec<Violation> {
+    let moves = |write: &&Write<'_>| {
+        matches!(write.kind, Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::DeleteSet)
+            && !write.is_late
+    };
+    let late = history.writes.iter().filter(moves).filter_map(|write| {
+        let decided = history.decided(write.decision?);
+        let known = decided.observed.deployment.metadata.generation;
+        let changed = history
+            .changes(deployment(decided))
+            .find(|commit| commit.deleted || commit.object["metadata"]["generation"].as_i64() > known)?;
+        let explained = super::bounds::staleness(history.case, history.log, write.record.at);
+        let since = changed.at.max(decided.at);
+        let late = write.record.at > since + explained + AT_ONCE;
+        (late && !is_away(history, write.instance)).then(|| {
+            let (verb, path) = (write.record.verb, &write.record.path);
+            found(
+                "S10",
+                write.record.at,
+                format!("{verb} {path} although the object changed at {}", changed.at),
+            )
+        })
+    });
+    late.collect()
+}
+
+/// Whether requests take time and instances are away meanwhile: then a write that was on its way comes late.
+fn are_on_their_way(history: &History<'_>) -> bool {
+    let slow = |fault: &Fault| matches!(fault, Fault::Slow { before: 1.., .. });
+    history.case.faults.iter().any(slow) && absences(history).next().is_some()
+}
+
+/// Whether that instance did not run, or reached nobody, at times.
+fn is_away(history: &History<'_>, instance: u32) -> bool {
+    absences(history).any(|(one, ..)| one == instance)
 }
 
 /// L5: a lease is renewed, or another one takes it within two seconds of its end.

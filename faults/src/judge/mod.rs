@@ -9,6 +9,7 @@ mod fresh;
 mod history;
 mod identity;
 mod lead;
+mod orphans;
 mod ours;
 mod outcome;
 mod pods;
@@ -54,13 +55,17 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("deletes::floors", deletes::floors),
     ("pods::ceiling", pods::ceiling),
     ("deletes::barrier", deletes::barrier),
+    ("deletes::current_template", deletes::current_template),
     ("stored::transitions", stored::transitions),
     ("ours::targets", ours::targets),
+    ("orphans::adopters", orphans::adopters),
+    ("orphans::live_on", orphans::live_on),
     ("identity::preconditions", identity::preconditions),
     ("pods::one_a_slot", pods::one_a_slot),
     ("pods::one_set_a_template", pods::one_set_a_template),
     ("lead::lease", lead::lease),
     ("lead::gone", lead::gone),
+    ("lead::goes_on", lead::goes_on),
     ("stored::never_ahead", stored::never_ahead),
     ("stored::conditions", stored::conditions),
     ("deletes::equal_templates", deletes::equal_templates),

@@ -1,16 +1,16 @@
-//! L1: how a scenario goes, and what it comes to, where nothing but crashes comes between.
+//! L1: how a scenario goes, and what it comes to, where nothing comes between but crashes and what it is about.
 
 use serde_json::Value;
 
 use super::Violation;
 use super::history::{History, found};
-use crate::case::{Ends, Fault};
+use crate::case::{Act, Ends, Fault};
 use crate::log::{Mark, What};
 
 /// L1: what its steps wait for comes, and it ends as its scenario says.
 pub(super) fn as_it_says(history: &History<'_>) -> Vec<Violation> {
     let Some(end) = history.log.mark(&What::End) else { return Vec::new() };
-    let crashes_only = history.case.faults.iter().all(|fault| matches!(fault, Fault::Crash { .. }));
+    let crashes_only = history.case.faults.iter().all(is_accounted_for);
     let refused = |mark: &Mark| matches!(mark.what, What::Step { refused: Some(_), .. });
     if history.case.ends == Ends::Anyhow || !crashes_only || history.log.marks.iter().any(refused) {
         return Vec::new();
@@ -29,6 +29,16 @@ pub(super) fn as_it_says(history: &History<'_>) -> Vec<Violation> {
         pods: standing("pods"),
     };
     world.unlike(history.case.ends).map(|words| found("L1", end.at, words)).into_iter().collect()
+}
+
+/// Whether a scenario ends as it says although this fault struck.
+fn is_accounted_for(fault: &Fault) -> bool {
+    let told = |act: &Act| matches!(act, Act::Delete(..) | Act::Collector { .. });
+    match fault {
+        Fault::Crash { .. } => true,
+        Fault::Before { act, .. } => told(act),
+        _ => false,
+    }
 }
 
 /// What the server has at the end.

@@ -1,10 +1,10 @@
 //! Specs changed on the way.
 
-use ordereddeployment_api::names::{condition, reason};
+use ordereddeployment_api::names::{annotation, condition, reason};
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::story::{Draw, NOTHING, Story, image, scale};
+use super::story::{Draw, NOTHING, Story, annotate, image, scale};
 use crate::case::{Act, Case, Ends, Pick};
 
 /// Under way to a second template, with so many pods of it.
@@ -116,6 +116,55 @@ pub(super) fn held_to_nothing_and_back(rng: &mut StdRng) -> Case {
         .after(draw.pause(4000), scale(4))
         .after(draw.pause(4000), NOTHING)
         .resumed()
+        .end()
+}
+
+/// Scaled on the way to a pause point, so that only pods with one are left, and on at the hold.
+pub(super) fn scaled_at_a_point(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let spec = json!({"replicas": 5, "strategy": draw.bounds()});
+    let (place, point) = (draw.place(3, 4), draw.point());
+    Story::of("scaled-at-a-point", draw, &spec)
+        .ranked(5)
+        .point(Pick::Any(place), point)
+        .rollout(draw)
+        .after(draw.pause(500), scale(draw.of(&[2, 3, 1])))
+        .held(scale(draw.of(&[4, 1, 6])))
+        .after(draw.pause(2000), scale(draw.of(&[1, 3])))
+        .after(draw.pause(2000), NOTHING)
+        .resumed()
+        .end()
+}
+
+/// The only pause point outlives its pod.
+pub(super) fn to_nothing_with_a_point(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let (place, bounds) = (draw.place(2, 4), draw.bounds());
+    Story::of("to-nothing-with-a-point", draw, &json!({"strategy": bounds}))
+        .ranked(4)
+        .point(Pick::Any(place), "before")
+        .rollout(draw)
+        .after(draw.pause(200), scale(0))
+        .after(draw.pause(4000), scale(4))
+        .resumed()
+        .end()
+}
+
+/// A hold that ends by itself, scaled meanwhile, to nothing too.
+pub(super) fn timed_held_scaled(rng: &mut StdRng) -> Case {
+    let draw = &mut Draw::from(rng);
+    let spec = json!({"strategy": draw.bounds()});
+    let (place, point, lasts) = (draw.place(1, 3), draw.point(), draw.of(&["30s", "5s", "2m"]));
+    let pod = Pick::Any(place);
+    Story::of("timed-held-scaled", draw, &spec)
+        .ranked(4)
+        .point(pod, point)
+        .after(0, annotate(pod, annotation::PAUSE_DURATION, Some(lasts)))
+        .rollout(draw)
+        .after(draw.pause(3000), scale(draw.of(&[6, 2, 0])))
+        .after(draw.pause(4000), scale(draw.of(&[0, 3, 1])))
+        .after(draw.pause(4000), scale(4))
+        .after(130_000, NOTHING)
         .end()
 }
 

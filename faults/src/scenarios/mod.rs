@@ -5,6 +5,7 @@
 
 mod changes;
 mod cluster;
+mod deletions;
 mod holds;
 mod ownership;
 mod resumes;
@@ -21,6 +22,9 @@ use crate::case::Case;
 
 /// A scenario: its parameters are drawn from what it is given; that of seed 1 gives the plain form.
 pub type Scenario = fn(&mut StdRng) -> Case;
+
+/// Rollouts in which something is deleted just before a write, for [`Play::Deletion`](crate::campaign::Play::Deletion).
+pub(crate) use deletions::{DELETIONS, UNDER_WAY};
 
 /// Every scenario.
 pub const ALL: &[Scenario] = &[
@@ -76,6 +80,9 @@ pub const ALL: &[Scenario] = &[
     changes::paused_for_ever,
     changes::held_scaled,
     changes::held_to_nothing_and_back,
+    changes::scaled_at_a_point,
+    changes::to_nothing_with_a_point,
+    changes::timed_held_scaled,
     changes::held_undone,
     changes::held_third_template,
     changes::held_and_paused,

@@ -81,6 +81,13 @@ impl<'a> Draw<'a> {
 /// A scenario being told.
 pub(super) struct Story(Case);
 
+impl From<Case> for Story {
+    /// It goes on.
+    fn from(case: Case) -> Self {
+        Self(case)
+    }
+}
+
 impl Story {
     /// Nothing has happened yet.
     pub(super) fn new(name: &str, draw: &mut Draw<'_>) -> Self {

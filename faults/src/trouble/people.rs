@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
 use super::{moment, one};
-use crate::case::{Act, Fault, Millis, Pick, Resumption};
+use crate::case::{Act, Class, Fault, Millis, Pick, Resumption};
 use crate::people::DEPLOYMENT;
 use crate::scenarios::{SPELLINGS, deployment, hash, spelled, template};
 
@@ -15,7 +15,7 @@ type Deed = (Act, Option<(Millis, Act)>);
 
 pub(super) fn fault(rng: &mut StdRng) -> Fault {
     let at = moment(rng);
-    let (act, mend) = match rng.random_range(0..12) {
+    let (act, mend) = match rng.random_range(0..13) {
         0..3 => (annotation(rng), None),
         3 => point(rng),
         4 | 5 => pod(rng),
@@ -23,9 +23,34 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
         8 => (resume(rng), None),
         9 => ownership(rng),
         10 => node(rng),
+        11 => (collector(rng), None),
         _ => namespace(rng),
     };
     Fault::Somebody { at, act, mend }
+}
+
+/// Just before a request: what needs no mending.
+pub(super) fn before(rng: &mut StdRng) -> Fault {
+    let act = match rng.random_range(0..6) {
+        0 => annotation(rng),
+        1 => Act::KillPod(pick(rng)),
+        2 => Act::Spec(json!({"replicas": rng.random_range(0..7)})),
+        3 => resume(rng),
+        4 => collector(rng),
+        _ => ownership(rng).0,
+    };
+    let verb = one(rng, &["write", "write", "create", "delete", "patch", "get", "list"]);
+    let class = Class { verb: verb.to_owned(), ..Class::default() };
+    Fault::Before { class, skip: rng.random_range(0..60), act }
+}
+
+/// The garbage collector is slow, late, or not there at all.
+fn collector(rng: &mut StdRng) -> Act {
+    Act::Collector {
+        pace: one(rng, &[0, 20, 50, 1000]),
+        lag: one(rng, &[0, 0, 500, 5000]),
+        frozen: one(rng, &[0, 0, 1000, 20_000]),
+    }
 }
 
 fn pick(rng: &mut StdRng) -> Pick {

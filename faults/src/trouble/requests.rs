@@ -97,6 +97,12 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
     }
 }
 
+/// Every answer, or those of one kind, takes its time; less than a client waits.
+pub(super) fn slow(rng: &mut StdRng) -> Fault {
+    let class = if rng.random_range(0..2) == 0 { any(rng) } else { Class::default() };
+    Fault::Slow { class, before: one(rng, &[0, 20, 300, 3000]), after: one(rng, &[0, 20, 300, 3000]) }
+}
+
 fn any(rng: &mut StdRng) -> Class {
     let (verb, plural, subresource) = one(rng, CLASSES);
     class(verb, plural, subresource)
@@ -107,7 +113,7 @@ fn class(verb: &str, plural: &str, subresource: &str) -> Class {
         verb: verb.to_owned(),
         plural: plural.to_owned(),
         subresource: subresource.to_owned(),
-        continued: false,
+        ..Class::default()
     }
 }
 

@@ -1,0 +1,121 @@
+//! S6, S13: who adopts, and what orphan deletion keeps.
+
+use serde_json::Value;
+
+use super::Violation;
+use super::history::{History, Write, controller, found, is_terminating, name, uid, version};
+use crate::log::instance;
+
+/// The garbage collector's word in the log of requests.
+const COLLECTOR: &str = "sandbox-garbage-collector";
+
+/// S6: whoever is made the owner of something is there and is not being deleted, as far as a read can tell.
+///
+/// A server compares no owners, so one that is deleted between that read and the adoption cannot be told. What counts is the
+/// order: first the orphan, then the owner.
+pub(super) fn adopters(history: &History<'_>) -> Vec<Violation> {
+    let adoptions = history.writes.iter().filter_map(|write| Some((write, adoption(history, write)?)));
+    let wrong = adoptions.filter_map(|(write, owner)| Some((write, why_not(history, write, owner)?)));
+    let words = |(write, why): (&Write<'_>, &str)| {
+        found("S6", write.record.at, format!("{} {}: {why}", write.record.verb, write.record.path))
+    };
+    wrong.map(words).collect()
+}
+
+/// The UID of the controller that a write gave to an object that had none.
+fn adoption<'a>(history: &History<'a>, write: &Write<'a>) -> Option<&'a str> {
+    if write.record.verb != "patch" || !write.is_accepted() {
+        return None;
+    }
+    let owner = controller(write.record.body.as_ref()?)?;
+    let commit = history.log.commits.iter().find(|commit| commit.request == Some(write.place))?;
+    let before = commit.previous.as_deref().and_then(controller);
+    (before.is_none()).then_some(owner)
+}
+
+fn why_not(history: &History<'_>, write: &Write<'_>, owner: &str) -> Option<&'static str> {
+    let stands = |place| history.at(owner, place).is_some_and(|owner| !is_terminating(owner));
+    if stands(write.place) {
+        return None;
+    }
+    let Some(last) = history.changes(owner).next_back() else { return Some("adopted by nobody") };
+    let earlier = history.log.requests[..write.place].iter().enumerate().rev();
+    let read = earlier.filter(|(_, record)| instance(&record.user_agent) == Some(write.instance)).find(
+        |(_, record)| {
+            let one = record.verb == "get" && record.name.as_deref() == Some(name(&last.object));
+            record.plural == last.plural && (one || record.verb == "list")
+        },
+    );
+    let Some((read, _)) = read else { return Some("its owner was not read") };
+    if !stands(read) {
+        return Some("its owner was read, and is being deleted or gone");
+    }
+    let adopted = write.record.body.as_ref().map(uid).unwrap_or_default();
+    let known = write.record.body.as_ref().map(version).unwrap_or_default();
+    let seen = history.until(adopted, read);
+    let later = seen.iter().all(|commit| version(&commit.object) != known);
+    later.then_some("its owner was read before it was an orphan, and is being deleted or gone")
+}
+
+/// S13: the garbage collector deletes nothing that was there when its owner was deleted with the policy `Orphan`.
+pub(super) fn live_on(history: &History<'_>) -> Vec<Violation> {
+    let mut found_all = Vec::new();
+    for (place, commit) in history.log.commits.iter().enumerate() {
+        let begins = is_terminating(&commit.object)
+            && commit.previous.as_deref().is_some_and(|before| !is_terminating(before));
+        let Some(request) = commit.request.filter(|_| begins && orphans(&commit.object)) else { continue };
+        if is_deleted_otherwise(history, request) {
+            continue;
+        }
+        let owner = uid(&commit.object);
+        let owned = |object: &Value, by: &str| controller(object) == Some(by) && !is_terminating(object);
+        let sets: Vec<&Value> = history
+            .all_at("orderedreplicasets", request)
+            .filter(|set| owned(set, owner) || uid(set) == owner)
+            .collect();
+        let is_left = |pod: &&Value| sets.iter().any(|set| owned(pod, uid(set)));
+        let left = history.all_at("pods", request).filter(is_left).chain(sets.iter().copied());
+        for object in left.filter(|object| uid(object) != owner) {
+            let later = history.log.commits[place..].iter().filter(|later| uid(&later.object) == uid(object));
+            let mut ends = later.filter(|later| later.deleted || is_terminating(&later.object));
+            let Some(end) = ends.next() else { continue };
+            let by = end.request.map(|request| history.log.requests[request].user_agent.as_str());
+            if by == Some(COLLECTOR) && !was_adopted_in_good_faith(history, object, request) {
+                let words =
+                    format!("{} is collected, which {} was to leave", name(object), name(&commit.object));
+                found_all.push(found("S13", end.at, words));
+            }
+        }
+    }
+    found_all
+}
+
+fn orphans(object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|all| all.iter().any(|one| one == "orphan"))
+}
+
+/// Whether somebody deletes a deployment or a set in another way, too, at any time after.
+fn is_deleted_otherwise(history: &History<'_>, request: usize) -> bool {
+    history.log.requests[request + 1..].iter().any(|record| {
+        let policy = record.body.as_ref().and_then(|body| body["propagationPolicy"].as_str());
+        record.verb == "delete"
+            && matches!(record.plural.as_str(), "ordereddeployments" | "orderedreplicasets")
+            && record.code < 300
+            && record.user_agent != COLLECTOR
+            && policy != Some("Orphan")
+    })
+}
+
+/// Whether a controller adopted it, or its set, after that request, from an owner that stood when it was read.
+fn was_adopted_in_good_faith(history: &History<'_>, object: &Value, request: usize) -> bool {
+    let mine = [Some(uid(object)), controller(object)];
+    history.writes.iter().filter(|write| write.place > request).any(|write| {
+        let named = write.record.body.as_ref().map(uid);
+        mine.contains(&named)
+            && adoption(history, write).is_some_and(|owner| {
+                let gone = history.at(owner, write.place).is_none_or(is_terminating);
+                gone && why_not(history, write, owner).is_none()
+            })
+    })
+}
