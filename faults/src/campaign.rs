@@ -7,7 +7,7 @@ use ordereddeployment_sandbox::Record;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::case::{Act, Case, Ends, Fault, Millis, Moment, Pick, Span, WatchHow};
+use crate::case::{Act, Case, Class, Ends, Fault, How, Millis, Moment, Pick, Span, WatchHow};
 use crate::log::{What, instance};
 use crate::run::{Error, run};
 use crate::scenarios::{self, DELETIONS, UNDER_WAY};
@@ -154,6 +154,41 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
         case.faults.push(kill(2000));
         case.faults.push(kill(4000));
         case.faults.push(watch("pods", 6000, 1, WatchHow::Expire));
+    },
+    // Pods of the new template are not made any more, and old ones are lost.
+    |case| {
+        let class = Class {
+            verb: "create".to_owned(),
+            plural: "pods".to_owned(),
+            says: "web:2".to_owned(),
+            ..Class::default()
+        };
+        let how = How::Answer {
+            code: 500,
+            reason: "InternalError".to_owned(),
+            message: "failed calling webhook \"pods.example.com\": context deadline exceeded".to_owned(),
+            applied: false,
+        };
+        case.faults.push(Fault::Request { class, skip: 1, times: 10_000, how });
+        let kill = |at| Fault::Somebody { at, act: Act::KillPod(Pick::Old(0)), mend: None };
+        case.faults.extend([5000, 5500, 6000].map(kill));
+        case.faults.push(Fault::Somebody { at: 100_000, act: Act::Nothing, mend: None });
+    },
+    // A pod of nobody that cannot be adopted, and one that is lost beside it.
+    |case| {
+        let class = Class { verb: "patch".to_owned(), plural: "pods".to_owned(), ..Class::default() };
+        let how = How::Answer {
+            code: 403,
+            reason: "Forbidden".to_owned(),
+            message: "User \"manager\" cannot patch pods".to_owned(),
+            applied: false,
+        };
+        case.faults.push(Fault::Request { class, skip: 0, times: 10_000, how });
+        let disowned = serde_json::json!({"metadata": {"ownerReferences": null}});
+        let somebody = |at, act| Fault::Somebody { at, act, mend: None };
+        case.faults.push(somebody(4000, Act::Pod(Pick::Any(0), disowned)));
+        case.faults.push(somebody(30_000, Act::KillPod(Pick::Updated(1))));
+        case.faults.push(somebody(60_000, Act::Nothing));
     },
     // The same where the watch broke, and what it missed was compacted.
     |case| {

@@ -1,5 +1,7 @@
 //! L1, L3, L4: what is to be done gets done once nothing goes wrong any more.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_api::{
@@ -9,7 +11,9 @@ use ordereddeployment_planner::{self as planner, PodView, is_of};
 use serde_json::Value;
 
 use super::Violation;
-use super::history::{History, Kind, controller, found, is_terminating, name, uid};
+use super::history::{History, Kind, controller, deployment, found, is_terminating, name, uid};
+use super::view::{View, current_sets};
+use crate::case::Fault;
 use crate::log::{What, instance};
 
 /// The longest wait between two tries of what failed, with some time for the tries.
@@ -266,7 +270,7 @@ pub(super) fn goes_on(history: &History<'_>) -> Vec<Violation> {
     };
     let mut last = healed.at;
     let mut explained = super::bounds::staleness(history.case, history.log, healed.at);
-    if history.case.faults.iter().any(|fault| matches!(fault, crate::case::Fault::Jump { .. })) {
+    if history.case.faults.iter().any(|fault| matches!(fault, Fault::Jump { .. })) {
         // What was put off by a wrong clock is seen when everything is looked at again.
         explained += LOOKS_AGAIN;
     }
@@ -310,6 +314,45 @@ fn waits_for_time(history: &History<'_>, decision: Option<usize>) -> bool {
         })
 }
 
+/// L4: while creates of one template fail, sets of others are kept at what the floor wants.
+pub(super) fn heals(history: &History<'_>) -> Vec<Violation> {
+    let lasts = |fault: &Fault| matches!(fault, Fault::Request { class, times, .. } if !class.says.is_empty() && *times > 60);
+    if !history.case.faults.iter().any(lasts) {
+        return Vec::new();
+    }
+    let mut since: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    let mut found_all = Vec::new();
+    for decided in &history.log.decisions {
+        let (view, owner) = (View::of(&decided.observed), deployment(decided));
+        let hashes = current_sets(&decided.observed);
+        let refilled = |from: Timestamp| {
+            history.writes.iter().any(|write| {
+                let set = write.record.body.as_ref().and_then(controller);
+                let old = set.is_some_and(|set| !hashes.contains(set));
+                let within = write.record.at >= from && write.record.at <= decided.at;
+                write.kind == Kind::CreatePod && write.is_accepted() && old && within
+            })
+        };
+        let lacks = view.reliable() < view.floor
+            && view.old().next().is_some()
+            && !view.recreates()
+            && !view.is_kept()
+            && decided.observed.deployment.metadata.deletion_timestamp.is_none()
+            && decided.observed.pods.iter().all(|pod| !pod.finished);
+        if !lacks {
+            since.remove(owner);
+            continue;
+        }
+        let from = *since.entry(owner).or_insert(decided.at);
+        if decided.at > from + TRIES && !refilled(from) {
+            let words = format!("{owner} lacks old pods since {from}, and none is made");
+            found_all.push(found("L4", decided.at, words));
+            since.remove(owner);
+        }
+    }
+    found_all
+}
+
 /// L4: what a fault failed is tried again before long, too.
 pub(super) fn tries_struck_again(history: &History<'_>) -> Vec<Violation> {
     if history.case.cluster.instances > 1 {
@@ -343,9 +386,7 @@ pub(super) fn tries_struck_again(history: &History<'_>) -> Vec<Violation> {
             ours && !matches!(record.plural.as_str(), "events" | "leases")
         });
         let frozen =
-            history.case.faults.iter().any(|fault| {
-                matches!(fault, crate::case::Fault::Freeze { .. } | crate::case::Fault::Cut { .. })
-            });
+            history.case.faults.iter().any(|fault| matches!(fault, Fault::Freeze { .. } | Fault::Cut { .. }));
         // A fault may strike the tries as well.
         let mut others =
             history.log.marks.iter().filter(|later| {
@@ -358,5 +399,5 @@ pub(super) fn tries_struck_again(history: &History<'_>) -> Vec<Violation> {
 
 /// Whether the controllers' clocks jumped back.
 fn is_set_back(history: &History<'_>) -> bool {
-    history.case.faults.iter().any(|fault| matches!(fault, crate::case::Fault::Jump { by, .. } if *by < 0))
+    history.case.faults.iter().any(|fault| matches!(fault, Fault::Jump { by, .. } if *by < 0))
 }

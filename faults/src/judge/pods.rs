@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ordereddeployment_api::Template;
+use ordereddeployment_api::names::label;
 use ordereddeployment_planner::{SetChange, without_hash};
 use serde_json::Value;
 
@@ -40,6 +41,42 @@ pub(super) fn ceiling(history: &History<'_>) -> Vec<Violation> {
         let old_there = decided.observed.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
         if view.recreates() && !view.is_kept() && old_there {
             wrong("a pod is created while an old one is there, under Recreate".to_owned());
+        }
+    }
+    found_all
+}
+
+/// S4: no pod is created beside one that matches and is nobody's, once that could be seen: it would be one too many when it is
+/// adopted.
+pub(super) fn beside_orphans(history: &History<'_>) -> Vec<Violation> {
+    let mut found_all = Vec::new();
+    for (place, decided, _) in history.acts() {
+        let sent = creates(history, place);
+        let Some(first) = sent.first() else { continue };
+        let observed = &decided.observed;
+        let staleness = super::bounds::staleness(history.case, history.log, decided.at);
+        let Ok(since) = decided.at.checked_sub(staleness) else { continue };
+        let hash =
+            |pod: &Value| pod["metadata"]["labels"][label::POD_TEMPLATE_HASH].as_str().map(str::to_owned);
+        let is_left = |pod: &Value| {
+            let labels = serde_json::from_value(pod["metadata"]["labels"].clone()).unwrap_or_default();
+            let set = hash(pod).and_then(|hash| observed.sets.iter().find(|set| *set.hash == *hash));
+            controller(pod).is_none()
+                && !is_terminating(pod)
+                && !matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
+                && observed.deployment.spec.selector.matches(&labels)
+                && set.is_some_and(|set| !set.terminating)
+        };
+        let was_left = |pod: &Value| {
+            let earlier = history.changes(uid(pod)).take_while(|commit| commit.at <= since).last();
+            let later = history.until(uid(pod), decided.requests);
+            earlier.is_some_and(|commit| is_left(&commit.object))
+                && later.iter().filter(|commit| commit.at > since).all(|commit| is_left(&commit.object))
+        };
+        let mut left = history.all_at("pods", decided.requests).filter(|pod| is_left(pod) && was_left(pod));
+        if let Some(left) = left.next() {
+            let words = format!("a pod is created beside {}, which matches and is nobody's", name(left));
+            found_all.push(found("S4", first.record.at, words));
         }
     }
     found_all

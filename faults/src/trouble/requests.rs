@@ -3,6 +3,7 @@
 use ordereddeployment_api::names::annotation;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use serde_json::json;
 
 use super::one;
 use crate::case::{Class, Fault, How};
@@ -57,7 +58,9 @@ const REFUSALS: &[(u16, &str, &str)] = &[
 ];
 
 pub(super) fn fault(rng: &mut StdRng) -> Fault {
-    let (class, how) = match rng.random_range(0..12) {
+    let (class, how) = match rng.random_range(0..14) {
+        12 => return lasting(rng),
+        13 => (class("create", one(rng, &["pods", "pods", "orderedreplicasets"]), ""), taken(rng)),
         // Own writes and foreign ones race; now and then they go on doing so.
         0 | 1 => (any(rng), How::Overtaken),
         2 => {
@@ -95,6 +98,37 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
         times: one(rng, &[1, 1, 1, 2, 5, 10, 60]),
         how,
     }
+}
+
+/// What is chosen by its content, until all is healed: pods of one template, dry runs, whatever is created.
+fn lasting(rng: &mut StdRng) -> Fault {
+    let pods = class("create", "pods", "");
+    let class = match rng.random_range(0..4) {
+        0 => Class { dry_run: Some(true), ..Class::default() },
+        1 => pods,
+        _ => Class { says: one(rng, &["web:1", "web:2", "web:2", "web:3"]).to_owned(), ..pods },
+    };
+    let how = match rng.random_range(0..6) {
+        0 => answer(404, "NotFound", "namespaces \"default\" not found", false),
+        1 => answer(409, "AlreadyExists", "pods \"x\" already exists", false),
+        2 => answer(429, "TooManyRequests", "too many requests, please try again later", false),
+        3 => How::Hang { applied: false },
+        _ => {
+            let (code, reason, words) = one(rng, REFUSALS);
+            answer(code, reason, words, false)
+        }
+    };
+    Fault::Request { class, skip: one(rng, &[0, 0, 2, 10]), times: one(rng, &[10, 60, 10_000]), how }
+}
+
+/// A webhook takes away what tells whose it is.
+fn taken(rng: &mut StdRng) -> How {
+    let changes = [
+        json!({"metadata": {"labels": null}}),
+        json!({"metadata": {"labels": {"app": "other"}}}),
+        json!({"metadata": {"ownerReferences": null}}),
+    ];
+    How::Mutated(changes[rng.random_range(0..changes.len())].clone())
 }
 
 /// Every answer, or those of one kind, takes its time; less than a client waits.
