@@ -182,7 +182,7 @@ pub(super) fn idle_leaders(history: &History<'_>) -> Vec<Violation> {
 /// Whether a fault keeps leases from being taken and renewed, beyond those who are frozen or cut off.
 fn disturbs_leases(fault: &Fault) -> bool {
     let plural = match fault {
-        Fault::Request { class, .. } => &class.plural,
+        Fault::Request { class, .. } | Fault::Slow { class, .. } => &class.plural,
         Fault::Watch { plural, .. } => plural,
         _ => return false,
     };
@@ -191,7 +191,7 @@ fn disturbs_leases(fault: &Fault) -> bool {
 
 /// Whether a fault keeps a leader from looking at what there is.
 fn disturbs_leaders(fault: &Fault) -> bool {
-    matches!(fault, Fault::Request { .. } | Fault::Watch { .. } | Fault::Cut { .. })
+    matches!(fault, Fault::Request { .. } | Fault::Slow { .. } | Fault::Watch { .. } | Fault::Cut { .. })
 }
 
 /// Which instances ran without reaching the server, from when to when.

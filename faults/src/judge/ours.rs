@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Violation;
 use super::history::{History, Kind, Write, controller, deployment, found, name, uid};
+use crate::case::{Fault, How};
 
 /// S6: only what is ours is written.
 pub(super) fn targets(history: &History<'_>) -> Vec<Violation> {
@@ -34,6 +35,8 @@ fn why_not_ours(history: &History<'_>, write: &Write<'_>) -> Option<&'static str
             let ours = [owner, by_view].contains(&Some(deployment(history.decided(write.decision?))));
             (!ours).then_some("that pod is not controlled by a set of ours")
         }
+        // The server's log has what a webhook left of it.
+        Kind::CreatePod | Kind::CreateSet if is_mutated(history) => None,
         Kind::CreatePod | Kind::CreateSet => (write.owner.is_none() || write.decision.is_none())
             .then_some("it belongs to nobody we decide for"),
         Kind::PatchSet | Kind::SetStatus | Kind::DeleteSet | Kind::Status => {
@@ -41,6 +44,12 @@ fn why_not_ours(history: &History<'_>, write: &Write<'_>) -> Option<&'static str
             (write.decision.is_none() && write.is_accepted()).then_some("nothing was decided for its owner")
         }
     }
+}
+
+/// Whether a webhook changes what is created.
+fn is_mutated(history: &History<'_>) -> bool {
+    let mutates = |fault: &Fault| matches!(fault, Fault::Request { how: How::Mutated(_), .. });
+    history.case.faults.iter().any(mutates)
 }
 
 fn body<'a>(write: &Write<'a>, field: &str) -> Option<&'a Value> {
