@@ -162,7 +162,7 @@ fn of_surge(view: &View<'_>, places: &[usize]) -> Option<String> {
     (view.available() - count(gone) < view.floor).then(|| "surge goes below the floor".to_owned())
 }
 
-/// S14: a rollout deletes no pod of the current template, whatever becomes of its set.
+/// S15: a rollout deletes no pod of the current template, whatever becomes of its set.
 pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
     let rollouts = history.writes.iter().filter(|write| write.kind == Kind::DeletePod && write.is_rollout());
     let wrong = rollouts.filter(|write| {
@@ -179,7 +179,7 @@ pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
         })
     });
     let words = |write: &Write<'_>| {
-        found("S14", write.record.at, format!("the rollout deletes {} of the current template", name(write)))
+        found("S15", write.record.at, format!("the rollout deletes {} of the current template", name(write)))
     };
     wrong.map(words).collect()
 }

@@ -1,4 +1,4 @@
-//! S6, S13: who adopts, and what orphan deletion keeps.
+//! S6, S14: who adopts, and what orphan deletion keeps.
 
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn why_not(history: &History<'_>, write: &Write<'_>, owner: &str) -> Option<&'st
     later.then_some("its owner was read before it was an orphan, and is being deleted or gone")
 }
 
-/// S13: the garbage collector deletes nothing that was there when its owner was deleted with the policy `Orphan`.
+/// S14: the garbage collector deletes nothing that was there when its owner was deleted with the policy `Orphan`.
 pub(super) fn live_on(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for (place, commit) in history.log.commits.iter().enumerate() {
@@ -83,7 +83,7 @@ pub(super) fn live_on(history: &History<'_>) -> Vec<Violation> {
             if by == Some(COLLECTOR) && !was_adopted_in_good_faith(history, object, request) {
                 let words =
                     format!("{} is collected, which {} was to leave", name(object), name(&commit.object));
-                found_all.push(found("S13", end.at, words));
+                found_all.push(found("S14", end.at, words));
             }
         }
     }

@@ -73,7 +73,7 @@ impl World<'_> {
                 unless(nothing, "something is left")
             }
             Ends::Anyhow => None,
-            // Which pods were there at the mark is S13's.
+            // Which pods were there at the mark is S14's.
             Ends::Orphaned => unless(self.deployments.is_empty(), "it is still there").or_else(|| {
                 let left = !self.sets.is_empty() && self.sets.iter().copied().all(is_orphan);
                 unless(left, "its sets are not orphans")
