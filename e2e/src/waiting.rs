@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::{Api, Resource, ResourceExt};
@@ -13,12 +13,8 @@ use kube_runtime::utils::Backoff;
 use kube_runtime::watcher::{self, Event as Change};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 
-use crate::{Request, World};
-
-/// How often a log is read that nobody can watch.
-const POLL: Duration = Duration::from_millis(50);
+use crate::World;
 
 /// Asks on, at this pace, where a server does not answer: it may have been killed.
 struct Patient;
@@ -102,16 +98,6 @@ impl World {
             return Ok(seen);
         }
         bail!("they are not {what}: {}", serde_json::to_string_pretty(&seen)?)
-    }
-
-    /// Waits until the server has answered a request like that. Its log is read again and again: nobody can watch it.
-    pub async fn until_requested(&self, what: &str, wanted: impl Fn(&Request) -> bool) -> Result<()> {
-        let limit = Instant::now() + self.patience;
-        while !self.requests().await?.iter().any(&wanted) {
-            ensure!(Instant::now() < limit, "nobody asks the server to {what}");
-            tokio::time::sleep(POLL).await;
-        }
-        Ok(())
     }
 
     /// Waits until an event of that reason was told; the controller tells them late and in batches.

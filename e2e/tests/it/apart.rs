@@ -1,12 +1,15 @@
 //! Scenarios with a controller of their own, which looks at one namespace, side by side on one real control plane.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use e2e::proxy::{Matching, Moment};
 use e2e::{Hook, Manager, Server, Setting, Verdict, Webhook, World};
-use futures::future::join3;
+use futures::FutureExt;
+use futures::future::{LocalBoxFuture, join_all};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use ordereddeployment_api::names::reason;
 use serde_json::{Value, json};
 
 /// A namespace and the proxy of a controller that is not started yet.
@@ -92,16 +95,23 @@ async fn a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(base: &World
     world.apply(&json!({"replicas": 2})).await.unwrap();
     world.complete("web", 2).await.unwrap();
     assert_eq!(world.created().await.unwrap(), 2);
+    world.until_told(reason::SUCCESSFUL_CREATE).await.unwrap();
+    let told = world.event_reasons().await.unwrap();
+    assert!(!told.iter().any(|told| told == reason::FAILED_CREATE), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn controllers_of_their_own_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let base = World::with(Server::Real, Setting::default()).await.unwrap();
-    join3(
-        Box::pin(a_scale_to_nothing_that_is_taken_back_stops_within_moments(&base)),
-        Box::pin(orphans_that_may_not_be_adopted_are_not_replaced(&base)),
-        Box::pin(a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(&base)),
-    )
-    .await;
+    let scenarios: [(&str, LocalBoxFuture<'_, ()>); 3] = [
+        ("taken back", Box::pin(a_scale_to_nothing_that_is_taken_back_stops_within_moments(&base))),
+        ("not adopted", Box::pin(orphans_that_may_not_be_adopted_are_not_replaced(&base))),
+        ("ignored", Box::pin(a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(&base))),
+    ];
+    // A panic is one scenario's, the others go on.
+    let played = scenarios
+        .map(async |(name, scenario)| AssertUnwindSafe(scenario).catch_unwind().await.err().map(|_| name));
+    let failed: Vec<&str> = join_all(played).await.into_iter().flatten().collect();
+    assert!(failed.is_empty(), "{failed:?}");
 }

@@ -3,7 +3,7 @@
 use e2e::{Setting, World, side_by_side};
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, Template, template_hash};
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn is_refused(object: &OrderedDeployment) -> bool {
     let status = object.status.clone().unwrap_or_default();
@@ -39,6 +39,31 @@ async fn a_refused_template_costs_no_pod_where_a_new_one_comes_first(world: Worl
 
 async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first(world: World) {
     a_refused_template_costs_no_pod(world, 0, 1).await;
+}
+
+/// The same template in other words: no pod is restarted, and the revision stays.
+async fn a_template_spelled_differently_restarts_nothing(world: World) {
+    let template = |cpu: &str, more: &Value, image: &str| {
+        let mut spec = more.clone();
+        let requests = json!({"requests": {"cpu": cpu}});
+        spec["containers"] =
+            json!([{"name": "web", "image": image, "resources": requests, "ports": more["ports"]}]);
+        spec.as_object_mut().unwrap().remove("ports");
+        json!({"replicas": 3, "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec}})
+    };
+    let pods = world.deployed(&template("1000m", &json!({}), "web:1")).await.unwrap();
+    let spelled =
+        json!({"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "ports": [], "volumes": []});
+    world.apply(&template("1", &spelled, "web:1")).await.unwrap();
+    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    assert_eq!(status.rollout.unwrap().revision, 1);
+    assert_eq!(world.pods_of_image("web:1").await.unwrap(), pods);
+    assert_eq!((world.created().await.unwrap(), world.deleted().await.unwrap()), (3, Vec::new()));
+    // Another image is another revision.
+    world.apply(&template("1", &spelled, "web:2")).await.unwrap();
+    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    assert_eq!(status.rollout.unwrap().revision, 2);
+    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
 }
 
 async fn a_set_of_somebody_else_under_our_name_is_a_collision(world: World) {
@@ -122,6 +147,7 @@ async fn a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows(world
 
 side_by_side!(
     Setting::default();
+    a_template_spelled_differently_restarts_nothing,
     a_refused_template_costs_no_pod_where_a_new_one_comes_first,
     a_refused_template_costs_no_pod_where_an_old_one_must_go_first,
     a_set_of_somebody_else_under_our_name_is_a_collision,

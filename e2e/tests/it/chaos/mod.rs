@@ -8,6 +8,8 @@ mod cut_off;
 mod expired;
 mod judge;
 #[cfg(feature = "real-servers")]
+mod restored;
+#[cfg(feature = "real-servers")]
 mod rights;
 #[cfg(feature = "real-servers")]
 mod servers;
