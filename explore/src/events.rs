@@ -141,7 +141,7 @@ fn natural(state: &State, fixed: &Fixed, rests: bool) -> Vec<Event> {
     match hold {
         Some(hold) if hold.until.is_none() && status.resume_requested.is_none() => events.push(Event::Resume),
         Some(hold) if hold.until.as_ref().is_some_and(|until| until.0 > now()) => {
-            events.push(Event::HoldOver)
+            events.push(Event::HoldOver);
         }
         _ => {}
     }

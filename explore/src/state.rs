@@ -34,6 +34,7 @@ pub fn old() -> Timestamp {
 }
 
 /// A pod.
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// Its name and UID until the next canonical form.

@@ -77,7 +77,7 @@ fn no_scenario_has_too_many_writes_to_be_crashed_at_each() {
             (true, _) => 45,
             // What is refused for ever is tried again for ever.
             (_, Ends::Stalled) => 150,
-            _ => 90,
+            _ => 100,
         };
         let fits = (1..=limit).contains(&played.writes);
         (!fits).then(|| format!("{}: {} of {limit} writes", played.case.name, played.writes))

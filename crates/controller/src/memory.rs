@@ -239,12 +239,11 @@ impl Memory {
 
     /// Why the last decision could not be carried out, or the next one must not be: what cannot be claimed comes first.
     pub(crate) fn failure(&mut self, now: Timestamp) -> Option<Failure> {
-        match self.unclaimed() {
-            Some(message) => Some(self.failed(Hindrance::Claim, message, now)),
-            None => {
-                self.succeeded(Hindrance::Claim);
-                self.failure.clone()
-            }
+        if let Some(message) = self.unclaimed() {
+            Some(self.failed(Hindrance::Claim, message, now))
+        } else {
+            self.succeeded(Hindrance::Claim);
+            self.failure.clone()
         }
     }
 

@@ -90,7 +90,6 @@ impl<'a> View<'a> {
     }
 
     /// The active pods of older revisions, in the order.
-    #[must_use]
     pub fn old(&self) -> impl Iterator<Item = &Member<'a>> {
         self.pods.iter().filter(|member| !member.updated)
     }

@@ -177,7 +177,7 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         && go.first().is_some_and(|head| head.available && budget.forbids_available())
         && filled
     {
-        chosen = out_of_turn(census, &divided, go, &mut budget, &mut moves)?;
+        chosen = out_of_turn(census, &divided, go, &mut budget, &mut moves);
     }
     moves.deletes = groups(census, &chosen, Purpose::Rollout);
     moves.deletes.extend(groups(census, &surplus, Purpose::Scale));
@@ -209,7 +209,7 @@ fn out_of_turn<'c, 'a>(
     go: &[&'c Member<'a>],
     budget: &mut Budget,
     moves: &mut Moves,
-) -> Result<Vec<&'c Member<'a>>, Box<Decision>> {
+) -> Vec<&'c Member<'a>> {
     let barrier = divided.barrier.as_ref().map(|barrier| barrier.member);
     let is_barrier = |member: &Member<'_>| barrier.is_some_and(|barrier| barrier.uid() == member.uid());
     let unavailable: Vec<_> = go
@@ -232,7 +232,7 @@ fn out_of_turn<'c, 'a>(
     {
         let pods: Vec<_> = in_the_way.map(|member| member.pod.name.as_str()).collect();
         blocked(census, barrier, &pods, moves);
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let mode = census.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
     if mode == UnavailablePods::InOrder {
@@ -246,16 +246,16 @@ fn out_of_turn<'c, 'a>(
                 ),
             ));
         }
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let overdue = census
         .status
         .condition(condition::PROGRESSING)
         .is_some_and(|progressing| progressing.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
     if !all_available && !overdue {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    Ok(unavailable.into_iter().take_while(|member| budget.take(member)).collect())
+    unavailable.into_iter().take_while(|member| budget.take(member)).collect()
 }
 
 /// The rollout cannot reach its barrier. Since when is stored with the status; after a grace time the condition says so.

@@ -12,7 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, Hold, PausePoint, PodDeletion, Template};
 use ordereddeployment_placement::{Node, Wants, place};
-use ordereddeployment_planner::{Act, Decision, Observed, Pod, Proof, Target, World, whole_seconds};
+use ordereddeployment_planner::{
+    Act, Compared, Decision, Observed, Pod, Proof, Target, World, whole_seconds,
+};
 use ordereddeployment_sorter::Phase;
 
 use crate::{Deleted, End, Preview, Step, What};
@@ -73,8 +75,13 @@ struct Model<'a> {
 /// with the new template, the new number of replicas.
 #[must_use]
 pub fn preview(observed: &Observed, assumptions: &Assumptions) -> Preview {
+    let mut world = World::of(observed);
+    if world.compared == Compared::Not {
+        // Nobody was asked: templates that are written differently are taken for different ones.
+        world.compared = Compared::New;
+    }
     let mut model = Model {
-        world: World::of(observed),
+        world,
         assumptions,
         due: BTreeSet::new(),
         round: None,

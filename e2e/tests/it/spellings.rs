@@ -54,8 +54,8 @@ async fn other_words_for_a_template_restart_nothing(world: World) {
     world.deployed(&json!({"replicas": 3, "template": plain})).await.unwrap();
     let pods = uids(&world).await;
     for spelled in spellings().iter().chain([&plain]) {
-        let plan = world.ordered_with(&["plan", "-f", "-"], &manifest(ORDERED, spelled)).await.unwrap().0;
-        assert!(!plan.contains("delete"), "{plan}");
+        let foretold = world.ordered_with(&["plan", "-f", "-"], &manifest(ORDERED, spelled)).await.unwrap().0;
+        assert!(!foretold.contains("delete"), "{foretold}");
         replace(&world, spelled).await;
         let status = world.complete("web", 3).await.unwrap().status.unwrap();
         assert_eq!(status.rollout.unwrap().revision, 1, "{spelled}");

@@ -68,12 +68,13 @@ pub(super) fn live_on(history: &History<'_>) -> Vec<Violation> {
             continue;
         }
         let owner = uid(&commit.object);
-        let owned = |object: &Value, by: &str| controller(object) == Some(by) && !is_terminating(object);
+        let is_controlled =
+            |object: &Value, by: &str| controller(object) == Some(by) && !is_terminating(object);
         let sets: Vec<&Value> = history
             .all_at("orderedreplicasets", request)
-            .filter(|set| owned(set, owner) || uid(set) == owner)
+            .filter(|set| is_controlled(set, owner) || uid(set) == owner)
             .collect();
-        let is_left = |pod: &&Value| sets.iter().any(|set| owned(pod, uid(set)));
+        let is_left = |pod: &&Value| sets.iter().any(|set| is_controlled(pod, uid(set)));
         let left = history.all_at("pods", request).filter(is_left).chain(sets.iter().copied());
         for object in left.filter(|object| uid(object) != owner) {
             let later = history.log.commits[place..].iter().filter(|later| uid(&later.object) == uid(object));

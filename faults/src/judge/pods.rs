@@ -60,12 +60,12 @@ pub(super) fn beside_orphans(history: &History<'_>) -> Vec<Violation> {
             |pod: &Value| pod["metadata"]["labels"][label::POD_TEMPLATE_HASH].as_str().map(str::to_owned);
         let is_left = |pod: &Value| {
             let labels = serde_json::from_value(pod["metadata"]["labels"].clone()).unwrap_or_default();
-            let set = hash(pod).and_then(|hash| observed.sets.iter().find(|set| *set.hash == *hash));
+            let adopter = hash(pod).and_then(|hash| observed.sets.iter().find(|set| *set.hash == *hash));
             controller(pod).is_none()
                 && !is_terminating(pod)
                 && !matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
                 && observed.deployment.spec.selector.matches(&labels)
-                && set.is_some_and(|set| !set.terminating)
+                && adopter.is_some_and(|set| !set.terminating)
         };
         let was_left = |pod: &Value| {
             let earlier = history.changes(uid(pod)).take_while(|commit| commit.at <= since).last();

@@ -31,8 +31,9 @@ impl Ask {
         self.is(&Method::PATCH, "/pods/")
     }
 
+    /// Whether it asks whether a pod could be created.
     pub fn is_dry_run(&self) -> bool {
-        self.path.contains("dryRun=All")
+        self.path.contains("/pods?") && self.path.contains("dryRun=All")
     }
 
     /// Whether it creates a pod, or asks whether it could, of that image.

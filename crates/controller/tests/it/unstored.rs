@@ -35,7 +35,7 @@ async fn a_hold_that_the_server_drops_stalls_the_rollout_until_the_crd_is_update
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     let hold = std::sync::Mutex::new(Value::Null);
     status_schema(&cluster, |fields| {
-        *hold.lock().unwrap() = fields.as_object_mut().unwrap().remove("hold").unwrap()
+        *hold.lock().unwrap() = fields.as_object_mut().unwrap().remove("hold").unwrap();
     })
     .await;
     cluster.prioritise(&pods[1], 9).await;

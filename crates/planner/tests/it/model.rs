@@ -360,7 +360,7 @@ impl Cluster {
                 assert!(self.sets.iter().all(|set| set.name != *name), "one set a template");
             }
             SetChange::Update { uid, .. } | SetChange::Equal { uid, .. } => {
-                assert!(self.sets.iter().any(|set| set.uid == *uid))
+                assert!(self.sets.iter().any(|set| set.uid == *uid));
             }
             SetChange::Delete { uid } => {
                 assert!(self.pods.iter().all(|pod| pod.set != *uid), "a set with pods is kept");

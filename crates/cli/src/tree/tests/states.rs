@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ordereddeployment_api::template_hash;
 use serde_json::{Value, json};
 
 use super::{old, tree};
@@ -82,7 +83,13 @@ fn a_stalled_one_says_who_must_do_something() {
     let mut status = at_revision(2);
     let message = "the API server refuses the template: spec.containers[0].image: Required value";
     status["conditions"] = condition("Stalled", "True", "TemplateRefused", message);
-    insta::assert_snapshot!(tree(&seen(4, "web:2", &status, &old())));
+    let mut seen = seen(4, "web:2", &status, &old());
+    // The rollout has begun, and its set is not made yet.
+    let deployment = Arc::make_mut(&mut seen.deployment);
+    let hash = template_hash(&deployment.spec.template, 0);
+    let rollout = deployment.status.as_mut().and_then(|status| status.rollout.as_mut()).unwrap();
+    rollout.template_hash = hash;
+    insta::assert_snapshot!(tree(&seen));
 }
 
 #[test]

@@ -181,12 +181,12 @@ impl Graph {
                 self.insert(node)
             }
             Event::InitDone => {
-                let list = self.lists.remove(&kind).unwrap_or_default();
-                let lost = self.nodes.values().filter(|node| node.resource.kind() == kind);
-                let lost: Vec<Uid> =
-                    lost.map(|node| node.uid.clone()).filter(|uid| !list.contains(uid)).collect();
+                let found = self.lists.remove(&kind).unwrap_or_default();
+                let known = self.nodes.values().filter(|node| node.resource.kind() == kind);
+                let gone: Vec<Uid> =
+                    known.map(|node| node.uid.clone()).filter(|uid| !found.contains(uid)).collect();
                 self.listed.insert(kind);
-                lost.iter().flat_map(|uid| self.remove(uid)).collect()
+                gone.iter().flat_map(|uid| self.remove(uid)).collect()
             }
         }
     }

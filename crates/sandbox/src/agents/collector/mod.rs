@@ -76,7 +76,7 @@ impl Shared {
     fn take_in(&mut self, seen: Seen) {
         let wanted = match seen {
             Seen::Resources(resources) => self.graph.set_resources(resources),
-            Seen::Event(resource, event) => self.graph.apply(&resource, event),
+            Seen::Event(resource, event) => self.graph.apply(&resource, *event),
         };
         self.enqueue(wanted);
     }

@@ -44,14 +44,14 @@ pub(super) enum Seen {
     /// The server has these resources now.
     Resources(Resources),
     /// Something happened to an object, or to a watch.
-    Event(Arc<Resource>, Event<PartialObjectMeta<DynamicObject>>),
+    Event(Arc<Resource>, Box<Event<PartialObjectMeta<DynamicObject>>>),
 }
 
 /// Watches all there is until the task ends. New definitions are noticed at once.
 pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
     let mut definitions = watch(Api::<CustomResourceDefinition>::all(client.clone()));
     let mut watches = JoinSet::new();
-    let mut watched: BTreeMap<Kind, AbortHandle> = BTreeMap::new();
+    let mut by_kind: BTreeMap<Kind, AbortHandle> = BTreeMap::new();
     while burst(&mut definitions, std::time::Duration::MAX).await.is_some() {
         let resources = loop {
             match discover(&client).await {
@@ -64,7 +64,7 @@ pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
         };
         let wanted: BTreeSet<Kind> =
             resources.values().filter(|one| one.monitored).map(|one| one.kind()).collect();
-        watched.retain(|kind, watch| {
+        by_kind.retain(|kind, watch| {
             let stays = wanted.contains(kind);
             if !stays {
                 watch.abort();
@@ -73,7 +73,7 @@ pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
         });
         let fresh: Vec<Arc<Resource>> = resources
             .iter()
-            .filter(|(kind, one)| one.monitored && !watched.contains_key(*kind))
+            .filter(|(kind, one)| one.monitored && !by_kind.contains_key(*kind))
             .map(|(_, one)| Arc::clone(one))
             .collect();
         if tell.send(Seen::Resources(resources)).is_err() {
@@ -82,7 +82,7 @@ pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
         for resource in fresh {
             let kind = resource.kind();
             let events = metadata(&client, &resource);
-            watched.insert(kind, watches.spawn(forward(resource, events, tell.clone())));
+            by_kind.insert(kind, watches.spawn(forward(resource, events, tell.clone())));
         }
     }
 }
@@ -100,7 +100,7 @@ async fn forward(
     tell: UnboundedSender<Seen>,
 ) {
     while let Some(event) = events.next().await {
-        if tell.send(Seen::Event(Arc::clone(&resource), event)).is_err() {
+        if tell.send(Seen::Event(Arc::clone(&resource), Box::new(event))).is_err() {
             return;
         }
     }
