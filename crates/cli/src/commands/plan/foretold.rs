@@ -29,6 +29,22 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
+/// Without the names of pods that are made meanwhile: nobody knows them beforehand.
+fn unnamed(groups: Vec<Vec<String>>, known: &BTreeSet<String>) -> Vec<Vec<String>> {
+    let name = |name: String| if known.contains(&name) { name } else { "new".to_owned() };
+    groups.into_iter().map(|group| sorted(group.into_iter().map(name).collect())).collect()
+}
+
+/// The same of what is told of their deletion. Why the first of them goes may hang on their UIDs.
+fn unexplained(told: &mut [String], known: &BTreeSet<String>) {
+    for message in told {
+        let name = message.strip_prefix("Deleted pod ").and_then(|rest| rest.split(' ').next());
+        if name.is_some_and(|name| !known.contains(name)) {
+            "Deleted a new pod".clone_into(message);
+        }
+    }
+}
+
 /// The same of a plan.
 fn foretold_deletions(preview: &Preview) -> Vec<Vec<String>> {
     let steps = preview.steps.iter();
@@ -135,9 +151,12 @@ async fn hold_the_plan_against_what_happens(seed: u64, tally: &mut Tally) {
     }
     bench.see_it_through(&preview, scenario.resumed).await;
     let known: BTreeSet<String> = found.pods.iter().map(ResourceExt::name_any).collect();
-    let deletions = bench.deletions(mark);
-    let told = bench.told(events).await;
-    if deletions != foretold_deletions(&preview) || told != foretold_events(&preview) {
+    let deletions = unnamed(bench.deletions(mark), &known);
+    let mut told = bench.told(events).await;
+    let (mut foretold, halts) = foretold_events(&preview);
+    unexplained(&mut told.0, &known);
+    unexplained(&mut foretold, &known);
+    if deletions != unnamed(foretold_deletions(&preview), &known) || told != (foretold, halts) {
         let requests = bench.cluster.sandbox.requests();
         let requests: Vec<String> = requests
             .iter()
