@@ -86,6 +86,7 @@ struct Tally {
     made_up: usize,
 }
 
+#[allow(clippy::too_many_lines, reason = "one cluster, from its start to the comparison")]
 async fn hold_the_plan_against_what_happens(seed: u64, tally: &mut Tally) {
     let mut scenario = Scenario::new(seed);
     let bench = Bench::start(&scenario).await;
