@@ -1,7 +1,7 @@
 //! The contract's rules for one decision: what it may never do, whatever it was made on.
 //!
 //! One text for whoever checks decisions: the planner's own tests and the exploration of small clusters. The campaign of faults
-//! judges what a server saw, by rules of its own.
+//! judges what a server saw by rules of its own, over the same [`View`].
 //! It is written from the contract. Of the planner it takes the types, and of the sorter the key of the order; everything else
 //! is counted anew, so that a mistake of the planner is not made twice. It never decides, and nothing of the product uses it.
 
