@@ -80,6 +80,8 @@ fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
         ("get ordereddeployments", 1),
         ("list orderedreplicasets", 1),
         ("list pods", 1),
+        // Dry runs that compare the new template with that of the old set, as the server defaults them.
+        ("create podtemplates", 2),
     ])
 }
 
