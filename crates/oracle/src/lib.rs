@@ -1,7 +1,7 @@
 //! The contract's rules for one decision: what it may never do, whatever it was made on.
 //!
-//! One text for whoever checks decisions: the planner's own tests and the exploration of small clusters. The campaign of faults
-//! judges what a server saw by rules of its own, over the same [`View`].
+//! One text for whoever checks decisions: the planner's own tests, the exploration of small clusters, and the campaign of faults.
+//! Which requests may follow a decision, the campaign judges by rules of its own, over the same [`View`].
 //! It is written from the contract. Of the planner it takes the types, and of the sorter the key of the order; everything else
 //! is counted anew, so that a mistake of the planner is not made twice. It never decides, and nothing of the product uses it.
 
@@ -17,7 +17,7 @@ use ordereddeployment_api::validate;
 use ordereddeployment_planner::{Act, Decision, Observed};
 
 pub use rest::rest;
-pub use stored::{conditions, never_ahead, transitions};
+pub use stored::{conditions, counts, generation, transitions};
 pub use view::{Member, View, count, current_set, current_sets, has_begun};
 
 /// A rule that a decision breaks.
@@ -96,7 +96,8 @@ pub fn judge(observed: &Observed, decision: &Decision) -> Vec<Wrong> {
                 wrong.extend(words.map(|words| Wrong { rule: "S11", oracle, words }));
             };
             say("stored::transitions", transitions(&view, &view.status, &act.status));
-            say("stored::never_ahead", never_ahead(&view, &view.status, &act.status));
+            say("stored::never_ahead", generation(&view, &view.status, &act.status));
+            say("stored::never_ahead", counts(&view, &act.status));
             say("stored::conditions", conditions(&view, &act.status));
             wrong
         }

@@ -74,21 +74,23 @@ pub(crate) fn one_thing(_: &View<'_>, act: &Act) -> Found {
     found
 }
 
-/// The status that an act stores speaks of nothing that the decision had not seen.
+/// The stored `observedGeneration` is none that the decision had not seen.
 #[must_use]
-pub fn never_ahead(
+pub fn generation(
     view: &View<'_>,
     before: &OrderedDeploymentStatus,
     after: &OrderedDeploymentStatus,
 ) -> Option<String> {
     let seen = view.observed.deployment.metadata.generation;
     let moved = before.observed_generation != after.observed_generation;
-    if moved && after.observed_generation > seen {
-        return Some(format!(
-            "observedGeneration {:?} was stored where {seen:?} was seen",
-            after.observed_generation
-        ));
-    }
+    (moved && after.observed_generation > seen).then(|| {
+        format!("observedGeneration {:?} was stored where {seen:?} was seen", after.observed_generation)
+    })
+}
+
+/// The counts that an act stores are those of the pods that the decision had seen.
+#[must_use]
+pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
     if !view.is_valid() {
         return None;
     }
@@ -110,7 +112,8 @@ pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<St
     if !view.is_valid() || annotations.any(|(key, _)| key == annotation::HANDING_BACK) {
         return None;
     }
-    let done = view.old().next().is_none()
+    let done = !view.is_uncompared()
+        && view.old().next().is_none()
         && after.hold.is_none()
         && view.updated() == view.desired
         && view.updated_available() == view.desired;

@@ -270,6 +270,12 @@ impl<'a> View<'a> {
         validate(&self.observed.deployment.spec).is_empty()
     }
 
+    /// Whether no rollout may go on, as nobody knows whether the template is new.
+    #[must_use]
+    pub fn is_uncompared(&self) -> bool {
+        !to_compare(self.observed).is_empty()
+    }
+
     /// How many pods there are where creates are counted.
     #[must_use]
     pub fn present(&self) -> i64 {

@@ -2,11 +2,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_oracle::has_begun;
 use serde_json::Value;
 
 use super::Violation;
 use super::history::{History, Kind, Write, deployment, found, name, uid};
-use super::view::has_begun;
 use crate::log::{What, instance};
 
 /// What the controllers may write in a run of themselves, for each of their lives, and for each change that others make or fault.
@@ -49,7 +49,12 @@ pub(super) fn storms(history: &History<'_>) -> Vec<Violation> {
     let storm = statuses.windows(A_SECOND + 1).find(|window| {
         let (first, last) = (window[0], window[A_SECOND]);
         let span = last.record.at.duration_since(first.record.at);
-        first.owner == last.owner && span <= SignedDuration::from_secs(1)
+        // Each conflict with a change of somebody else's is looked into at once.
+        let overtaken = history.log.marks.iter().any(|mark| {
+            let within = mark.at >= first.record.at && mark.at <= last.record.at;
+            within && matches!(&mark.what, What::Struck(words) if words.starts_with("Overtaken"))
+        });
+        first.owner == last.owner && span <= SignedDuration::from_secs(1) && !overtaken
     });
     found_all.extend(storm.map(|window| {
         found("S12", window[0].record.at, format!("more than {A_SECOND} statuses in a second"))

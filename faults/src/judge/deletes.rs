@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 
 use ordereddeployment_api::{PausePoint, Template};
+use ordereddeployment_oracle::{Member, View, count, current_set};
 use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target, without_hash};
 use ordereddeployment_sandbox::Record;
 
 use super::Violation;
 use super::history::{History, Kind, Write, controller, found, is_terminating};
-use super::view::{Member, View, count, is_uncompared};
-use crate::log::Decided;
+use crate::log::{Decided, Mark, What};
 use crate::scenarios::in_plain_words;
 
 /// An act that had deletes sent, and what it was decided on.
@@ -105,7 +105,7 @@ fn of_scaling(view: &View<'_>, places: &[usize]) -> Option<String> {
     let share = |hash: &str| {
         status.pause.as_ref().and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0)
     };
-    let current = super::view::current_set(observed).map(|set| &set.uid);
+    let current = current_set(observed).map(|set| &set.uid);
     let mut older = observed.sets.iter().filter(|set| !set.terminating && Some(&set.uid) != current);
     // A pause in a rollout keeps the share of an older set even while none of its pods is there.
     let keeps_old = observed.deployment.spec.paused && older.any(|set| share(&set.hash));
@@ -251,7 +251,8 @@ pub(super) fn floors(history: &History<'_>) -> Vec<Violation> {
 /// S13: no rollout deletes a pod whose template is the spec's in other words, unless the server has refused to compare.
 pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
     let refused = |record: &Record| record.plural == "podtemplates" && matches!(record.code, 400 | 403 | 422);
-    if history.log.requests.iter().any(refused) {
+    let struck = |mark: &Mark| matches!(&mark.what, What::Struck(words) if words.starts_with("Answer") && words.ends_with("/podtemplates"));
+    if history.log.requests.iter().any(refused) || history.log.marks.iter().any(struck) {
         return Vec::new();
     }
     let mut found_all = Vec::new();
@@ -276,7 +277,7 @@ pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for deletes in all(history) {
         let view = &deletes.view;
-        let stays = view.is_kept() || is_uncompared(view.observed);
+        let stays = view.is_kept() || view.is_uncompared();
         let may_go = if stays { 0 } else { view.may_go() };
         for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
             let place = view.old().position(|member| member.pod.name == name(write));

@@ -7,12 +7,12 @@ use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, PodDeletion, validate,
 };
-use ordereddeployment_planner::{self as planner, PodView, is_of};
+use ordereddeployment_oracle::{View, current_sets};
+use ordereddeployment_planner::{self as planner, PodView, Set, is_of};
 use serde_json::Value;
 
 use super::Violation;
 use super::history::{History, Kind, controller, deployment, found, is_terminating, name, uid};
-use super::view::{View, current_sets};
 use crate::case::Fault;
 use crate::log::{What, instance};
 
@@ -244,9 +244,9 @@ pub(super) fn tries_again(history: &History<'_>) -> Vec<Violation> {
                 let own = instance(&record.user_agent) == Some(write.instance);
                 own && !matches!(record.plural.as_str(), "events" | "leases") && record.verb != "watch"
             });
-        // A try that a fault struck may not have come to the server.
+        // A try that a fault struck may not have come to the server, nor is there one of an instance that stands still.
         let struck = history.log.marks.iter().any(|mark| {
-            let tried = matches!(&mark.what, What::Struck(words) if words.contains(" of "));
+            let tried = matches!(&mark.what, What::Struck(words) if words.contains(" of ") || words.starts_with("Freeze"));
             tried && mark.requests > write.place && mark.at <= write.record.at + TRIES
         });
         if !asked
@@ -316,10 +316,20 @@ fn waits_for_time(history: &History<'_>, decision: Option<usize>) -> bool {
 
 /// L4: while creates of one template fail, sets of others are kept at what the floor wants.
 pub(super) fn heals(history: &History<'_>) -> Vec<Violation> {
-    let lasts = |fault: &Fault| matches!(fault, Fault::Request { class, times, .. } if !class.says.is_empty() && *times > 60);
-    if !history.case.faults.iter().any(lasts) {
+    let lasts = |fault: &Fault| match fault {
+        Fault::Request { class, times, .. } if *times > 60 => {
+            Some(class.says.clone()).filter(|says| !says.is_empty())
+        }
+        _ => None,
+    };
+    let failing: Vec<String> = history.case.faults.iter().filter_map(lasts).collect();
+    if failing.is_empty() {
         return Vec::new();
     }
+    let fails = |set: &Set| {
+        let template = set.template.0.to_string();
+        failing.iter().any(|says| template.contains(says))
+    };
     let mut since: BTreeMap<&str, Timestamp> = BTreeMap::new();
     let mut found_all = Vec::new();
     for decided in &history.log.decisions {
@@ -338,7 +348,8 @@ pub(super) fn heals(history: &History<'_>) -> Vec<Violation> {
             && !view.recreates()
             && !view.is_kept()
             && decided.observed.deployment.metadata.deletion_timestamp.is_none()
-            && decided.observed.pods.iter().all(|pod| !pod.finished);
+            && decided.observed.pods.iter().all(|pod| !pod.finished)
+            && decided.observed.sets.iter().all(|set| hashes.contains(&*set.uid) || !fails(set));
         if !lacks {
             since.remove(owner);
             continue;

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod calm;
+mod decisions;
 mod deletes;
 mod ends;
 mod fresh;
@@ -14,7 +15,6 @@ mod ours;
 mod outcome;
 mod pods;
 mod stored;
-mod view;
 
 use std::fmt;
 
@@ -50,6 +50,7 @@ type Oracle = fn(&History<'_>) -> Vec<Violation>;
 
 /// Every oracle by its name, in the order of the rules. Each has a mutant that it catches.
 const ORACLES: &[(&str, Oracle)] = &[
+    ("decisions::allowed", decisions::allowed),
     ("deletes::order", deletes::order),
     ("deletes::prefix", deletes::prefix),
     ("deletes::floors", deletes::floors),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ordereddeployment_api::Template;
 use ordereddeployment_api::names::label;
+use ordereddeployment_oracle::{View, count, current_sets};
 use ordereddeployment_planner::{SetChange, without_hash};
 use serde_json::Value;
 
@@ -11,7 +12,6 @@ use super::Violation;
 use super::history::{
     History, Kind, Write, controller, deployment, found, instance_made, is_terminating, name, uid,
 };
-use super::view::{View, count, current_sets};
 
 fn creates<'h, 'a>(history: &'h History<'a>, decision: usize) -> Vec<&'h Write<'a>> {
     history.sent(decision).filter(|write| write.kind == Kind::CreatePod && !write.is_late).collect()
@@ -123,9 +123,10 @@ pub(super) fn one_set_a_template(history: &History<'_>) -> Vec<Violation> {
             continue;
         }
         let template = template(&commit.object);
-        let owner = controller(&commit.object);
+        // A webhook may have taken the owner: then it is nobody's set.
+        let Some(owner) = controller(&commit.object) else { continue };
         let same = history.all_at("orderedreplicasets", write.place).find(|set| {
-            !is_terminating(set) && controller(set) == owner && self::template(set).same_as(&template)
+            !is_terminating(set) && controller(set) == Some(owner) && self::template(set).same_as(&template)
         });
         if let Some(same) = same {
             let words = format!("{} is made although {} has its template", name(&commit.object), name(same));

@@ -1,0 +1,31 @@
+//! S1 to S11: what was decided, judged by the rules that the planner's tests and the exploration have, too.
+
+use ordereddeployment_oracle::{View, Wrong, judge, judge_whatever_is_stored};
+use ordereddeployment_planner::Decision;
+
+use super::Violation;
+use super::history::{History, found};
+use crate::log::Decided;
+
+/// Every decision keeps the rules for one decision.
+pub(super) fn allowed(history: &History<'_>) -> Vec<Violation> {
+    let decisions = history.log.decisions.iter();
+    decisions.flat_map(|decided| wrong(decided).into_iter().map(|wrong| violation(decided, &wrong))).collect()
+}
+
+fn wrong(decided: &Decided) -> Vec<Wrong> {
+    let mut wrong = match &decided.decision {
+        // While nobody knows whether the template is new, the status of the rollout so far stands.
+        Decision::Act(act) if View::of(&decided.observed).is_uncompared() => {
+            judge_whatever_is_stored(&decided.observed, act)
+        }
+        decision => judge(&decided.observed, decision),
+    };
+    // The controller publishes the sizes of several small batches at once.
+    wrong.retain(|wrong| wrong.oracle != "stored::sizes");
+    wrong
+}
+
+fn violation(decided: &Decided, wrong: &Wrong) -> Violation {
+    found(wrong.rule, decided.at, format!("{} ({})", wrong.words, wrong.oracle))
+}
