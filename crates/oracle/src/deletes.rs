@@ -1,6 +1,7 @@
 //! Which pods an act deletes, in which order, and what stays.
 
-use ordereddeployment_planner::{Act, Proof, Purpose, Target};
+use ordereddeployment_api::PausePoint;
+use ordereddeployment_planner::{Act, Point, Proof, Purpose, Target};
 
 use crate::Found;
 use crate::view::{Member, View, count, current_sets};
@@ -59,16 +60,8 @@ pub(crate) fn scaling(view: &View<'_>, act: &Act) -> Found {
     if places.is_empty() {
         return Found::new();
     }
-    let observed = view.observed;
-    let share = |hash: &str| {
-        view.status.pause.as_ref().and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0)
-    };
-    let current = current_sets(observed);
-    let mut older = observed.sets.iter().filter(|set| !set.terminating && !current.contains(&*set.uid));
-    // A pause in a rollout keeps the share of an older set even while none of its pods is there.
-    let keeps_old = observed.deployment.spec.paused && older.any(|set| share(&set.hash));
     let collected = |member: &Member<'_>| view.is_collected(member);
-    if view.old().next().is_none() && view.held().is_none() && !keeps_old {
+    if view.old().next().is_none() && view.held().is_none() && !view.keeps_old() {
         let surplus = usize::try_from(count(view.pods.len()) - view.desired).unwrap_or(0);
         let first = view.pods.iter().enumerate().filter(|(_, member)| !collected(member)).map(|(at, _)| at);
         if !places.iter().copied().eq(first.take(surplus)) {
@@ -120,22 +113,44 @@ pub(crate) fn surge(view: &View<'_>, act: &Act) -> Found {
     found
 }
 
-/// Scaling never takes the last pause point of a rollout away, and the held pod goes last of the old ones.
+/// Scaling never leaves a rollout without a pause point that holds it where it had one, and takes pods without such a point first,
+/// then the held one, whose hold outlives it, and those whose point waits for somebody last.
 pub(crate) fn points(view: &View<'_>, act: &Act) -> Found {
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
     let goes = |member: &Member<'_>| scale.iter().any(|target| member.is(&target.uid));
-    let old: Vec<_> = view.old().filter(|member| !view.is_collected(member)).collect();
     let mut found = Found::new();
-    let Some(gone) = old.iter().find(|member| view.gates(member) && goes(member)) else { return found };
-    let left = old.iter().any(|member| view.gates(member) && !goes(member));
-    // With nothing behind it, a point `after` holds nothing.
-    if view.held().is_none() && !left && view.barrier().is_some() {
-        found.push(format!("scaling takes {} away, and with it the last pause point", gone.pod.name));
+    if !view.old().any(goes) {
+        return found;
     }
-    let is_held =
-        |member: &Member<'_>| view.status.hold.as_ref().is_some_and(|hold| member.is(&hold.pod_uid));
-    if old.iter().any(|member| is_held(member) && goes(member)) && !old.iter().all(|member| goes(member)) {
-        found.push("the held pod does not go last of the old ones".to_owned());
+    let waits =
+        |member: &Member<'_>| matches!(member.pod.point, Point::At { duration: Ok(None) | Err(_), .. });
+    let is_held = |member: &Member<'_>| view.held().is_some_and(|hold| member.is(&hold.pod_uid));
+    let (gone, left): (Vec<_>, Vec<_>) =
+        view.old().filter(|member| !view.is_collected(member)).partition(|member| goes(member));
+    let all: Vec<_> = view.old().collect();
+    // With nothing behind it, a point `after` holds nothing.
+    let holds = |members: &[&Member<'_>], waiting: bool| {
+        members.iter().enumerate().any(|(at, member)| {
+            let is_before = matches!(member.pod.point, Point::At { side: PausePoint::Before, .. });
+            let counts = view.gates(member) && !is_held(member) && (!waiting || waits(member));
+            counts && (is_before || at + 1 < members.len())
+        })
+    };
+    let lost = match view.held() {
+        None => holds(&all, false) && !holds(&left, false),
+        Some(hold) if hold.until.is_some() => holds(&all, true) && !holds(&left, true),
+        Some(_) => false,
+    };
+    if lost {
+        found.push("scaling takes the last pause point away".to_owned());
+    }
+    let rank = |member: &&Member<'_>| match (is_held(member), view.gates(member)) {
+        (true, _) => 1,
+        (false, true) => 2 + i32::from(waits(member)),
+        (false, false) => 0,
+    };
+    if gone.iter().map(rank).max() > left.iter().map(rank).min().or(Some(i32::MAX)) {
+        found.push("a pause point is scaled away before pods that hold less".to_owned());
     }
     found
 }
@@ -213,31 +228,30 @@ pub(crate) fn kept(view: &View<'_>, act: &Act) -> Found {
     }
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
     let stays = |member: &&Member<'_>| scale.iter().all(|target| !member.is(&target.uid));
-    let sets = &view.observed.sets;
-    if let (None, Some(pause)) = (&view.status.hold, &view.status.pause)
-        && i64::from(pause.replicas) == view.desired
+    let stored = match (view.held(), &view.status.hold, &view.status.pause) {
+        (Some(hold), ..) => Some((&hold.sizes, hold.replicas)),
+        (None, None, Some(pause)) => Some((&pause.sizes, pause.replicas)),
+        _ => None,
+    };
+    if let Some((sizes, replicas)) = stored
+        && i64::from(replicas) == view.desired
     {
         let current = current_sets(view.observed);
         for updated in [false, true] {
-            let of = sets.iter().filter(|set| current.contains(&*set.uid) == updated);
-            let share: i64 =
-                of.filter_map(|set| pause.sizes.get(&set.hash)).map(|size| i64::from(*size)).sum();
-            let members = || view.pods.iter().filter(|one| one.updated == updated);
+            let sets = view.observed.sets.iter().filter(|set| !set.terminating);
+            let of = sets.filter(|set| current.contains(&*set.uid) == updated);
+            let share: i64 = of.filter_map(|set| sizes.get(&set.hash)).map(|size| i64::from(*size)).sum();
+            let members = || view.pods.iter().filter(|one| one.updated == updated && !view.is_collected(one));
             let (active, left) = (count(members().count()), count(members().filter(stays).count()));
             if left < active.min(share.min(view.desired)) {
                 let which = if updated { "updated" } else { "old" };
-                found.push(format!("{left} {which} pods are left, where the pause keeps {share}"));
+                found.push(format!("{left} {which} pods are left, where {share} are kept"));
             }
         }
     }
-    let old = view.old().count();
+    let old = view.old().filter(|one| !view.is_collected(one)).count();
     // A pause may have begun under another template, by which others were old.
-    if view.held().is_some()
-        && view.desired > 0
-        && old > 0
-        && sets.iter().all(|set| !set.terminating)
-        && !view.old().any(|one| stays(&one))
-    {
+    if view.held().is_some() && view.desired > 0 && old > 0 && !view.old().any(|one| stays(&one)) {
         found.push(format!("none of {old} old pods stays in a hold"));
     }
     found

@@ -114,6 +114,7 @@ pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<St
     }
     let done = !view.is_uncompared()
         && view.old().next().is_none()
+        && !view.keeps_old()
         && after.hold.is_none()
         && view.updated() == view.desired
         && view.updated_available() == view.desired;
@@ -238,6 +239,10 @@ fn held(
                 // Its pod is there still, and another point, or another side of it, is reached first.
                 return begins(view, next);
             }
+            if hold.until.is_some() && next.until.is_none() && hold.id != next.id {
+                // Scaling takes the last point away that waits for somebody.
+                return begins(view, next).or_else(|| keeps_surge(view, next));
+            }
             if (&hold.id, &hold.pod_uid) != (&next.id, &next.pod_uid) {
                 return Some(format!("the hold {} became {}", hold.id, next.id));
             }
@@ -269,17 +274,26 @@ fn may_end(view: &View<'_>, hold: &Hold) -> bool {
 
 fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
     let wrong = |words: &str| Some(format!("the hold {} began {words}", hold.id));
-    let Some((at, side, _)) = view.barrier() else { return wrong("where no barrier stands") };
     let old: Vec<_> = view.old().collect();
+    let rollout = view.status.rollout.as_ref();
+    let stored = [
+        rollout.map(|rollout| rollout.replicas),
+        view.held().map(|hold| hold.replicas),
+        view.status.pause.as_ref().map(|pause| pause.replicas),
+    ];
+    let scaled = stored.into_iter().flatten().any(|replicas| i64::from(replicas) != view.desired)
+        || rollout.is_some_and(|rollout| rollout.scaled_from.is_some());
+    if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
+        // Scaling would take the last point away that holds the rollout.
+        let gates = old.iter().any(|member| member.is(&hold.pod_uid) && view.gates(member));
+        return if gates { None } else { wrong("at no pause point") };
+    }
+    if view.held().is_some() {
+        return wrong("in another hold");
+    }
+    let Some((at, side, _)) = view.barrier() else { return wrong("where no barrier stands") };
     if !old.get(at).is_some_and(|member| member.is(&hold.pod_uid)) {
         return wrong("not at the barrier");
-    }
-    let rollout = view.status.rollout.as_ref();
-    let scaled = rollout
-        .is_some_and(|rollout| i64::from(rollout.replicas) != view.desired || rollout.scaled_from.is_some());
-    if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
-        // Scaling would take the last pod with a point away.
-        return None;
     }
     if hold.point != side {
         return wrong("on the wrong side of its pod");
@@ -304,7 +318,12 @@ fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
     };
     let sum: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
     let old = hold.sizes.iter().filter(|(hash, _)| !is_current(hash)).map(|(_, size)| i64::from(*size));
-    let replicas = rollout.map_or(view.desired, |rollout| i64::from(rollout.replicas));
+    let stored = [
+        rollout.map(|rollout| rollout.replicas),
+        view.held().map(|hold| hold.replicas),
+        view.status.pause.as_ref().map(|pause| pause.replicas),
+    ];
+    let replicas = stored.into_iter().flatten().max().map_or(view.desired, i64::from);
     (sum > old.sum::<i64>().max(replicas))
         .then(|| format!("the hold {} stores surge: {:?} for {replicas}", hold.id, hold.sizes))
 }

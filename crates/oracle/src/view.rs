@@ -132,6 +132,17 @@ impl<'a> View<'a> {
         self.held().is_some() || self.observed.deployment.spec.paused
     }
 
+    /// Whether a pause stored pods of an older set, which come back with D: it keeps their share even while none of them is there.
+    #[must_use]
+    pub fn keeps_old(&self) -> bool {
+        let pause = self.status.pause.as_ref().filter(|_| self.observed.deployment.spec.paused);
+        let share = |hash: &str| pause.and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0);
+        let current = current_sets(self.observed);
+        let mut older =
+            self.observed.sets.iter().filter(|set| !set.terminating && !current.contains(&*set.uid));
+        older.any(|set| share(&set.hash))
+    }
+
     /// Whether the strategy is Recreate.
     #[must_use]
     pub fn recreates(&self) -> bool {

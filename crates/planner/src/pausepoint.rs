@@ -149,18 +149,22 @@ fn revision(census: &Census<'_>) -> i64 {
     census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision)
 }
 
-/// The sizes that a hold stores, and the number of replicas that they speak of. A hold without a duration keeps no surge, but under
-/// Recreate, which has none.
+/// The sizes that a hold stores, and the number of replicas that they speak of. Where a hold or a pause stands already, they are
+/// those that it stored. A hold without a duration keeps no surge, but under Recreate, which has none.
 fn sizes_to_keep(
     census: &Census<'_>,
     leaving: Option<&Member<'_>>,
     timed: bool,
 ) -> (BTreeMap<String, i32>, i32) {
-    let mut sizes = narrow(&sizes_now(census, leaving));
+    let stored = stored(census);
+    let (mut sizes, replicas) = match stored {
+        Some((sizes, replicas)) => (sizes.clone(), replicas),
+        None => (narrow(&sizes_now(census, leaving)), scaled_for(census)),
+    };
     if !timed && !census.recreate() {
-        sizes = without_surge(sizes, &census.hash, scaled_for(census));
+        sizes = without_surge(sizes, &census.hash, replicas);
     }
-    let replicas = measure(census, &sizes);
+    let replicas = if stored.is_some() { replicas } else { measure(census, &sizes) };
     (sizes, replicas)
 }
 
@@ -242,6 +246,13 @@ fn stored<'c>(census: &'c Census<'_>) -> Option<(&'c BTreeMap<String, i32>, i32)
         (None, Some(pause)) if census.spec.paused => Some((&pause.sizes, pause.replicas)),
         _ => None,
     }
+}
+
+/// Whether a hold or a pause stored pods of an old set, which come back with D.
+pub(crate) fn keeps_old(census: &Census<'_>) -> bool {
+    let share =
+        |hash: &str| stored(census).and_then(|(sizes, _)| sizes.get(hash)).is_some_and(|size| *size > 0);
+    census.old_sets().any(|set| !set.terminating && share(&set.hash))
 }
 
 /// The sizes that a hold or a pause keeps now; `None`: the rollout runs.

@@ -112,6 +112,7 @@ pub(crate) fn is_complete(census: &Census<'_>) -> bool {
     let desired = census.bounds.desired;
     !census.revision.is_uncompared()
         && census.old_count() == 0
+        && !pausepoint::keeps_old(census)
         && census.status.hold.is_none()
         && census.updated_count() == desired
         && census.updated_available() == desired

@@ -48,6 +48,10 @@ pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     let kept = pausepoint::kept_sizes(census);
     let rolls = census.bounds.desired > 0 && census.old_count() > 0 && !census.recreate();
     if kept.is_none() && !rolls && scaling::is_being_scaled(census) {
+        if census.bounds.desired == 0 {
+            // A hold that begins now keeps what scaling began from.
+            scaling::clear(census)?;
+        }
         // What moves pods now is not scaling any more: where that began is past.
         let mut status = census.status.clone();
         if let Some(rollout) = &mut status.rollout {
@@ -234,6 +238,14 @@ fn out_of_turn<'c, 'a>(
         blocked(census, barrier, &pods, moves);
         return Vec::new();
     }
+    let overdue = census
+        .status
+        .condition(condition::PROGRESSING)
+        .is_some_and(|progressing| progressing.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
+    if !all_available && !overdue {
+        // It may go on once they are.
+        return Vec::new();
+    }
     let mode = census.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
     if mode == UnavailablePods::InOrder {
         if !unavailable.is_empty() || at_or_behind {
@@ -246,13 +258,6 @@ fn out_of_turn<'c, 'a>(
                 ),
             ));
         }
-        return Vec::new();
-    }
-    let overdue = census
-        .status
-        .condition(condition::PROGRESSING)
-        .is_some_and(|progressing| progressing.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
-    if !all_available && !overdue {
         return Vec::new();
     }
     unavailable.into_iter().take_while(|member| budget.take(member)).collect()

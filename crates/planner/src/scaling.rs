@@ -2,18 +2,18 @@
 //! that is kept at its sizes, a running rollout that is scaled.
 //!
 //! Scaling never advances a release: an old pod with a pause point that is not passed goes only where no other old pod can, and
-//! the rollout is held at the first such point before the last of them goes.
+//! the rollout is held at such a point before none is left that would hold it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ordereddeployment_api::Rollout;
+use ordereddeployment_api::{PausePoint, Rollout};
 
 use crate::census::{Census, Member, count};
-use crate::pausepoint;
+use crate::pausepoint::{self, Barrier};
 use crate::rollout::{Budget, Moves, create, create_failed, groups, old_terminating};
 use crate::sizes::{self, Sizes};
-use crate::{Decision, Purpose, Record};
+use crate::{Decision, Point, Purpose, Record};
 
 /// D = 0 allows no pod.
 pub(crate) fn clear(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
@@ -43,9 +43,7 @@ pub(crate) fn surplus<'c, 'a>(census: &'c Census<'a>) -> Vec<&'c Member<'a>> {
 pub(crate) fn keep(census: &Census<'_>, wanted: &Sizes) -> Result<Moves, Box<Decision>> {
     let mut moves = Moves::default();
     let old = old_victims(census, wanted);
-    if pausepoint::held(&census.status).is_none() {
-        keep_gate(census, &old)?;
-    }
+    keep_gate(census, &old)?;
     let size = updated_total(census, wanted);
     let present = census.by_set();
     let sizes = kept_sizes(census, wanted);
@@ -66,11 +64,13 @@ pub(crate) fn keep(census: &Census<'_>, wanted: &Sizes) -> Result<Moves, Box<Dec
         }
     }
     let mut victims = old;
-    let (updated, kept) = updated_victims(census, size, &victims);
-    victims.extend(updated);
+    let updated = updated_victims(census, size, &victims);
+    victims.extend(updated.scaled);
     victims.sort_unstable_by(|first, second| first.key.cmp(&second.key));
     moves.deletes = groups(census, &victims, Purpose::Scale);
-    moves.kept_surge = kept;
+    // Unavailable ones first, which no budget can refuse.
+    moves.deletes.extend(groups(census, &updated.surge, Purpose::Scale));
+    moves.kept_surge = updated.kept;
     Ok(moves)
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn kept_sizes(census: &Census<'_>, wanted: &Sizes) -> Sizes {
             *size -= 1;
         }
     }
-    let mut missing = old_total(census, wanted) - census.old_count();
+    let mut missing = old_total(census, wanted) - old_count(census);
     for set in census.old_sets().filter(|set| !set.terminating) {
         let size = sizes.entry(set.hash.clone()).or_default();
         let more = (wanted.get(&set.hash).copied().unwrap_or(0) - *size).clamp(0, missing.max(0));
@@ -102,9 +102,15 @@ pub(crate) fn kept_ceiling(census: &Census<'_>, stored: i64) -> i64 {
     census.bounds.ceiling.max(stored.min(2 * census.bounds.desired))
 }
 
-/// How many old pods these sizes speak of.
+/// How many old pods there are, without those of sets that are being deleted: these are the garbage collector's.
+fn old_count(census: &Census<'_>) -> i64 {
+    count(census.old().filter(|member| !member.collected))
+}
+
+/// How many such pods these sizes speak of.
 fn old_total(census: &Census<'_>, sizes: &Sizes) -> i64 {
-    census.old_sets().map(|set| sizes.get(&set.hash).copied().unwrap_or(0)).sum()
+    let sets = census.old_sets().filter(|set| !set.terminating);
+    sets.map(|set| sizes.get(&set.hash).copied().unwrap_or(0)).sum()
 }
 
 /// How many updated pods these sizes speak of.
@@ -112,10 +118,37 @@ fn updated_total(census: &Census<'_>, sizes: &Sizes) -> i64 {
     sizes.values().sum::<i64>() - old_total(census, sizes)
 }
 
+/// What an old pod keeps the rollout from: scaling takes those first that keep it from least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Gate {
+    /// It has no pause point, or one that is passed.
+    None,
+    /// The rollout is held at it: the hold outlives the pod.
+    Held,
+    /// Its pause point ends by itself.
+    Timed,
+    /// Its pause point waits for somebody.
+    Untimed,
+}
+
+fn gate(census: &Census<'_>, member: &Member<'_>) -> Gate {
+    if pausepoint::held(&census.status).is_some_and(|hold| *hold.pod_uid == **member.uid()) {
+        return Gate::Held;
+    }
+    let timed = match (pausepoint::point(member, census), &member.pod.point) {
+        (Some(_), Point::At { duration, .. }) => matches!(duration, Ok(Some(_))),
+        _ => match pausepoint::begun_at(census, member) {
+            Some(hold) => hold.until.is_some(),
+            None => return Gate::None,
+        },
+    };
+    if timed { Gate::Timed } else { Gate::Untimed }
+}
+
 /// The old pods that go where the old sets are to have these sizes: of each set the first of the order, those with a pause point
-/// that is not passed after all others of all sets, and the held one last.
+/// that is not passed after all others of all sets.
 fn old_victims<'c, 'a>(census: &'c Census<'a>, sizes: &Sizes) -> Vec<&'c Member<'a>> {
-    let excess = usize::try_from(census.old_count() - old_total(census, sizes)).unwrap_or(0);
+    let excess = usize::try_from(old_count(census) - old_total(census, sizes)).unwrap_or(0);
     if excess == 0 {
         return Vec::new();
     }
@@ -123,16 +156,14 @@ fn old_victims<'c, 'a>(census: &'c Census<'a>, sizes: &Sizes) -> Vec<&'c Member<
     for (hash, active) in &mut beyond {
         *active -= sizes.get(hash).copied().unwrap_or(0);
     }
-    let held = census.status.hold.as_ref().map(|hold| hold.pod_uid.as_str());
     let mut ranked: Vec<_> = census
         .old()
         .filter(|member| !member.collected)
         .map(|member| {
-            let is_held = held == Some(member.uid());
-            let gates = pausepoint::point(member, census).is_some();
-            let beyond = beyond.get_mut(member.hash).filter(|beyond| **beyond > 0 && !gates && !is_held);
+            let gate = gate(census, member);
+            let beyond = beyond.get_mut(member.hash).filter(|beyond| **beyond > 0 && gate == Gate::None);
             let is_share = beyond.map(|beyond| *beyond -= 1).is_some();
-            ((is_held, gates, !is_share), member)
+            ((gate, !is_share), member)
         })
         .collect();
     // Stable: equal ones stay in the order.
@@ -142,36 +173,42 @@ fn old_victims<'c, 'a>(census: &'c Census<'a>, sizes: &Sizes) -> Vec<&'c Member<
     victims
 }
 
-/// The updated pods that go where there are to be `size` of them, and how many stay only since the floor forbids their deletion.
-///
-/// Those that a smaller D takes are the first of the order. Those that a hold without a duration has no use for (surge) go
-/// unavailable ones first, and as far as the first floor allows.
-fn updated_victims<'c, 'a>(
-    census: &'c Census<'a>,
-    size: i64,
-    others: &[&Member<'_>],
-) -> (Vec<&'c Member<'a>>, i64) {
+/// The updated pods that go where there are to be fewer.
+#[derive(Default)]
+struct Updated<'c, 'a> {
+    /// Those that a smaller D takes: the first of the order.
+    scaled: Vec<&'c Member<'a>>,
+    /// Those that a hold without a duration has no use for: unavailable ones first, as far as the first floor allows.
+    surge: Vec<&'c Member<'a>>,
+    /// How many stay only since the floor forbids their deletion.
+    kept: i64,
+}
+
+/// The updated pods that go where there are to be `size` of them, and these others go.
+fn updated_victims<'c, 'a>(census: &'c Census<'a>, size: i64, others: &[&Member<'_>]) -> Updated<'c, 'a> {
     let updated = census.updated_count();
     let surplus = (updated - size).max(0);
     let untimed = pausepoint::held(&census.status).filter(|hold| hold.until.is_none() && !census.recreate());
-    let Some(hold) = untimed else { return (first(census.updated(), surplus), 0) };
+    let Some(hold) = untimed else {
+        return Updated { scaled: first(census.updated(), surplus), ..Updated::default() };
+    };
     let stored = hold.sizes.get(&census.hash).map_or(0, |size| i64::from(*size));
     let scaled = (updated - census.bounds.desired).max(stored.min(updated) - size).clamp(0, surplus);
-    let mut victims = first(census.updated(), scaled);
-    let taken: BTreeSet<&Arc<str>> = victims.iter().map(|member| member.uid()).collect();
-    let leaving = others.iter().chain(&victims).filter(|member| member.available);
+    let mut victims = Updated { scaled: first(census.updated(), scaled), ..Updated::default() };
+    let taken: BTreeSet<&Arc<str>> = victims.scaled.iter().map(|member| member.uid()).collect();
+    let leaving = others.iter().chain(&victims.scaled).filter(|member| member.available);
     let mut budget = Budget::of(census, count(leaving));
     let mut rest: Vec<_> = census.updated().filter(|member| !taken.contains(member.uid())).collect();
     rest.sort_by_key(|member| (member.available, member.place));
-    let mut surge = surplus - scaled;
+    victims.kept = surplus - scaled;
     for member in rest.into_iter().filter(|member| !member.collected) {
-        if surge == 0 || !budget.take_available(member) {
+        if victims.kept == 0 || !budget.take_available(member) {
             break;
         }
-        surge -= 1;
-        victims.push(member);
+        victims.kept -= 1;
+        victims.surge.push(member);
     }
-    (victims, surge)
+    victims
 }
 
 /// The first of these that can go.
@@ -179,21 +216,41 @@ fn first<'c, 'a: 'c>(members: impl Iterator<Item = &'c Member<'a>>, number: i64)
     members.filter(|member| !member.collected).take(usize::try_from(number).unwrap_or(0)).collect()
 }
 
-/// Holds the rollout at its barrier before the last old pod with a pause point goes: as if the point were reached.
+/// Holds the rollout before old pods go with which it would lose the last pause point that holds it: as if that one were reached.
+/// A hold that waits for somebody outlives its pod. One that a time ends stands for no point that waits for somebody.
 fn keep_gate(census: &Census<'_>, victims: &[&Member<'_>]) -> Result<(), Box<Decision>> {
-    let divided = pausepoint::divide(census);
-    let Some(barrier) = divided.barrier.filter(|_| pausepoint::held(&census.status).is_none()) else {
-        return Ok(());
+    let least = match pausepoint::held(&census.status) {
+        None => Gate::Timed,
+        Some(hold) if hold.until.is_some() => Gate::Untimed,
+        Some(_) => return Ok(()),
     };
     let leaving: BTreeSet<&Arc<str>> = victims.iter().map(|member| member.uid()).collect();
-    let stays = |member: &Member<'_>| {
-        let gates = pausepoint::point(member, census).is_some() || member.uid() == barrier.member.uid();
-        gates && !leaving.contains(member.uid())
-    };
-    if census.old().any(stays) {
+    let old: Vec<_> = census.old().collect();
+    let stays = |member: &&Member<'_>| !leaving.contains(member.uid());
+    let left: Vec<_> = old.iter().copied().filter(|member| !member.collected && stays(member)).collect();
+    let before = gates(census, &old, least);
+    if old.iter().all(stays) || before.is_empty() || !gates(census, &left, least).is_empty() {
         return Ok(());
     }
-    Err(Box::new(pausepoint::hold_early(census, &barrier)))
+    let first = before.iter().find(|(_, gate)| *gate == Gate::Untimed).or_else(|| before.first());
+    first.map_or(Ok(()), |(barrier, _)| Err(Box::new(pausepoint::hold_early(census, barrier))))
+}
+
+/// The pause points of at least that kind at which a rollout of these pods would be held. With nothing behind it, a point
+/// `after` holds nothing.
+fn gates<'c, 'a>(
+    census: &Census<'_>,
+    members: &[&'c Member<'a>],
+    least: Gate,
+) -> Vec<(Barrier<'c, 'a>, Gate)> {
+    let behind = |at: usize| at + 1 < members.len();
+    let all = members.iter().enumerate().map(|(at, member)| {
+        let side = pausepoint::point(member, census).unwrap_or(PausePoint::After);
+        (at, Barrier { member, side }, gate(census, member))
+    });
+    let holding = all
+        .filter(|(at, barrier, gate)| *gate >= least && (barrier.side == PausePoint::Before || behind(*at)));
+    holding.map(|(_, barrier, gate)| (barrier, gate)).collect()
 }
 
 /// Whether a running rollout was being scaled when it was last looked at.

@@ -214,3 +214,170 @@ fn a_timed_hold_that_loses_its_duration_gives_its_surge_up() {
     assert_eq!(cluster.active().count(), 4);
     assert_eq!(cluster.told(reason::PAUSE_POINT_REACHED), 1);
 }
+
+#[test]
+fn a_point_after_is_not_scaled_away_by_taking_the_pods_behind_it() {
+    let mut cluster = rolling(4, 1, 1);
+    cluster.prioritize(&[9, 5, 4, 3]);
+    let name = cluster.pause_at(2, PausePoint::After);
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.status().hold), (3, None));
+    cluster.edit(|spec| spec.replicas = 1);
+    cluster.settle();
+    let hold = cluster.status().hold.expect("it is held before nothing is left behind the point");
+    assert_eq!(hold.pod, name);
+    mend(&mut cluster);
+    cluster.settle();
+    assert!(cluster.status().hold.is_some() && cluster.of_image("v1") > 0);
+}
+
+/// Held at a point of ten minutes; another one, without a duration, comes later.
+fn timed_before_untimed() -> (Cluster, String) {
+    let mut cluster = rolling(10, 1, 1);
+    cluster.prioritize(&[0, 0, 0, 0, 0, 9, 8]);
+    let timed = Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(600))) };
+    cluster.pod(6).point = timed;
+    let name = cluster.pause_at(1, PausePoint::Before);
+    cluster.set_image("v2");
+    (cluster, name)
+}
+
+#[test]
+fn a_point_that_waits_for_somebody_outlives_scaling_in_a_timed_hold() {
+    for replicas in [2, 1, 0] {
+        let (mut cluster, name) = timed_before_untimed();
+        cluster.settle();
+        assert!(cluster.status().hold.unwrap().until.is_some());
+        cluster.edit(|spec| spec.replicas = replicas);
+        cluster.settle();
+        cluster.edit(|spec| spec.replicas = 10);
+        cluster.settle();
+        cluster.tick(3600);
+        cluster.settle();
+        let hold = cluster.status().hold.unwrap_or_else(|| panic!("{replicas}"));
+        assert_eq!((hold.pod, hold.until), (name, None), "{replicas}");
+        assert!(cluster.of_image("v1") > 0, "{replicas}");
+    }
+}
+
+#[test]
+fn of_points_that_go_at_once_the_rollout_is_held_at_one_that_waits_for_somebody() {
+    let (mut cluster, name) = timed_before_untimed();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    assert_eq!((hold.pod, hold.until), (name, None));
+}
+
+#[test]
+fn an_interrupted_scaling_on_the_way_to_zero_comes_back_to_the_split_it_began_from() {
+    let (mut cluster, _) = running(PausePoint::Before);
+    let split = (cluster.of_image("v1"), cluster.of_image("v2"));
+    cluster.edit(|spec| spec.replicas = 7);
+    cluster.step();
+    assert!(cluster.status().rollout.unwrap().scaled_from.is_some());
+    // One eviction went through, and the budget refuses the next.
+    let at = cluster.pods.iter().rposition(|pod| cluster.image(pod) == "v1").unwrap();
+    cluster.pods.remove(at);
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 0);
+    cluster.edit(|spec| spec.replicas = 10);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), split.0);
+    assert!(cluster.status().hold.is_some());
+}
+
+#[test]
+fn a_pause_that_is_being_scaled_keeps_its_split_on_the_way_to_zero() {
+    let (mut cluster, _) = running(PausePoint::Before);
+    let old = cluster.of_image("v1");
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 5);
+    // Evictions went through, and the budget refuses the next.
+    cluster.pods.remove(9);
+    cluster.pods.remove(8);
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 10);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), old);
+}
+
+#[test]
+fn a_pause_scaled_to_zero_is_not_complete_and_keeps_its_old_set() {
+    let mut cluster = rolling(10, 1, 1);
+    cluster.edit(|spec| spec.revision_history_limit = 0);
+    cluster.broken.insert("v2".into());
+    cluster.set_image("v2");
+    cluster.settle();
+    let old = cluster.of_image("v1");
+    assert!(old > 0);
+    cluster.edit(|spec| spec.paused = true);
+    cluster.settle();
+    cluster.edit(|spec| spec.replicas = 0);
+    cluster.settle();
+    assert_eq!(cluster.active().count(), 0);
+    assert!(!cluster.is_complete());
+    cluster.edit(|spec| spec.replicas = 10);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), old);
+}
+
+#[test]
+fn a_set_that_is_being_deleted_costs_no_pod_of_another_in_a_hold() {
+    for mark in [true, false] {
+        let mut cluster = rolling(8, 2, 2);
+        cluster.prioritize(&[0, 0, 9, 9, 9, 9, 9, 9]);
+        let name = cluster.pause_at(0, PausePoint::Before);
+        cluster.pause_at(1, PausePoint::Before);
+        cluster.broken.insert("v3".into());
+        cluster.set_image("v2");
+        cluster.settle();
+        cluster.set_image("v3");
+        cluster.settle();
+        if !mark {
+            cluster.edit(|spec| spec.paused = true);
+            cluster.settle();
+        }
+        assert!(cluster.active().any(|pod| pod.name == name));
+        let deleted = cluster.deleted.len();
+        let image: Vec<_> = cluster.sets.iter().map(|set| cluster.image_of(set)).collect();
+        let second = image.iter().position(|image| image == "v2").unwrap();
+        assert!(cluster.of_image("v2") > 0);
+        cluster.sets[second].terminating = true;
+        cluster.settle();
+        assert_eq!(cluster.of_image("v1"), 2, "the pods with points stay");
+        assert_eq!(cluster.deleted.len(), deleted);
+    }
+}
+
+#[test]
+fn surge_that_no_budget_can_refuse_goes_ahead_of_what_it_can() {
+    let mut cluster = rolling(10, 3, 0);
+    cluster.edit(|spec| spec.pod_deletion = ordereddeployment_api::PodDeletion::Evict);
+    cluster.set_image("v2");
+    cluster.rest();
+    cluster.tick(1);
+    for index in [10, 11] {
+        cluster.pod(index).facts.priority = Some(5);
+    }
+    let unavailable = cluster.pod(12).name.clone();
+    cluster.pod(12).facts.ready = false;
+    cluster.pause_at(0, PausePoint::Before);
+    cluster.prioritize(&[9]);
+    let mut groups = Vec::new();
+    for _ in 0..20 {
+        if let ordereddeployment_planner::Decision::Act(act) = cluster.decide(|_| unreachable!()).1 {
+            groups.extend(act.deletes);
+        }
+        if !groups.is_empty() {
+            break;
+        }
+        cluster.step();
+    }
+    assert_eq!(groups[0].targets[0].name, unavailable);
+}

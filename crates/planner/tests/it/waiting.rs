@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use mlua::{Lua, LuaSerdeExt, Value as LuaValue};
-use ordereddeployment_api::{ConditionStatus, OrderedDeployment, PausePoint, names::condition};
+use ordereddeployment_api::{
+    ConditionStatus, OrderedDeployment, PausePoint, names::condition, names::reason,
+};
 use serde_json::{Value, json};
 
 use crate::model::Cluster;
@@ -207,4 +209,21 @@ fn what_needs_somebody_has_failed_until_it_is_mended() {
         cluster.settle();
         assert_eq!(told(&cluster), is("Current", "Healthy"));
     }
+}
+
+#[test]
+fn in_order_stalls_nothing_while_a_new_pod_is_on_its_way() {
+    let mut cluster = Cluster::running(&json!({
+        "replicas": 4,
+        "deletionOrder": {"unavailablePods": "InOrder"},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+    }));
+    cluster.prioritize(&[9, 8, 7, 6]);
+    cluster.pod(3).facts.ready = false;
+    cluster.set_image("v2");
+    cluster.rest();
+    let stalled = |cluster: &Cluster| cluster.status().condition(condition::STALLED).cloned().unwrap();
+    assert_ne!(stalled(&cluster).reason, reason::WAITING_IN_ORDER);
+    cluster.settle();
+    assert!(cluster.is_complete() || stalled(&cluster).reason == reason::WAITING_IN_ORDER);
 }
