@@ -49,7 +49,10 @@ impl<'a> Revision<'a> {
             (Some(set), _) | (None, Some(set)) => (set.hash.clone(), true),
             (None, None) => {
                 let hash = hash_without_set(observed);
-                let is_known = begun == Some(hash.as_str()) || observed.compared == Compared::New;
+                // A set of this hash that is not of the template stands for another spelling, or for another template.
+                let is_taken = observed.sets.iter().any(|set| set.hash == hash);
+                let is_begun = begun == Some(hash.as_str()) && !is_taken;
+                let is_known = is_begun || observed.compared == Compared::New;
                 (hash, is_known || same().next().is_some())
             }
         };

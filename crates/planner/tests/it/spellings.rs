@@ -295,3 +295,25 @@ proptest! {
         prop_assert!(cluster.is_complete(), "{:#?}", cluster.status());
     }
 }
+
+#[test]
+fn the_first_spelling_restarts_nothing_after_the_set_that_remembered_it_was_replaced() {
+    let mut cluster = running(&json!({"replicas": 4}));
+    cluster.respell(1);
+    cluster.settle();
+    // Orphan deletion of the set: its successor is written as the spec is now.
+    cluster.sets[0].terminating = true;
+    cluster.rest();
+    let [first, second] = &cluster.sets[..] else { panic!("{:?}", cluster.sets) };
+    let (first, second) = (first.uid.clone(), second.uid.clone());
+    for pod in cluster.pods.iter_mut().filter(|pod| pod.set == first) {
+        pod.set = second.clone();
+    }
+    cluster.settle();
+    assert_eq!((cluster.sets.len(), cluster.asked()), (1, 1));
+    cluster.edit(|spec| {
+        spec.template.0["spec"].as_object_mut().unwrap().remove("spelling");
+    });
+    cluster.settle();
+    assert_eq!((cluster.asked(), cluster.deleted.len(), revision(&cluster)), (2, 0, 1));
+}
