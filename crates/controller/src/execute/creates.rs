@@ -36,6 +36,9 @@ impl Pass<'_> {
             tracing::warn!(hash, "no set for the pods to create");
             return Err(Halt::DecideAgain);
         };
+        if !set.object.spec.selector.matches(&set.object.spec.template.labels()) {
+            return Err(self.not_selecting(&set.set.name));
+        }
         let known = self.pods(&sets);
         let mut taken: BTreeSet<String> = known.iter().map(|entry| entry.pod.name.clone()).collect();
         if self.memory.strays.contains_key(set.uid()) {
@@ -118,6 +121,15 @@ impl Pass<'_> {
                 Err(self.failed(Hindrance::Create, "create", "trying a pod", &error, message))
             }
         }
+    }
+
+    /// Somebody changed a set so that no pod of it would be its own.
+    fn not_selecting(&mut self, set: &str) -> Halt {
+        let message = format!(
+            "set {set} does not select the pods of its own template: delete it, and another one comes"
+        );
+        self.warn(Hindrance::Create.reason(), format!("Error creating pods: {message}"));
+        Halt::Failed(self.memory.failed(Hindrance::Create, message, self.ctx.clock.now()))
     }
 
     /// What was created came back as another's.

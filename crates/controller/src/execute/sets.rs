@@ -1,10 +1,12 @@
 //! Creates, changes and deletes sets.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::ResourceExt;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_planner::{Hindrance, SetChange, new_set, owner_of, without_hash};
 use serde_json::{Map, Value, json};
 
@@ -43,7 +45,9 @@ impl Pass<'_> {
         let uid = Arc::clone(&self.uid);
         if self.memory.strays.contains_key(&uid) {
             match self.ctx.calls.create_set(&self.namespace, &set, true).await {
-                Ok(tried) if self.change_of_set(&tried).is_none() => _ = self.memory.strays.remove(&uid),
+                Ok(tried) if self.change_of_set(&set, &tried).is_none() => {
+                    _ = self.memory.strays.remove(&uid);
+                }
                 Ok(_) => return Err(self.still_stray(&uid)),
                 // It came to be ours after all, or the name is another's.
                 Err(error) if error.is_already_there() => return self.meet_set(name).await,
@@ -54,7 +58,7 @@ impl Pass<'_> {
         }
         match self.ctx.calls.create_set(&self.namespace, &set, false).await {
             Ok(created) => {
-                if let Some(change) = self.change_of_set(&created) {
+                if let Some(change) = self.change_of_set(&set, &created) {
                     return Err(self.stray(&uid, &format!("Set {name}"), &change));
                 }
                 if self.ctx.cache().has_orphan_of(&created) {
@@ -69,15 +73,17 @@ impl Pass<'_> {
         }
     }
 
-    /// What keeps a set that was created from being the object's own.
-    fn change_of_set(&self, set: &OrderedReplicaSet) -> Option<String> {
+    /// What keeps a set that was created from being the object's own, and of its template.
+    fn change_of_set(&self, sent: &OrderedReplicaSet, set: &OrderedReplicaSet) -> Option<String> {
         if owner_of(set).is_none_or(|owner| owner.uid != *self.uid) {
             return Some("without its owner reference".to_owned());
         }
         let selector = &self.memory.deployment.spec.selector;
-        (!selector.matches(set.labels())).then(|| {
-            format!("without the labels that its deployment selects ({})", selector.to_selector_string())
-        })
+        if !selector.matches(set.labels()) {
+            let selector = selector.to_selector_string();
+            return Some(format!("without the labels that its deployment selects ({selector})"));
+        }
+        change_of_spec(sent, set)
     }
 
     /// A set of that name is there already: ours of the same template, which the watch has not shown yet, or not.
@@ -106,8 +112,9 @@ impl Pass<'_> {
         let name = &entry.set.name;
         match self.ctx.calls.patch(&self.namespace, name, patch).await {
             Ok(updated) => {
+                let unkept = unkept(patch, &updated);
                 self.saw_set(updated);
-                Ok(())
+                unkept.map_or(Ok(()), |field| Err(self.not_kept(name, &field)))
             }
             Err(error) if error.is_conflict() || error.is_not_found() => {
                 self.memory.due = Some(Due::Conflict);
@@ -128,13 +135,17 @@ impl Pass<'_> {
         if stored.set.equal_templates == equal_templates {
             return Ok(());
         }
+        Err(self.not_kept(&entry.set.name, &format!("the annotation {}", annotation::EQUAL_TEMPLATES)))
+    }
+
+    /// Ends the act where a set was changed, and came back without that: to ask for it again at once would not help.
+    fn not_kept(&mut self, name: &str, field: &str) -> Halt {
         let message = format!(
-            "set {} is stored without the annotation {}, which somebody takes away",
-            entry.set.name,
-            annotation::EQUAL_TEMPLATES
+            "set {name} came back without {field} as it was sent, as if a mutating webhook had changed it"
         );
+        self.ctx.metrics.write_failed("update");
         self.warn(Hindrance::Create.reason(), format!("Error changing sets: {message}"));
-        Err(Halt::Failed(self.memory.failed(Hindrance::Create, message, self.ctx.clock.now())))
+        Halt::Failed(self.memory.failed(Hindrance::Create, message, self.ctx.clock.now()))
     }
 
     async fn delete_set(&mut self, entry: &SetEntry) -> Result<(), Halt> {
@@ -182,6 +193,35 @@ impl Pass<'_> {
     fn change_cause(&self) -> Option<String> {
         self.memory.deployment.metadata.annotations.as_ref()?.get(annotation::CHANGE_CAUSE).cloned()
     }
+}
+
+/// What of the spec of a set came back otherwise than it was sent. How a template is spelled does not count.
+fn change_of_spec(sent: &OrderedReplicaSet, came: &OrderedReplicaSet) -> Option<String> {
+    let (one, other) = (&sent.spec, &came.spec);
+    if !without_hash(&one.template).same_as(&without_hash(&other.template)) {
+        return Some("with another template".to_owned());
+    }
+    let hash = |labels: &BTreeMap<String, String>| labels.get(POD_TEMPLATE_HASH).cloned();
+    if hash(&one.template.labels()) != hash(&other.template.labels())
+        || hash(sent.labels()) != hash(came.labels())
+    {
+        return Some(format!("with another {POD_TEMPLATE_HASH}"));
+    }
+    let (one, other) = (one.selector.to_selector_string(), other.selector.to_selector_string());
+    (one != other).then(|| format!("with the selector {other} instead of {one}"))
+}
+
+/// The field that was sent, and came back otherwise.
+fn unkept(patch: &Value, set: &OrderedReplicaSet) -> Option<String> {
+    let revision = set.annotations().get(annotation::REVISION).map(|revision| json!(revision));
+    let fields = [
+        ("spec.replicas", &patch["spec"]["replicas"], Some(json!(set.spec.replicas))),
+        ("spec.minReadySeconds", &patch["spec"]["minReadySeconds"], Some(json!(set.spec.min_ready_seconds))),
+        (annotation::REVISION, &patch["metadata"]["annotations"][annotation::REVISION], revision),
+    ];
+    let mut unkept =
+        fields.into_iter().filter(|(_, sent, came)| !sent.is_null() && came.as_ref() != Some(sent));
+    unkept.next().map(|(field, sent, _)| format!("{field} ({sent})"))
 }
 
 fn set_patch(

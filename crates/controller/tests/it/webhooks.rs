@@ -157,3 +157,78 @@ async fn sets_that_come_back_without_their_owner_are_not_made_without_end() {
     cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
     assert_eq!(sets().await, 2, "the first one keeps the name that it has");
 }
+
+/// What a webhook makes of the sets that are created.
+async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
+    let cluster = Cluster::start().await;
+    let mut asked = 0;
+    cluster.between.rule(move |ask| {
+        if !ask.is(&Method::POST, "/orderedreplicasets") {
+            return Fate::Pass;
+        }
+        asked += 1;
+        // A loop without an end would never let the time pass.
+        assert!(asked < 200, "asked without end");
+        let mut set = ask.body.clone();
+        change(&mut set);
+        Fate::Changed(set)
+    });
+    let mark = cluster.mark();
+    cluster.deploy(json!({"replicas": 2})).await;
+    cluster.pass(Duration::from_secs(600)).await;
+    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items.len();
+    assert!((1..=2).contains(&sets), "{sets}");
+    assert!(cluster.asked(mark, "create", "pods").iter().all(|asked| asked.path.contains("dryRun")));
+    let (why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    assert_eq!(why, reason::FAILED_CREATE);
+    assert!(message.contains(word), "{message}");
+    cluster.between.clear();
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_that_come_back_with_another_template_are_not_made_without_end() {
+    let change =
+        |set: &mut Value| set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other:1");
+    let cluster = stray_sets(change, "with another template").await;
+    let view = cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
+    assert_eq!(view.pods[0].spec.as_ref().unwrap().containers[0].image.as_deref(), Some("web:1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_pod_is_made_in_a_set_that_does_not_select_it() {
+    let change = |set: &mut Value| {
+        set["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] = json!("other");
+    };
+    let cluster = stray_sets(change, "does not select the pods of its own template").await;
+    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    cluster.sets().delete(&set, &DeleteParams::default()).await.unwrap();
+    cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_size_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 2})).await;
+    let mut asked = 0;
+    cluster.between.rule(move |ask| {
+        if !ask.is(&Method::PATCH, "/orderedreplicasets/") || ask.path.contains("/status") {
+            return Fate::Pass;
+        }
+        asked += 1;
+        assert!(asked < 200, "asked without end");
+        let mut patch = ask.body.clone();
+        patch["spec"]["replicas"] = json!(2);
+        Fate::Changed(patch)
+    });
+    let mark = cluster.mark();
+    cluster.scale(3).await;
+    cluster.pass(Duration::from_secs(600)).await;
+    let patches = cluster.asked(mark, "patch", "orderedreplicasets").len();
+    assert!((2..60).contains(&patches), "{patches}");
+    let (why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    assert_eq!(why, reason::FAILED_CREATE);
+    assert!(message.contains("spec.replicas (3)"), "{message}");
+    cluster.between.clear();
+    cluster.until("there are three", |view| view.is_complete() && view.available() == 3).await;
+}
