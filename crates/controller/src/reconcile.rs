@@ -38,6 +38,10 @@ pub(crate) struct Pass<'a> {
     pub(crate) raced: bool,
     /// The same at any time in this pass.
     pub(crate) has_raced: bool,
+    /// How often creates were answered in this pass that their names are taken, and nothing was seen that has them.
+    pub(crate) taken: usize,
+    /// How many writes of sets have met a conflict in this pass.
+    pub(crate) conflicts: usize,
     /// What the act under way was decided on: the generation, and who asks to go on.
     pub(crate) decided_on: (i64, Option<String>),
 }
@@ -76,6 +80,8 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         live: false,
         raced: false,
         has_raced: false,
+        taken: 0,
+        conflicts: 0,
         decided_on: (0, None),
     };
     let mut end = pass.run().await;

@@ -66,7 +66,7 @@ impl Pass<'_> {
             async move { calls.create_pod(namespace, &pod, false).await }
         }))
         .await;
-        let mut halt = None;
+        let (mut halt, mut taken) = (None, false);
         let now = self.ctx.clock.now();
         for (name, answer) in names.iter().zip(answers) {
             match answer {
@@ -90,7 +90,8 @@ impl Pass<'_> {
                     );
                 }
                 // The names are random: it is rather ours, made by a request that something on the way repeated.
-                Err(error) if error.is_already_there() => {
+                Err(error) if error.is_already_there() && self.taken == 0 => {
+                    taken = true;
                     self.memory.due = Some(Due::Unknown);
                     halt.get_or_insert(Halt::DecideAgain);
                 }
@@ -101,6 +102,7 @@ impl Pass<'_> {
                 }
             }
         }
+        self.taken += usize::from(taken);
         halt.map_or(Ok(()), Err)
     }
 }

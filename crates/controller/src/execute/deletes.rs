@@ -211,6 +211,7 @@ async fn delete(
     purpose: Purpose,
     evict: bool,
 ) -> Outcome {
+    let verb = if evict { "evict" } else { "delete" };
     let mut version = target.resource_version.clone();
     for attempt in 0.. {
         let victim = Victim { namespace, name: &target.name, uid: &target.uid, version: &version };
@@ -226,7 +227,7 @@ async fn delete(
             Err(error) => error,
         };
         if !error.is_conflict() {
-            return Outcome::Failed(if evict { "evict" } else { "delete" }, error);
+            return Outcome::Failed(verb, error);
         }
         let fresh = match ctx.calls.pod(namespace, &target.name).await {
             Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&*target.uid)),
@@ -238,6 +239,8 @@ async fn delete(
             matches!((decided, &entry), (Some(decided), Some(entry)) if counts_as_same(decided, &entry.pod));
         match entry {
             Some(entry) if is_same && attempt < RETRIES => version = entry.pod.resource_version,
+            // It is not the pod: a webhook, say, refuses with this code.
+            Some(_) if is_same => return Outcome::Failed(verb, error),
             entry => return Outcome::Changed(entry.map(Box::new)),
         }
     }

@@ -17,6 +17,9 @@ use crate::error::CallError;
 use crate::memory::Due;
 use crate::reconcile::Pass;
 
+/// How many writes of sets may meet a conflict in one pass before the next one counts as failed.
+const CONFLICTS: usize = 5;
+
 impl Pass<'_> {
     pub(super) async fn change_set(&mut self, change: &SetChange) -> Result<(), Halt> {
         match change {
@@ -50,7 +53,7 @@ impl Pass<'_> {
                 }
                 Ok(_) => return Err(self.still_stray(&uid)),
                 // It came to be ours after all, or the name is another's.
-                Err(error) if error.is_already_there() => return self.meet_set(name).await,
+                Err(error) if error.is_already_there() => return self.meet_set(name, &error).await,
                 Err(error) => {
                     return Err(self.set_failed(Hindrance::Create, "create", "trying", name, &error));
                 }
@@ -68,7 +71,7 @@ impl Pass<'_> {
                 self.saw_set(created);
                 Ok(())
             }
-            Err(error) if error.is_already_there() => self.meet_set(name).await,
+            Err(error) if error.is_already_there() => self.meet_set(name, &error).await,
             Err(error) => Err(self.set_failed(Hindrance::Create, "create", "creating", name, &error)),
         }
     }
@@ -87,14 +90,22 @@ impl Pass<'_> {
     }
 
     /// A set of that name is there already: ours of the same template, which the watch has not shown yet, or not.
-    async fn meet_set(&mut self, name: &str) -> Result<(), Halt> {
+    async fn meet_set(&mut self, name: &str, error: &CallError) -> Result<(), Halt> {
         let met = match self.ctx.calls.set(&self.namespace, name).await {
             Ok(met) => met,
             Err(error) => {
                 return Err(self.set_failed(Hindrance::Create, "create", "reading", name, &error));
             }
         };
-        let Some(met) = met else { return Err(Halt::DecideAgain) };
+        let Some(met) = met else {
+            // It may just have gone. The second time that is not the reason.
+            self.taken += 1;
+            return Err(if self.taken > 1 {
+                self.set_failed(Hindrance::Create, "create", "creating", name, error)
+            } else {
+                Halt::DecideAgain
+            });
+        };
         let is_same = without_hash(&met.spec.template).same_as(&self.memory.deployment.spec.template);
         let is_ending = met.metadata.deletion_timestamp.is_some();
         let is_ours = SetEntry::of(met.clone()).is_some_and(|entry| *entry.owner() == self.uid);
@@ -116,7 +127,7 @@ impl Pass<'_> {
                 self.saw_set(updated);
                 unkept.map_or(Ok(()), |field| Err(self.not_kept(name, &field)))
             }
-            Err(error) if error.is_conflict() || error.is_not_found() => {
+            Err(error) if (error.is_conflict() && self.may_conflict()) || error.is_not_found() => {
                 self.memory.due = Some(Due::Conflict);
                 Err(Halt::DecideAgain)
             }
@@ -161,12 +172,18 @@ impl Pass<'_> {
                 self.memory.sets.gone(entry.uid(), self.ctx.clock.now());
                 Ok(())
             }
-            Err(error) if error.is_conflict() => {
+            Err(error) if error.is_conflict() && self.may_conflict() => {
                 self.memory.due = Some(Due::Conflict);
                 Err(Halt::DecideAgain)
             }
             Err(error) => Err(self.set_failed(Hindrance::Delete, "delete", "deleting", name, &error)),
         }
+    }
+
+    /// Whether a conflict may be somebody's write in between, which a live read shows: in one pass so many are not.
+    fn may_conflict(&mut self) -> bool {
+        self.conflicts += 1;
+        self.conflicts <= CONFLICTS
     }
 
     fn set_failed(

@@ -54,6 +54,8 @@ pub enum Fate {
     Changed(Value),
     /// It does not arrive, and this is the answer.
     Answered(u16),
+    /// The same for a create: its name is taken.
+    Taken,
     /// It does not arrive, and there is no answer.
     Lost,
 }
@@ -114,7 +116,8 @@ impl Between {
                     body = serde_json::to_vec(&changed)?.into();
                     ask.body = changed;
                 }
-                Fate::Answered(code) => return Ok(refusal(code)),
+                Fate::Answered(code) => return Ok(refusal(code, None)),
+                Fate::Taken => return Ok(refusal(409, Some("AlreadyExists"))),
                 Fate::Lost => std::future::pending().await,
             }
         }
@@ -122,14 +125,14 @@ impl Between {
     }
 }
 
-fn refusal(code: u16) -> Response<Body> {
-    let reason = match code {
+fn refusal(code: u16, reason: Option<&str>) -> Response<Body> {
+    let reason = reason.unwrap_or(match code {
         403 => "Forbidden",
         404 => "NotFound",
         409 => "Conflict",
         429 => "TooManyRequests",
         _ => "InternalError",
-    };
+    });
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
         "message": format!("answered {code} in between"),

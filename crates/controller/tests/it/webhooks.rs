@@ -1,5 +1,7 @@
 //! Admission that fails, takes its time, or changes what is created.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -231,4 +233,58 @@ async fn a_size_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
     assert!(message.contains("spec.replicas (3)"), "{message}");
     cluster.between.clear();
     cluster.until("there are three", |view| view.is_complete() && view.available() == 3).await;
+}
+
+/// Requests that are refused for ever as if somebody else were quicker: they are told of, wait, and go on after that.
+async fn conflicts(spec: Value, method: Method, part: &'static str, fate: fn() -> Fate, to: i32, why: &str) {
+    let cluster = Cluster::start().await;
+    cluster.deployed(spec).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    cluster.between.rule(move |ask| {
+        if !ask.is(&method, part) || ask.is_dry_run() {
+            return Fate::Pass;
+        }
+        // A loop without an end would never let the time pass.
+        assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
+        fate()
+    });
+    let mark = cluster.mark();
+    cluster.scale(to).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((3..400).contains(&asked), "{asked}");
+    assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
+    let (told_why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    assert_eq!(told_why, why);
+    assert!(message.contains("answered 409 in between"), "{message}");
+    cluster.between.clear();
+    let there = usize::try_from(to).unwrap();
+    cluster.until("it goes on", |view| view.is_complete() && view.active().len() == there).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletes_that_are_refused_with_conflicts_are_not_asked_for_without_end() {
+    let conflict = || Fate::Answered(409);
+    conflicts(json!({"replicas": 3}), Method::DELETE, "/pods/", conflict, 2, reason::FAILED_DELETE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_that_are_refused_with_conflicts_are_not_asked_for_without_end() {
+    let spec = json!({"replicas": 3, "podDeletion": "Evict"});
+    let conflict = || Fate::Answered(409);
+    conflicts(spec, Method::POST, "/eviction", conflict, 2, reason::FAILED_DELETE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_of_sets_that_are_refused_with_conflicts_are_not_asked_for_without_end() {
+    let conflict = || Fate::Answered(409);
+    let part = "/orderedreplicasets/";
+    conflicts(json!({"replicas": 3}), Method::PATCH, part, conflict, 4, reason::FAILED_CREATE).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn creates_whose_names_are_always_taken_are_not_asked_for_without_end() {
+    let taken = || Fate::Taken;
+    conflicts(json!({"replicas": 3}), Method::POST, "/pods?", taken, 4, reason::FAILED_CREATE).await;
 }
