@@ -252,6 +252,13 @@ impl Cache {
             Seen::Begin | Seen::Listed { .. } => Vec::new(),
         };
         names.extend(known.into_iter().map(|set| (Arc::clone(set.owner()), deployment_of(set))));
+        if let Seen::Applied { entry: Some(set), .. } = &seen
+            && !set.is_terminating()
+            && self.has_orphan_of(&set.object)
+        {
+            // Pods that were released before this set was seen: nobody was there to offer them to.
+            self.let_adopt(Arc::clone(set.owner()));
+        }
         let owners = self.sets.see(seen, now);
         for owner in &owners {
             if let Some(set) = self.sets.of_owner(owner).next() {
@@ -344,7 +351,8 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        Arc, BTreeSet, Cache, DeploymentName, Index, PodEntry, REMEMBER_GONE, Seen, SetEntry, Timestamp,
+        Arc, BTreeSet, Cache, DeploymentName, Index, POD_TEMPLATE_HASH, PodEntry, REMEMBER_GONE, Seen,
+        SetEntry, Timestamp,
     };
     use crate::testing::{pod, pod_of};
 
@@ -461,6 +469,23 @@ mod tests {
         assert_eq!(cache.see_orphan("p", Some("shop"), &wanted), web);
         assert!(cache.may_adopt("web-uid"));
         assert!(!cache.may_adopt("web-uid"));
+    }
+
+    #[test]
+    fn an_orphan_seen_before_the_set_that_selects_it_is_offered_once_that_is_seen() {
+        let mut cache = Cache::default();
+        let wanted = std::collections::BTreeMap::from([(POD_TEMPLATE_HASH.to_owned(), "h".to_owned())]);
+        cache.see_orphan("p", Some("shop"), &wanted);
+        let mut see = |change: fn(&mut SetEntry)| {
+            let mut selects = set("s1", "web", 1);
+            selects.object.spec.selector.match_labels = Some(wanted.clone());
+            change(&mut selects);
+            cache.see_set(Seen::Applied { uid: "s1".into(), version: 1, entry: Some(selects) }, at(0));
+            cache.may_adopt("web-uid")
+        };
+        assert!(see(|_| ()));
+        assert!(!see(|set| set.set.terminating = true));
+        assert!(!see(|set| set.object.metadata.namespace = Some("other".to_owned())));
     }
 
     #[test]

@@ -145,6 +145,21 @@ async fn pods_left_by_a_set_are_taken_in_by_the_one_that_comes_in_its_stead() {
     assert!(cluster.asked(mark, "create", "pods").is_empty());
 }
 
+#[tokio::test(start_paused = true)]
+async fn pods_seen_to_be_released_after_the_other_set_came_are_taken_in_by_it_too() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 3})).await;
+    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    // After four seconds the pods are released and the other set comes; that is seen two and four seconds later.
+    cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(4));
+    cluster.sandbox.delay_watch("pods", Duration::from_secs(2));
+    cluster.sets().delete(&set, &DeleteParams::orphan()).await.unwrap();
+    cluster.pass(Duration::from_secs(40)).await;
+    let there = cluster.view().await;
+    assert!(there.pods.iter().all(|pod| pod.owner_references().len() == 1), "{:?}", names(&there.pods));
+    assert!(there.is_complete() && there.active().len() == 3);
+}
+
 async fn pod(cluster: &Cluster, name: &str, hash: &str, owners: serde_json::Value) -> Pod {
     let pod = json!({
         "metadata": {"name": name, "labels": {"app": "web", "pod-template-hash": hash}, "ownerReferences": owners},
