@@ -21,7 +21,13 @@ use crate::reconcile::Pass;
 impl Pass<'_> {
     /// Whether the object may take this, where its selector matches.
     pub(crate) fn may_take(&self, metadata: &ObjectMeta) -> bool {
-        is_orphan(metadata) && !is_handed_back(&self.memory.deployment)
+        is_orphan(metadata) && self.claims()
+    }
+
+    /// Whether the object takes anything: nothing is done for one that is handed back, nor for a spec that is invalid.
+    fn claims(&self) -> bool {
+        let deployment = &self.memory.deployment;
+        !is_handed_back(deployment) && validate(&deployment.spec).is_empty()
     }
 
     /// Takes a set that nobody controls. It was listed by the deployment's selector, before the deployment was read.
@@ -44,7 +50,7 @@ impl Pass<'_> {
         pod: &PodView,
         sets: &'s [Arc<SetEntry>],
     ) -> Option<&'s Arc<SetEntry>> {
-        if !is_adoptable(pod) || is_handed_back(&self.memory.deployment) {
+        if !is_adoptable(pod) || !self.claims() {
             return None;
         }
         sets.iter().find(|set| !set.is_terminating() && set.object.spec.selector.matches(pod.labels()))

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
@@ -158,6 +159,49 @@ async fn pods_seen_to_be_released_after_the_other_set_came_are_taken_in_by_it_to
     let there = cluster.view().await;
     assert!(there.pods.iter().all(|pod| pod.owner_references().len() == 1), "{:?}", names(&there.pods));
     assert!(there.is_complete() && there.active().len() == 3);
+}
+
+/// Has the server take any spec, as one without validation rules does.
+async fn take_any_spec(cluster: &Cluster) {
+    let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
+    let name = "ordereddeployments.ordereddeployment.io";
+    let mut crd = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
+        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let crd = serde_json::from_value(crd).unwrap();
+    api.replace(name, &PostParams::default(), &crd).await.unwrap();
+}
+
+/// The owners of all sets and pods.
+async fn owners(cluster: &Cluster) -> Vec<String> {
+    let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
+    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let owners = sets.iter().flat_map(ResourceExt::owner_references);
+    owners
+        .chain(pods.iter().flat_map(ResourceExt::owner_references))
+        .map(|owner| owner.name.clone())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_whose_spec_is_invalid_takes_nothing_before_it_is_mended() {
+    let cluster = Cluster::start().await;
+    take_any_spec(&cluster).await;
+    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
+    // Pods of a set that it has, and then that set.
+    let orphan = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    cluster.patch(json!({"spec": {"minReadySeconds": -1}})).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    cluster.pods().patch(&pods[0], &PatchParams::default(), &orphan).await.unwrap();
+    cluster.pass(Duration::from_secs(30)).await;
+    assert_eq!(owners(&cluster).await.len(), 3);
+    cluster.sets().patch(&set, &PatchParams::default(), &orphan).await.unwrap();
+    cluster.pass(Duration::from_secs(30)).await;
+    assert_eq!(owners(&cluster).await, [set.clone(), set]);
+    cluster.patch(json!({"spec": {"minReadySeconds": 0}})).await;
+    let view = cluster.until("it is complete", |view| view.is_complete() && view.available() == 3).await;
+    assert_eq!((names(&view.pods), owners(&cluster).await.len()), (pods, 4));
 }
 
 async fn pod(cluster: &Cluster, name: &str, hash: &str, owners: serde_json::Value) -> Pod {
