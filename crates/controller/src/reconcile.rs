@@ -138,14 +138,18 @@ impl Pass<'_> {
             }
             if let Some(due) = self.settle() {
                 match self.read_live(due).await? {
-                    Found::There => continue,
+                    Found::There => {
+                        // It may show more that matches no more.
+                        released = false;
+                        continue;
+                    }
                     // What it owns is the garbage collector's from now on.
                     Found::Terminating => return Ok(End::Nothing),
                     Found::Nowhere => return Ok(End::NotFound),
                 }
             }
             if !std::mem::replace(&mut released, true) {
-                // Once a pass: what the API server refuses now, it refuses a moment later.
+                // Not again for what is known: what the API server refuses now, it refuses a moment later.
                 self.release().await?;
                 if std::mem::take(&mut self.raced) {
                     self.memory.due = Some(Due::Conflict);
@@ -185,7 +189,7 @@ impl Pass<'_> {
                     self.live = false;
                     match self.execute(&act).await {
                         Ok(()) => self.nothing_fails(),
-                        Err(Halt::DecideAgain) => {}
+                        Err(Halt::DecideAgain) => released = false,
                         Err(Halt::Unfinished) => {
                             self.nothing_fails();
                             return Ok(End::Unfinished);

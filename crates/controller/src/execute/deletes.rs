@@ -97,11 +97,11 @@ impl Pass<'_> {
         let evict = self.memory.deployment.spec.pod_deletion == PodDeletion::Evict;
         let (evicted, deleted): (Vec<_>, Vec<_>) =
             group.targets.iter().zip(entries).partition(|(target, _)| evict && target.available);
-        let outcomes = join_all(deleted.iter().map(|(target, entry)| {
-            let pod = entry.map(|entry| &entry.pod);
-            delete(self.ctx, &self.namespace, target, pod, group.purpose, false)
-        }))
-        .await;
+        let outcomes =
+            join_all(deleted.iter().map(|(target, entry)| {
+                delete(self.ctx, &self.namespace, target, *entry, group.purpose, false)
+            }))
+            .await;
         let mut halt = None;
         for ((target, entry), outcome) in deleted.into_iter().zip(outcomes) {
             if let Err(stop) = self.note(target, entry, group.purpose, outcome) {
@@ -135,8 +135,7 @@ impl Pass<'_> {
         if let Some(failure) = self.memory.refusal(&target.uid, ready, Instant::now()) {
             return Err(Halt::Failed(failure.clone()));
         }
-        let pod = entry.map(|entry| &entry.pod);
-        let outcome = delete(self.ctx, &self.namespace, target, pod, purpose, true).await;
+        let outcome = delete(self.ctx, &self.namespace, target, entry, purpose, true).await;
         let refusal = match &outcome {
             Outcome::Failed(_, error) => error.refusal(),
             _ => None,
@@ -207,7 +206,7 @@ async fn delete(
     ctx: &Context,
     namespace: &str,
     target: &Target,
-    decided: Option<&Pod>,
+    decided: Option<&Arc<PodEntry>>,
     purpose: Purpose,
     evict: bool,
 ) -> Outcome {
@@ -235,8 +234,9 @@ async fn delete(
         };
         let Some(fresh) = fresh else { return Outcome::Gone };
         let entry = PodEntry::of(&fresh);
-        let is_same =
-            matches!((decided, &entry), (Some(decided), Some(entry)) if counts_as_same(decided, &entry.pod));
+        // One with other labels may have to be released instead.
+        let is_same = matches!((decided, &entry), (Some(decided), Some(entry))
+            if decided.labels == entry.labels && counts_as_same(&decided.pod, &entry.pod));
         match entry {
             Some(entry) if is_same && attempt < RETRIES => version = entry.pod.resource_version,
             // It is not the pod: a webhook, say, refuses with this code.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -36,6 +37,35 @@ async fn a_pod_relabelled_by_hand_is_released_and_replaced() {
     };
     let view = cluster.until("it is taken, and another one gone", taken).await;
     assert!(names(&view.pods).contains(&pods[1]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_relabelled_in_the_midst_of_a_pass_is_released_and_not_deleted() {
+    for method in [Method::DELETE, Method::GET] {
+        let cluster = Cluster::start().await;
+        let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+        cluster.prioritise(&pods[1], 9).await;
+        cluster.pass(Duration::from_secs(1)).await;
+        cluster.sandbox.delay_watch("pods", Duration::from_secs(20));
+        let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
+        let (taken, api) = (pods[1].clone(), cluster.pods());
+        if method == Method::GET {
+            // The delete meets another write first, and what it reads then is of other labels.
+            let (name, api) = (pods[1].clone(), cluster.pods());
+            cluster.between.before(Method::DELETE, "/pods/", async move {
+                let write = Patch::Merge(json!({"metadata": {"annotations": {"other": "x"}}}));
+                api.patch(&name, &PatchParams::default(), &write).await.unwrap();
+            });
+        }
+        cluster.between.before(method, "/pods/", async move {
+            api.patch(&taken, &PatchParams::default(), &relabel).await.unwrap();
+        });
+        cluster.scale(2).await;
+        cluster.pass(Duration::from_secs(60)).await;
+        let released = cluster.pods().get(&pods[1]).await.unwrap();
+        assert_eq!(released.owner_references(), []);
+        assert_eq!(cluster.view().await.active().len(), 2);
+    }
 }
 
 async fn label_set(cluster: &Cluster, name: &str, app: &str) {
