@@ -164,6 +164,11 @@ impl Pass<'_> {
         Ok((found, found == Found::There && self.memory.generation() == generation))
     }
 
+    /// Looks at what the watch shows by now, between two adoptions: many take long.
+    fn still_adopts(&mut self, generation: i64) -> bool {
+        self.is_shown() && self.memory.generation() == generation
+    }
+
     async fn read_sets(&mut self, selector: &str, generation: i64, floors: &Floors) -> Result<Found, Error> {
         let listed: Vec<Decoded<OrderedReplicaSet>> =
             self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
@@ -185,6 +190,7 @@ impl Pass<'_> {
         }
         let mut found = Vec::new();
         for set in sets {
+            adopts = adopts && self.still_adopts(generation);
             let adopted = if adopts { self.adopt_set(&set).await } else { None };
             found.extend(adopted.or_else(|| SetEntry::of(set)));
         }
@@ -235,6 +241,9 @@ impl Pass<'_> {
             }
             for (pod, set) in orphans {
                 let Some(set) = standing.get(set.uid()) else { continue };
+                if !self.still_adopts(generation) {
+                    break;
+                }
                 found.extend(self.adopt_pod(pod, set).await);
             }
         }

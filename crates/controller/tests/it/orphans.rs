@@ -131,6 +131,23 @@ async fn a_pod_released_by_a_set_that_is_being_deleted_is_not_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn adoptions_end_once_the_watch_shows_that_the_object_is_being_deleted() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 20})).await;
+    cluster.between.rule(|ask| {
+        use crate::between::Fate;
+        if ask.patches_pod() { Fate::Late(Duration::from_secs(1)) } else { Fate::Pass }
+    });
+    let from = cluster.mark();
+    release_pods(&cluster.client).await;
+    cluster.pass(Duration::from_millis(4500)).await;
+    mark(&cluster.client).await;
+    cluster.pass(Duration::from_secs(30)).await;
+    // The one that was under way, and no other one.
+    assert_eq!(cluster.asked(from, "patch", "pods").len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_act_ends_once_the_watch_shows_that_the_object_is_being_deleted() {
     let cluster = Cluster::start().await;
     cluster.between.rule(|ask| {
