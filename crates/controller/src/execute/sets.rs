@@ -77,16 +77,16 @@ impl Pass<'_> {
     }
 
     /// What keeps a set that was created from being the object's own, and of its template.
-    fn change_of_set(&self, sent: &OrderedReplicaSet, set: &OrderedReplicaSet) -> Option<String> {
-        if owner_of(set).is_none_or(|owner| owner.uid != *self.uid) {
+    fn change_of_set(&self, sent: &OrderedReplicaSet, came: &OrderedReplicaSet) -> Option<String> {
+        if owner_of(came).is_none_or(|owner| owner.uid != *self.uid) {
             return Some("without its owner reference".to_owned());
         }
         let selector = &self.memory.deployment.spec.selector;
-        if !selector.matches(set.labels()) {
+        if !selector.matches(came.labels()) {
             let selector = selector.to_selector_string();
             return Some(format!("without the labels that its deployment selects ({selector})"));
         }
-        change_of_spec(sent, set)
+        change_of_spec(sent, came)
     }
 
     /// A set of that name is there already: ours of the same template, which the watch has not shown yet, or not.
