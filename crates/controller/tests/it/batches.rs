@@ -74,3 +74,33 @@ async fn a_pause_point_that_comes_in_the_midst_of_an_act_holds_before_the_next_g
     deleted.sort();
     assert_eq!(deleted, pods[..16]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn long_evictions_of_some_objects_let_others_have_their_turn() {
+    let cluster = Cluster::start().await;
+    // As many as are looked at at the same time.
+    let busy = ["a", "b", "c", "d"];
+    for name in busy {
+        let labels = json!({"app": name});
+        let spec = json!({
+            "replicas": 20,
+            "podDeletion": "Evict",
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
+        });
+        cluster.deploy_as(name, spec).await;
+    }
+    cluster.pass(Duration::from_secs(10)).await;
+    slow(&cluster, Method::POST, "/eviction");
+    for name in busy {
+        let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
+        cluster.deployments().patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+    cluster.pass(Duration::from_secs(1)).await;
+    let mark = cluster.mark();
+    cluster.deploy(json!({"replicas": 1})).await;
+    cluster.pass(Duration::from_secs(5)).await;
+    let evicted = cluster.asked(mark, "create", "pods");
+    assert!(evicted.iter().any(|record| record.subresource.as_deref() == Some("eviction")), "{evicted:?}");
+    assert_eq!(cluster.view().await.pods.len(), 1);
+}

@@ -304,6 +304,25 @@ async fn an_adoption_that_met_another_writer_is_tried_again_at_once_and_not_told
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_another_takes_just_before_its_adoption_stays_with_the_other() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
+    let (api, name) = (cluster.pods(), pods[0].clone());
+    cluster.between.before(Method::PATCH, "/pods/", async move {
+        let owners = json!([{
+            "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other", "controller": true,
+        }]);
+        let taken = Patch::Merge(json!({"metadata": {"ownerReferences": owners}}));
+        api.patch(&name, &PatchParams::default(), &taken).await.unwrap();
+    });
+    free(&cluster, &pods[..1]).await;
+    cluster.pass(Duration::from_secs(10)).await;
+    let owners = cluster.pods().get(&pods[0]).await.unwrap().owner_references().to_vec();
+    assert_eq!(owners.iter().map(|owner| owner.uid.as_str()).collect::<Vec<_>>(), ["other"]);
+    assert_eq!(cluster.view().await.available(), 4, "it is replaced beside");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replaced() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
