@@ -196,6 +196,17 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
         case.faults.push(kill(2000));
         case.faults.push(Fault::Compact { at: 2500 });
     },
+    // CRDs older than the controller: what they do not know is dropped until they are updated.
+    |case| {
+        let class = Class {
+            verb: "patch".to_owned(),
+            plural: "ordereddeployments".to_owned(),
+            subresource: "status".to_owned(),
+            ..Class::default()
+        };
+        let dropped = serde_json::json!({"status": {"blocked": null, "rollout": {"scaledFrom": null}}});
+        case.faults.push(Fault::Request { class, skip: 0, times: 10_000, how: How::Mutated(dropped) });
+    },
 ];
 
 fn without(case: &mut Case, fault: fn(Span) -> Fault) {
