@@ -39,6 +39,8 @@ async fn what_was_lost_with_a_restored_store_is_not_done_again_on_a_real_server(
     plane.back_up().await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.complete("web", 4).await.unwrap();
+    // A kubelet that is about to end a pod would end it in the restored store, too.
+    world.until_pods("of the second template alone", |pods| pods.len() == 4).await.unwrap();
     let lost = version(&world.client).await;
 
     plane.restore(&setting).await.unwrap();
