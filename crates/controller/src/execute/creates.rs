@@ -96,6 +96,9 @@ impl Pass<'_> {
                     halt.get_or_insert(Halt::DecideAgain);
                 }
                 Err(error) => {
+                    if error.is_already_there() {
+                        self.memory.due = Some(Due::Unknown);
+                    }
                     let message = without_name(&error.to_string(), name, &set.set.name);
                     let failed = self.failed(Hindrance::Create, "create", "creating a pod", &error, message);
                     worst(&mut halt, failed);
