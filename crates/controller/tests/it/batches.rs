@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
 use serde_json::json;
 
@@ -73,32 +73,4 @@ async fn a_pause_point_that_comes_in_the_midst_of_an_act_holds_before_the_next_g
     let mut deleted = cluster.deleted(mark);
     deleted.sort();
     assert_eq!(deleted, pods[..16]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn long_evictions_of_some_objects_let_others_have_their_turn() {
-    let cluster = Cluster::start().await;
-    // As many as are looked at at the same time.
-    let busy = ["a", "b", "c", "d"];
-    for name in busy {
-        let labels = json!({"app": name});
-        let spec = json!({
-            "replicas": 20,
-            "podDeletion": "Evict",
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "web:1"}]}},
-        });
-        cluster.deploy_as(name, spec).await;
-    }
-    cluster.pass(Duration::from_secs(10)).await;
-    slow(&cluster, Method::POST, "/eviction");
-    for name in busy {
-        let patch = Patch::Merge(json!({"spec": {"replicas": 1}}));
-        cluster.deployments().patch(name, &PatchParams::default(), &patch).await.unwrap();
-    }
-    cluster.pass(Duration::from_secs(1)).await;
-    cluster.deploy(json!({"replicas": 1})).await;
-    cluster.until("it has its turn", |view| !view.pods.is_empty()).await;
-    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items.len();
-    assert!(pods > 20, "not only once the others are nearly done: {pods}");
 }
