@@ -10,6 +10,8 @@ use super::{
 use crate::schema::Cause;
 
 pub(super) fn prepare_pod_template(object: &mut Value, causes: &mut Vec<Cause>) {
+    // Never left out.
+    entry(entry(object, "template"), "metadata");
     fill_pod_spec(entry(entry(object, "template"), "spec"));
     check_template(&object["template"], "template", causes);
 }

@@ -71,6 +71,7 @@ const WORDS: &[(&str, &str)] = &[
     ("patch strategically", "server-side apply, off here, adds a media type to those that are offered"),
     ("apply", "server-side apply, off here, adds a media type to those that are offered"),
     ("continue from nonsense", "the words are those of a server's JSON decoder"),
+    ("a pod template of another shape", "the words are those of a server's JSON decoder"),
 ];
 
 /// Removes the words from the answer to a fixed step if they are known to differ.
