@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{run, top};
-use crate::{
-    cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, mutants, shells, tools,
-};
+use crate::{cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, shells, tools};
 
 /// How long the demo may take once built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -41,8 +39,8 @@ const RUNNING: [(&str, Suite); 6] = [
 ];
 
 /// What takes a build of its own, of ours or of real Kubernetes programs.
-const LEFT_OUT_BY_FAST: [(&str, Suite); 4] =
-    [("image", image), ("crds", crds), ("real", scenarios_on_real_servers), ("mutants", mutants_caught)];
+const LEFT_OUT_BY_FAST: [(&str, Suite); 3] =
+    [("image", image), ("crds", crds), ("real", scenarios_on_real_servers)];
 
 /// How tests that start a real control plane end their names; those of the other kind end in `on_the_sandbox`.
 const ON_REAL: &str = "on_a_real_server";
@@ -297,11 +295,6 @@ fn faults_under_simulated_time() -> Result<Count> {
 fn small_clusters_explored() -> Result<Count> {
     explore::bounded()?;
     Ok(Count { passed: 1, failed: 0 })
-}
-
-/// That the campaign sees a controller that breaks a promise, one mutant a promise at least.
-fn mutants_caught() -> Result<Count> {
-    Ok(Count { passed: mutants::hunt(&[])?, failed: 0 })
 }
 
 /// The README's first command: it has to end well by itself where nobody watches.
