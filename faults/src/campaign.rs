@@ -157,12 +157,7 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     },
     // Pods of the new template are not made any more, and old ones are lost.
     |case| {
-        let class = Class {
-            verb: "create".to_owned(),
-            plural: "pods".to_owned(),
-            says: "web:2".to_owned(),
-            ..Class::default()
-        };
+        let class = Class { says: "web:2".to_owned(), ..Class::of("create", "pods", "") };
         let how = How::Answer {
             code: 500,
             reason: "InternalError".to_owned(),
@@ -176,7 +171,7 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     },
     // A pod of nobody that cannot be adopted, and one that is lost beside it.
     |case| {
-        let class = Class { verb: "patch".to_owned(), plural: "pods".to_owned(), ..Class::default() };
+        let class = Class::of("patch", "pods", "");
         let how = How::Answer {
             code: 403,
             reason: "Forbidden".to_owned(),
@@ -198,12 +193,7 @@ const COMBINATIONS: &[fn(&mut Case)] = &[
     },
     // CRDs older than the controller: what they do not know is dropped until they are updated.
     |case| {
-        let class = Class {
-            verb: "patch".to_owned(),
-            plural: "ordereddeployments".to_owned(),
-            subresource: "status".to_owned(),
-            ..Class::default()
-        };
+        let class = Class::of("patch", "ordereddeployments", "status");
         let dropped = serde_json::json!({"status": {"blocked": null, "rollout": {"scaledFrom": null}}});
         case.faults.push(Fault::Request { class, skip: 0, times: 10_000, how: How::Mutated(dropped) });
     },

@@ -356,6 +356,19 @@ pub struct Class {
     pub dry_run: Option<bool>,
 }
 
+impl Class {
+    /// The requests of that verb for these objects, whatever they say.
+    #[must_use]
+    pub fn of(verb: &str, plural: &str, subresource: &str) -> Self {
+        Self {
+            verb: verb.to_owned(),
+            plural: plural.to_owned(),
+            subresource: subresource.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
 /// What becomes of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum How {

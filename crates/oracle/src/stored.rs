@@ -272,16 +272,21 @@ fn may_end(view: &View<'_>, hold: &Hold) -> bool {
     observed.live && (over || unmarked) || none_left
 }
 
+/// The numbers of replicas that the rollout, the hold and the pause stored.
+fn replicas_stored(view: &View<'_>) -> impl Iterator<Item = i64> {
+    let stored = [
+        view.status.rollout.as_ref().map(|rollout| rollout.replicas),
+        view.held().map(|hold| hold.replicas),
+        view.status.pause.as_ref().map(|pause| pause.replicas),
+    ];
+    stored.into_iter().flatten().map(i64::from)
+}
+
 fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
     let wrong = |words: &str| Some(format!("the hold {} began {words}", hold.id));
     let old: Vec<_> = view.old().collect();
     let rollout = view.status.rollout.as_ref();
-    let stored = [
-        rollout.map(|rollout| rollout.replicas),
-        view.held().map(|hold| hold.replicas),
-        view.status.pause.as_ref().map(|pause| pause.replicas),
-    ];
-    let scaled = stored.into_iter().flatten().any(|replicas| i64::from(replicas) != view.desired)
+    let scaled = replicas_stored(view).any(|replicas| replicas != view.desired)
         || rollout.is_some_and(|rollout| rollout.scaled_from.is_some());
     if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
         // Scaling would take the last point away that holds the rollout.
@@ -318,12 +323,7 @@ fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
     };
     let sum: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
     let old = hold.sizes.iter().filter(|(hash, _)| !is_current(hash)).map(|(_, size)| i64::from(*size));
-    let stored = [
-        rollout.map(|rollout| rollout.replicas),
-        view.held().map(|hold| hold.replicas),
-        view.status.pause.as_ref().map(|pause| pause.replicas),
-    ];
-    let replicas = stored.into_iter().flatten().max().map_or(view.desired, i64::from);
+    let replicas = replicas_stored(view).max().unwrap_or(view.desired);
     (sum > old.sum::<i64>().max(replicas))
         .then(|| format!("the hold {} stores surge: {:?} for {replicas}", hold.id, hold.sizes))
 }

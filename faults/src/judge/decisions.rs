@@ -1,7 +1,7 @@
 //! S1 to S11: what was decided, judged by the rules that the planner's tests and the exploration have, too.
 
-use ordereddeployment_oracle::{View, Wrong, judge, judge_whatever_is_stored};
-use ordereddeployment_planner::Decision;
+use ordereddeployment_oracle::{Wrong, judge, judge_whatever_is_stored};
+use ordereddeployment_planner::{Decision, to_compare};
 
 use super::Violation;
 use super::history::{History, found};
@@ -16,7 +16,7 @@ pub(super) fn allowed(history: &History<'_>) -> Vec<Violation> {
 fn wrong(decided: &Decided) -> Vec<Wrong> {
     let mut wrong = match &decided.decision {
         // While nobody knows whether the template is new, the status of the rollout so far stands.
-        Decision::Act(act) if View::of(&decided.observed).is_uncompared() => {
+        Decision::Act(act) if !to_compare(&decided.observed).is_empty() => {
             judge_whatever_is_stored(&decided.observed, act)
         }
         decision => judge(&decided.observed, decision),

@@ -77,7 +77,7 @@ impl Deletion {
             Act::Collector { pace: self.pace, lag: self.lag, frozen: self.frozen },
             Act::Delete(path, json!({"propagationPolicy": self.policy})),
         ];
-        let class = Class { verb: "write".to_owned(), ..Class::default() };
+        let class = Class::of("write", "", "");
         let skip = write.saturating_sub(1);
         case.faults.extend(acts.map(|act| Fault::Before { class: class.clone(), skip, act }));
         if self.set.is_none() {

@@ -40,7 +40,7 @@ pub(super) fn before(rng: &mut StdRng) -> Fault {
         _ => ownership(rng).0,
     };
     let verb = one(rng, &["write", "write", "create", "delete", "patch", "get", "list"]);
-    let class = Class { verb: verb.to_owned(), ..Class::default() };
+    let class = Class::of(verb, "", "");
     Fault::Before { class, skip: rng.random_range(0..60), act }
 }
 

@@ -60,13 +60,13 @@ const REFUSALS: &[(u16, &str, &str)] = &[
 pub(super) fn fault(rng: &mut StdRng) -> Fault {
     let (class, how) = match rng.random_range(0..14) {
         12 => return lasting(rng),
-        13 => (class("create", one(rng, &["pods", "pods", "orderedreplicasets"]), ""), taken(rng)),
+        13 => (Class::of("create", one(rng, &["pods", "pods", "orderedreplicasets"]), ""), taken(rng)),
         // Own writes and foreign ones race; now and then they go on doing so.
         0 | 1 => (any(rng), How::Overtaken),
         2 => {
             let (code, reason, words) = one(rng, REFUSALS);
             (
-                class("create", one(rng, &["pods", "pods", "orderedreplicasets"]), ""),
+                Class::of("create", one(rng, &["pods", "pods", "orderedreplicasets"]), ""),
                 answer(code, reason, words, false),
             )
         }
@@ -77,17 +77,17 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
             let change = How::Annotated(key.to_owned(), value.map(str::to_owned));
             let (verb, subresource) =
                 one(rng, &[("delete", ""), ("get", ""), ("patch", ""), ("create", "eviction")]);
-            (class(verb, "pods", subresource), change)
+            (Class::of(verb, "pods", subresource), change)
         }
-        3 => (class(one(rng, &["delete", "delete", "patch"]), "pods", ""), How::Gone),
+        3 => (Class::of(one(rng, &["delete", "delete", "patch"]), "pods", ""), How::Gone),
         // A proxy before the server repeated it.
         5 if rng.random_range(0..3) == 0 => {
             let words = "pods \"x\" already exists";
-            (class("create", "pods", ""), answer(409, "AlreadyExists", words, true))
+            (Class::of("create", "pods", ""), answer(409, "AlreadyExists", words, true))
         }
         // A list whose pages took too long.
         4 => {
-            let continued = Class { continued: true, ..class("list", one(rng, &["", "pods"]), "") };
+            let continued = Class { continued: true, ..Class::of("list", one(rng, &["", "pods"]), "") };
             (continued, answer(410, "Expired", "The provided continue parameter is too old", false))
         }
         _ => (any(rng), how(rng)),
@@ -102,7 +102,7 @@ pub(super) fn fault(rng: &mut StdRng) -> Fault {
 
 /// What is chosen by its content, until all is healed: pods of one template, dry runs, whatever is created.
 fn lasting(rng: &mut StdRng) -> Fault {
-    let pods = class("create", "pods", "");
+    let pods = Class::of("create", "pods", "");
     let class = match rng.random_range(0..4) {
         0 => Class { dry_run: Some(true), ..Class::default() },
         1 => pods,
@@ -139,16 +139,7 @@ pub(super) fn slow(rng: &mut StdRng) -> Fault {
 
 fn any(rng: &mut StdRng) -> Class {
     let (verb, plural, subresource) = one(rng, CLASSES);
-    class(verb, plural, subresource)
-}
-
-fn class(verb: &str, plural: &str, subresource: &str) -> Class {
-    Class {
-        verb: verb.to_owned(),
-        plural: plural.to_owned(),
-        subresource: subresource.to_owned(),
-        ..Class::default()
-    }
+    Class::of(verb, plural, subresource)
 }
 
 fn answer(code: u16, reason: &str, words: &str, applied: bool) -> How {

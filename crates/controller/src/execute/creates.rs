@@ -10,6 +10,7 @@ use ordereddeployment_planner::{EventType, Hindrance, PodView, new_pod};
 
 use super::{Halt, MOST, worst};
 use crate::entry::{Entry, PodEntry, SetEntry};
+use crate::error::CallError;
 use crate::memory::Due;
 use crate::reconcile::Pass;
 
@@ -66,8 +67,13 @@ impl Pass<'_> {
             async move { calls.create_pod(namespace, &pod, false).await }
         }))
         .await;
-        let (mut halt, mut taken) = (None, false);
+        let (mut halt, taken_before) = (None, self.taken > 0);
         let now = self.ctx.clock.now();
+        if answers.iter().any(|answer| answer.as_ref().is_err_and(CallError::is_already_there)) {
+            // The names are random: it is rather ours, made by a request that something on the way repeated.
+            self.taken += 1;
+            self.memory.due = Some(Due::Unknown);
+        }
         for (name, answer) in names.iter().zip(answers) {
             match answer {
                 Ok(view) => {
@@ -89,23 +95,16 @@ impl Pass<'_> {
                         message,
                     );
                 }
-                // The names are random: it is rather ours, made by a request that something on the way repeated.
-                Err(error) if error.is_already_there() && self.taken == 0 => {
-                    taken = true;
-                    self.memory.due = Some(Due::Unknown);
+                Err(error) if error.is_already_there() && !taken_before => {
                     halt.get_or_insert(Halt::DecideAgain);
                 }
                 Err(error) => {
-                    if error.is_already_there() {
-                        self.memory.due = Some(Due::Unknown);
-                    }
                     let message = without_name(&error.to_string(), name, &set.set.name);
                     let failed = self.failed(Hindrance::Create, "create", "creating a pod", &error, message);
                     worst(&mut halt, failed);
                 }
             }
         }
-        self.taken += usize::from(taken);
         halt.map_or(Ok(()), Err)
     }
 }
@@ -133,7 +132,12 @@ impl Pass<'_> {
         let message = format!(
             "set {set} does not select the pods of its own template: delete it, and another one comes"
         );
-        self.warn(Hindrance::Create.reason(), format!("Error creating pods: {message}"));
+        self.halts(format!("Error creating pods: {message}"), message)
+    }
+
+    /// Ends the act, where what somebody makes of objects keeps it from going on: the event, and the message of the condition.
+    pub(super) fn halts(&mut self, told: String, message: String) -> Halt {
+        self.warn(Hindrance::Create.reason(), told);
         Halt::Failed(self.memory.failed(Hindrance::Create, message, self.ctx.clock.now()))
     }
 
@@ -151,9 +155,7 @@ impl Pass<'_> {
     pub(super) fn still_stray(&mut self, owner: &Arc<str>) -> Halt {
         let message = self.memory.strays.get(owner).cloned().unwrap_or_default();
         self.ctx.metrics.write_failed("create");
-        self.warn(Hindrance::Create.reason(), message.clone());
-        let now = self.ctx.clock.now();
-        Halt::Failed(self.memory.failed(Hindrance::Create, message, now))
+        self.halts(message.clone(), message)
     }
 }
 

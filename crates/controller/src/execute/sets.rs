@@ -155,8 +155,7 @@ impl Pass<'_> {
             "set {name} came back without {field} as it was sent, as if a mutating webhook had changed it"
         );
         self.ctx.metrics.write_failed("update");
-        self.warn(Hindrance::Create.reason(), format!("Error changing sets: {message}"));
-        Halt::Failed(self.memory.failed(Hindrance::Create, message, self.ctx.clock.now()))
+        self.halts(format!("Error changing sets: {message}"), message)
     }
 
     async fn delete_set(&mut self, entry: &SetEntry) -> Result<(), Halt> {

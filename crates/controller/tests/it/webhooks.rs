@@ -95,6 +95,13 @@ async fn old_pods_heal_while_admission_gives_no_answer_for_the_new_template() {
 }
 
 /// What a webhook makes of the pods that are created.
+/// What a mutating webhook makes of a request.
+fn changed(ask: &Ask, change: fn(&mut Value)) -> Fate {
+    let mut body = ask.body.clone();
+    change(&mut body);
+    Fate::Changed(body)
+}
+
 async fn strays(change: fn(&mut Value), missing: &str) {
     let cluster = Cluster::start().await;
     let creates = |ask: &Ask| ask.is(&Method::POST, "/pods") && !ask.path.contains("/eviction");
@@ -102,9 +109,7 @@ async fn strays(change: fn(&mut Value), missing: &str) {
         if !creates(ask) {
             return Fate::Pass;
         }
-        let mut pod = ask.body.clone();
-        change(&mut pod);
-        Fate::Changed(pod)
+        changed(ask, change)
     });
     let mark = cluster.mark();
     cluster.deploy(json!({"replicas": 3})).await;
@@ -171,9 +176,7 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
         asked += 1;
         // A loop without an end would never let the time pass.
         assert!(asked < 200, "asked without end");
-        let mut set = ask.body.clone();
-        change(&mut set);
-        Fate::Changed(set)
+        changed(ask, change)
     });
     let mark = cluster.mark();
     cluster.deploy(json!({"replicas": 2})).await;
