@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::PostParams;
-use kube::{Api, Client};
+use kube::api::{ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_sandbox::agents::{kubelet::Kubelets, nodes, outages::Outages};
 use ordereddeployment_sandbox::{Clock, NodeSpec};
@@ -48,6 +48,9 @@ const READY_LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(50);
 /// How often nodes say that they live; the controllers give them up after 40 seconds.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// The taint of a node that is not known to be ready.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
 const POLICY: &str = include_str!("audit-policy.yaml");
 
@@ -282,10 +285,30 @@ impl ControlPlane {
         };
         let mut stand_ins = JoinSet::new();
         stand_ins.spawn(kubelets.run(client.clone()));
-        stand_ins.spawn(beat(client, setting.nodes.clone()));
+        stand_ins.spawn(beat(client.clone(), setting.nodes.clone()));
         // Those before them end.
         *self.stand_ins.lock().unwrap_or_else(PoisonError::into_inner) = stand_ins;
-        Ok(())
+        self.wait_for_nodes(&client, &setting.nodes).await
+    }
+
+    /// A new node is tainted until the controllers have seen that it is ready; the scheduler passes over it as long.
+    async fn wait_for_nodes(&self, client: &Client, specs: &[NodeSpec]) -> Result<()> {
+        let nodes: Api<Node> = Api::all(client.clone());
+        let is_tainted = |node: &Node| {
+            let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+            taints.any(|taint| taint.key == NOT_READY)
+        };
+        self.poll("take its nodes for ready", async || {
+            let stored = nodes.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+            let waits = |spec: &&NodeSpec| {
+                stored.items.iter().any(|node| node.name_any() == spec.name && is_tainted(node))
+            };
+            match specs.iter().find(waits) {
+                Some(spec) => Err(format!("{} has the taint {NOT_READY}", spec.name)),
+                None => Ok(()),
+            }
+        })
+        .await
     }
 
     /// Pods are taken only once the controllers have made the namespace's service account.
