@@ -143,13 +143,8 @@ fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     let mut found = shared.found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|(play, _)| plays.iter().position(|other| other == play));
     if let Some(oracle) = &arguments.until {
-        let Some((play, violations)) = found.first() else {
-            println!("{oracle} found nothing in all of {} runs", plays.len());
-            return Ok(ExitCode::FAILURE);
-        };
-        let first = violations.iter().find(|violation| violation.oracle == oracle);
-        println!("caught: {play:?}: {}", first.map(ToString::to_string).unwrap_or_default());
-        return Ok(ExitCode::SUCCESS);
+        println!("{oracle} found nothing in all of {} runs", plays.len());
+        return Ok(ExitCode::FAILURE);
     }
     let tally = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     println!("{tally}");
@@ -175,10 +170,14 @@ impl Shared<'_> {
                 violations.extend(differs(&case, &log)?);
             }
             self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(*play, &log);
-            let counts = match self.until {
-                Some(oracle) => violations.iter().any(|violation| violation.oracle == oracle),
-                None => !violations.is_empty(),
-            };
+            if let Some(oracle) = self.until {
+                if let Some(caught) = violations.iter().find(|violation| violation.oracle == oracle) {
+                    println!("caught: {play:?}: {caught}");
+                    // At once: other runs may still be deciding without end.
+                    std::process::exit(0);
+                }
+                continue;
+            }
             if self.all {
                 let mut told = String::new();
                 for violation in &violations {
@@ -186,7 +185,7 @@ impl Shared<'_> {
                 }
                 print!("{told}");
             }
-            if counts {
+            if !violations.is_empty() {
                 self.over.store(!self.all, Ordering::Relaxed);
                 self.found.lock().unwrap_or_else(PoisonError::into_inner).push((*play, violations));
             }

@@ -28,7 +28,9 @@ const SETTLING: Duration = Duration::from_secs(900);
 const SETTLED: Duration = Duration::from_secs(60);
 /// What is still to be told, is told within that time.
 const UNTOLD: Duration = Duration::from_secs(10);
-/// How many pods the decisions of a run may be about, in all: who decides without end must not take all memory.
+/// How many decisions a run may make: one that decides without end must not take all memory.
+const MOST_DECISIONS: usize = 30_000;
+/// How many pods they may be about, in all.
 const MOST_PODS: usize = 3_000_000;
 /// From then to the end: nothing may be written any more. Longer than what looks at everything again by the clock.
 const RESTING: Duration = Duration::from_secs(400);
@@ -106,7 +108,10 @@ impl Writer {
                 observed: observed.clone(),
                 decision: decision.clone(),
             };
-            writer.write(|log| log.decisions.push(decided));
+            writer.write(|log| {
+                assert!(log.decisions.len() < MOST_DECISIONS, "it decides without end");
+                log.decisions.push(decided);
+            });
         })
     }
 }

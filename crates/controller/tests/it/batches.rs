@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use http::Method;
+use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
 use serde_json::json;
 
 use crate::between::Fate;
-use crate::cluster::{Cluster, names};
+use crate::cluster::{Cluster, View, is_ready, names};
 
 /// Each request of that kind takes a second.
 fn slow(cluster: &Cluster, method: Method, part: &'static str) {
@@ -50,6 +51,44 @@ async fn evictions_that_are_taken_back_end_with_the_one_under_way() {
     let evicted = evicted.iter().filter(|record| record.subresource.as_deref() == Some("eviction")).count();
     assert!(evicted <= 1, "{evicted}");
     cluster.until_complete().await;
+}
+
+/// Scales down, and has the pod that would go last turn unready meanwhile; how many go before it then.
+async fn before_an_unready_pod(cluster: &Cluster, to: i32, meanwhile: Duration) -> usize {
+    let view = cluster.view().await;
+    let last = view.active().iter().find(|pod| is_ready(pod)).map(ResourceExt::name_any).unwrap();
+    cluster.annotate(&last, annotation::POD_DELETION_COST, "100").await;
+    let mark = cluster.mark();
+    cluster.scale(to).await;
+    cluster.pass(meanwhile).await;
+    cluster.set_ready(&last, false).await;
+    let gone = |view: &View| view.pods.iter().all(|pod| pod.name_any() != last);
+    cluster.until_each(Duration::from_secs(5), "it goes", gone).await;
+    let asked = [cluster.asked(mark, "create", "pods"), cluster.asked(mark, "delete", "pods")].concat();
+    let (its, others): (Vec<_>, Vec<_>) =
+        asked.iter().partition(|record| record.name.as_ref() == Some(&last));
+    others.iter().filter(|record| record.at < its[0].at).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_order_is_looked_at_anew_after_a_thousand_deletes() {
+    let cluster = Cluster::start().await;
+    // More than there is room for: those that wait go first.
+    cluster.deploy(json!({"replicas": 1300})).await;
+    let there = |view: &View| view.active().len() == 1300 && view.available() > 600;
+    cluster.until_each(Duration::from_secs(20), "they are there", there).await;
+    slow(&cluster, Method::DELETE, "/pods/");
+    let before = before_an_unready_pod(&cluster, 100, Duration::from_secs(20)).await;
+    assert!((300..=1000).contains(&before), "{before}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_order_is_looked_at_anew_after_three_seconds_of_evictions() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 20, "podDeletion": "Evict"})).await;
+    slow(&cluster, Method::POST, "/eviction");
+    let before = before_an_unready_pod(&cluster, 4, Duration::from_millis(1500)).await;
+    assert!((2..=4).contains(&before), "{before}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -211,31 +211,64 @@ async fn no_pod_is_made_in_a_set_that_does_not_select_it() {
     cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_size_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
-    let cluster = Cluster::start().await;
-    cluster.deployed(json!({"replicas": 2})).await;
+/// Changes of sets that come back without one field: they are told of, wait, and go on once nothing takes it any more.
+async fn set_changes_not_kept(
+    cluster: Cluster,
+    field: &'static str,
+    kept: Value,
+    patch: Value,
+    told_of: &str,
+) {
     let mut asked = 0;
     cluster.between.rule(move |ask| {
-        if !ask.is(&Method::PATCH, "/orderedreplicasets/") || ask.path.contains("/status") {
+        let is_change = ask.is(&Method::PATCH, "/orderedreplicasets/") && !ask.path.contains("/status");
+        if !is_change || ask.body.pointer(field).is_none() {
             return Fate::Pass;
         }
         asked += 1;
         assert!(asked < 200, "asked without end");
-        let mut patch = ask.body.clone();
-        patch["spec"]["replicas"] = json!(2);
-        Fate::Changed(patch)
+        let mut body = ask.body.clone();
+        body.pointer_mut(field).unwrap().clone_from(&kept);
+        Fate::Changed(body)
     });
     let mark = cluster.mark();
-    cluster.scale(3).await;
+    cluster.patch(patch).await;
     cluster.pass(Duration::from_secs(600)).await;
     let patches = cluster.asked(mark, "patch", "orderedreplicasets").len();
     assert!((2..60).contains(&patches), "{patches}");
     let (why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
-    assert!(message.contains("spec.replicas (3)"), "{message}");
+    assert!(message.contains(told_of), "{message}");
     cluster.between.clear();
-    cluster.until("there are three", |view| view.is_complete() && view.available() == 3).await;
+    cluster.until("it goes on", |view| view.is_complete() && view.available() == 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_size_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 2})).await;
+    let patch = json!({"spec": {"replicas": 3}});
+    set_changes_not_kept(cluster, "/spec/replicas", json!(2), patch, "spec.replicas (3)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_min_ready_time_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({"replicas": 2})).await;
+    let patch = json!({"spec": {"replicas": 3, "minReadySeconds": 1}});
+    let field = "/spec/minReadySeconds";
+    set_changes_not_kept(cluster, field, json!(0), patch, "spec.minReadySeconds (1)").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revision_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
+    let cluster = Cluster::start().await;
+    let first = cluster.deployed(json!({"replicas": 3})).await.remove(0).spec.unwrap().containers.remove(0);
+    cluster.set_image("web:2").await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    let field = "/metadata/annotations/ordereddeployment.io~1revision";
+    let patch = json!({"spec": {"template": {"spec": {"containers": [first]}}}});
+    set_changes_not_kept(cluster, field, json!("1"), patch, "ordereddeployment.io/revision (\"3\")").await;
 }
 
 /// Requests that are refused for ever as if somebody else were quicker: they are told of, wait, and go on after that.
