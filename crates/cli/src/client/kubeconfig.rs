@@ -1,5 +1,7 @@
 //! The kubeconfig, overridden by the flags as kubectl does. It reads files and asks no server.
 
+use std::net::IpAddr;
+
 use anyhow::{Result, anyhow};
 use kube::Config;
 use kube::config::{
@@ -36,7 +38,28 @@ pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
     let options = KubeConfigOptions { context, cluster: args.cluster.clone(), user: args.user.clone() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let config = config.map_err(|error| refused(error, args))?;
+    unread_on_the_way(&config)?;
     Ok(impersonating(config, args))
+}
+
+/// Refuses to send credentials where anybody on the way can read them: by http, but to this machine.
+fn unread_on_the_way(config: &Config) -> Result<()> {
+    let address = &config.cluster_url;
+    let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
+    let stays_here = host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback());
+    let user = &config.auth_info;
+    let sends = user.token.is_some()
+        || user.token_file.is_some()
+        || user.username.is_some()
+        || user.password.is_some()
+        || user.exec.is_some()
+        || user.auth_provider.is_some();
+    if address.scheme_str() != Some("http") || stays_here || !sends {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "{address} is not encrypted, and the credentials of the user would be sent there\nhint: use an address that begins with https://, or a user without credentials"
+    ))
 }
 
 fn impersonating(mut config: Config, args: &ConnectArgs) -> Config {
@@ -91,10 +114,6 @@ fn override_by(args: &ConnectArgs, kubeconfig: &mut Kubeconfig) -> Result<()> {
 }
 
 fn override_cluster(args: &ConnectArgs, cluster: &mut Cluster) {
-    if let Some(server) = &args.server {
-        let address = if server.contains("://") { server.clone() } else { format!("http://{server}") };
-        cluster.server = Some(address);
-    }
     if let Some(path) = &args.certificate_authority {
         cluster.certificate_authority = Some(path.display().to_string());
         cluster.certificate_authority_data = None;
@@ -108,6 +127,23 @@ fn override_cluster(args: &ConnectArgs, cluster: &mut Cluster) {
     if args.disable_compression.is_some() {
         cluster.disable_compression = args.disable_compression;
     }
+    if let Some(server) = &args.server {
+        // As kubectl does: whoever says how to know the server, means one with a certificate.
+        let scheme = if is_known_by_certificate(cluster) || args.client_certificate.is_some() {
+            "https"
+        } else {
+            "http"
+        };
+        let address = if server.contains("://") { server.clone() } else { format!("{scheme}://{server}") };
+        cluster.server = Some(address);
+    }
+}
+
+fn is_known_by_certificate(cluster: &Cluster) -> bool {
+    cluster.certificate_authority.is_some()
+        || cluster.certificate_authority_data.is_some()
+        || cluster.insecure_skip_tls_verify == Some(true)
+        || cluster.tls_server_name.is_some()
 }
 
 fn override_user(args: &ConnectArgs, user: &mut AuthInfo) {

@@ -43,6 +43,44 @@ async fn the_context_says_where_and_flags_override_it() {
 }
 
 #[tokio::test]
+async fn no_credentials_are_sent_by_http_but_to_this_machine() {
+    let served = |server: &str| ConnectArgs { server: Some(server.into()), ..ConnectArgs::default() };
+    for server in ["http://c", "http://10.0.0.1:8080", "c:8080", "http://127.0.0.1.example.com"] {
+        let error = config(served(server)).await.unwrap_err();
+        assert!(error.contains("is not encrypted") && error.contains("hint: use an address"), "{error}");
+        // Nothing that could be read.
+        let bare = ConnectArgs { context: Some("bare".into()), ..served(server) };
+        assert_eq!(config(bare).await.unwrap().cluster_url.scheme_str(), Some("http"));
+    }
+    for server in ["http://127.0.0.1:8001", "http://[::1]:8001", "localhost:8080", "https://c"] {
+        config(served(server)).await.unwrap();
+    }
+    for user in [
+        ConnectArgs { token: Some("mine".into()), ..ConnectArgs::default() },
+        ConnectArgs { username: Some("me".into()), password: Some("it".into()), ..ConnectArgs::default() },
+    ] {
+        let bare = ConnectArgs { context: Some("bare".into()), server: Some("c:1".into()), ..user };
+        config(bare).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_a_scheme_is_asked_by_https_where_a_certificate_is_to_be_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = folder.path().join("ca.pem");
+    std::fs::write(&authority, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+    let served = || ConnectArgs { server: Some("c:6443".into()), ..ConnectArgs::default() };
+    for args in [
+        ConnectArgs { certificate_authority: Some(authority), ..served() },
+        ConnectArgs { insecure_skip_tls_verify: Some(true), ..served() },
+        ConnectArgs { tls_server_name: Some("d".into()), ..served() },
+        ConnectArgs { cluster: Some("b".into()), ..served() },
+    ] {
+        assert_eq!(config(args).await.unwrap().cluster_url.to_string(), "https://c:6443/");
+    }
+}
+
+#[tokio::test]
 async fn a_token_stands_alone_and_reaches_a_context_without_a_user() {
     let args = || ConnectArgs { token: Some("mine".into()), ..ConnectArgs::default() };
     let found = config(args()).await.unwrap();

@@ -1,9 +1,7 @@
 //! `sandbox`: a cluster in this process for the user's own kubectl, until Ctrl-C. It writes one file, the kubeconfig.
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,10 +11,14 @@ use ordereddeployment_sandbox::Config;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use crate::client::{ConnectArgs, Timeout};
 use crate::embedded::Embedded;
 
 /// What the kubeconfigs of this command begin with: only such files are overwritten.
 const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
+
+/// How long a server on this machine may take to answer.
+const ANSWERING: Duration = Duration::from_secs(2);
 
 /// Run a cluster in memory, with nodes, the CRDs and the controller, for your own kubectl
 #[derive(Debug, clap::Args)]
@@ -54,7 +56,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     // Whoever has set one up already keeps it.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
-    may_overwrite(&args.kubeconfig)?;
+    may_overwrite(&args.kubeconfig).await?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let config = Config {
         ready_delay: args.ready_delay,
@@ -101,10 +103,19 @@ fn shown(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// A kubeconfig of the user's own is never overwritten.
-fn may_overwrite(path: &Path) -> Result<()> {
+/// A kubeconfig of the user's own is never overwritten, nor one of a sandbox that runs.
+async fn may_overwrite(path: &Path) -> Result<()> {
     match std::fs::read_to_string(path) {
-        Ok(text) if text.is_empty() || text.starts_with(OURS) => Ok(()),
+        Ok(text) if text.is_empty() => Ok(()),
+        Ok(text) if text.starts_with(OURS) => {
+            if is_served(path).await {
+                bail!(
+                    "{} is the kubeconfig of a sandbox that is running\nhint: end that one, or name another file",
+                    path.display()
+                )
+            }
+            Ok(())
+        }
         Ok(_) => bail!(
             "{} is there already and not of a sandbox\nhint: name a new file; this command never changes your own kubeconfig",
             path.display()
@@ -114,25 +125,30 @@ fn may_overwrite(path: &Path) -> Result<()> {
     }
 }
 
+/// Whether the server of that kubeconfig answers, with the certificate that the kubeconfig wants.
+async fn is_served(path: &Path) -> bool {
+    let limit = Some(Timeout(Some(ANSWERING)));
+    let args =
+        ConnectArgs { kubeconfig: Some(path.to_owned()), request_timeout: limit, ..ConnectArgs::default() };
+    match args.connect().await {
+        Ok(connection) => connection.client.apiserver_version().await.is_ok(),
+        Err(_) => false,
+    }
+}
+
 /// Writes it whole or not at all, readable for this user alone: it holds a token.
 fn write_secret(path: &Path, text: &str) -> Result<()> {
-    let writing = || format!("cannot write {}", path.display());
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&beside)
-        .with_context(writing)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&beside, path));
-    if written.is_err() {
-        // Nothing more can be done about it.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written.with_context(writing)
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let write = || -> std::io::Result<()> {
+        let mut beside = tempfile::NamedTempFile::new_in(folder)?;
+        beside.write_all(text.as_bytes())?;
+        beside.persist(path)?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn delay(text: &str) -> Result<Duration, String> {
@@ -156,17 +172,32 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
 
+    use ordereddeployment_sandbox::{Config, Sandbox};
+
     use super::{OURS, may_overwrite, watch_delay, write_secret};
 
-    #[test]
-    fn a_kubeconfig_of_the_users_own_is_never_overwritten() {
+    #[tokio::test]
+    async fn a_kubeconfig_of_the_users_own_is_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
-        assert!(may_overwrite(&path).is_ok());
+        assert!(may_overwrite(&path).await.is_ok());
         std::fs::write(&path, format!("{OURS}  cluster: {{}}\n")).unwrap();
-        assert!(may_overwrite(&path).is_ok());
+        assert!(may_overwrite(&path).await.is_ok());
         std::fs::write(&path, "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n").unwrap();
-        assert!(may_overwrite(&path).is_err());
+        assert!(may_overwrite(&path).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_kubeconfig_of_a_sandbox_is_not_overwritten_while_it_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let sandbox = Sandbox::start(Config::default()).await.unwrap();
+        let endpoint = sandbox.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        write_secret(&path, &endpoint.kubeconfig).unwrap();
+        let refused = may_overwrite(&path).await.unwrap_err().to_string();
+        assert!(refused.contains("a sandbox that is running\nhint: end that one"), "{refused}");
+        drop((sandbox, endpoint));
+        may_overwrite(&path).await.unwrap();
     }
 
     #[test]
