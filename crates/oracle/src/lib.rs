@@ -12,6 +12,7 @@ mod stored;
 mod view;
 
 use std::fmt;
+use std::time::Duration;
 
 use ordereddeployment_api::validate;
 use ordereddeployment_planner::{Act, Decision, Observed};
@@ -99,6 +100,7 @@ pub fn judge(observed: &Observed, decision: &Decision) -> Vec<Wrong> {
             say("stored::never_ahead", generation(&view, &view.status, &act.status));
             say("stored::never_ahead", counts(&view, &act.status));
             say("stored::conditions", conditions(&view, &act.status));
+            wrong.extend(at_once(&view, act));
             wrong
         }
     }
@@ -108,6 +110,13 @@ pub fn judge(observed: &Observed, decision: &Decision) -> Vec<Wrong> {
 #[must_use]
 pub fn judge_whatever_is_stored(observed: &Observed, act: &Act) -> Vec<Wrong> {
     hold(observed, act, &WHATEVER_IS_STORED)
+}
+
+/// A decision that changes nothing is not made again at once: that would never end.
+fn at_once(view: &View<'_>, act: &Act) -> Option<Wrong> {
+    let is_again = act.is_idle() && act.status == view.status && act.requeue == Some(Duration::ZERO);
+    let words = "nothing is done, and the same is decided again at once".to_owned();
+    is_again.then_some(Wrong { rule: "S12", oracle: "rest::at_once", words })
 }
 
 fn hold(observed: &Observed, act: &Act, oracles: &[(&'static str, &'static str, Oracle)]) -> Vec<Wrong> {

@@ -111,16 +111,28 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
     format!("Held {side} pod {}{node}, on the way to revision {}, {until}", hold.pod, hold.revision)
 }
 
+/// While the condition `Progressing` has one of these reasons nothing is rolled out: the clock of the deadline starts anew after it.
+pub(crate) const STOPPED: [&str; 6] = [
+    reason::TEMPLATE_NOT_COMPARED,
+    reason::ROLLOUT_HELD,
+    reason::DEPLOYMENT_PAUSED,
+    reason::INVALID_SPEC,
+    reason::ADOPTING,
+    reason::HANDING_BACK,
+];
+
+/// Whether the status says that the progress deadline has passed.
+pub(crate) fn is_overdue(status: &OrderedDeploymentStatus) -> bool {
+    let progressing = status.condition(condition::PROGRESSING);
+    progressing.is_some_and(|progressing| progressing.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
+}
+
 /// When the progress deadline passes, if its clock runs.
 pub(crate) fn deadline(status: &OrderedDeploymentStatus, seconds: i32) -> Option<Timestamp> {
     let progressing = status.condition(condition::PROGRESSING)?;
-    let stopped = [
-        reason::NEW_REPLICA_SET_AVAILABLE,
-        reason::ROLLOUT_HELD,
-        reason::DEPLOYMENT_PAUSED,
-        reason::PROGRESS_DEADLINE_EXCEEDED,
-    ];
-    if seconds == i32::MAX || stopped.contains(&progressing.reason.as_str()) {
+    let reason = progressing.reason.as_str();
+    let is_over = [reason::NEW_REPLICA_SET_AVAILABLE, reason::PROGRESS_DEADLINE_EXCEEDED].contains(&reason);
+    if seconds == i32::MAX || is_over || STOPPED.contains(&reason) {
         return None;
     }
     progressing.last_update_time.0.checked_add(SignedDuration::from_secs(i64::from(seconds))).ok()

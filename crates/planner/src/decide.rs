@@ -13,6 +13,8 @@ use crate::{
     history, pausepoint, report, revision, rollout, stuck,
 };
 
+/// How soon a decision is made anew where its own status changes the next one.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// How soon what stalls a rollout is looked at again, as nothing may tell when it is over.
 const STALLED_REQUEUE: Duration = Duration::from_secs(10);
 
@@ -136,7 +138,6 @@ fn requeue(
         .and_then(|_| conditions::deadline(status, census.spec.progress_deadline_seconds));
     let until = pausepoint::held(status).and_then(|hold| hold.until.as_ref()).map(|until| until.0);
     let blocked = moves.blocked.as_ref().and_then(rollout::blocked_stands_at);
-    let blocked = blocked.filter(|stands| *stands > census.observed.now);
     let no_creates = rollout::no_creates_at(census);
     let times = [
         census.next_available,
@@ -148,9 +149,12 @@ fn requeue(
         stuck::next(census),
         revision::next(census),
     ];
-    let wait =
-        |time: Timestamp| Duration::try_from(time.duration_since(census.observed.now)).unwrap_or_default();
-    let soonest = times.into_iter().flatten().map(wait).min();
+    // What is past has had its effect on this decision.
+    let now = census.observed.now;
+    let wait = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
+    let soonest = times.into_iter().flatten().filter(|time| *time > now).map(wait).min();
     let stalled = moves.stalled.is_some().then_some(STALLED_REQUEUE);
-    [soonest, stalled].into_iter().flatten().min()
+    // Once the status says that the deadline has passed, unavailable pods may go out of turn.
+    let passed = conditions::is_overdue(status) && !conditions::is_overdue(&census.status);
+    [soonest, stalled, passed.then_some(AT_ONCE)].into_iter().flatten().min()
 }

@@ -141,16 +141,6 @@ fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
 /// Said while there is no answer.
 const NOT_COMPARED: &str = "Whether the template differs from those of the sets is not known yet";
 
-/// While the condition has one of these reasons nothing is rolled out: the clock of the deadline starts anew after it.
-const STOPPED: [&str; 6] = [
-    reason::TEMPLATE_NOT_COMPARED,
-    reason::ROLLOUT_HELD,
-    reason::DEPLOYMENT_PAUSED,
-    reason::INVALID_SPEC,
-    reason::ADOPTING,
-    reason::HANDING_BACK,
-];
-
 /// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a hold stops.
 fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     let now = census.observed.now;
@@ -190,7 +180,7 @@ fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     // Scaling or a lost pod after completion is no rollout, as in a Deployment: its clock does not run.
     let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0;
     let stopped = match found {
-        Some(found) => STOPPED.contains(&found),
+        Some(found) => conditions::STOPPED.contains(&found),
         None => true,
     };
     if (progressed && !rests) || stopped {

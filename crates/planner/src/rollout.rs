@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::{Blocked, PausePoint, UnavailablePods, names::condition, names::reason};
+use ordereddeployment_api::{Blocked, PausePoint, UnavailablePods, names::reason};
 use ordereddeployment_sorter as sorter;
 
 use crate::census::{Census, Member};
@@ -238,11 +238,7 @@ fn out_of_turn<'c, 'a>(
         blocked(census, barrier, &pods, moves);
         return Vec::new();
     }
-    let overdue = census
-        .status
-        .condition(condition::PROGRESSING)
-        .is_some_and(|progressing| progressing.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
-    if !all_available && !overdue {
+    if !all_available && !crate::conditions::is_overdue(&census.status) {
         // It may go on once they are.
         return Vec::new();
     }

@@ -106,6 +106,11 @@ fn the_deadline_passes_at_its_second_and_not_before_and_progress_takes_it_back()
     assert!(cluster.wake.unwrap() >= Timestamp::from_second(deadline).unwrap());
     assert!(cluster.wake.unwrap() <= Timestamp::from_second(deadline + 1).unwrap());
     cluster.tick(1);
+    while progressing(&cluster).0 != reason::PROGRESS_DEADLINE_EXCEEDED {
+        assert!(cluster.step());
+    }
+    // What follows from it, follows at once.
+    assert!(cluster.wake.unwrap() < Timestamp::from_second(deadline + 1).unwrap());
     cluster.rest();
     assert_eq!(progressing(&cluster).0, reason::PROGRESS_DEADLINE_EXCEEDED);
     let status = cluster.status();

@@ -180,6 +180,22 @@ fn without_an_answer_no_rollout_starts_and_scaling_and_healing_go_on() {
 }
 
 #[test]
+fn without_an_answer_the_progress_deadline_passes_without_a_decision_after_the_other() {
+    let mut cluster = running(&json!({"replicas": 3, "progressDeadlineSeconds": 60}));
+    cluster.silence(true);
+    cluster.set_image("v2");
+    cluster.settle();
+    // The model refuses to decide again at once.
+    cluster.tick(600);
+    cluster.rest();
+    let status = cluster.status();
+    assert_eq!(status.condition(condition::STALLED).unwrap().reason, reason::TEMPLATE_NOT_COMPARED);
+    cluster.silence(false);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 3);
+}
+
+#[test]
 fn without_an_answer_a_rollout_under_way_deletes_no_more() {
     for strategy in [json!({"type": "RollingUpdate"}), json!({"type": "Recreate"})] {
         let mut cluster = running(&json!({"replicas": 6, "strategy": strategy}));
