@@ -127,7 +127,7 @@ pub(crate) fn points(view: &View<'_>, act: &Act) -> Found {
     let is_held = |member: &Member<'_>| view.held().is_some_and(|hold| member.is(&hold.pod_uid));
     let (gone, left): (Vec<_>, Vec<_>) =
         view.old().filter(|member| !view.is_collected(member)).partition(|member| goes(member));
-    let all: Vec<_> = view.old().collect();
+    let all: Vec<_> = view.old().filter(|member| !view.is_collected(member)).collect();
     // With nothing behind it, a point `after` holds nothing.
     let holds = |members: &[&Member<'_>], waiting: bool| {
         members.iter().enumerate().any(|(at, member)| {
@@ -136,9 +136,10 @@ pub(crate) fn points(view: &View<'_>, act: &Act) -> Found {
             counts && (is_before || at + 1 < members.len())
         })
     };
+    let loses = |waiting: bool| holds(&all, waiting) && !holds(&left, waiting);
     let lost = match view.held() {
-        None => holds(&all, false) && !holds(&left, false),
-        Some(hold) if hold.until.is_some() => holds(&all, true) && !holds(&left, true),
+        None => loses(false) || loses(true),
+        Some(hold) if hold.until.is_some() => loses(true),
         Some(_) => false,
     };
     if lost {

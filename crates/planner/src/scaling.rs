@@ -217,40 +217,37 @@ fn first<'c, 'a: 'c>(members: impl Iterator<Item = &'c Member<'a>>, number: i64)
 }
 
 /// Holds the rollout before old pods go with which it would lose the last pause point that holds it: as if that one were reached.
-/// A hold that waits for somebody outlives its pod. One that a time ends stands for no point that waits for somebody.
+/// A hold that waits for somebody outlives its pod. Neither a hold nor a point that a time ends stands for one that waits for
+/// somebody. What goes with a set that is being deleted, scaling does not take.
 fn keep_gate(census: &Census<'_>, victims: &[&Member<'_>]) -> Result<(), Box<Decision>> {
-    let least = match pausepoint::held(&census.status) {
-        None => Gate::Timed,
-        Some(hold) if hold.until.is_some() => Gate::Untimed,
+    let kinds: &[Gate] = match pausepoint::held(&census.status) {
+        // A point that ends by itself does not stand for one that waits for somebody.
+        None => &[Gate::Untimed, Gate::Timed],
+        Some(hold) if hold.until.is_some() => &[Gate::Untimed],
         Some(_) => return Ok(()),
     };
     let leaving: BTreeSet<&Arc<str>> = victims.iter().map(|member| member.uid()).collect();
-    let old: Vec<_> = census.old().collect();
-    let stays = |member: &&Member<'_>| !leaving.contains(member.uid());
-    let left: Vec<_> = old.iter().copied().filter(|member| !member.collected && stays(member)).collect();
-    let before = gates(census, &old, least);
-    if old.iter().all(stays) || before.is_empty() || !gates(census, &left, least).is_empty() {
+    let old: Vec<_> = census.old().filter(|member| !member.collected).collect();
+    let left: Vec<_> = old.iter().copied().filter(|member| !leaving.contains(member.uid())).collect();
+    if left.len() == old.len() {
         return Ok(());
     }
-    let first = before.iter().find(|(_, gate)| *gate == Gate::Untimed).or_else(|| before.first());
-    first.map_or(Ok(()), |(barrier, _)| Err(Box::new(pausepoint::hold_early(census, barrier))))
+    let mut lost = kinds.iter().filter(|least| gates(census, &left, **least).is_empty());
+    let first = lost.find_map(|least| gates(census, &old, *least).into_iter().next());
+    first.map_or(Ok(()), |barrier| Err(Box::new(pausepoint::hold_early(census, &barrier))))
 }
 
 /// The pause points of at least that kind at which a rollout of these pods would be held. With nothing behind it, a point
 /// `after` holds nothing.
-fn gates<'c, 'a>(
-    census: &Census<'_>,
-    members: &[&'c Member<'a>],
-    least: Gate,
-) -> Vec<(Barrier<'c, 'a>, Gate)> {
+fn gates<'c, 'a>(census: &Census<'_>, members: &[&'c Member<'a>], least: Gate) -> Vec<Barrier<'c, 'a>> {
     let behind = |at: usize| at + 1 < members.len();
-    let all = members.iter().enumerate().map(|(at, member)| {
+    let some = members.iter().enumerate().filter(|(_, member)| gate(census, member) >= least);
+    let barriers = some.map(|(at, member)| {
         let side = pausepoint::point(member, census).unwrap_or(PausePoint::After);
-        (at, Barrier { member, side }, gate(census, member))
+        (at, Barrier { member, side })
     });
-    let holding = all
-        .filter(|(at, barrier, gate)| *gate >= least && (barrier.side == PausePoint::Before || behind(*at)));
-    holding.map(|(_, barrier, gate)| (barrier, gate)).collect()
+    let holding = barriers.filter(|(at, barrier)| barrier.side == PausePoint::Before || behind(*at));
+    holding.map(|(_, barrier)| barrier).collect()
 }
 
 /// Whether a running rollout was being scaled when it was last looked at.

@@ -272,6 +272,47 @@ fn of_points_that_go_at_once_the_rollout_is_held_at_one_that_waits_for_somebody(
 }
 
 #[test]
+fn a_timed_point_that_stays_does_not_stand_for_one_that_waits_for_somebody() {
+    let mut cluster = rolling(4, 0, 1);
+    cluster.prioritize(&[9, 8, 7, 6]);
+    let timed = Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(600))) };
+    cluster.pod(1).point = timed;
+    let name = cluster.pause_at(2, PausePoint::After);
+    cluster.set_image("v2");
+    // Of the pods behind the point none is to stay.
+    cluster.edit(|spec| spec.replicas = 2);
+    cluster.settle();
+    cluster.tick(3600);
+    cluster.settle();
+    let hold = cluster.status().hold.expect("nobody has resumed it");
+    assert_eq!((hold.pod, hold.until), (name, None));
+    assert!(cluster.of_image("v1") > 0);
+}
+
+#[test]
+fn scaling_holds_at_no_point_of_a_set_that_is_being_deleted() {
+    let mut cluster = rolling(10, 1, 1);
+    cluster.prioritize(&[9, 9, 9, 9, 9]);
+    let name = cluster.pause_at(5, PausePoint::Before);
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(cluster.status().hold.unwrap().pod, name);
+    let second = cluster.sets.iter().find(|set| cluster.image_of(set) == "v2").unwrap().uid.clone();
+    for pod in cluster.pods.iter_mut().filter(|pod| pod.set == second) {
+        pod.facts.priority = Some(20);
+    }
+    cluster.broken.insert("v3".into());
+    cluster.set_image("v3");
+    cluster.settle();
+    assert_eq!(cluster.status().hold, None);
+    let first = cluster.sets.iter().position(|set| set.uid != second && cluster.image_of(set) == "v1");
+    cluster.sets[first.unwrap()].terminating = true;
+    cluster.edit(|spec| spec.replicas = 8);
+    cluster.settle();
+    assert_eq!(cluster.status().hold, None, "the garbage collector takes {name}, not scaling");
+}
+
+#[test]
 fn an_interrupted_scaling_on_the_way_to_zero_comes_back_to_the_split_it_began_from() {
     let (mut cluster, _) = running(PausePoint::Before);
     let split = (cluster.of_image("v1"), cluster.of_image("v2"));
