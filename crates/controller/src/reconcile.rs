@@ -40,7 +40,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) has_raced: bool,
     /// How often creates were answered in this pass that their names are taken, and nothing was seen that has them.
     pub(crate) taken: usize,
-    /// How many writes of sets have met a conflict in this pass.
+    /// How many writes of sets and of the status have met a conflict in this pass.
     pub(crate) conflicts: usize,
     /// What the act under way was decided on: the generation, and who asks to go on.
     pub(crate) decided_on: (i64, Option<String>),
@@ -233,12 +233,12 @@ impl Pass<'_> {
             let wait = [act.requeue, self.publishes_at().map(until), asks].into_iter().flatten();
             return Ok(End::Idle(wait.fold(left, Duration::min).max(SHORTEST)));
         }
-        if news != News::Nothing {
-            self.memory.reported = Some(Instant::now());
-        }
         let stored = self.store_status(&act.status).await?;
         if stored == Stored::Conflict {
-            return Ok(End::Unfinished);
+            return Ok(if failed { End::Failed(RESYNC) } else { End::Unfinished });
+        }
+        if news != News::Nothing {
+            self.memory.reported = Some(Instant::now());
         }
         if !failed {
             self.memory.failing_since.retain(|what, _| *what == Hindrance::Claim);

@@ -113,7 +113,7 @@ impl Pass<'_> {
                 self.memory.refresh(Arc::new(stored));
                 Ok((Stored::Yes, missing))
             }
-            Err(error) if error.is_conflict() || error.is_not_found() => {
+            Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
                 self.memory.due = Some(Due::Conflict);
                 Ok((Stored::Conflict, Vec::new()))
             }

@@ -127,7 +127,7 @@ impl Pass<'_> {
                 self.saw_set(updated);
                 unkept.map_or(Ok(()), |field| Err(self.not_kept(name, &field)))
             }
-            Err(error) if (error.is_conflict() && self.may_conflict()) || error.is_not_found() => {
+            Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
                 self.memory.due = Some(Due::Conflict);
                 Err(Halt::DecideAgain)
             }
@@ -180,7 +180,7 @@ impl Pass<'_> {
     }
 
     /// Whether a conflict may be somebody's write in between, which a live read shows: in one pass so many are not.
-    fn may_conflict(&mut self) -> bool {
+    pub(crate) fn may_conflict(&mut self) -> bool {
         self.conflicts += 1;
         self.conflicts <= CONFLICTS
     }

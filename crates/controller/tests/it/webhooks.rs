@@ -324,3 +324,29 @@ async fn creates_whose_names_are_always_taken_are_not_asked_for_without_end() {
     let taken = || Fate::Taken;
     conflicts(json!({"replicas": 3}), Method::POST, "/pods?", taken, 4, reason::FAILED_CREATE).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_refused_with_conflicts_is_not_written_without_end() {
+    for code in [409, 404] {
+        let cluster = Cluster::start().await;
+        cluster.deployed(json!({"replicas": 3})).await;
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        cluster.between.rule(move |ask| {
+            if !ask.is(&Method::PATCH, "/ordereddeployments/web/status") {
+                return Fate::Pass;
+            }
+            // A loop without an end would never let the time pass.
+            assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
+            Fate::Answered(code)
+        });
+        let mark = cluster.mark();
+        cluster.set_image("web:2").await;
+        cluster.pass(Duration::from_secs(60)).await;
+        let asked = asked.load(Ordering::Relaxed);
+        assert!((3..100).contains(&asked), "{asked}");
+        assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
+        cluster.between.clear();
+        cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    }
+}
