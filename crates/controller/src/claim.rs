@@ -78,9 +78,9 @@ impl Pass<'_> {
         adopted
     }
 
-    /// Lets go of what does not match any more.
+    /// Lets go of what does not match any more, but for what was refused: what the API server refuses now, it refuses a moment
+    /// later.
     pub(crate) async fn release(&mut self) -> Result<(), Error> {
-        self.memory.unreleased.clear();
         self.release_sets().await?;
         self.release_pods().await
     }
@@ -93,10 +93,13 @@ impl Pass<'_> {
         }
         let selector = self.memory.deployment.spec.selector.clone();
         for entry in self.sets() {
-            if entry.is_terminating() || selector.matches(entry.object.labels()) {
+            let name = &entry.set.name;
+            if entry.is_terminating()
+                || selector.matches(entry.object.labels())
+                || self.memory.unreleased.contains_key(&format!("set/{name}"))
+            {
                 continue;
             }
-            let name = &entry.set.name;
             let found = self.ctx.calls.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
             let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
@@ -127,6 +130,9 @@ impl Pass<'_> {
             else {
                 continue;
             };
+            if self.memory.unreleased.contains_key(&format!("pod/{}", entry.pod.name)) {
+                continue;
+            }
             let found = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {

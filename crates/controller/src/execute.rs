@@ -52,6 +52,8 @@ fn worst(halt: &mut Option<Halt>, stop: Halt) {
 impl Pass<'_> {
     pub(crate) async fn execute(&mut self, act: &Act) -> Result<(), Halt> {
         self.decided_on = self.asked();
+        // As they are now: what changes from here on is not what was decided on.
+        let decided = if act.deletes.is_empty() { Vec::new() } else { self.pods(&self.sets()) };
         for change in &act.sets {
             self.look()?;
             self.change_set(change).await?;
@@ -75,7 +77,7 @@ impl Pass<'_> {
         if self.memory.due.is_some() {
             return Err(Halt::DecideAgain);
         }
-        self.delete_groups(&act.deletes).await
+        self.delete_groups(&act.deletes, decided).await
     }
 
     /// What is asked for: the generation, and who asks the rollout to go on.

@@ -149,13 +149,13 @@ impl Pass<'_> {
                 }
             }
             if !std::mem::replace(&mut released, true) {
-                // Not again for what is known: what the API server refuses now, it refuses a moment later.
-                self.release().await?;
-                if std::mem::take(&mut self.raced) {
-                    self.memory.due = Some(Due::Conflict);
-                    released = false;
-                    continue;
-                }
+                self.memory.unreleased.clear();
+            }
+            self.release().await?;
+            if std::mem::take(&mut self.raced) {
+                self.memory.due = Some(Due::Conflict);
+                released = false;
+                continue;
             }
             let observed = self.observe();
             let decision = match decide(&observed) {

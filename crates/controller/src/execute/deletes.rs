@@ -51,9 +51,13 @@ enum Outcome {
 
 impl Pass<'_> {
     /// Deletes one group after the other, as long as the watch shows what was decided on.
-    pub(super) async fn delete_groups(&mut self, groups: &[DeleteGroup]) -> Result<(), Halt> {
-        let decided: BTreeMap<Arc<str>, Arc<PodEntry>> =
-            self.pods(&self.sets()).into_iter().map(|entry| (Arc::clone(entry.uid()), entry)).collect();
+    /// `decided` are the pods as they were when it was decided.
+    pub(super) async fn delete_groups(
+        &mut self,
+        groups: &[DeleteGroup],
+        decided: Vec<Arc<PodEntry>>,
+    ) -> Result<(), Halt> {
+        let decided = decided.into_iter().map(|entry| (Arc::clone(entry.uid()), entry)).collect();
         let mut batch = Batch { decided, left: MOST, until: Instant::now() + EVICTING };
         for (place, group) in groups.iter().enumerate() {
             if batch.left < group.targets.len() {
@@ -97,11 +101,10 @@ impl Pass<'_> {
         let evict = self.memory.deployment.spec.pod_deletion == PodDeletion::Evict;
         let (evicted, deleted): (Vec<_>, Vec<_>) =
             group.targets.iter().zip(entries).partition(|(target, _)| evict && target.available);
-        let outcomes =
-            join_all(deleted.iter().map(|(target, entry)| {
-                delete(self.ctx, &self.namespace, target, *entry, group.purpose, false)
-            }))
-            .await;
+        let outcomes = join_all(deleted.iter().map(|(target, _)| {
+            delete(self.ctx, &self.namespace, target, batch.decided.get(&target.uid), group.purpose, false)
+        }))
+        .await;
         let mut halt = None;
         for ((target, entry), outcome) in deleted.into_iter().zip(outcomes) {
             if let Err(stop) = self.note(target, entry, group.purpose, outcome) {
@@ -119,7 +122,7 @@ impl Pass<'_> {
                 return Err(Halt::Unfinished);
             }
             self.still_decided(batch, std::iter::once(target))?;
-            halt = self.evict(target, entry, group.purpose, ready).await.err();
+            halt = self.evict(target, entry, batch, group.purpose, ready).await.err();
         }
         halt.map_or(Ok(()), Err)
     }
@@ -129,13 +132,15 @@ impl Pass<'_> {
         &mut self,
         target: &Target,
         entry: Option<&Arc<PodEntry>>,
+        batch: &Batch,
         purpose: Purpose,
         ready: usize,
     ) -> Result<(), Halt> {
         if let Some(failure) = self.memory.refusal(&target.uid, ready, Instant::now()) {
             return Err(Halt::Failed(failure.clone()));
         }
-        let outcome = delete(self.ctx, &self.namespace, target, entry, purpose, true).await;
+        let decided = batch.decided.get(&target.uid);
+        let outcome = delete(self.ctx, &self.namespace, target, decided, purpose, true).await;
         let refusal = match &outcome {
             Outcome::Failed(_, error) => error.refusal(),
             _ => None,

@@ -6,7 +6,7 @@ use http::Method;
 use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::between::Fate;
 use crate::cluster::{Cluster, View, is_ready, names};
@@ -89,6 +89,70 @@ async fn the_order_is_looked_at_anew_after_three_seconds_of_evictions() {
     slow(&cluster, Method::POST, "/eviction");
     let before = before_an_unready_pod(&cluster, 4, Duration::from_millis(1500)).await;
     assert!((2..=4).contains(&before), "{before}");
+}
+
+/// Three pods, of which the second one is first of the order. One is to go; before it does, the sizes are published, which takes
+/// a second: what changes meanwhile, the watch shows at once.
+async fn about_to_delete(cluster: &Cluster, spec: Value) -> String {
+    let pods = names(&cluster.deployed(spec).await);
+    cluster.prioritise(&pods[1], 9).await;
+    cluster.pass(Duration::from_secs(1)).await;
+    pods[1].clone()
+}
+
+async fn scaled_meanwhile(cluster: &Cluster, change: impl Future<Output = ()>) -> View {
+    slow(cluster, Method::PATCH, "/orderedreplicasets/");
+    cluster.scale(2).await;
+    cluster.pass(Duration::from_millis(500)).await;
+    change.await;
+    cluster.pass(Duration::from_secs(60)).await;
+    cluster.until("there are two", |view| view.is_complete() && view.active().len() == 2).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_priority_is_lowered_before_its_delete_stays() {
+    let cluster = Cluster::start().await;
+    let first = about_to_delete(&cluster, json!({"replicas": 3})).await;
+    let view = scaled_meanwhile(&cluster, cluster.prioritise(&first, -9)).await;
+    assert!(names(&view.pods).contains(&first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_relabelled_before_its_delete_is_released() {
+    let cluster = Cluster::start().await;
+    let first = about_to_delete(&cluster, json!({"replicas": 3})).await;
+    scaled_meanwhile(&cluster, relabel(&cluster, &first)).await;
+    assert_eq!(cluster.pods().get(&first).await.unwrap().owner_references(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_becomes_ready_before_its_delete_is_evicted() {
+    let cluster = Cluster::start().await;
+    let first = about_to_delete(&cluster, json!({"replicas": 3, "podDeletion": "Evict"})).await;
+    cluster.set_ready(&first, false).await;
+    cluster.pass(Duration::from_secs(1)).await;
+    let mark = cluster.mark();
+    let view = scaled_meanwhile(&cluster, cluster.set_ready(&first, true)).await;
+    assert!(!names(&view.pods).contains(&first));
+    let deletes = cluster.asked(mark, "delete", "pods");
+    assert!(deletes.iter().all(|record| record.code == 409), "{deletes:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_relabelled_between_two_decisions_is_released() {
+    let cluster = Cluster::start().await;
+    let first = about_to_delete(&cluster, json!({"replicas": 3})).await;
+    slow(&cluster, Method::POST, "/pods?");
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_millis(500)).await;
+    relabel(&cluster, &first).await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    assert_eq!(cluster.pods().get(&first).await.unwrap().owner_references(), []);
+}
+
+async fn relabel(cluster: &Cluster, pod: &str) {
+    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
+    cluster.pods().patch(pod, &PatchParams::default(), &relabel).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
