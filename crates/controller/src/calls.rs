@@ -97,24 +97,25 @@ impl Calls {
     }
 
     async fn get<K: Answer>(&self, namespace: &str, name: &str) -> Result<Option<K>, CallError> {
-        in_time(self.api::<K::Form>(namespace).get_opt(name)).await?.map(K::of).transpose()
+        let answer = in_time(self.api::<K::Form>(namespace).get(name)).await;
+        unless_gone(answer, name)?.map(K::of).transpose()
     }
 
     pub(crate) async fn node(&self, name: &str) -> Result<Option<NodeView>, CallError> {
-        in_time(Api::all(self.client.clone()).get_opt(name)).await
+        unless_gone(in_time(Api::all(self.client.clone()).get(name)).await, name)
     }
 
     /// Whether that one of Kubernetes' own is still there.
     pub(crate) async fn is_there(&self, namespace: &str, source: &Source) -> Result<bool, CallError> {
-        let there = match source {
+        let (name, answer) = match source {
             Source::Deployment(name) => {
-                in_time(self.api::<Deployment>(namespace).get_opt(name)).await?.is_some()
+                (name, in_time(self.api::<Deployment>(namespace).get(name)).await.map(drop))
             }
             Source::ReplicaSet(name) => {
-                in_time(self.api::<ReplicaSet>(namespace).get_opt(name)).await?.is_some()
+                (name, in_time(self.api::<ReplicaSet>(namespace).get(name)).await.map(drop))
             }
         };
-        Ok(there)
+        Ok(unless_gone(answer, name)?.is_some())
     }
 
     /// Everything that matches, as of now: without a resourceVersion the list is read from the store itself, not from a
@@ -208,15 +209,21 @@ impl Calls {
     ///
     /// Built by hand: the options belong under `deleteOptions`, which is where servers read preconditions.
     pub(crate) async fn evict_pod(&self, victim: &Victim<'_>, purpose: Purpose) -> Result<(), CallError> {
-        if !self.beta_evictions.load(Ordering::Relaxed) {
-            match self.evict_by("policy/v1", victim, purpose).await {
-                Err(CallError::Answered(status)) if knows_no_eviction(&status, victim.name) => {
-                    self.beta_evictions.store(true, Ordering::Relaxed);
-                }
-                other => return other,
-            }
+        let is_unknown = |answer: &Result<(), CallError>| matches!(answer, Err(CallError::Answered(status)) if knows_no_eviction(status, victim.name));
+        let beta = self.beta_evictions.load(Ordering::Relaxed);
+        let (usual, other) =
+            if beta { ("policy/v1beta1", "policy/v1") } else { ("policy/v1", "policy/v1beta1") };
+        let first = self.evict_by(usual, victim, purpose).await;
+        if !is_unknown(&first) {
+            return first;
         }
-        self.evict_by("policy/v1beta1", victim, purpose).await
+        let second = self.evict_by(other, victim, purpose).await;
+        // Where neither version is known, the answer is not the API server's, or it is wrong.
+        if is_unknown(&second) {
+            return first;
+        }
+        self.beta_evictions.store(!beta, Ordering::Relaxed);
+        second
     }
 
     async fn evict_by(
@@ -243,11 +250,13 @@ impl Calls {
     pub(crate) async fn budgets(&self, namespace: &str) -> Result<(Vec<Budget>, bool), CallError> {
         if !self.beta_budgets.load(Ordering::Relaxed) {
             match self.budgets_of("policy/v1", namespace).await {
-                Err(error) if error.is_not_found() => self.beta_budgets.store(true, Ordering::Relaxed),
+                Err(error) if error.is_not_found() => {}
                 other => return Ok((other?, false)),
             }
         }
-        Ok((self.budgets_of("policy/v1beta1", namespace).await?, true))
+        let budgets = self.budgets_of("policy/v1beta1", namespace).await?;
+        self.beta_budgets.store(true, Ordering::Relaxed);
+        Ok((budgets, true))
     }
 
     async fn budgets_of(&self, api_version: &str, namespace: &str) -> Result<Vec<Budget>, CallError> {
@@ -296,11 +305,19 @@ impl Victim<'_> {
     }
 }
 
+/// What was found; nothing only where the answer says that this object is not there.
+fn unless_gone<T>(answer: Result<T, CallError>, name: &str) -> Result<Option<T>, CallError> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.says_gone(name) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether the answer means that evictions of that version do not exist, rather than that the pod does not.
 fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
-    let names_the_pod = status.details.as_ref().is_some_and(|details| details.name == pod);
     match status.code {
-        404 => !names_the_pod,
+        404 => status.details.as_ref().is_none_or(|details| details.name != pod),
         400 | 415 => status.message.contains("Eviction") && status.message.contains("policy/v1"),
         _ => false,
     }

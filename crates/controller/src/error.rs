@@ -81,6 +81,12 @@ impl CallError {
         self.code() == Some(404)
     }
 
+    /// Whether that object is not there. Other answers have this code too: of a namespace, of a path that a proxy does not know.
+    pub(crate) fn says_gone(&self, name: &str) -> bool {
+        matches!(self, Self::Answered(status) if status.code == 404
+            && status.details.as_ref().is_some_and(|details| details.name == name))
+    }
+
     pub(crate) fn is_already_there(&self) -> bool {
         matches!(self, Self::Answered(status) if status.code == 409 && status.reason == "AlreadyExists")
     }

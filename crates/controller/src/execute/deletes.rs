@@ -227,7 +227,7 @@ async fn delete(
         let error = match answer {
             Ok(true) => return Outcome::Deleted,
             Ok(false) => return Outcome::Terminating,
-            Err(error) if error.is_not_found() => return Outcome::Gone,
+            Err(error) if error.says_gone(&target.name) => return Outcome::Gone,
             Err(error) => error,
         };
         if !error.is_conflict() {

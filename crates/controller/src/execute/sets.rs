@@ -167,7 +167,7 @@ impl Pass<'_> {
                 self.memory.sets.terminating(entry, self.ctx.clock.now());
                 Ok(())
             }
-            Err(error) if error.is_not_found() => {
+            Err(error) if error.says_gone(name) => {
                 self.memory.sets.gone(entry.uid(), self.ctx.clock.now());
                 Ok(())
             }

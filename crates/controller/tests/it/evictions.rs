@@ -1,7 +1,9 @@
 //! `podDeletion: Evict`: what budgets refuse is waited for, in order, at a pace, and told by the budgets' names.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use http::Method;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -10,6 +12,7 @@ use ordereddeployment_api::{Condition, ConditionStatus};
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
 
+use crate::between::Fate;
 use crate::cluster::{Cluster, View, names};
 
 fn budgets(cluster: &Cluster) -> Api<PodDisruptionBudget> {
@@ -192,4 +195,41 @@ async fn unavailable_pods_are_deleted_whatever_the_budget_says() {
     loosen(&cluster, json!(0)).await;
     cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
     assert_eq!((cluster.deleted(mark), evicted(&cluster, mark)), (pods[..1].to_vec(), pods[1..].to_vec()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_something_else_is_not_found_loses_no_pod_and_no_version_of_evictions() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 3).await;
+    let versions = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&versions);
+    cluster.between.rule(move |ask| {
+        if !ask.is(&Method::POST, "/eviction") {
+            return Fate::Pass;
+        }
+        asked.lock().unwrap().push(ask.body["apiVersion"].clone());
+        Fate::Answered(404)
+    });
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let view = cluster.view().await;
+    assert_eq!(names(&view.active()), pods);
+    let failure = told(&view, condition::REPLICA_FAILURE).unwrap();
+    assert!(failure.message.contains("answered 404 in between"), "{failure:?}");
+    assert!(cluster.mark() - mark < 200, "{}", cluster.mark() - mark);
+    cluster.between.clear();
+    let last = Arc::new(Mutex::new(Vec::new()));
+    let asked = Arc::clone(&last);
+    cluster.between.rule(move |ask| {
+        if ask.is(&Method::POST, "/eviction") {
+            asked.lock().unwrap().push(ask.body["apiVersion"].clone());
+        }
+        Fate::Pass
+    });
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
+    assert_eq!(evicted(&cluster, mark), pods);
+    // Both are tried while neither is known; the usual one stays the first.
+    assert_eq!(versions.lock().unwrap()[..2], ["policy/v1", "policy/v1beta1"]);
+    assert!(last.lock().unwrap().iter().all(|version| version == "policy/v1"), "{last:?}");
 }
