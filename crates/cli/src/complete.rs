@@ -6,7 +6,6 @@ mod cluster;
 mod scripts;
 mod words;
 
-use std::io::Write;
 use std::time::Duration;
 
 use clap::FromArgMatches;
@@ -27,7 +26,7 @@ pub(crate) fn print(words: &[String]) {
     let (lines, directive) = answer(words);
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     // Nobody is left to tell where this fails.
-    let _ = writeln!(std::io::stdout(), "{text}:{directive}");
+    let _ = crate::escape::print(format_args!("{text}:{directive}\n"));
 }
 
 fn answer(words: &[String]) -> (Vec<String>, u8) {

@@ -2,6 +2,8 @@
 
 use anyhow::anyhow;
 
+use crate::escape::escaped;
+
 /// What failed, and what to do about it.
 pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
     match error {
@@ -9,7 +11,9 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
             401 => anyhow!(
                 "{doing}: the cluster does not accept these credentials\nhint: log in again, or choose another --context"
             ),
-            403 => anyhow!("{doing}: {}\nhint: {}", status.message, role_for(doing, &status.message)),
+            403 => {
+                anyhow!("{doing}: {}\nhint: {}", escaped(&status.message), role_for(doing, &status.message))
+            }
             404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => anyhow!(
                 "{doing}: this cluster does not know OrderedDeployments\nhint: install the CRDs with `kubectl ordered crd | kubectl apply -f -`"
             ),
@@ -17,14 +21,14 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
                 let what = if doing.contains(" pod ") { "shows the pods" } else { "lists what is there" };
                 anyhow!(
                     "{doing}: {}\nhint: `kubectl ordered get` {what}, -n chooses the namespace",
-                    status.message
+                    escaped(&status.message)
                 )
             }
             409 => anyhow!(
                 "{doing}: {}\nhint: somebody else changed it at the same time; try again",
-                status.message
+                escaped(&status.message)
             ),
-            _ => anyhow!("{doing}: {}", status.message),
+            _ => anyhow!("{doing}: {}", escaped(&status.message)),
         },
         other => {
             let cause = innermost(&other);
@@ -57,5 +61,5 @@ fn innermost(error: &dyn std::error::Error) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    cause.to_string()
+    escaped(&cause.to_string()).into_owned()
 }

@@ -2,6 +2,8 @@
 
 use std::io::{Result, Write};
 
+use crate::escape::shown;
+
 /// The size of a terminal that does not tell its own.
 const USUAL: (u16, u16) = (80, 24);
 
@@ -20,22 +22,22 @@ impl Frame {
         // One row is left for the cursor, one for the prompt.
         let room = usize::from(size.1).saturating_sub(2);
         let more = format!("... {} more lines", lines.len().saturating_sub(room.saturating_sub(1)));
-        let mut shown: Vec<&str> = lines.to_vec();
-        if shown.len() > room {
-            shown.truncate(room.saturating_sub(1));
-            shown.push(&more);
+        let mut kept: Vec<&str> = lines.to_vec();
+        if kept.len() > room {
+            kept.truncate(room.saturating_sub(1));
+            kept.push(&more);
         }
         let mut text = String::from("\r");
         if self.drawn > 0 {
             text.extend(["\x1b[", &self.drawn.to_string(), "A"]);
         }
         text.push_str("\x1b[J");
-        for line in &shown {
-            text.push_str(&cut(line, columns));
+        for line in &kept {
+            text.push_str(&cut(&shown(line), columns));
             text.push_str("\r\n");
         }
-        self.drawn = shown.len();
-        text.push_str(&cut(prompt, columns));
+        self.drawn = kept.len();
+        text.push_str(&cut(&shown(prompt), columns));
         out.write_all(text.as_bytes())?;
         out.flush()
     }

@@ -4,6 +4,8 @@
 //! mark, a template. It never deletes or creates a pod: that is the controller's, the embedded one's of `demo` and `sandbox`
 //! included.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod adopt;
 mod age;
 mod ahead;
@@ -15,6 +17,7 @@ mod complete;
 mod convert;
 mod demo;
 mod embedded;
+mod escape;
 mod exit;
 mod explain;
 mod frame;
@@ -171,7 +174,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         // A pipe whose reader has gone is no mistake of the user's.
         Err(error) if is_broken_pipe(&error) => Exit::Done,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            escape::tell(format_args!("error: {error:#}"));
             exit::of_error(&error)
         }
     }

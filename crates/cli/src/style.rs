@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use crate::escape::MARKS;
+
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
@@ -40,19 +42,20 @@ impl Style {
         }
     }
 
-    /// The text in that paint, or as it is where there are no colours.
+    /// The text in that paint, or as it is where there are no colours. The paint is marked; [`crate::escape::shown`] makes it seen.
     pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
         if !self.color || text.is_empty() {
             return text.to_owned();
         }
-        let code = match paint {
-            Paint::Title => "1",
-            Paint::Dim => "2",
-            Paint::Good => "32",
-            Paint::Warn => "1;33",
-            Paint::Bad => "31",
+        let [end, title, dim, good, warn, bad] = MARKS.map(|(mark, _)| mark);
+        let begin = match paint {
+            Paint::Title => title,
+            Paint::Dim => dim,
+            Paint::Good => good,
+            Paint::Warn => warn,
+            Paint::Bad => bad,
         };
-        format!("\x1b[{code}m{text}\x1b[0m")
+        format!("{begin}{text}{end}")
     }
 
     /// The one or the other, by what the locale can show.

@@ -1,5 +1,6 @@
 //! Columns. It aligns text and never shortens names: they are there to be copied.
 
+use crate::escape::escaped;
 use crate::style::Style;
 
 /// So much of a last cell still says something; what is beyond it may be cut.
@@ -35,7 +36,7 @@ impl<'a> Widths<'a> {
         let mut widths: Vec<usize> = columns.iter().map(|column| column.heading.len()).collect();
         for row in rows {
             for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
+                *width = (*width).max(escaped(cell).chars().count());
             }
         }
         Self { columns, widths }
@@ -50,6 +51,7 @@ impl<'a> Widths<'a> {
     pub(crate) fn row(&self, cells: &[String]) -> String {
         let mut line = String::new();
         for (index, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
+            let cell = &*escaped(cell);
             let align = self.columns[index].align;
             let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
             // A number is parted well enough by its own blanks, and a leading number from what it counts.
@@ -120,9 +122,10 @@ pub(crate) fn shortened(line: String, width: usize, style: Style) -> String {
     format!("{}{mark}", kept.trim_end())
 }
 
-/// The text in lines of at most that width, broken at blanks; one line where no width is given. Every line but the first begins
+/// The text, escaped, in lines of at most that width, broken at blanks; one line where no width is given. Every line but the first begins
 /// with `indent`.
 pub(crate) fn wrapped(text: &str, width: Option<usize>, indent: &str) -> Vec<String> {
+    let text = &*escaped(text);
     let Some(width) = width else { return vec![text.to_owned()] };
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();

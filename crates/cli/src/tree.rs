@@ -6,6 +6,7 @@ mod head;
 use ordereddeployment_api::PausePoint;
 
 use crate::age::age;
+use crate::escape::escaped;
 use crate::overview::{Barrier, Overview, Phase, PodRow, SetRow};
 use crate::state::side;
 use crate::style::{Paint, Style};
@@ -83,7 +84,7 @@ fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
     let age = if drawing.wide { format!(", {} old", age(set.created, overview.now)) } else { String::new() };
     let head = format!("revision {}", set.revision);
     let rest = format!("{current}  {}  {active} pod{plural}{of}{unready}{age}", set.name);
-    let images = set.images.join(", ");
+    let images = escaped(&set.images.join(", ")).into_owned();
     // Images give way first: the name is there to be copied.
     let taken = INDENT + head.chars().count() + rest.chars().count() + 2;
     let images = match drawing.width.filter(|_| !drawing.wide) {
@@ -168,11 +169,11 @@ fn stands_at(pod: &PodRow, overview: &Overview) -> Option<PausePoint> {
 pub(crate) fn barrier_line(barrier: &Barrier, style: Style, room: Option<usize>) -> String {
     let side = side(barrier.side);
     let (line, long, short) = if barrier.held {
-        let held = format!("held {side} {}", barrier.pod);
+        let held = format!("held {side} {}", escaped(&barrier.pod));
         (style.pick("━━", "=="), format!("{held}: nothing below goes"), held)
     } else {
         let which = if barrier.rolling { "the rollout" } else { "the next rollout" };
-        let point = format!("{side} {}", barrier.pod);
+        let point = format!("{side} {}", escaped(&barrier.pod));
         (style.pick("┄┄", "--"), format!("pause point: {which} halts {point}"), format!("halts {point}"))
     };
     let fits = |text: &String| room.is_none_or(|room| text.chars().count() + 6 <= room);

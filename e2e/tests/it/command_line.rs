@@ -12,7 +12,7 @@ use changes::{
     a_change_that_somebody_overtakes_is_refused_in_words,
     a_deployment_is_converted_applied_and_converted_back,
     images_restarts_and_undos_are_rollouts_and_history_lists_them, marks_are_written_and_taken_away,
-    pause_and_unpause_stop_and_go_on,
+    pause_and_unpause_stop_and_go_on, what_would_steer_a_terminal_is_shown_and_not_done,
 };
 use looking::{
     a_plan_of_a_manifest_is_what_then_happens, a_tree_is_followed_to_the_end_of_a_rollout_and_of_its_object,
@@ -50,6 +50,7 @@ side_by_side!(
     pause_and_unpause_stop_and_go_on,
     a_change_that_somebody_overtakes_is_refused_in_words,
     a_deployment_is_converted_applied_and_converted_back,
+    what_would_steer_a_terminal_is_shown_and_not_done,
     ; only on a real server:
     who_may_only_look_is_told_which_role_to_ask_for,
 );

@@ -1,6 +1,5 @@
 //! `adopt`: takes a Deployment over with its pods, or gives it back. It never deletes a pod.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -8,6 +7,7 @@ use anyhow::Result;
 use crate::adopt::{Hands, Takeover, Way};
 use crate::client::{ConnectArgs, Timeout, object_name, timeout};
 use crate::convert::template_of;
+use crate::escape::{escaped, print, tell};
 use crate::input;
 
 /// Take a running Deployment over with its pods, none restarted, or give it back
@@ -57,25 +57,24 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         template,
     };
     for note in takeover.notes().await? {
-        eprintln!("note: {note}");
+        tell(format_args!("note: {}", escaped(&note)));
     }
-    let mut out = std::io::stdout();
     let kind = if args.back { "a Deployment" } else { "an OrderedDeployment" };
     if args.dry_run {
         let lines = takeover.preview().await?;
         if lines.is_empty() {
-            return Ok(writeln!(out, "{} is {kind} already: nothing to do", args.name)?);
+            return Ok(print(format_args!("{} is {kind} already: nothing to do\n", args.name))?);
         }
-        writeln!(out, "It would, step by step:")?;
+        print(format_args!("It would, step by step:\n"))?;
         for line in lines {
-            writeln!(out, "  {line}")?;
+            print(format_args!("  {line}\n"))?;
         }
         return Ok(());
     }
     let mut hands = Hands::default();
-    takeover.run(&mut hands, |line| Ok(writeln!(std::io::stdout(), "{line}")?)).await?;
+    takeover.run(&mut hands, |line| Ok(print(format_args!("{}\n", escaped(line)))?)).await?;
     if hands.done == 0 {
-        return Ok(writeln!(out, "{} is {kind} already: nothing to do", args.name)?);
+        return Ok(print(format_args!("{} is {kind} already: nothing to do\n", args.name))?);
     }
     let (next, to) = match way {
         Way::Forward => (format!("kubectl ordered get {}{}", args.name, connection.flags), ""),
@@ -83,9 +82,9 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             (format!("kubectl get deployment {}{}", args.name, connection.flags), " --to deployment")
         }
     };
-    writeln!(out, "{} is {kind} now, with the pods it had", args.name)?;
-    writeln!(out, "  see it:              {next}")?;
-    Ok(writeln!(out, "  change its manifest: kubectl ordered convert -f FILE{to}")?)
+    print(format_args!("{} is {kind} now, with the pods it had\n", args.name))?;
+    print(format_args!("  see it:              {next}\n"))?;
+    Ok(print(format_args!("  change its manifest: kubectl ordered convert -f FILE{to}\n"))?)
 }
 
 /// `web`, `deployment/web`, and the other ways that kubectl has to name one.

@@ -1,10 +1,9 @@
 //! `completion`: the script for a shell, or for kubectl. It prints.
 
-use std::io::Write;
-
 use anyhow::Result;
 
 use crate::complete::{Shell, script};
+use crate::escape::print_data;
 use crate::exit::Exit;
 
 /// Print the completion script of a shell, or the one through which kubectl completes `kubectl ordered`
@@ -26,6 +25,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit> {
-    write!(std::io::stdout(), "{}", script(args.shell))?;
+    print_data(script(args.shell))?;
     Ok(Exit::Done)
 }

@@ -1,11 +1,11 @@
 //! `convert`: manifests of Deployments as OrderedDeployments, and back. It reads files and prints; it asks no server.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Result;
 
 use crate::convert::{To, convert};
+use crate::escape::{escaped, print_data, tell};
 use crate::exit::Exit;
 use crate::input;
 
@@ -34,8 +34,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
     let texts: Vec<String> = args.files.iter().map(|path| input::read(path)).collect::<Result<_>>()?;
     let converted = convert(&texts.join("\n---\n"), args.to)?;
     for note in &converted.notes {
-        eprintln!("note: {note}");
+        tell(format_args!("note: {}", escaped(note)));
     }
-    write!(std::io::stdout(), "{}", converted.text)?;
+    print_data(&converted.text)?;
     Ok(Exit::Done)
 }

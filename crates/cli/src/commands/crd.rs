@@ -1,6 +1,6 @@
 //! `crd`: the CustomResourceDefinitions as YAML. It writes files only where it is told to.
 
-use std::io::Write;
+use crate::escape::{print, print_data};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -17,14 +17,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(folder) = &args.out else {
         let documents: Vec<String> = crds().iter().map(to_yaml).collect();
-        return Ok(write!(std::io::stdout(), "{}", documents.join("---\n"))?);
+        return Ok(print_data(&documents.join("---\n"))?);
     };
     std::fs::create_dir_all(folder)
         .with_context(|| format!("cannot make the directory {}", folder.display()))?;
     for crd in crds() {
         let path = folder.join(format!("{}.yaml", crd.metadata.name.as_deref().unwrap_or_default()));
         std::fs::write(&path, to_yaml(&crd)).with_context(|| format!("cannot write {}", path.display()))?;
-        writeln!(std::io::stdout(), "{}", path.display())?;
+        print(format_args!("{}\n", path.display()))?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `get`: the tree of one OrderedDeployment, or of all in the namespace. It reads and shows.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -8,6 +8,7 @@ use futures::StreamExt;
 use kube_runtime::{WatchStreamExt, watcher};
 
 use crate::client::{ConnectArgs, Connection, object_name};
+use crate::escape::{escaped, print, print_data, tell};
 use crate::exit::Exit;
 use crate::frame::Frame;
 use crate::live::Live;
@@ -67,10 +68,10 @@ async fn once(args: &Args, connection: &Connection) -> Result<()> {
         None => reader.all(connection.clock.now()).await?,
     };
     if all.is_empty() {
-        eprintln!("{}", none(connection));
+        tell(none(connection));
         return Ok(());
     }
-    Ok(write!(std::io::stdout(), "{}", trees(&all, args, connection))?)
+    Ok(print(trees(&all, args, connection))?)
 }
 
 fn none(connection: &Connection) -> String {
@@ -95,11 +96,15 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
     loop {
         let all = live.seen(connection.clock.now());
         if let (Some(name), true) = (&args.name, all.is_empty()) {
-            return Ok(writeln!(out, "{name} is deleted")?);
+            return Ok(print(format_args!("{name} is deleted\n"))?);
         }
         let mut text = if all.is_empty() { none(connection) + "\n" } else { trees(&all, args, connection) };
         if let Some(trouble) = live.trouble() {
-            text.extend(["note: nothing is heard from the API server, trying again: ", trouble, "\n"]);
+            text.extend([
+                "note: nothing is heard from the API server, trying again: ",
+                &escaped(trouble),
+                "\n",
+            ]);
         }
         if on_terminal {
             let lines: Vec<&str> = text.lines().collect();
@@ -111,8 +116,7 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
         } else {
             if text != shown {
                 let between = if shown.is_empty() { "" } else { "\n" };
-                write!(out, "{between}{text}")?;
-                out.flush()?;
+                print(format_args!("{between}{text}"))?;
                 shown = text;
             }
             live.changed().await?;
@@ -122,11 +126,10 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
 
 /// The objects themselves; with `--watch` each one again when it has changed, as kubectl does.
 async fn objects(args: &Args, connection: &Connection, output: Output) -> Result<()> {
-    let mut out = std::io::stdout();
     let api = output::raw(&connection.client, Some(&connection.namespace));
     if !args.watch {
         let found = output::read(&api, args.name.as_deref()).await?;
-        return Ok(write!(out, "{}", output::text(&found, output)?)?);
+        return Ok(print_data(&output::text(&found, output)?)?);
     }
     // What cannot be read is told before it is waited for.
     output::read(&api, args.name.as_deref()).await?;
@@ -141,8 +144,7 @@ async fn objects(args: &Args, connection: &Connection, output: Output) -> Result
         let Ok(object) = change else { continue };
         let value = output::object(object)?;
         let mark = if output == Output::Yaml { "---\n" } else { "" };
-        write!(out, "{mark}{}", output::text(&value, output)?)?;
-        out.flush()?;
+        print_data(&format!("{mark}{}", output::text(&value, output)?))?;
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! `history`: the revisions that are kept, and their templates. It reads and shows.
 
-use std::io::Write;
-
 use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
 use kube::Api;
@@ -9,6 +7,7 @@ use ordereddeployment_api::OrderedDeployment;
 
 use crate::age::age;
 use crate::client::{ConnectArgs, Connection, object_name};
+use crate::escape::{escaped, print, print_data};
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::output;
@@ -40,7 +39,10 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     let text = history(&connection, &args.name, args.revision, Style::of_stdout()).await?;
-    write!(std::io::stdout(), "{text}")?;
+    match args.revision.filter(|number| *number > 0) {
+        Some(_) => print_data(&text)?,
+        None => print(text)?,
+    }
     Ok(Exit::Done)
 }
 
@@ -102,7 +104,7 @@ fn table(revisions: &[Revision], now: Timestamp, style: Style) -> String {
 }
 
 fn template(revision: &Revision, style: Style) -> Result<String> {
-    let cause = revision.cause.as_ref().map(|cause| format!(", {cause}")).unwrap_or_default();
+    let cause = revision.cause.as_ref().map(|cause| format!(", {}", escaped(cause))).unwrap_or_default();
     let head = format!("# revision {}, set {}{cause}", revision.number, revision.set);
     Ok(format!("{}\n{}", style.paint(Paint::Dim, &head), output::yaml(&revision.template.0)?))
 }

@@ -1,7 +1,5 @@
 //! `list`: one line for each OrderedDeployment. It reads and shows.
 
-use std::io::Write;
-
 use anyhow::Result;
 use jiff::Timestamp;
 use kube::api::ListParams;
@@ -10,6 +8,7 @@ use ordereddeployment_api::OrderedDeployment;
 
 use crate::age::age;
 use crate::client::ConnectArgs;
+use crate::escape::{print, print_data, tell};
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::output::{self, Output};
@@ -46,10 +45,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
-    let mut out = std::io::stdout();
     if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
         let found = output::read(&output::raw(&connection.client, namespace), None).await?;
-        write!(out, "{}", output::text(&found, output)?)?;
+        print_data(&output::text(&found, output)?)?;
         return Ok(Exit::Done);
     }
     let api: Api<OrderedDeployment> = match namespace {
@@ -62,13 +60,13 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         .map_err(|error| explain(error, &format!("cannot list the OrderedDeployments of {place}")))?
         .items;
     if found.is_empty() {
-        eprintln!("No OrderedDeployments in {place}.");
+        tell(format_args!("No OrderedDeployments in {place}."));
         return Ok(Exit::Done);
     }
     let wide = args.output == Some(Output::Wide);
     let text =
         table(&found, args.all_namespaces, wide, Timestamp::now(), (Style::of_stdout(), width_of_stdout()));
-    write!(out, "{text}")?;
+    print(text)?;
     Ok(Exit::Done)
 }
 

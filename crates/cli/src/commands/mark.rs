@@ -1,6 +1,5 @@
 //! `mark` and `unmark`: a pod's place in the order, and its pause point. They write the pod's annotations, and nothing else.
 
-use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,6 +10,7 @@ use ordereddeployment_api::names::{annotation, pause_point};
 use serde_json::{Map, Value, json};
 
 use crate::client::{ConnectArgs, Connection, Timeout, pod_name, timeout};
+use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::observe::Reader;
@@ -79,7 +79,7 @@ pub(crate) struct UnmarkArgs {
 pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     for pod in &args.pods {
-        writeln!(std::io::stdout(), "{}", mark(&connection, pod, args.marks).await?)?;
+        print(format_args!("{}\n", mark(&connection, pod, args.marks).await?))?;
     }
     Ok(Exit::Done)
 }
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
 pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     for pod in &args.pods {
-        writeln!(std::io::stdout(), "{}", unmark(&connection, pod).await?)?;
+        print(format_args!("{}\n", unmark(&connection, pod).await?))?;
     }
     Ok(Exit::Done)
 }

@@ -1,10 +1,9 @@
 //! `options`: the flags for a cluster that every command takes. It prints.
 
-use std::io::Write;
-
 use anyhow::Result;
 
 use crate::client::ConnectArgs;
+use crate::escape::print;
 use crate::exit::Exit;
 
 /// List the flags that all commands for a cluster take, as `kubectl options` does
@@ -12,13 +11,9 @@ use crate::exit::Exit;
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> Result<Exit> {
-    let mut out = std::io::stdout();
-    writeln!(
-        out,
-        "These flags can be given to every command that talks to a cluster, before its name too:\n"
-    )?;
+    print("These flags can be given to every command that talks to a cluster, before its name too:\n\n")?;
     for (flag, help) in flags() {
-        writeln!(out, "  {flag}\n        {help}")?;
+        print(format_args!("  {flag}\n        {help}\n"))?;
     }
     Ok(Exit::Done)
 }

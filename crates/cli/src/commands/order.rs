@@ -1,12 +1,11 @@
 //! `order`: who goes first, and who would go in a scale-down. It reads and shows.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-
 use anyhow::Result;
 use ordereddeployment_api::PausePoint;
+use std::collections::BTreeMap;
 
 use crate::client::{ConnectArgs, object_name};
+use crate::escape::{escaped, print};
 use crate::observe::{Reader, Seen};
 use crate::overview::{Overview, PodRow};
 use crate::scale_down::scale_down;
@@ -49,7 +48,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         None => order(&overview, drawing),
         Some(replicas) => preview(&seen, &overview, replicas, drawing),
     };
-    Ok(write!(std::io::stdout(), "{text}")?)
+    Ok(print(text)?)
 }
 
 /// The order as of now, with the barrier where a rollout halts.
@@ -66,7 +65,9 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
     };
     let mut lines =
         vec![format!("{}: {whose}, the first to go first", style.paint(Paint::Title, &overview.name))];
-    lines.extend(overview.notes.iter().map(|note| format!("{} {note}", style.paint(Paint::Warn, "note:"))));
+    lines.extend(
+        overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
+    );
     let (headings, mut cells) = columns(overview, &rows, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
     let barrier = overview.barrier.as_ref();
@@ -104,7 +105,9 @@ pub(crate) fn preview(seen: &Seen, overview: &Overview, replicas: i32, drawing: 
     }
     let mut lines =
         vec![format!("{name}: scaling from {from} to {replicas} would delete {}", count(going.len()))];
-    lines.extend(overview.notes.iter().map(|note| format!("{} {note}", style.paint(Paint::Warn, "note:"))));
+    lines.extend(
+        overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
+    );
     let (headings, mut cells) = columns(overview, &active, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
     lines.extend(going.iter().filter_map(|row| cells.remove(&*row.uid)));

@@ -1,7 +1,5 @@
 //! `pause` and `unpause`: `spec.paused`, as in a Deployment. One field is written, and nothing is waited for.
 
-use std::io::Write;
-
 use anyhow::Result;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -9,6 +7,7 @@ use ordereddeployment_api::OrderedDeployment;
 use serde_json::json;
 
 use crate::client::{ConnectArgs, Connection, object_name};
+use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
 
@@ -54,7 +53,7 @@ pub(crate) async fn run_unpause(args: UnpauseArgs) -> Result<Exit> {
 }
 
 fn say(told: &str) -> Result<Exit> {
-    writeln!(std::io::stdout(), "{told}")?;
+    print(format_args!("{told}\n"))?;
     Ok(Exit::Done)
 }
 

@@ -7,7 +7,6 @@ mod json;
 mod text;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +21,7 @@ use ordereddeployment_preview::{Assumptions, Preview, preview};
 
 use crate::client::{ConnectArgs, Connection, object_name};
 use crate::compare::compare;
+use crate::escape::{print, print_data};
 use crate::explain::explain;
 use crate::observe::{Reader, Seen};
 use crate::tree::Drawing;
@@ -111,17 +111,17 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let reader = Reader::new(&connection.client, &connection.namespace);
     if change.manifest.is_some() && is_missing(&connection, &name).await? {
         let told = change.told_as_new(&name, &connection.namespace)?;
-        return Ok(writeln!(std::io::stdout(), "{told}")?);
+        return Ok(print(format_args!("{told}\n"))?);
     }
     // Times in a status have whole seconds; so that those told add up, the plan begins at one.
     let seen = reader.one(&name, whole_seconds(connection.clock.now())).await?;
     let mut plan = plan(&connection.client, &seen, &change, given).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
-    let text = match args.output {
-        Some(_) => json::json(&plan)?,
-        None => text::text(&plan, Drawing::of_stdout(&connection.flags)),
-    };
-    Ok(write!(std::io::stdout(), "{text}")?)
+    match args.output {
+        Some(_) => print_data(&json::json(&plan)?)?,
+        None => print(text::text(&plan, Drawing::of_stdout(&connection.flags)))?,
+    }
+    Ok(())
 }
 
 /// Looks ahead from what was seen, with that change.

@@ -1,13 +1,12 @@
 //! `restart`: a rollout to the same template. It writes one annotation of the template, the one that kubectl writes.
 
-use std::io::Write;
-
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::ahead;
 use crate::change::{self, Change};
 use crate::client::{ConnectArgs, Connection, object_name};
+use crate::escape::print;
 use crate::exit::Exit;
 use crate::observe::Reader;
 
@@ -31,7 +30,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
-    writeln!(std::io::stdout(), "{}", restart(&connection, &args.name).await?)?;
+    print(format_args!("{}\n", restart(&connection, &args.name).await?))?;
     Ok(Exit::Done)
 }
 

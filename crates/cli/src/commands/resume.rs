@@ -1,6 +1,5 @@
 //! `resume`: asks the controller to go on. It writes one field, `status.resumeRequested`, and waits for the answer.
 
-use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -13,6 +12,7 @@ use ordereddeployment_planner::PodView;
 use serde_json::json;
 
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::escape::print;
 use crate::exit::Ended;
 use crate::explain::explain;
 
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         (None, false) => Which::Present,
     };
     let told = resume(&connection, &args.name, which, args.timeout.0).await?;
-    Ok(writeln!(std::io::stdout(), "{told}")?)
+    Ok(print(format_args!("{told}\n"))?)
 }
 
 /// Asks for the resume and waits until the controller has taken it. What happened, and what to do next.

@@ -93,9 +93,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
 }
 
 fn print(text: &str) -> Result<()> {
-    let mut out = std::io::stdout();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    Ok(crate::escape::print(text)?)
 }
 
 /// The whole path, since the other terminal may be elsewhere.

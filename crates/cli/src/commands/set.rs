@@ -1,13 +1,12 @@
 //! `set image`: another image for containers of the template. It writes the template, and nothing else.
 
-use std::io::Write;
-
 use anyhow::{Result, bail};
 use serde_json::Value;
 
 use crate::ahead;
 use crate::change::{self, Change};
 use crate::client::{ConnectArgs, Connection, object_name};
+use crate::escape::print;
 use crate::exit::Exit;
 use crate::observe::Reader;
 
@@ -59,7 +58,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let What::Image(args) = args.what;
     let connection = args.connect.connect().await?;
-    writeln!(std::io::stdout(), "{}", set_image(&connection, &args.name, &args.images).await?)?;
+    print(format_args!("{}\n", set_image(&connection, &args.name, &args.images).await?))?;
     Ok(Exit::Done)
 }
 

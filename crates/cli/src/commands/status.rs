@@ -1,6 +1,5 @@
 //! `status`: waits for a rollout, and tells scripts by the exit code what became of it. It reads and tells.
 
-use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -10,6 +9,7 @@ use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::OrderedDeployment;
 
 use crate::client::{ConnectArgs, Timeout, object_name, timeout};
+use crate::escape::{escaped, print, tell};
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::state::{State, side};
@@ -69,10 +69,10 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     if let Ok(done) = tokio::time::timeout(limit.unwrap_or(Duration::MAX), waiting).await {
         return done;
     }
-    eprintln!(
+    tell(format_args!(
         "error: {}: timed out\nhint: see `kubectl ordered get {}{}`",
         args.name, args.name, connection.flags
-    );
+    ));
     Ok(Exit::TimedOut)
 }
 
@@ -107,8 +107,7 @@ impl Told {
     fn tell(&mut self, found: &OrderedDeployment, until: Option<Until>, flags: &str) -> Result<Option<Exit>> {
         let (exit, line) = judge(found, until, flags);
         if line != self.last {
-            writeln!(std::io::stdout(), "{line}")?;
-            std::io::stdout().flush()?;
+            print(format_args!("{}\n", escaped(&line)))?;
             self.last = line;
         }
         Ok(exit)

@@ -1,6 +1,5 @@
 //! `undo`: back to an earlier template, which is a rollout of its own. It writes the template, and with `--through` a resume.
 
-use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
@@ -14,6 +13,7 @@ use crate::change::{self, Change};
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
 use crate::commands::history::named;
 use crate::commands::resume::{Which, resume};
+use crate::escape::print;
 use crate::exit::{Ended, Exit};
 use crate::observe::Reader;
 use crate::overview::images;
@@ -59,7 +59,7 @@ pub(crate) struct How {
 
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
-    writeln!(std::io::stdout(), "{}", undo(&connection, &args.name, args.how).await?)?;
+    print(format_args!("{}\n", undo(&connection, &args.name, args.how).await?))?;
     Ok(Exit::Done)
 }
 

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 
+use crate::escape::shown;
 use crate::frame::Frame;
 use crate::overview::Overview;
 use crate::style::{Paint, Style};
@@ -56,7 +57,7 @@ impl Screen {
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
         match &mut self.frames {
             None => {
-                writeln!(self.out, "{text}")?;
+                writeln!(self.out, "{}", shown(text))?;
                 self.out.flush()?;
             }
             Some(frames) => {
@@ -71,7 +72,7 @@ impl Screen {
     pub(crate) fn print(&mut self, overview: &Overview) -> Result<()> {
         if self.frames.is_none() {
             let text = tree::render(overview, self.drawing());
-            self.out.write_all(text.as_bytes())?;
+            self.out.write_all(shown(&text).as_bytes())?;
             self.out.flush()?;
         }
         Ok(())
@@ -113,7 +114,7 @@ impl Screen {
                 writeln!(self.out, "{line}")?;
             }
         }
-        writeln!(self.out, "{}", self.style.paint(Paint::Good, verdict))?;
+        writeln!(self.out, "{}", shown(&self.style.paint(Paint::Good, verdict)))?;
         Ok(self.out.flush()?)
     }
 

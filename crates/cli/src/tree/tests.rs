@@ -3,6 +3,7 @@ mod states;
 use ordereddeployment_api::PausePoint;
 
 use super::render;
+use crate::escape::shown;
 use crate::overview::{Overview, Phase};
 use crate::style::Style;
 use crate::testing::{PLAIN, Pod, at_revision, held_before, pod, seen};
@@ -95,6 +96,7 @@ fn colours_change_nothing_but_escape_sequences() {
     let overview = Overview::of(&seen, "node.usage");
     let style = Style { color: true, unicode: true };
     let coloured = render(&overview, Drawing { style, ..PLAIN });
+    let coloured = shown(&coloured);
     assert!(coloured.contains('\x1b'));
     let mut plain = String::new();
     for part in coloured.split('\x1b') {

@@ -173,3 +173,37 @@ pub(super) async fn a_deployment_is_converted_applied_and_converted_back(world: 
         world.kubectl.run_with(&["create", "--dry-run=server", "-o", "name", "-f", "-"], &back.out).await;
     assert_eq!(made.unwrap(), "deployment.apps/web\n");
 }
+
+/// Whoever may write an image or a change cause writes to the terminals of others.
+pub(super) async fn what_would_steer_a_terminal_is_shown_and_not_done(world: World) {
+    const BAD: &str = "\x1b]0;owned\x07\x1b[31m\u{9b}2J\r\u{202e}forged";
+    let plugin = world.plugin().unwrap();
+    world.deployed(&json!({"replicas": 2})).await.unwrap();
+    let image = format!("web:2{BAD}");
+    let cause = format!("by night{BAD}\nforged: line");
+    let change = json!({
+        "metadata": {"annotations": {"kubernetes.io/change-cause": cause}},
+        "spec": {"template": {"spec": {"containers": [{"name": "web", "image": image}]}}},
+    });
+    world.patch(&change).await.unwrap();
+    plugin.ok(&["status", "web"]).await.unwrap();
+    let missing = format!("no{BAD}=web:1");
+    let told = [
+        plugin.ok(&["get", "web", "-o", "wide"]).await.unwrap(),
+        plugin.ok(&["list", "-o", "wide"]).await.unwrap(),
+        plugin.ok(&["history", "web"]).await.unwrap(),
+        plugin.ok(&["plan", "web", "--image", &format!("web=web:3{BAD}")]).await.unwrap(),
+        plugin.fails(1, &["set", "image", "web", &missing]).await.unwrap(),
+    ];
+    for told in &told {
+        let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!told.contains(steers), "{told:?}");
+        assert!(!told.lines().any(|line| line.starts_with("forged")), "{told}");
+    }
+    assert!(told[0].contains(r"web:2\u{1b}]0;owned\u{7}\u{1b}[31m\u{9b}2J\r\u{202e}forged"), "{}", told[0]);
+    assert!(told[2].contains(r"forged\nforged: line"), "{}", told[2]);
+    // Programs get what is stored.
+    let stored: Value =
+        serde_json::from_str(&plugin.ok(&["get", "web", "-o", "json"]).await.unwrap()).unwrap();
+    assert_eq!(stored.pointer("/spec/template/spec/containers/0/image"), Some(&json!(image)));
+}

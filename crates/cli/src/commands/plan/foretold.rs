@@ -213,7 +213,7 @@ async fn clusters(seeds: std::ops::Range<u64>) {
     for seed in seeds.filter(|seed| chosen.is_none_or(|chosen: u64| chosen == *seed)) {
         hold_the_plan_against_what_happens(seed, &mut tally).await;
     }
-    eprintln!("{tally:?}");
+    crate::escape::tell(format_args!("{tally:?}"));
 }
 
 #[tokio::test(start_paused = true)]
