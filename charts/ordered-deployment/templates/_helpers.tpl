@@ -14,12 +14,15 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The name of what has no namespace. Namespaced releases may share a name, so that theirs tells the namespace. */}}
+{{/*
+The name of what has no namespace. It follows from what is watched, not from the release: Helm refuses a second release that
+watches the same.
+*/}}
 {{- define "ordered-deployment.clusterName" -}}
 {{- if .Values.watchNamespace -}}
-{{- printf "%s-%s" (include "ordered-deployment.fullname" .) .Release.Namespace -}}
+{{- printf "%s-in-%s" .Chart.Name .Values.watchNamespace -}}
 {{- else -}}
-{{- include "ordered-deployment.fullname" . -}}
+{{- .Chart.Name -}}
 {{- end -}}
 {{- end -}}
 
@@ -42,7 +45,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "ordered-deployment.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
+{{- required "serviceAccount.create is false and serviceAccount.name is empty: the controller's rights would go to the account `default`, which every other pod of the namespace has too. Set serviceAccount.name to an account that you made for it, or serviceAccount.create=true." .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -53,10 +56,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "ordered-deployment.image" -}}
+{{- $repository := required "image.repository is empty. Set it to where you have pushed the controller's image, such as registry.example.com/ordered-controller-manager; best with image.digest=sha256:…, which names exactly one image." .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) -}}
 {{- end -}}
 {{- end -}}
 

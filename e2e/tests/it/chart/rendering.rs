@@ -9,11 +9,14 @@ use super::{CHART, sets_of_values};
 
 const OLDEST: &str = "1.20";
 const NEW: &str = "1.33";
+/// What has no default.
+const IMAGE: &str = "--set=image.repository=registry.example.com/ordered-controller-manager";
 
 /// The manifests of these values for that version of Kubernetes.
 async fn rendered(version: &str, arguments: &[&str]) -> Vec<Value> {
     let helm = Helm::without_server().unwrap();
-    let mut all = vec!["template", "web", CHART, "--namespace=ordered-system", "--kube-version", version];
+    let mut all =
+        vec!["template", "web", CHART, "--namespace=ordered-system", "--kube-version", version, IMAGE];
     if version == NEW {
         all.push("--api-versions=admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy");
     }
@@ -30,7 +33,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
 async fn the_chart_is_without_complaint_with_every_set_of_values_by_helm() {
     let helm = Helm::without_server().unwrap();
     for strict in [&["lint", CHART][..], &["lint", "--strict", CHART]] {
-        helm.run(strict).await.unwrap();
+        helm.run(&[strict, &[IMAGE]].concat()).await.unwrap();
         for values in sets_of_values() {
             helm.run(&[strict, &["--values", &values]].concat()).await.unwrap();
         }
@@ -86,8 +89,10 @@ async fn values_that_do_not_exist_or_are_wrong_are_refused_by_helm() {
         // Wrong only together.
         ("leaderElection.enabled=false", "two leaders would work against each other"),
         ("serviceMonitor.enabled=true,service.enabled=false", "serviceMonitor.enabled needs service.enabled"),
+        ("serviceAccount.create=false", "Set serviceAccount.name to an account"),
+        ("image.repository=", "Set it to where you have pushed"),
     ] {
-        let refused = helm.run(&["template", CHART, "--set", value]).await.unwrap_err().to_string();
+        let refused = helm.run(&["template", CHART, IMAGE, "--set", value]).await.unwrap_err().to_string();
         assert!(refused.contains(complaint), "{value}: {refused}");
     }
 }
@@ -120,5 +125,26 @@ async fn with_its_defaults_two_replicas_stand_behind_a_budget_by_helm() {
     assert_eq!(budget["spec"]["selector"], deployment["spec"]["selector"]);
     for kind in ["NetworkPolicy", "ServiceMonitor", "ConfigMap", "ValidatingAdmissionPolicy"] {
         assert!(of_kind(&objects, kind).is_empty(), "{kind} is switched off");
+    }
+}
+
+#[tokio::test]
+async fn names_of_what_has_no_namespace_follow_from_what_is_watched_by_helm() {
+    let helm = Helm::without_server().unwrap();
+    for (watched, name) in [("", "ordered-deployment"), ("shop", "ordered-deployment-in-shop")] {
+        for release in ["one", "other"] {
+            let watched = format!("--set=watchNamespace={watched},fullnameOverride=mine");
+            let namespace = format!("--namespace={release}");
+            let text = helm.run(&["template", release, CHART, IMAGE, &watched, &namespace]).await.unwrap();
+            let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+            let roles = of_kind(&objects, "ClusterRole").into_iter();
+            let mut roles: Vec<&str> = roles.filter_map(|role| role["metadata"]["name"].as_str()).collect();
+            roles.sort_unstable();
+            let people =
+                ["adopter", "editor", "resumer", "viewer"].map(|who| format!("ordered-deployment-{who}"));
+            let mut expected: Vec<&str> = people.iter().map(String::as_str).chain([name]).collect();
+            expected.sort_unstable();
+            assert_eq!(roles, expected, "{release}");
+        }
     }
 }
