@@ -1,10 +1,18 @@
 //! The `CustomResourceDefinition`s, made from the types.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde_json::Value;
 
 use crate::{OrderedDeployment, OrderedReplicaSet};
+
+/// Whoever deletes a definition deletes all its objects, and garbage collection their pods. Helm leaves it where it would
+/// remove it with a release (<https://helm.sh/docs/howto/charts_tips_and_tricks/>), and Argo CD does not prune it
+/// (<https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/>).
+const KEPT: [(&str, &str); 2] =
+    [("argocd.argoproj.io/sync-options", "Prune=false"), ("helm.sh/resource-policy", "keep")];
 
 /// The definitions of both kinds, in the order in which they should be installed.
 #[must_use]
@@ -23,7 +31,10 @@ pub fn to_yaml(crd: &CustomResourceDefinition) -> String {
 fn finished(crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let Ok(mut value) = serde_json::to_value(&crd) else { return crd };
     visit(&mut value);
-    serde_json::from_value(value).unwrap_or(crd)
+    let mut finished: CustomResourceDefinition = serde_json::from_value(value).unwrap_or(crd);
+    let kept = KEPT.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    finished.metadata.annotations = Some(BTreeMap::from(kept));
+    finished
 }
 
 fn visit(value: &mut Value) {

@@ -119,12 +119,14 @@ async fn the_chart_lives_as_documented_and_grants_what_is_used_on_a_real_server(
     let _machine = e2e::hold_the_machine().await;
     let mut cluster = timed("a control plane", Cluster::start()).await;
     timed("installed", is_installed(&cluster)).await;
+    timed("a second release", a_second_release_of_the_same_is_refused(&cluster)).await;
     timed("every set of values", every_set_of_values_is_taken_by_the_server(&cluster)).await;
     timed("at work", does_its_work_with_exactly_its_rights(&mut cluster)).await;
     timed("upgraded", is_upgraded_with_its_crds(&cluster)).await;
     timed("uninstalled", is_uninstalled_and_leaves_crds_and_objects(&cluster)).await;
     timed("installed again", takes_up_what_it_left(&mut cluster)).await;
     timed("in one namespace", works_in_one_namespace(&mut cluster)).await;
+    timed("without its CRDs and back", comes_back_after_its_crds_were_deleted(&cluster)).await;
 }
 
 /// One step, and how long it took.
@@ -143,6 +145,15 @@ async fn is_installed(cluster: &Cluster) {
     assert!(manifest.contains(&format!("apiVersion: {budget}\nkind: PodDisruptionBudget")), "{manifest}");
     let pods: Api<Pod> = Api::namespaced(cluster.world.client.clone(), NAMESPACE);
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 2);
+}
+
+/// Two controllers that elect no leader among them would work against each other.
+async fn a_second_release_of_the_same_is_refused(cluster: &Cluster) {
+    let second = ["install", "second", CHART, "--namespace=elsewhere", "--create-namespace", "--set"];
+    let image = "image.repository=registry.example.com/ordered-controller-manager,fullnameOverride=second";
+    let refused = cluster.helm.run(&[&second[..], &[image]].concat()).await.unwrap_err().to_string();
+    assert!(refused.contains("ClusterRole \"ordered-deployment"), "{refused}");
+    assert!(refused.contains("invalid ownership metadata"), "{refused}");
 }
 
 /// As a dry run, with the server's own version. (It has no ServiceMonitors.)
@@ -286,4 +297,31 @@ async fn works_in_one_namespace(cluster: &mut Cluster) {
     let seen = seen.await.unwrap();
     let (generation, observed) = seen.split_once(' ').unwrap();
     assert_ne!(generation, observed, "nobody looks after the other namespace");
+}
+
+/// By the guide: nobody loses a pod who deletes the objects without what they own before.
+async fn comes_back_after_its_crds_were_deleted(cluster: &Cluster) {
+    let world = &cluster.world;
+    let program = cluster.program("team-a").await;
+    let before = world.pods_of_image("web:2").await.unwrap();
+    assert_eq!(before.len(), 10);
+    for kind in ["ordereddeployments", "orderedreplicasets"] {
+        cluster.kubectl(&format!("kubectl delete {kind} --all --all-namespaces"), &[]).await;
+    }
+    cluster.kubectl("kubectl delete --filename charts/ordered-deployment/crds/", &[]).await;
+    assert!(cluster.crds().await.is_empty());
+    let old: &[&str] = if cluster.is_old() { &["--validate=false"] } else { &[] };
+    cluster.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
+    world
+        .kubectl
+        .run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
+        .await
+        .unwrap();
+    assert_eq!(world.pods_of_image("web:2").await.unwrap(), before);
+    let mut manager = start(world, &program);
+    manager.until_logged("leading").await.unwrap();
+    work::apply_of(world, "web:2").await;
+    complete(world, "web:2").await;
+    assert_eq!(world.pods_of_image("web:2").await.unwrap(), before);
+    end(manager).await;
 }

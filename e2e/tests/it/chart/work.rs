@@ -54,6 +54,11 @@ pub(crate) async fn apply(world: &World) {
     make(world, MANIFEST).await;
 }
 
+/// Makes `web` of that image.
+pub(crate) async fn apply_of(world: &World, image: &str) {
+    make(world, &MANIFEST.replace("web:1", image)).await;
+}
+
 async fn make(world: &World, manifest: &str) {
     let apply = ["--namespace", &world.namespace, "apply", "-f", "-"];
     world.kubectl.run_with(&apply, manifest).await.unwrap();
