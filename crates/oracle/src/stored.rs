@@ -157,7 +157,9 @@ pub fn transitions(
     let named = before.hold.as_ref().is_some_and(|hold| Some(hold.id.as_str()) == requested);
     let all = requested == Some(&format!("*@{}", revision(before)));
     let answered = named || all;
-    if requested.is_some() && after.resume_requested.is_some() && view.is_valid() {
+    // Until it is stored whether the template is new, nobody knows which rollout is to be resumed.
+    let may_be_answered = view.is_valid() && !view.is_uncompared();
+    if requested.is_some() && after.resume_requested.is_some() && may_be_answered {
         return Some("a request to resume is not answered in one write".to_owned());
     }
     let blocked = blocked_pod(view, before, requested);
