@@ -1,18 +1,27 @@
 //! `/metrics`, `/healthz` and `/readyz`. It answers questions; it never touches the cluster.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::{Metrics, Readiness};
+
+/// How long a client may take for the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many connections are open at once. One more ends the oldest: whoever opens many and asks nothing keeps no probe out.
+const CONNECTIONS: usize = 128;
+/// How much is kept of what a client sends before it is answered, in bytes.
+const BUFFER: usize = 16 * 1024;
 
 /// Serves until `shutdown` ends.
 pub async fn serve(
@@ -23,6 +32,7 @@ pub async fn serve(
 ) {
     let mut shutdown = std::pin::pin!(shutdown);
     let mut connections = JoinSet::new();
+    let mut oldest_first: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         let stream = tokio::select! {
             () = &mut shutdown => return,
@@ -31,23 +41,32 @@ pub async fn serve(
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             },
         };
         let (metrics, readiness) = (Arc::clone(&metrics), readiness.clone());
-        connections.spawn(async move {
+        oldest_first.retain(|connection| !connection.is_finished());
+        if oldest_first.len() >= CONNECTIONS
+            && let Some(oldest) = oldest_first.pop_front()
+        {
+            oldest.abort();
+        }
+        oldest_first.push_back(connections.spawn(async move {
             let service = service_fn(move |request: Request<Incoming>| {
                 let response = answer(request.method(), request.uri().path(), &metrics, &readiness);
                 async move { Ok::<_, Infallible>(response) }
             });
-            let connection =
-                hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD_TIMEOUT)
+                .max_buf_size(BUFFER)
+                .serve_connection(TokioIo::new(stream), service);
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended early");
             }
-        });
+        }));
     }
 }
 
@@ -77,9 +96,13 @@ fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 mod tests {
-    use http::{Method, StatusCode};
+    use std::sync::Arc;
 
-    use super::answer;
+    use http::{Method, StatusCode};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::{BUFFER, CONNECTIONS, HEAD_TIMEOUT, answer, serve};
     use crate::readiness::Watched;
     use crate::{Metrics, Readiness};
 
@@ -97,5 +120,60 @@ mod tests {
             readiness.synced(what);
         }
         assert_eq!(status(&Method::GET, "/readyz"), StatusCode::OK);
+    }
+
+    /// A server, and connections to it that have sent that much.
+    async fn with_connections(count: usize, sent: &[u8]) -> (std::net::SocketAddr, Vec<TcpStream>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let metrics = Arc::new(Metrics::new().unwrap());
+        tokio::spawn(serve(listener, metrics, Readiness::default(), std::future::pending()));
+        let mut open = Vec::new();
+        for _ in 0..count {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(sent).await.unwrap();
+            open.push(stream);
+        }
+        (address, open)
+    }
+
+    /// What the server says before it closes the connection, which is sooner than a head runs out of time.
+    async fn told(stream: &mut TcpStream) -> String {
+        let mut told = Vec::new();
+        // It may be closed with an error: what was sent is not read.
+        let closed = tokio::time::timeout(HEAD_TIMEOUT / 2, stream.read_to_end(&mut told)).await;
+        assert!(closed.is_ok(), "still open");
+        String::from_utf8_lossy(&told).into_owned()
+    }
+
+    async fn healthz(address: std::net::SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut told = String::new();
+        stream.read_to_string(&mut told).await.unwrap();
+        told
+    }
+
+    #[tokio::test]
+    async fn connections_that_ask_nothing_keep_nobody_out_and_the_oldest_end() {
+        let (address, mut open) = with_connections(CONNECTIONS + 20, b"GET /metrics HTTP/1.1\r\n").await;
+        assert!(healthz(address).await.starts_with("HTTP/1.1 200"));
+        assert_eq!(told(&mut open[0]).await, "", "closed without an answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_is_not_sent_to_its_end_is_not_waited_for() {
+        let (_, mut open) = with_connections(1, b"GET /metrics HTTP/1.1\r\n").await;
+        let closed = tokio::time::timeout(2 * HEAD_TIMEOUT, open[0].read_to_end(&mut Vec::new())).await;
+        assert!(closed.is_ok(), "still open");
+    }
+
+    #[tokio::test]
+    async fn a_head_without_an_end_is_refused_at_the_limit() {
+        let (_, mut open) = with_connections(1, b"GET /metrics HTTP/1.1\r\nx: ").await;
+        // It may be closed before all is written.
+        let _ = open[0].write_all(&vec![b'a'; 4 * BUFFER]).await;
+        let told = told(&mut open[0]).await;
+        assert!(told.is_empty() || told.starts_with("HTTP/1.1 431"), "{told}");
     }
 }
