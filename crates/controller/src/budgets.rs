@@ -8,7 +8,7 @@ use ordereddeployment_api::LabelSelector;
 use ordereddeployment_planner::Hindrance;
 use serde::Deserialize;
 
-use crate::context::Context;
+use crate::calls::Calls;
 use crate::error::Refusal;
 
 /// A PodDisruptionBudget, as far as it is read here.
@@ -40,7 +40,7 @@ impl Budget {
 
 /// What a refused eviction is told as: what it hinders, and a sentence with the names of the budgets.
 pub(crate) async fn explain(
-    ctx: &Context,
+    calls: &Calls,
     namespace: &str,
     pod: &str,
     labels: &BTreeMap<String, String>,
@@ -50,11 +50,11 @@ pub(crate) async fn explain(
     match refusal {
         Refusal::Named(words) => (Hindrance::Evict, format!("{waiting}: {words}")),
         Refusal::Unnamed(words) => {
-            let names = names(ctx, namespace, labels).await;
+            let names = names(calls, namespace, labels).await;
             (Hindrance::Evict, format!("{waiting}: {words} ({names})"))
         }
         Refusal::Several => {
-            let names = names(ctx, namespace, labels).await;
+            let names = names(calls, namespace, labels).await;
             let why = "and the API server evicts no pod that has several: only one may select it";
             (
                 Hindrance::EvictAmbiguous,
@@ -65,8 +65,8 @@ pub(crate) async fn explain(
 }
 
 /// The budgets that select pods with these labels, for people.
-async fn names(ctx: &Context, namespace: &str, labels: &BTreeMap<String, String>) -> String {
-    match ctx.calls.budgets(namespace).await {
+async fn names(calls: &Calls, namespace: &str, labels: &BTreeMap<String, String>) -> String {
+    match calls.budgets(namespace).await {
         Ok((budgets, beta)) => {
             let selecting = budgets.into_iter().filter(|budget| budget.selects(labels, beta));
             let mut names: Vec<_> = selecting.map(|budget| budget.metadata.name).collect();

@@ -1,8 +1,9 @@
-//! Every request the controller makes besides its watches, each with a timeout.
+//! Every request the controller makes besides its watches, each within the limits and with a timeout.
 //!
 //! Nothing is repeated here and nothing is decided: an answer or a [`CallError`] goes back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -13,12 +14,13 @@ use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_planner::{NodeView, PodView, Purpose, Source};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::Fence;
 use crate::budgets::Budget;
 use crate::client::signed;
 use crate::decode::Answer;
 use crate::error::CallError;
+use crate::{Fence, Limiter};
 
 /// How long one request may take: longer than an API server works on a write (34 s), and so longer than a webhook may take
 /// (10 s by default, 30 s at most). Whoever gives up sooner gives up what would have been done a moment later.
@@ -34,9 +36,12 @@ pub(crate) struct Calls {
     rollout: Client,
     scale: Client,
     /// Whether the server turned out to know evictions by `policy/v1beta1` only (before Kubernetes 1.22).
-    beta_evictions: AtomicBool,
+    beta_evictions: Arc<AtomicBool>,
     /// The same of budgets (before Kubernetes 1.21).
-    beta_budgets: AtomicBool,
+    beta_budgets: Arc<AtomicBool>,
+    limiter: Limiter,
+    /// Until when an answer asked to wait (`Retry-After`).
+    asked_to_wait: Mutex<Option<Instant>>,
 }
 
 /// A pod to delete: name, UID and version are all preconditions.
@@ -50,7 +55,7 @@ pub(crate) struct Victim<'a> {
 
 impl Calls {
     /// With a fence, every request but the watches' is held back while this process does not lead.
-    pub(crate) fn new(client: &Client, fence: Option<&Fence>) -> Self {
+    pub(crate) fn new(client: &Client, fence: Option<&Fence>, limiter: Limiter) -> Self {
         let watching = signed(client, None);
         let guarded = fence.map(|fence| fence.guard(client));
         let client = guarded.as_ref().unwrap_or(client);
@@ -59,8 +64,25 @@ impl Calls {
             client: signed(client, None),
             rollout: signed(client, Some(Purpose::Rollout)),
             scale: signed(client, Some(Purpose::Scale)),
-            beta_evictions: AtomicBool::new(false),
-            beta_budgets: AtomicBool::new(false),
+            beta_evictions: Arc::default(),
+            beta_budgets: Arc::default(),
+            limiter,
+            asked_to_wait: Mutex::default(),
+        }
+    }
+
+    /// The same for one pass, which remembers by itself what its answers ask for: whoever answers for one object, as a webhook
+    /// does, stops no other.
+    pub(crate) fn for_one(&self) -> Self {
+        Self {
+            watching: self.watching.clone(),
+            client: self.client.clone(),
+            rollout: self.rollout.clone(),
+            scale: self.scale.clone(),
+            beta_evictions: Arc::clone(&self.beta_evictions),
+            beta_budgets: Arc::clone(&self.beta_budgets),
+            limiter: self.limiter.clone(),
+            asked_to_wait: Mutex::default(),
         }
     }
 
@@ -97,22 +119,22 @@ impl Calls {
     }
 
     async fn get<K: Answer>(&self, namespace: &str, name: &str) -> Result<Option<K>, CallError> {
-        let answer = in_time(self.api::<K::Form>(namespace).get(name)).await;
+        let answer = self.in_time(self.api::<K::Form>(namespace).get(name)).await;
         unless_gone(answer, name)?.map(K::of).transpose()
     }
 
     pub(crate) async fn node(&self, name: &str) -> Result<Option<NodeView>, CallError> {
-        unless_gone(in_time(Api::all(self.client.clone()).get(name)).await, name)
+        unless_gone(self.in_time(Api::all(self.client.clone()).get(name)).await, name)
     }
 
     /// Whether that one of Kubernetes' own is still there.
     pub(crate) async fn is_there(&self, namespace: &str, source: &Source) -> Result<bool, CallError> {
         let (name, answer) = match source {
             Source::Deployment(name) => {
-                (name, in_time(self.api::<Deployment>(namespace).get(name)).await.map(drop))
+                (name, self.in_time(self.api::<Deployment>(namespace).get(name)).await.map(drop))
             }
             Source::ReplicaSet(name) => {
-                (name, in_time(self.api::<ReplicaSet>(namespace).get(name)).await.map(drop))
+                (name, self.in_time(self.api::<ReplicaSet>(namespace).get(name)).await.map(drop))
             }
         };
         Ok(unless_gone(answer, name)?.is_some())
@@ -125,7 +147,7 @@ impl Calls {
         let mut params = ListParams::default().labels(selector).limit(PAGE);
         let mut all = Vec::new();
         loop {
-            let page = in_time(api.list(&params)).await?;
+            let page = self.in_time(api.list(&params)).await?;
             for item in page.items {
                 all.push(K::of(item)?);
             }
@@ -164,7 +186,7 @@ impl Calls {
         let params = PostParams { dry_run, field_manager: None };
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         let request = Request::new(K::Form::url_path(&(), Some(namespace))).create(&params, body);
-        K::of(in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await?)
+        K::of(self.in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await?)
     }
 
     pub(crate) async fn patch<K: Answer>(
@@ -174,7 +196,7 @@ impl Calls {
         patch: &Value,
     ) -> Result<K, CallError> {
         let api = self.api::<K::Form>(namespace);
-        K::of(in_time(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
+        K::of(self.in_time(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
     }
 
     pub(crate) async fn patch_status<K: Answer>(
@@ -184,7 +206,7 @@ impl Calls {
         patch: &Value,
     ) -> Result<K, CallError> {
         let api = self.api::<K::Form>(namespace);
-        K::of(in_time(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
+        K::of(self.in_time(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
     }
 
     /// Deletes a set, if it still is this one at this version.
@@ -193,7 +215,7 @@ impl Calls {
         let params =
             DeleteParams { preconditions: Some(victim.preconditions()), ..DeleteParams::background() };
         let request = Request::new(url).delete(victim.name, &params).map_err(kube::Error::BuildRequest)?;
-        in_time(self.client.request::<Value>(request)).await.map(drop)
+        self.in_time(self.client.request::<Value>(request)).await.map(drop)
     }
 
     /// Deletes a pod, if it still is this one at this version. Whether it is gone at once.
@@ -201,7 +223,7 @@ impl Calls {
         let url = PodView::url_path(&(), Some(victim.namespace));
         let params = DeleteParams { preconditions: Some(victim.preconditions()), ..DeleteParams::default() };
         let request = Request::new(url).delete(victim.name, &params).map_err(kube::Error::BuildRequest)?;
-        let answer: Value = in_time(self.signed_for(purpose).request(request)).await?;
+        let answer: Value = self.in_time(self.signed_for(purpose).request(request)).await?;
         Ok(answer.get("kind").is_some_and(|kind| kind == "Status"))
     }
 
@@ -243,7 +265,7 @@ impl Calls {
         let request =
             Request::new(url).create_subresource("eviction", victim.name, &PostParams::default(), body);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        in_time(self.signed_for(purpose).request::<Value>(request)).await.map(drop)
+        self.in_time(self.signed_for(purpose).request::<Value>(request)).await.map(drop)
     }
 
     /// The disruption budgets of a namespace, and whether they are of `policy/v1beta1`.
@@ -267,7 +289,7 @@ impl Calls {
         let url = format!("/apis/{api_version}/namespaces/{namespace}/poddisruptionbudgets");
         let params = ListParams::default().limit(PAGE);
         let request = Request::new(url).list(&params).map_err(kube::Error::BuildRequest)?;
-        Ok(in_time(self.client.request::<Budgets>(request)).await?.items)
+        Ok(self.in_time(self.client.request::<Budgets>(request)).await?.items)
     }
 
     /// What the API server makes of a PodTemplate, none of which it stores.
@@ -276,19 +298,36 @@ impl Calls {
         let body = serde_json::to_vec(object).map_err(kube::Error::SerdeError)?;
         let params = PostParams { dry_run: true, field_manager: None };
         let request = Request::new(url).create(&params, body).map_err(kube::Error::BuildRequest)?;
-        in_time(self.client.request(request)).await
+        self.in_time(self.client.request(request)).await
     }
 
     /// Creates or changes an event.
     pub(crate) async fn create_event<K: Serialize>(&self, url: &str, event: &K) -> Result<Value, CallError> {
         let body = serde_json::to_vec(event).map_err(kube::Error::SerdeError)?;
         let request = Request::new(url).create(&PostParams::default(), body);
-        in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
+        self.in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
     }
 
     pub(crate) async fn patch_event(&self, url: &str, name: &str, patch: &Value) -> Result<Value, CallError> {
         let request = Request::new(url).patch(name, &PatchParams::default(), &Patch::Merge(patch));
-        in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
+        self.in_time(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
+    }
+
+    /// One request within the limits. What it waits for them does not count as waiting for its answer.
+    async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+        let _under_way = self.limiter.wait().await;
+        let answer = tokio::time::timeout(TIMEOUT, call).await;
+        let answer = answer.map_or(Err(CallError::TimedOut(TIMEOUT)), |answer| answer.map_err(CallError::from));
+        if let Some(wait) = answer.as_ref().err().and_then(CallError::retry_after) {
+            let mut asked = self.asked_to_wait.lock().unwrap_or_else(PoisonError::into_inner);
+            *asked = (*asked).max(Some(Instant::now() + wait));
+        }
+        answer
+    }
+
+    /// Until when these calls were asked to wait, by any answer.
+    pub(crate) fn asked_to_wait(&self) -> Option<Instant> {
+        *self.asked_to_wait.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn signed_for(&self, purpose: Purpose) -> &Client {
@@ -323,9 +362,3 @@ fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
     }
 }
 
-async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
-    match tokio::time::timeout(TIMEOUT, call).await {
-        Ok(answer) => Ok(answer?),
-        Err(_) => Err(CallError::TimedOut(TIMEOUT)),
-    }
-}

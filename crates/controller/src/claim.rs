@@ -38,7 +38,7 @@ impl Pass<'_> {
         let owner = self.memory.deployment.controller_owner_ref(&())?;
         let patch = owners_patch(&set.metadata, &with(&set.metadata, owner));
         let name = set.name_any();
-        let adopted = self.ctx.calls.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
+        let adopted = self.calls.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
         let adopted = SetEntry::of(self.claimed("adopt", "set", &name, adopted)?);
         let adopted = adopted.filter(|entry| *entry.owner() == self.uid);
         self.kept("set", &name, adopted)
@@ -61,7 +61,7 @@ impl Pass<'_> {
         let owner = set.object.controller_owner_ref(&())?;
         let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
         let name = pod.name_any();
-        let adopted = self.ctx.calls.patch::<PodView>(&self.namespace, &name, &patch).await;
+        let adopted = self.calls.patch::<PodView>(&self.namespace, &name, &patch).await;
         let adopted = PodEntry::of(&self.claimed("adopt", "pod", &name, adopted)?);
         let adopted = adopted.filter(|entry| entry.owner() == set.uid());
         self.kept("pod", &name, adopted)
@@ -100,7 +100,7 @@ impl Pass<'_> {
             {
                 continue;
             }
-            let found = self.ctx.calls.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
+            let found = self.calls.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
             let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
                 Some(found) if !selector.matches(found.labels()) && !is_ending(&found.metadata) => found,
@@ -112,7 +112,7 @@ impl Pass<'_> {
                 }
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, &self.uid));
-            let released = self.ctx.calls.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
+            let released = self.calls.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
             if let Some(set) = self.claimed("release", "set", name, released) {
                 self.memory.sets.away(entry.uid(), version_of(&set), self.ctx.clock.now());
             }
@@ -133,7 +133,7 @@ impl Pass<'_> {
             if self.memory.unreleased.contains_key(&format!("pod/{}", entry.pod.name)) {
                 continue;
             }
-            let found = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
+            let found = self.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
                 Some(found)
@@ -150,7 +150,7 @@ impl Pass<'_> {
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, set.uid()));
             let name = &entry.pod.name;
-            let released = self.ctx.calls.patch::<PodView>(&self.namespace, name, &patch).await;
+            let released = self.calls.patch::<PodView>(&self.namespace, name, &patch).await;
             if let Some(pod) = self.claimed("release", "pod", name, released) {
                 self.memory.pods.away(entry.uid(), version_of(&pod), self.ctx.clock.now());
             }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use http::header::{HeaderValue, USER_AGENT};
-use http_body_util::BodyExt;
+use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
+use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
+use kube::core::Status;
+use kube::core::response::StatusDetails;
 use kube::{Client, Config};
 use ordereddeployment_api::names::CONTROLLER;
 use ordereddeployment_planner::Purpose;
@@ -14,6 +16,8 @@ use crate::decode::Cut;
 
 /// Longer than a watch may idle (290 s and a margin): only a read of a dead connection ends by this.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
+/// The longest answer to a failed request that is read where it asks to wait, in bytes.
+const LONGEST_FAILURE: usize = 1024 * 1024;
 
 /// The configuration of a client for the controller. kube's own retries repeat a POST after a 503 or 504, which may have
 /// been carried out: the controller repeats nothing it has not looked up again.
@@ -22,6 +26,32 @@ pub fn client_config(mut config: Config) -> Config {
     config.default_retry = false;
     config.read_timeout = Some(READ_TIMEOUT);
     config
+}
+
+/// The answer, where it asks to wait in a header, as a `Status` that says so. What the API server sheds under load has no
+/// `Status` at all (`Too many requests, please try again later.`).
+async fn with_retry_after(answer: http::Response<Body>) -> Result<http::Response<Body>, BoxError> {
+    let failed = answer.status().is_client_error() || answer.status().is_server_error();
+    let header = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let Some(seconds) = header.and_then(|text| text.parse().ok()).filter(|_| failed) else {
+        return Ok(answer);
+    };
+    let (parts, body) = answer.into_parts();
+    let read = Limited::new(body, LONGEST_FAILURE).collect().await?.to_bytes();
+    let mut status = serde_json::from_slice::<Status>(&read).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(&read);
+        Status::failure(text.trim(), "TooManyRequests").with_code(parts.status.as_u16())
+    });
+    let nothing = || StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    };
+    status.details.get_or_insert_with(nothing).retry_after_seconds = seconds;
+    Ok(http::Response::from_parts(parts, Body::from(serde_json::to_vec(&status)?)))
 }
 
 /// The same client signing its requests as this controller; deletions also say what they are for. Answers come without what
@@ -42,7 +72,7 @@ pub(crate) fn signed(client: &Client, purpose: Option<Purpose>) -> Client {
         }
         let inner = inner.clone();
         async move {
-            let answer = inner.send(request).await.map_err(BoxError::from)?;
+            let answer = with_retry_after(inner.send(request).await.map_err(BoxError::from)?).await?;
             let mut cut = Cut::default();
             Ok::<_, BoxError>(
                 answer.map(|body| body.map_frame(move |frame| frame.map_data(|data| cut.piece(data)))),

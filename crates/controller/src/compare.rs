@@ -72,7 +72,7 @@ impl Pass<'_> {
         let mut comparison = Comparison::of(&self.observe(), sets);
         let outcome = loop {
             let Some(object) = comparison.question() else { break Outcome::Known(comparison.verdict()) };
-            let error = match self.ctx.calls.dry_run_template(&self.namespace, &object).await {
+            let error = match self.calls.dry_run_template(&self.namespace, &object).await {
                 Ok(taken) => {
                     comparison.answered(&Answer::Taken(taken));
                     continue;

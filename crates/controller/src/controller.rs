@@ -12,18 +12,19 @@ use kube::Client;
 use kube_runtime::controller::{Action, Config, applier};
 use kube_runtime::reflector::{self, ObjectRef};
 use ordereddeployment_api::OrderedDeployment;
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::calls::Calls;
 use crate::context::Context;
 use crate::events::events;
 use crate::reconcile::reconcile;
 use crate::watches::Watches;
-use crate::{Clock, Error, Fence, Journal, Metrics, Names, Readiness};
+use crate::{Clock, Error, Fence, Journal, Limiter, Limits, Metrics, Names, Readiness};
 
-/// How many deployments are looked at at the same time.
-const CONCURRENCY: u16 = 4;
+/// How long a pass counts as one of these. One that takes longer waits for the API server, or for a webhook behind it, and
+/// others need not wait with it.
+const WORKS: Duration = Duration::from_secs(1);
 /// How long the events that wait at the end have to be told.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long changes that come together are gathered before they are looked at: pods of one moment become ready, or are
@@ -48,9 +49,16 @@ pub struct Options {
     pub lead: Option<(Fence, watch::Receiver<bool>)>,
     /// Told of every decision.
     pub journal: Journal,
+    /// How many requests it may send.
+    pub limiter: Limiter,
+    /// How many deployments are looked at at the same time, at least 1.
+    pub workers: usize,
 }
 
 impl Options {
+    /// How many deployments are looked at at the same time, by default.
+    pub const WORKERS: usize = 16;
+
     /// The machine's clock, random names, all namespaces.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> Self {
@@ -62,6 +70,8 @@ impl Options {
             readiness: Readiness::default(),
             lead: None,
             journal: Journal::default(),
+            limiter: Limiter::new(Limits::default()),
+            workers: Self::WORKERS,
         }
     }
 }
@@ -80,9 +90,9 @@ impl Controller {
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, readiness, lead, journal } = options;
+        let Options { clock, names, namespace, metrics, readiness, lead, journal, limiter, workers } = options;
         let fence = lead.as_ref().map(|(fence, _)| fence);
-        let calls = Arc::new(Calls::new(&client, fence));
+        let calls = Arc::new(Calls::new(&client, fence, limiter));
         let (events, teller) = events(clock.clone(), names.clone());
         let mut teller = Box::pin(teller.run(Arc::clone(&calls)));
         let (store, writer) = reflector::store::<OrderedDeployment>();
@@ -106,11 +116,14 @@ impl Controller {
                 () = leads(lead) => {}
                 () = shutdown => return,
             }
+            let workers = Arc::new(Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS)));
             let reconciler = |deployment, ctx| {
-                async move { Ok::<_, Infallible>(reconcile(deployment, ctx).await) }.boxed()
+                let workers = Arc::clone(&workers);
+                async move { Ok::<_, Infallible>(work(&workers, || reconcile(deployment, ctx)).await) }.boxed()
             };
             let on_error = |_, _: &Infallible, _| Action::await_change();
-            let config = Config::default().concurrency(CONCURRENCY);
+            // The workers are counted by ourselves.
+            let config = Config::default().concurrency(0);
             applier(reconciler, on_error, ctx, store, triggers, config)
                 .for_each(|result| async move {
                     if let Err(error) = result {
@@ -134,6 +147,20 @@ impl Controller {
         // By now nobody can hand in another event: what waits is told, and that is the end of it.
         let _ = tokio::time::timeout(LAST_WORDS, teller).await;
         Ok(())
+    }
+}
+
+/// A pass by one of these workers, which it keeps for [`WORKS`] at most. One that waits for its turn takes little memory.
+async fn work<P: Future>(workers: &Semaphore, pass: impl FnOnce() -> P) -> P::Output {
+    // The semaphore is never closed.
+    let worker = workers.acquire().await.ok();
+    let mut pass = Box::pin(pass());
+    match timeout(WORKS, &mut pass).await {
+        Ok(done) => done,
+        Err(_) => {
+            drop(worker);
+            pass.await
+        }
     }
 }
 

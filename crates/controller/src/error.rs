@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use kube::core::Status;
 
+/// How long an answer may ask to wait, so that a wrong one delays a rollout and does not end it.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// Why the controller, or one pass over a deployment, could not go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,6 +38,9 @@ pub enum Error {
     /// The lead could not be kept.
     #[error("the lead is lost: ending, so that a fresh start reads everything anew")]
     LoseLead,
+    /// A controller ended in a panic.
+    #[error("the controller broke off: {0}")]
+    BreakOff(String),
     /// The metrics could not be registered.
     #[error("cannot register the metrics: {0}")]
     RegisterMetrics(#[from] prometheus::Error),
@@ -75,6 +81,14 @@ impl CallError {
             Self::Answered(status) => Some(status.code),
             Self::TimedOut(_) | Self::Transport(_) => None,
         }
+    }
+
+    /// How long the answer asks to wait before anything is asked again. A budget that refuses an eviction has its own pace.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let Self::Answered(status) = self else { return None };
+        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        let asks = seconds > 0 && self.refusal().is_none();
+        asks.then(|| Duration::from_secs(seconds.into()).min(LONGEST_WAIT))
     }
 
     pub(crate) fn is_not_found(&self) -> bool {

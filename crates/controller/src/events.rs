@@ -35,6 +35,12 @@ const ROUTINE: [&str; 3] =
 /// The longest message the API server takes.
 const LONGEST_MESSAGE: usize = 1024;
 
+/// How many events of one object are told at once: of what is told by the way, and of all else. As in client-go
+/// (`EventSourceObjectSpamFilter`).
+const BURST: u32 = 25;
+/// How long one more takes after that.
+const ONE_MORE: SignedDuration = SignedDuration::from_mins(5);
+
 /// What stands between two notes in one event.
 const JOINT: &str = "; ";
 
@@ -59,6 +65,8 @@ pub(crate) struct Events(mpsc::Sender<Told>);
 pub(crate) struct Teller {
     waiting: mpsc::Receiver<Told>,
     series: BTreeMap<Told, Series>,
+    /// What each object has left to tell, by its UID: routine, and all else.
+    allowances: BTreeMap<(String, bool), Allowance>,
     clock: Clock,
     names: Names,
 }
@@ -69,10 +77,33 @@ struct Series {
     last: Timestamp,
 }
 
+/// What an object has left to tell, and as of when.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    left: u32,
+    since: Timestamp,
+}
+
+impl Allowance {
+    /// As it is now: one more for each [`ONE_MORE`] that is over, up to a [`BURST`]. By a clock that is set back no time is over.
+    fn at(self, now: Timestamp) -> Self {
+        let more = now.duration_since(self.since).as_secs() / ONE_MORE.as_secs();
+        let Some(more) = u32::try_from(more).ok().filter(|more| *more > 0) else {
+            return Self { since: self.since.min(now), ..self };
+        };
+        let left = self.left.saturating_add(more);
+        if left >= BURST {
+            return Self { left: BURST, since: now };
+        }
+        let since = ONE_MORE.checked_mul(i32::try_from(more).unwrap_or(i32::MAX)).and_then(|over| self.since.checked_add(over).ok());
+        Self { left, since: since.unwrap_or(now) }
+    }
+}
+
 /// Events and who tells them.
 pub(crate) fn events(clock: Clock, names: Names) -> (Events, Teller) {
     let (sender, waiting) = mpsc::channel(WAITING);
-    (Events(sender), Teller { waiting, series: BTreeMap::new(), clock, names })
+    (Events(sender), Teller { waiting, series: BTreeMap::new(), allowances: BTreeMap::new(), clock, names })
 }
 
 impl Events {
@@ -166,12 +197,29 @@ impl Teller {
         for told in all {
             let now = self.clock.now();
             self.series.retain(|_, series| now.duration_since(series.last) < SERIES);
+            if !self.may_tell(&told, now) {
+                tracing::debug!(reason = told.reason, object = told.name, "an event was dropped: this object has told many");
+                continue;
+            }
             if let Err(error) = self.send(calls, &told, now).await {
                 // Without the series the next one is told anew.
                 self.series.remove(&told);
                 tracing::warn!(%error, reason = told.reason, "cannot publish an event");
             }
         }
+    }
+
+    /// Whether this object has something left to tell. A rollout of many pods tells much by the way, which must not keep anybody
+    /// from being told that it is held: the two do not share.
+    fn may_tell(&mut self, told: &Told, now: Timestamp) -> bool {
+        let is_routine = ROUTINE.contains(&told.reason);
+        self.allowances.retain(|_, allowance| allowance.at(now).left < BURST);
+        let full = Allowance { left: BURST, since: now };
+        let allowance = self.allowances.entry((told.uid.clone(), is_routine)).or_insert(full);
+        *allowance = allowance.at(now);
+        let Some(left) = allowance.left.checked_sub(1) else { return false };
+        allowance.left = left;
+        true
     }
 
     async fn send(&mut self, calls: &Calls, told: &Told, now: Timestamp) -> Result<(), crate::CallError> {
@@ -251,7 +299,27 @@ pub(crate) type Warned = BTreeSet<(Arc<str>, ordereddeployment_planner::Malforme
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_MESSAGE, Told, cut, joined};
+    use jiff::{SignedDuration, Timestamp};
+    use ordereddeployment_api::names::reason;
+
+    use super::{BURST, LONGEST_MESSAGE, ONE_MORE, Told, cut, events, joined};
+    use crate::{Clock, Names};
+
+    #[test]
+    fn an_object_tells_a_burst_and_then_little_and_routine_takes_nothing_from_the_rest() {
+        let (_events, mut teller) = events(Clock::system(), Names::seeded(1));
+        let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+        let mut told_by = |name, reason, now| (0..100).filter(|_| teller.may_tell(&told(reason, name, ""), now)).count();
+        assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, start), BURST as usize);
+        assert_eq!(told_by("web", "PausePointReached", start), BURST as usize);
+        assert_eq!(told_by("other", reason::SUCCESSFUL_DELETE, start), BURST as usize);
+        let after = |count: i32| start + ONE_MORE * count - SignedDuration::from_secs(1);
+        assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(1)), 0);
+        assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(3)), 2);
+        assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(4)), 1, "what is over is not forgotten");
+        assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, start), 0, "a clock that is set back gives nothing");
+        assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(1000)), BURST as usize);
+    }
 
     fn told(reason: &'static str, name: &str, message: &str) -> Told {
         let text = str::to_owned;

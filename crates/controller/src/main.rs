@@ -13,12 +13,13 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
-    Candidate, Controller, Fence, Metrics, NodeCosts, Options, Readiness, Timing, client_config, identity,
-    serve,
+    Candidate, Controller, Error, Fence, Limiter, Limits, Metrics, NodeCosts, Options, Readiness, Timing,
+    client_config, identity, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tracing_subscriber::EnvFilter;
 
 /// Rolls OrderedDeployments out in the order their users chose.
@@ -56,6 +57,19 @@ struct Arguments {
     /// How often the lead is renewed.
     #[arg(long, default_value = "2s", value_parser = duration)]
     retry_period: Duration,
+    /// How many requests a second are sent over any longer time, besides watches and the lead; 0: no limit.
+    #[arg(long, value_name = "QPS", default_value_t = Limits::default().qps)]
+    kube_api_qps: f64,
+    /// How many requests are sent at once after a pause.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().burst)]
+    kube_api_burst: u32,
+    /// How many requests wait for their answers at once.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().in_flight)]
+    kube_api_max_in_flight: usize,
+    /// How many OrderedDeployments are looked at at the same time. One that waits for an answer for longer than a second does
+    /// not count.
+    #[arg(long, value_name = "COUNT", default_value_t = Options::WORKERS, value_parser = at_least_one)]
+    concurrent_syncs: usize,
     /// How to write logs. What to log is set by $RUST_LOG.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -75,15 +89,39 @@ enum LogFormat {
     Json,
 }
 
-#[tokio::main]
-async fn main() -> Result<()> {
+/// How long the process waits, at its end, for work that does not end.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+fn main() -> Result<()> {
     let arguments = Arguments::parse();
     log(arguments.log_format);
+    // A watch, and each request under way, is a connection.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::debug!(%error, "cannot raise the number of open files");
+    }
+    let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
+    let ended = runtime.block_on(run(arguments));
+    // Without the lead nothing of this process may go on, not even what is stuck.
+    runtime.shutdown_timeout(LAST_WAIT);
+    ended
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
     let client = Client::try_from(client_config(config(arguments.kubeconfig.clone()).await?))
         .context("cannot make a client of that configuration")?;
 
     let metrics = Arc::new(Metrics::new()?);
     let mut options = Options::new(Arc::clone(&metrics));
+    let limits = Limits {
+        qps: arguments.kube_api_qps,
+        burst: arguments.kube_api_burst,
+        in_flight: arguments.kube_api_max_in_flight,
+    };
+    if let Some(complaint) = limits.complaint() {
+        bail!("these limits let no request through: {complaint}");
+    }
+    options.limiter = Limiter::new(limits);
+    options.workers = arguments.concurrent_syncs;
     options.namespace.clone_from(&arguments.namespace);
     let runs = |which| arguments.controllers.contains(&which);
     options.readiness = Readiness::of(runs(Which::OrderedDeployment), runs(Which::NodeCosts));
@@ -121,13 +159,22 @@ async fn main() -> Result<()> {
     let ordered =
         runs(Which::OrderedDeployment).then(|| Controller::run(client.clone(), options.clone(), ended()));
     let costs = costs.map(|costs| costs.run(client, options, ended()));
-    // Both are large.
-    let controller = Box::pin(async move {
+    // A task of its own, so that the lead is renewed however busy it is. It ends with whoever waits for it.
+    let mut work = JoinSet::new();
+    work.spawn(async move {
         let (ordered, costs) = (OptionFuture::from(ordered), OptionFuture::from(costs));
         // The first that fails ends the other, and the process.
         let ended = futures::try_join!(ordered.map(Option::transpose), costs.map(Option::transpose));
         ended.map(drop)
     });
+    let controller = async move {
+        match work.join_next().await {
+            Some(Ok(ended)) => ended,
+            // It panicked: whoever started the process starts it anew.
+            Some(Err(error)) => Err(Error::BreakOff(error.to_string())),
+            None => Ok(()),
+        }
+    };
     match election {
         Some((candidate, lead)) => Ok(candidate.run_while_leading(controller, lead).await?),
         None => Ok(controller.await?),
@@ -165,6 +212,10 @@ fn config_map(text: &str) -> Result<NodeCosts, String> {
         }
         _ => Err("give NAMESPACE/NAME".to_owned()),
     }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "give a number, 1 or more".to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

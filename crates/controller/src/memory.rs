@@ -133,6 +133,8 @@ pub(crate) struct Memory {
     pub(crate) unpublished: Option<Timestamp>,
     /// Failures in a row.
     pub(crate) failures: u32,
+    /// Until when an answer asked to wait.
+    pub(crate) not_before: Option<Instant>,
     pub(crate) warned: Warned,
 }
 
@@ -162,6 +164,7 @@ impl Memory {
             reported: None,
             unpublished: None,
             failures: 0,
+            not_before: None,
             warned: Warned::new(),
         }
     }

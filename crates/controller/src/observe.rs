@@ -145,7 +145,7 @@ impl Pass<'_> {
 
     /// Reads the object itself past the cache.
     async fn read_deployment(&mut self) -> Result<Found, Error> {
-        let found = self.ctx.calls.deployment(&self.namespace, &self.name).await;
+        let found = self.calls.deployment(&self.namespace, &self.name).await;
         let found = found.map_err(Error::ReadDeployment)?;
         let Some(found) = found.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
             return Ok(Found::Nowhere);
@@ -171,7 +171,7 @@ impl Pass<'_> {
 
     async fn read_sets(&mut self, selector: &str, generation: i64, floors: &Floors) -> Result<Found, Error> {
         let listed: Vec<Decoded<OrderedReplicaSet>> =
-            self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
+            self.calls.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
         let mut sets = Vec::new();
         for set in listed {
             if matches!(&set, Decoded::Odd(stub, _) if !is_controlled_by(&stub.metadata, &self.uid)) {
@@ -196,7 +196,7 @@ impl Pass<'_> {
         }
         let known = self.sets();
         for entry in unlisted(&known, &found) {
-            let set = self.ctx.calls.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
+            let set = self.calls.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
             let set = set.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let set = set.map(|set| (version_of(&set), SetEntry::of(set)));
             let now = self.ctx.clock.now();
@@ -215,7 +215,7 @@ impl Pass<'_> {
 
     async fn read_pods(&mut self, selector: &str, generation: i64, floors: &Floors) -> Result<Found, Error> {
         let listed: Vec<PodView> =
-            self.ctx.calls.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
+            self.calls.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
         let sets = self.sets();
         let mut found = Vec::new();
         let mut orphans = Vec::new();
@@ -250,7 +250,7 @@ impl Pass<'_> {
         // Pods of ours that do not match the selector any more, and pods that are gone.
         let known = self.pods(&sets);
         for entry in unlisted(&known, &found) {
-            let pod = self.ctx.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
+            let pod = self.calls.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(&pod)));
             let now = self.ctx.clock.now();
@@ -271,7 +271,7 @@ impl Pass<'_> {
 
     /// Reads a set again that is to adopt pods of a list; `None` where it is not there any more, or being deleted.
     async fn read_adopter(&mut self, set: &SetEntry) -> Result<Option<SetEntry>, Error> {
-        let read = self.ctx.calls.set(&self.namespace, &set.set.name).await.map_err(Error::ReadSet)?;
+        let read = self.calls.set(&self.namespace, &set.set.name).await.map_err(Error::ReadSet)?;
         let read = read.filter(|read| read.metadata.uid.as_deref() == Some(&**set.uid()));
         let read = read.map(|read| (version_of(&read), SetEntry::of(read)));
         let stands = read.as_ref().and_then(|(_, entry)| entry.clone());
@@ -282,7 +282,7 @@ impl Pass<'_> {
     /// Reads these nodes live. One that is gone is known to be gone.
     pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
         for name in names {
-            let node = self.ctx.calls.node(name).await.map_err(Error::ReadNode)?;
+            let node = self.calls.node(name).await.map_err(Error::ReadNode)?;
             self.memory.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
         }
         Ok(())
@@ -291,7 +291,7 @@ impl Pass<'_> {
     /// Reads whether these are still there; once none is, what they have left is read live.
     pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
         for source in sources {
-            let there = self.ctx.calls.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;
+            let there = self.calls.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;
             self.memory.sources.insert(source.clone(), there);
         }
         // A takeover may be left halfway for days: until it goes on this is asked each second, and must stay cheap.
@@ -312,7 +312,7 @@ impl Pass<'_> {
         let uid = existing.map_or(&self.uid, |entry| entry.uid());
         let name = self.ctx.names.pod(&set_name, |_| false);
         let pod = new_pod(&set_name, uid, &set.spec.template, &name, &self.namespace);
-        let proof = match self.ctx.calls.create_pod(&self.namespace, &pod, true).await {
+        let proof = match self.calls.create_pod(&self.namespace, &pod, true).await {
             Ok(_) => Proof::Accepted,
             Err(error) => {
                 let said = |words: &str| without_name(words, &name, &set_name);

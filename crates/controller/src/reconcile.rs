@@ -11,6 +11,7 @@ use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
 use ordereddeployment_planner::{Act, Decision, Event, Hindrance, Read, Record, decide};
 use tokio::time::Instant;
 
+use crate::calls::Calls;
 use crate::context::Context;
 use crate::execute::Halt;
 use crate::memory::{Due, Memory};
@@ -28,6 +29,7 @@ const RESYNC: Duration = Duration::from_secs(300);
 /// One pass. Its parts lie in `observe`, `execute` and `report`.
 pub(crate) struct Pass<'a> {
     pub(crate) ctx: &'a Context,
+    pub(crate) calls: Calls,
     pub(crate) memory: &'a mut Memory,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -68,11 +70,15 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     let started = Instant::now();
     let memory = ctx.memory(&deployment);
     let mut memory = memory.lock().await;
+    if let Some(until) = memory.not_before.filter(|until| started < *until) {
+        return Action::requeue(until - started);
+    }
     memory.refresh(Arc::clone(&deployment));
     memory.nodes.clear();
     memory.sources.clear();
     let mut pass = Pass {
         ctx: &ctx,
+        calls: ctx.calls.for_one(),
         memory: &mut memory,
         namespace: deployment.namespace().unwrap_or_default(),
         name: deployment.name_any(),
@@ -85,6 +91,7 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         decided_on: (0, None),
     };
     let mut end = pass.run().await;
+    pass.memory.not_before = pass.calls.asked_to_wait();
     if pass.memory.unclaimed().is_some() {
         pass.memory.due = Some(Due::Conflict);
         if let Ok(End::Idle(wait)) = end {
@@ -103,16 +110,18 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     } else if !matches!(end, Ok(End::Unfinished)) {
         memory.failures = memory.failures.saturating_add(1);
     }
+    let asked = memory.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+    let after = |wait: Duration| Action::requeue(wait.max(asked));
     match end {
-        Ok(End::Idle(wait) | End::Refused(wait)) => Action::requeue(wait),
-        Ok(End::NotFound) => Action::requeue(backoff::after(memory.failures)),
-        Ok(End::Unfinished) => Action::requeue(Duration::ZERO),
+        Ok(End::Idle(wait) | End::Refused(wait)) => after(wait),
+        Ok(End::NotFound) => after(backoff::after(memory.failures)),
+        Ok(End::Unfinished) => after(Duration::ZERO),
         Ok(End::Nothing) => Action::await_change(),
-        Ok(End::Failed(wait)) => Action::requeue(backoff::after(memory.failures).min(wait)),
+        Ok(End::Failed(wait)) => after(backoff::after(memory.failures).min(wait)),
         Err(error) => {
-            let wait = backoff::after(memory.failures);
+            let wait = backoff::after(memory.failures).max(asked);
             tracing::warn!(%error, ?wait, "will try again");
-            Action::requeue(wait)
+            after(wait)
         }
     }
 }

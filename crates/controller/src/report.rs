@@ -106,7 +106,7 @@ impl Pass<'_> {
         };
         let version = self.memory.deployment.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version}, "status": change});
-        match self.ctx.calls.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await {
+        match self.calls.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await {
             Ok(stored) => {
                 let missing = missing(&wanted, &json_of(&stored.status), "status");
                 self.ctx.wrote(&stored);
@@ -139,7 +139,7 @@ impl Pass<'_> {
             let patch =
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
-            match self.ctx.calls.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
+            match self.calls.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
                 Ok(stored) => self.saw_set(stored),
                 // The watch tells that it is gone.
                 Err(error) if error.is_not_found() => {}

@@ -63,7 +63,7 @@ impl Pass<'_> {
         let template = &set.object.spec.template;
         let answers = join_all(names.iter().map(|name| {
             let pod = new_pod(&set.set.name, set.uid(), template, name, &self.namespace);
-            let (calls, namespace) = (&self.ctx.calls, &self.namespace);
+            let (calls, namespace) = (&self.calls, &self.namespace);
             async move { calls.create_pod(namespace, &pod, false).await }
         }))
         .await;
@@ -114,7 +114,7 @@ impl Pass<'_> {
     async fn try_pod(&mut self, set: &SetEntry) -> Result<(), Halt> {
         let name = self.ctx.names.pod(&set.set.name, |_| false);
         let pod = new_pod(&set.set.name, set.uid(), &set.object.spec.template, &name, &self.namespace);
-        match self.ctx.calls.create_pod(&self.namespace, &pod, true).await {
+        match self.calls.create_pod(&self.namespace, &pod, true).await {
             Ok(view) if change_of(set, &view).is_none() => {
                 self.memory.strays.remove(set.uid());
                 Ok(())

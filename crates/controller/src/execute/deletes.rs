@@ -12,8 +12,7 @@ use tokio::time::Instant;
 
 use super::{Halt, MOST, worst};
 use crate::budgets::explain;
-use crate::calls::Victim;
-use crate::context::Context;
+use crate::calls::{Calls, Victim};
 use crate::entry::{Entry, PodEntry};
 use crate::error::CallError;
 use crate::reconcile::Pass;
@@ -102,7 +101,7 @@ impl Pass<'_> {
         let (evicted, deleted): (Vec<_>, Vec<_>) =
             group.targets.iter().zip(entries).partition(|(target, _)| evict && target.available);
         let outcomes = join_all(deleted.iter().map(|(target, _)| {
-            delete(self.ctx, &self.namespace, target, batch.decided.get(&target.uid), group.purpose, false)
+            delete(&self.calls, &self.namespace, target, batch.decided.get(&target.uid), group.purpose, false)
         }))
         .await;
         let mut halt = None;
@@ -140,7 +139,7 @@ impl Pass<'_> {
             return Err(Halt::Failed(failure.clone()));
         }
         let decided = batch.decided.get(&target.uid);
-        let outcome = delete(self.ctx, &self.namespace, target, decided, purpose, true).await;
+        let outcome = delete(&self.calls, &self.namespace, target, decided, purpose, true).await;
         let refusal = match &outcome {
             Outcome::Failed(_, error) => error.refusal(),
             _ => None,
@@ -154,7 +153,7 @@ impl Pass<'_> {
             return self.note(target, entry, purpose, outcome);
         };
         let labels = entry.map(|entry| entry.labels.clone()).unwrap_or_default();
-        let (what, message) = explain(self.ctx, &self.namespace, &target.name, &labels, refusal).await;
+        let (what, message) = explain(&self.calls, &self.namespace, &target.name, &labels, refusal).await;
         self.ctx.metrics.write_failed("evict");
         self.warn(what.reason(), message.clone());
         let failure = self.memory.failed(what, message, self.ctx.clock.now());
@@ -208,7 +207,7 @@ impl Pass<'_> {
 }
 
 async fn delete(
-    ctx: &Context,
+    calls: &Calls,
     namespace: &str,
     target: &Target,
     decided: Option<&Arc<PodEntry>>,
@@ -220,9 +219,9 @@ async fn delete(
     for attempt in 0.. {
         let victim = Victim { namespace, name: &target.name, uid: &target.uid, version: &version };
         let answer = if evict {
-            ctx.calls.evict_pod(&victim, purpose).await.map(|()| false)
+            calls.evict_pod(&victim, purpose).await.map(|()| false)
         } else {
-            ctx.calls.delete_pod(&victim, purpose).await
+            calls.delete_pod(&victim, purpose).await
         };
         let error = match answer {
             Ok(true) => return Outcome::Deleted,
@@ -233,7 +232,7 @@ async fn delete(
         if !error.is_conflict() {
             return Outcome::Failed(verb, error);
         }
-        let fresh = match ctx.calls.pod(namespace, &target.name).await {
+        let fresh = match calls.pod(namespace, &target.name).await {
             Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&*target.uid)),
             Err(error) => return Outcome::Failed("delete", error),
         };

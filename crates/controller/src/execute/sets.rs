@@ -47,7 +47,7 @@ impl Pass<'_> {
         let set = new_set(&self.memory.deployment, name, hash, revision, replicas);
         let uid = Arc::clone(&self.uid);
         if self.memory.strays.contains_key(&uid) {
-            match self.ctx.calls.create_set(&self.namespace, &set, true).await {
+            match self.calls.create_set(&self.namespace, &set, true).await {
                 Ok(tried) if self.change_of_set(&set, &tried).is_none() => {
                     _ = self.memory.strays.remove(&uid);
                 }
@@ -59,7 +59,7 @@ impl Pass<'_> {
                 }
             }
         }
-        match self.ctx.calls.create_set(&self.namespace, &set, false).await {
+        match self.calls.create_set(&self.namespace, &set, false).await {
             Ok(created) => {
                 if let Some(change) = self.change_of_set(&set, &created) {
                     return Err(self.stray(&uid, &format!("Set {name}"), &change));
@@ -91,7 +91,7 @@ impl Pass<'_> {
 
     /// A set of that name is there already: ours of the same template, which the watch has not shown yet, or not.
     async fn meet_set(&mut self, name: &str, error: &CallError) -> Result<(), Halt> {
-        let met = match self.ctx.calls.set(&self.namespace, name).await {
+        let met = match self.calls.set(&self.namespace, name).await {
             Ok(met) => met,
             Err(error) => {
                 return Err(self.set_failed(Hindrance::Create, "create", "reading", name, &error));
@@ -121,7 +121,7 @@ impl Pass<'_> {
 
     async fn update_set(&mut self, entry: &SetEntry, patch: &Value) -> Result<(), Halt> {
         let name = &entry.set.name;
-        match self.ctx.calls.patch(&self.namespace, name, patch).await {
+        match self.calls.patch(&self.namespace, name, patch).await {
             Ok(updated) => {
                 let unkept = unkept(patch, &updated);
                 self.saw_set(updated);
@@ -162,7 +162,7 @@ impl Pass<'_> {
         let version = entry.object.metadata.resource_version.clone().unwrap_or_default();
         let name = &entry.set.name;
         let victim = Victim { namespace: &self.namespace, name, uid: entry.uid(), version: &version };
-        match self.ctx.calls.delete_set(&victim).await {
+        match self.calls.delete_set(&victim).await {
             Ok(()) => {
                 self.memory.sets.terminating(entry, self.ctx.clock.now());
                 Ok(())

@@ -75,8 +75,8 @@ impl NodeCosts {
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, readiness, lead, journal: _ } = options;
-        let calls = Arc::new(Calls::new(&client, lead.as_ref().map(|(fence, _)| fence)));
+        let Options { clock, names, namespace, metrics, readiness, lead, limiter, .. } = options;
+        let calls = Arc::new(Calls::new(&client, lead.as_ref().map(|(fence, _)| fence), limiter));
         let (events, teller) = events(clock, names);
         let mut teller = std::pin::pin!(teller.run(Arc::clone(&calls)));
         let mut watches = self.watches(calls.watching(), namespace.as_deref());

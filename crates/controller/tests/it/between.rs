@@ -54,6 +54,8 @@ pub enum Fate {
     Changed(Value),
     /// It does not arrive, and this is the answer.
     Answered(u16),
+    /// It does not arrive: the server sheds it under load, and asks to wait for so many seconds.
+    Shed(u32),
     /// The same for a create: its name is taken.
     Taken,
     /// It does not arrive, and there is no answer.
@@ -117,6 +119,10 @@ impl Between {
                     ask.body = changed;
                 }
                 Fate::Answered(code) => return Ok(refusal(code, None)),
+                Fate::Shed(seconds) => {
+                    let answer = Response::builder().status(429).header("Retry-After", seconds);
+                    return Ok(answer.body(Body::from(b"Too many requests, please try again later.".to_vec()))?);
+                }
                 Fate::Taken => return Ok(refusal(409, Some("AlreadyExists"))),
                 Fate::Lost => std::future::pending().await,
             }

@@ -17,6 +17,7 @@ mod failures;
 mod faults;
 mod fuzz;
 mod holds;
+mod limits;
 mod nodecosts;
 mod odd_objects;
 mod orphans;
