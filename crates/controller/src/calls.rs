@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::budgets::Budget;
-use crate::client::signed;
+use crate::client::{signed, watching};
 use crate::decode::Answer;
 use crate::error::CallError;
-use crate::{Fence, Limiter};
+use crate::{Fence, Health, Limiter, Metrics};
 
 /// How long one request may take: longer than an API server works on a write (34 s), and so longer than a webhook may take
 /// (10 s by default, 30 s at most). Whoever gives up sooner gives up what would have been done a moment later.
@@ -40,6 +40,7 @@ pub(crate) struct Calls {
     /// The same of budgets (before Kubernetes 1.21).
     beta_budgets: Arc<AtomicBool>,
     limiter: Limiter,
+    metrics: Arc<Metrics>,
     /// Until when an answer asked to wait (`Retry-After`).
     asked_to_wait: Mutex<Option<Instant>>,
 }
@@ -55,8 +56,14 @@ pub(crate) struct Victim<'a> {
 
 impl Calls {
     /// With a fence, every request but the watches' is held back while this process does not lead.
-    pub(crate) fn new(client: &Client, fence: Option<&Fence>, limiter: Limiter) -> Self {
-        let watching = signed(client, None);
+    pub(crate) fn new(
+        client: &Client,
+        fence: Option<&Fence>,
+        limiter: Limiter,
+        metrics: &Arc<Metrics>,
+        health: &Health,
+    ) -> Self {
+        let watching = watching(&signed(client, None), metrics, health);
         let guarded = fence.map(|fence| fence.guard(client));
         let client = guarded.as_ref().unwrap_or(client);
         Self {
@@ -67,6 +74,7 @@ impl Calls {
             beta_evictions: Arc::default(),
             beta_budgets: Arc::default(),
             limiter,
+            metrics: Arc::clone(metrics),
             asked_to_wait: Mutex::default(),
         }
     }
@@ -82,6 +90,7 @@ impl Calls {
             beta_evictions: Arc::clone(&self.beta_evictions),
             beta_budgets: Arc::clone(&self.beta_budgets),
             limiter: self.limiter.clone(),
+            metrics: Arc::clone(&self.metrics),
             asked_to_wait: Mutex::default(),
         }
     }
@@ -315,9 +324,12 @@ impl Calls {
 
     /// One request within the limits. What it waits for them does not count as waiting for its answer.
     async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+        let asked = Instant::now();
         let _under_way = self.limiter.wait().await;
+        self.metrics.limiter_wait.observe(asked.elapsed().as_secs_f64());
         let answer = tokio::time::timeout(TIMEOUT, call).await;
-        let answer = answer.map_or(Err(CallError::TimedOut(TIMEOUT)), |answer| answer.map_err(CallError::from));
+        let answer =
+            answer.map_or(Err(CallError::TimedOut(TIMEOUT)), |answer| answer.map_err(CallError::from));
         if let Some(wait) = answer.as_ref().err().and_then(CallError::retry_after) {
             let mut asked = self.asked_to_wait.lock().unwrap_or_else(PoisonError::into_inner);
             *asked = (*asked).max(Some(Instant::now() + wait));
@@ -361,4 +373,3 @@ fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
         _ => false,
     }
 }
-

@@ -1,9 +1,11 @@
 //! Clients: how requests are signed, and what kube's configuration must not do for us.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
 use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
 use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
@@ -13,6 +15,7 @@ use ordereddeployment_planner::Purpose;
 use tower::{BoxError, service_fn};
 
 use crate::decode::Cut;
+use crate::{Health, Metrics};
 
 /// Longer than a watch may idle (290 s and a margin): only a read of a dead connection ends by this.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
@@ -26,6 +29,56 @@ pub fn client_config(mut config: Config) -> Config {
     config.default_retry = false;
     config.read_timeout = Some(READ_TIMEOUT);
     config
+}
+
+/// The same client, which counts its requests and their answers.
+#[must_use]
+pub fn counted(client: &Client, metrics: &Arc<Metrics>) -> Client {
+    let (inner, metrics) = (client.clone(), Arc::clone(metrics));
+    let service = service_fn(move |request: http::Request<Body>| {
+        let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
+        let method = request.method().clone();
+        async move {
+            let answer = inner.send(request).await;
+            let code = answer
+                .as_ref()
+                .map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_u16().to_string());
+            metrics.requests.with_label_values(&[method.as_str(), &code]).inc();
+            answer.map_err(BoxError::from)
+        }
+    });
+    Client::new(service, client.default_namespace().to_owned())
+}
+
+/// The same client for watches: it tells when the API server was heard of, and when it cannot be reached.
+pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>, health: &Health) -> Client {
+    let (inner, metrics, health) = (client.clone(), Arc::clone(metrics), health.clone());
+    let service = service_fn(move |request: http::Request<Body>| {
+        let (inner, metrics, health) = (inner.clone(), Arc::clone(&metrics), health.clone());
+        let resource = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        async move {
+            let watch = format!("the watch of {resource}");
+            let answer = inner.send(request).await;
+            let well = answer.as_ref().is_ok_and(|answer| answer.status().is_success());
+            if well {
+                health.works(&watch);
+            } else {
+                health.fails(&watch);
+            }
+            let heard = move || {
+                if well {
+                    metrics.heard(&resource, Timestamp::now());
+                }
+            };
+            heard();
+            let listening = move |frame| {
+                heard();
+                frame
+            };
+            answer.map(|answer| answer.map(|body| body.map_frame(listening))).map_err(BoxError::from)
+        }
+    });
+    Client::new(service, client.default_namespace().to_owned())
 }
 
 /// The answer, where it asks to wait in a header, as a `Status` that says so. What the API server sheds under load has no

@@ -77,6 +77,7 @@ impl Context {
     pub(crate) fn forget(&self, keep: impl Fn(&str) -> bool) {
         self.memories().retain(|uid, _| keep(uid));
         self.written().retain(|uid, _| keep(uid));
+        self.metrics.forget(keep);
     }
 
     /// Remembers an own write, which the watch will show.

@@ -1,36 +1,30 @@
 //! Starts everything and ends it: watches, the queue, the passes, the events.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::channel::mpsc;
-use futures::stream::{self, BoxStream, Stream};
 use futures::{FutureExt, StreamExt};
-use kube::Client;
+use kube::{Client, ResourceExt};
 use kube_runtime::controller::{Action, Config, applier};
-use kube_runtime::reflector::{self, ObjectRef};
+use kube_runtime::reflector;
 use ordereddeployment_api::OrderedDeployment;
 use tokio::sync::{Semaphore, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 use crate::calls::Calls;
 use crate::context::Context;
 use crate::events::events;
+use crate::queue::Queue;
 use crate::reconcile::reconcile;
 use crate::watches::Watches;
-use crate::{Clock, Error, Fence, Journal, Limiter, Limits, Metrics, Names, Readiness};
+use crate::{Clock, Error, Fence, Health, Journal, Limiter, Limits, Metrics, Names};
 
 /// How long a pass counts as one of these. One that takes longer waits for the API server, or for a webhook behind it, and
 /// others need not wait with it.
 const WORKS: Duration = Duration::from_secs(1);
 /// How long the events that wait at the end have to be told.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long changes that come together are gathered before they are looked at: pods of one moment become ready, or are
-/// placed, in one decision, which spares requests and does not depend on which of them was seen first.
-const GATHER: Duration = Duration::from_millis(20);
-
 /// What a controller is started with.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -42,8 +36,8 @@ pub struct Options {
     pub namespace: Option<String>,
     /// What it counts.
     pub metrics: Arc<Metrics>,
-    /// Told when every watch has synced.
-    pub readiness: Readiness,
+    /// Told what works and what fails.
+    pub health: Health,
     /// With leader election: the fence that lets this process's requests through while it leads, and word of when it
     /// does. The watches sync before, so that a standby is warm.
     pub lead: Option<(Fence, watch::Receiver<bool>)>,
@@ -67,7 +61,7 @@ impl Options {
             names: Names::random(),
             namespace: None,
             metrics,
-            readiness: Readiness::default(),
+            health: Health::default(),
             lead: None,
             journal: Journal::default(),
             limiter: Limiter::new(Limits::default()),
@@ -90,24 +84,25 @@ impl Controller {
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, readiness, lead, journal, limiter, workers } = options;
+        let Options { clock, names, namespace, metrics, health, lead, journal, limiter, workers } = options;
         let fence = lead.as_ref().map(|(fence, _)| fence);
-        let calls = Arc::new(Calls::new(&client, fence, limiter));
-        let (events, teller) = events(clock.clone(), names.clone());
+        let calls = Arc::new(Calls::new(&client, fence, limiter, &metrics, &health));
+        let (events, teller) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
         let mut teller = Box::pin(teller.run(Arc::clone(&calls)));
         let (store, writer) = reflector::store::<OrderedDeployment>();
         let ctx = Arc::new(Context::new(calls, clock, names, metrics, events, journal, store.clone()));
         let shutdown = shutdown.boxed().shared();
 
-        let (queue, triggers) = mpsc::unbounded();
-        let watches = Watches { ctx: Arc::clone(&ctx), namespace, readiness: readiness.clone(), queue };
-        let triggers = gathered(triggers.take_until(shutdown.clone()).boxed()).map(Ok::<_, Infallible>);
+        let queue = Queue::new(Arc::clone(&ctx.metrics));
+        let triggers = queue.bursts().take_until(shutdown.clone()).map(Ok::<_, Infallible>);
+        let watches =
+            Watches { ctx: Arc::clone(&ctx), namespace, health: health.clone(), queue: queue.clone() };
         let passes = async move {
             // Before the first whole list of each kind nothing can be told from nothing.
             // Biased, here and below: equal runs poll in equal order.
             tokio::select! {
                 biased;
-                () = readiness.wait() => {}
+                () = health.synced_all() => {}
                 () = shutdown.clone() => return,
             }
             tracing::info!("every watch has synced");
@@ -116,10 +111,15 @@ impl Controller {
                 () = leads(lead) => {}
                 () = shutdown => return,
             }
+            ctx.metrics.leads.set(1);
             let workers = Arc::new(Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS)));
-            let reconciler = |deployment, ctx| {
-                let workers = Arc::clone(&workers);
-                async move { Ok::<_, Infallible>(work(&workers, || reconcile(deployment, ctx)).await) }.boxed()
+            let reconciler = |deployment: Arc<OrderedDeployment>, ctx| {
+                let (workers, queue) = (Arc::clone(&workers), queue.clone());
+                let pass = move || {
+                    queue.begins(deployment.namespace().as_deref(), &deployment.name_any());
+                    reconcile(deployment, ctx)
+                };
+                async move { Ok::<_, Infallible>(work(&workers, pass).await) }.boxed()
             };
             let on_error = |_, _: &Infallible, _| Action::await_change();
             // The workers are counted by ourselves.
@@ -155,31 +155,11 @@ async fn work<P: Future>(workers: &Semaphore, pass: impl FnOnce() -> P) -> P::Ou
     // The semaphore is never closed.
     let worker = workers.acquire().await.ok();
     let mut pass = Box::pin(pass());
-    match timeout(WORKS, &mut pass).await {
-        Ok(done) => done,
-        Err(_) => {
-            drop(worker);
-            pass.await
-        }
+    if let Ok(done) = timeout(WORKS, &mut pass).await {
+        return done;
     }
-}
-
-/// Each deployment once, however often it was named in that time.
-fn gathered(
-    named: BoxStream<'static, ObjectRef<OrderedDeployment>>,
-) -> impl Stream<Item = ObjectRef<OrderedDeployment>> {
-    let bursts = stream::unfold(named, |mut named| async move {
-        let first = named.next().await?;
-        let until = Instant::now() + GATHER;
-        let mut burst = BTreeMap::from([((first.namespace.clone(), first.name.clone()), first)]);
-        while Instant::now() < until
-            && let Ok(Some(next)) = timeout_at(until, named.next()).await
-        {
-            burst.insert((next.namespace.clone(), next.name.clone()), next);
-        }
-        Some((stream::iter(burst.into_values()), named))
-    });
-    bursts.flatten()
+    drop(worker);
+    pass.await
 }
 
 /// Waits for the lead, where there is one to wait for.

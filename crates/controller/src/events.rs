@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::calls::Calls;
-use crate::{Clock, Names};
+use crate::{Clock, Metrics, Names};
 
 /// How many events wait at most; more are dropped, since a flood of them helps nobody.
 const WAITING: usize = 1000;
@@ -59,7 +59,10 @@ struct Told {
 
 /// Where events are handed in.
 #[derive(Clone, Debug)]
-pub(crate) struct Events(mpsc::Sender<Told>);
+pub(crate) struct Events {
+    sender: mpsc::Sender<Told>,
+    metrics: Arc<Metrics>,
+}
 
 /// Sends what was handed in to the API server.
 pub(crate) struct Teller {
@@ -69,6 +72,7 @@ pub(crate) struct Teller {
     allowances: BTreeMap<(String, bool), Allowance>,
     clock: Clock,
     names: Names,
+    metrics: Arc<Metrics>,
 }
 
 struct Series {
@@ -95,15 +99,18 @@ impl Allowance {
         if left >= BURST {
             return Self { left: BURST, since: now };
         }
-        let since = ONE_MORE.checked_mul(i32::try_from(more).unwrap_or(i32::MAX)).and_then(|over| self.since.checked_add(over).ok());
+        let since = ONE_MORE
+            .checked_mul(i32::try_from(more).unwrap_or(i32::MAX))
+            .and_then(|over| self.since.checked_add(over).ok());
         Self { left, since: since.unwrap_or(now) }
     }
 }
 
 /// Events and who tells them.
-pub(crate) fn events(clock: Clock, names: Names) -> (Events, Teller) {
+pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (Events, Teller) {
     let (sender, waiting) = mpsc::channel(WAITING);
-    (Events(sender), Teller { waiting, series: BTreeMap::new(), allowances: BTreeMap::new(), clock, names })
+    let events = Events { sender, metrics: Arc::clone(&metrics) };
+    (events, Teller { waiting, series: BTreeMap::new(), allowances: BTreeMap::new(), clock, names, metrics })
 }
 
 impl Events {
@@ -148,7 +155,8 @@ impl Events {
 
     fn hand_in(&self, told: Told) {
         tracing::info!(object = %format!("{}/{}", told.namespace, told.name), reason = told.reason, "{}", told.message);
-        if self.0.try_send(told).is_err() {
+        if self.sender.try_send(told).is_err() {
+            self.metrics.events_dropped.inc();
             tracing::warn!("an event was dropped: too many are waiting");
         }
     }
@@ -198,7 +206,12 @@ impl Teller {
             let now = self.clock.now();
             self.series.retain(|_, series| now.duration_since(series.last) < SERIES);
             if !self.may_tell(&told, now) {
-                tracing::debug!(reason = told.reason, object = told.name, "an event was dropped: this object has told many");
+                self.metrics.events_dropped.inc();
+                tracing::debug!(
+                    reason = told.reason,
+                    object = told.name,
+                    "an event was dropped: this object has told many"
+                );
                 continue;
             }
             if let Err(error) = self.send(calls, &told, now).await {
@@ -299,17 +312,21 @@ pub(crate) type Warned = BTreeSet<(Arc<str>, ordereddeployment_planner::Malforme
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use jiff::{SignedDuration, Timestamp};
     use ordereddeployment_api::names::reason;
 
     use super::{BURST, LONGEST_MESSAGE, ONE_MORE, Told, cut, events, joined};
-    use crate::{Clock, Names};
+    use crate::{Clock, Metrics, Names};
 
     #[test]
     fn an_object_tells_a_burst_and_then_little_and_routine_takes_nothing_from_the_rest() {
-        let (_events, mut teller) = events(Clock::system(), Names::seeded(1));
+        let (_events, mut teller) =
+            events(Clock::system(), Names::seeded(1), Arc::new(Metrics::new().unwrap()));
         let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
-        let mut told_by = |name, reason, now| (0..100).filter(|_| teller.may_tell(&told(reason, name, ""), now)).count();
+        let mut told_by =
+            |name, reason, now| (0..100).filter(|_| teller.may_tell(&told(reason, name, ""), now)).count();
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, start), BURST as usize);
         assert_eq!(told_by("web", "PausePointReached", start), BURST as usize);
         assert_eq!(told_by("other", reason::SUCCESSFUL_DELETE, start), BURST as usize);
@@ -317,7 +334,11 @@ mod tests {
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(1)), 0);
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(3)), 2);
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(4)), 1, "what is over is not forgotten");
-        assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, start), 0, "a clock that is set back gives nothing");
+        assert_eq!(
+            told_by("web", reason::SUCCESSFUL_DELETE, start),
+            0,
+            "a clock that is set back gives nothing"
+        );
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(1000)), BURST as usize);
     }
 

@@ -17,7 +17,10 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::backoff::WatchBackoff;
 use crate::client::signed;
 use crate::election::{Record, Seen, Step, Timing, next};
-use crate::{CallError, Clock, Error, Fence};
+use crate::{CallError, Clock, Error, Fence, Health};
+
+/// What fails, in the words of a probe's answer.
+const CANDIDATURE: &str = "standing for the lead";
 
 /// A candidate for the lead.
 pub struct Candidate {
@@ -27,6 +30,7 @@ pub struct Candidate {
     fence: Fence,
     seen: Option<Seen>,
     clock: Clock,
+    health: Health,
     /// The Lease as it was read: what we do not know of it stays.
     lease: Option<Lease>,
 }
@@ -49,7 +53,23 @@ impl Candidate {
         clock: Clock,
     ) -> Self {
         let api = Api::namespaced(signed(client, None), namespace);
-        Self { api, identity: identity.to_owned(), timing, fence, seen: None, clock, lease: None }
+        Self {
+            api,
+            identity: identity.to_owned(),
+            timing,
+            fence,
+            seen: None,
+            clock,
+            health: Health::default(),
+            lease: None,
+        }
+    }
+
+    /// Says there when it cannot even stand for the lead.
+    #[must_use]
+    pub fn reporting_to(mut self, health: Health) -> Self {
+        self.health = health;
+        self
     }
 
     /// Runs this while the candidate leads, and says when it does. Losing the lead ends it: whatever it believes may be old.
@@ -85,14 +105,21 @@ impl Candidate {
         let mut told = None;
         loop {
             let wait = match self.step().await {
-                Ok(None) => return,
+                Ok(None) => {
+                    self.health.works(CANDIDATURE);
+                    return;
+                }
                 Ok(Some(wait)) => {
+                    self.health.works(CANDIDATURE);
                     told = None;
                     wait
                 }
                 Err(error) => {
                     // Somebody else was faster: that is what elections are for.
                     let failed = (error.code() != Some(409)).then(|| error.to_string());
+                    if failed.is_some() {
+                        self.health.fails(CANDIDATURE);
+                    }
                     if failed.is_some() && failed != told {
                         // Once: nobody else says why this process does nothing.
                         tracing::warn!(%error, "cannot stand for the lead, and asks again");

@@ -75,6 +75,8 @@ impl Limiter {
     }
 }
 
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// A bucket of so many tokens that fills at an even rate. Whoever reserves one is told when to use it, in turn.
 #[derive(Debug)]
 struct Bucket {
@@ -89,7 +91,7 @@ struct Bucket {
 impl Bucket {
     fn new(qps: f64, burst: u32) -> Self {
         // A rate so small that its time cannot be told is once a day.
-        let interval = Duration::try_from_secs_f64(1.0 / qps).unwrap_or(Duration::MAX).min(Duration::from_hours(24));
+        let interval = Duration::try_from_secs_f64(1.0 / qps).unwrap_or(Duration::MAX).min(A_DAY);
         Self { interval, ahead: interval.saturating_mul(burst.saturating_sub(1)), full: Mutex::new(None) }
     }
 

@@ -13,8 +13,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
-    Candidate, Controller, Error, Fence, Limiter, Limits, Metrics, NodeCosts, Options, Readiness, Timing,
-    client_config, identity, serve,
+    Candidate, Controller, Error, Fence, Health, Limiter, Limits, Metrics, NodeCosts, Options, Timing,
+    client_config, counted, identity, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -107,10 +107,11 @@ fn main() -> Result<()> {
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
+    let metrics = Arc::new(Metrics::new()?);
     let client = Client::try_from(client_config(config(arguments.kubeconfig.clone()).await?))
         .context("cannot make a client of that configuration")?;
+    let client = counted(&client, &metrics);
 
-    let metrics = Arc::new(Metrics::new()?);
     let mut options = Options::new(Arc::clone(&metrics));
     let limits = Limits {
         qps: arguments.kube_api_qps,
@@ -124,7 +125,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     options.workers = arguments.concurrent_syncs;
     options.namespace.clone_from(&arguments.namespace);
     let runs = |which| arguments.controllers.contains(&which);
-    options.readiness = Readiness::of(runs(Which::OrderedDeployment), runs(Which::NodeCosts));
+    options.health = Health::of(runs(Which::OrderedDeployment), runs(Which::NodeCosts));
     let costs = arguments.node_costs_config.clone().filter(|_| runs(Which::NodeCosts));
     if runs(Which::NodeCosts) && costs.is_none() {
         bail!("the controller nodecosts needs --node-costs-config: where its rules are");
@@ -153,19 +154,24 @@ async fn run(arguments: Arguments) -> Result<()> {
         tracing::info!("ending");
         stop.send_replace(true);
     });
-    tokio::spawn(serve(listener, metrics, options.readiness.clone(), ended()));
+    tokio::spawn(serve(listener, metrics, options.health.clone(), ended()));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?arguments.controllers, "starting");
     tracing::info!("metrics and health on http://{bound}");
     let ordered =
         runs(Which::OrderedDeployment).then(|| Controller::run(client.clone(), options.clone(), ended()));
+    let health = options.health.clone();
     let costs = costs.map(|costs| costs.run(client, options, ended()));
     // A task of its own, so that the lead is renewed however busy it is. It ends with whoever waits for it.
     let mut work = JoinSet::new();
     work.spawn(async move {
         let (ordered, costs) = (OptionFuture::from(ordered), OptionFuture::from(costs));
         // The first that fails ends the other, and the process.
-        let ended = futures::try_join!(ordered.map(Option::transpose), costs.map(Option::transpose));
-        ended.map(drop)
+        let ended =
+            async { futures::try_join!(ordered.map(Option::transpose), costs.map(Option::transpose)) };
+        tokio::select! {
+            ended = ended => ended.map(drop),
+            () = health.beats() => Ok(()),
+        }
     });
     let controller = async move {
         match work.join_next().await {
@@ -202,7 +208,8 @@ fn election(
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "host".to_owned());
     let identity = identity(&host, std::process::id());
     tracing::info!(%identity, namespace, "standing for the lead");
-    Ok((Candidate::new(client, namespace, &identity, timing, fence, options.clock.clone()), lead))
+    let candidate = Candidate::new(client, namespace, &identity, timing, fence, options.clock.clone());
+    Ok((candidate.reporting_to(options.health.clone()), lead))
 }
 
 fn config_map(text: &str) -> Result<NodeCosts, String> {

@@ -59,6 +59,9 @@ impl Pass<'_> {
         if cache.may_adopt(&self.uid) {
             self.memory.due.get_or_insert(Due::Orphan);
         }
+        for lag in self.memory.pods.lags(&cache.pods, now) {
+            self.ctx.metrics.watch_lag.observe(lag.as_secs_f64().max(0.0));
+        }
         let expired = [self.memory.pods.settle(&cache.pods, now), self.memory.sets.settle(&cache.sets, now)];
         if expired.contains(&true) {
             self.memory.due = Some(Due::Expired);

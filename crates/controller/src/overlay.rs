@@ -127,6 +127,14 @@ impl<E: Entry> Overlay<E> {
         self.0.contains_key(uid)
     }
 
+    /// How long ago each deletion was accepted that the watch shows by now, and did not when it was last [settled](Self::settle).
+    pub(crate) fn lags(&self, index: &Index<E>, now: Timestamp) -> Vec<SignedDuration> {
+        let own = self.0.iter().filter(|(_, (known, _))| matches!(known, Known::Terminating(_)));
+        own.filter(|(uid, (known, _))| known.is_shown(uid, index))
+            .map(|(_, (_, since))| now.duration_since(*since))
+            .collect()
+    }
+
     /// Drops what the watch has caught up with, and what is not believed any more. Whether something is not: then a live read
     /// is due. It has to know what to look for: what only this knows stays until then, and what the watch shows otherwise is
     /// looked for as the watch shows it.

@@ -15,6 +15,7 @@ use crate::calls::Calls;
 use crate::context::Context;
 use crate::execute::Halt;
 use crate::memory::{Due, Memory};
+use crate::metrics::Waits;
 use crate::observe::Found;
 use crate::report::{News, Stored};
 use crate::{Error, backoff};
@@ -92,6 +93,8 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     };
     let mut end = pass.run().await;
     pass.memory.not_before = pass.calls.asked_to_wait();
+    let waits = if matches!(end, Ok(End::Nothing)) { Waits::default() } else { pass.waits() };
+    ctx.metrics.waits(&pass.uid, &pass.namespace, &pass.name, waits);
     if pass.memory.unclaimed().is_some() {
         pass.memory.due = Some(Due::Conflict);
         if let Ok(End::Idle(wait)) = end {
@@ -110,7 +113,8 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     } else if !matches!(end, Ok(End::Unfinished)) {
         memory.failures = memory.failures.saturating_add(1);
     }
-    let asked = memory.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+    let asked =
+        memory.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
     let after = |wait: Duration| Action::requeue(wait.max(asked));
     match end {
         Ok(End::Idle(wait) | End::Refused(wait)) => after(wait),
@@ -215,6 +219,17 @@ impl Pass<'_> {
         Ok(End::Unfinished)
     }
 
+    /// What the object waits for, for metrics.
+    fn waits(&self) -> Waits {
+        let status = self.memory.deployment.status.as_ref();
+        let refused = [Hindrance::Evict, Hindrance::EvictAmbiguous];
+        Waits {
+            held: status.and_then(|status| status.hold.as_ref()).map(|hold| hold.since.0),
+            blocked: status.and_then(|status| status.blocked.as_ref()).map(|blocked| blocked.since.0),
+            refused: refused.iter().filter_map(|what| self.memory.failing_since.get(what).copied()).min(),
+        }
+    }
+
     fn nothing_fails(&mut self) {
         self.memory.failure = None;
         self.memory.refused = None;
@@ -286,8 +301,13 @@ impl Pass<'_> {
 
     fn tell(&self, events: &[Event]) {
         for event in events {
-            if event.reason == reason::PAUSE_POINT_RESUMED {
-                self.ctx.metrics.resumes.inc();
+            let resume = match event.reason {
+                reason::PAUSE_POINT_RESUMED => Some("accepted"),
+                reason::RESUME_IGNORED => Some("ignored"),
+                _ => None,
+            };
+            if let Some(result) = resume {
+                self.ctx.metrics.resumes.with_label_values(&[result]).inc();
             }
             self.ctx.events.tell(&self.memory.deployment, event);
         }

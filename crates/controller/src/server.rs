@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::{Metrics, Readiness};
+use crate::{Health, Metrics};
 
 /// How long a client may take for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ const BUFFER: usize = 16 * 1024;
 pub async fn serve(
     listener: TcpListener,
     metrics: Arc<Metrics>,
-    readiness: Readiness,
+    health: Health,
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = std::pin::pin!(shutdown);
@@ -46,7 +46,7 @@ pub async fn serve(
                 }
             },
         };
-        let (metrics, readiness) = (Arc::clone(&metrics), readiness.clone());
+        let (metrics, health) = (Arc::clone(&metrics), health.clone());
         oldest_first.retain(|connection| !connection.is_finished());
         if oldest_first.len() >= CONNECTIONS
             && let Some(oldest) = oldest_first.pop_front()
@@ -55,7 +55,7 @@ pub async fn serve(
         }
         oldest_first.push_back(connections.spawn(async move {
             let service = service_fn(move |request: Request<Incoming>| {
-                let response = answer(request.method(), request.uri().path(), &metrics, &readiness);
+                let response = answer(request.method(), request.uri().path(), &metrics, &health);
                 async move { Ok::<_, Infallible>(response) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
@@ -70,19 +70,26 @@ pub async fn serve(
     }
 }
 
-fn answer(method: &Method, path: &str, metrics: &Metrics, readiness: &Readiness) -> Response<Full<Bytes>> {
+fn answer(method: &Method, path: &str, metrics: &Metrics, health: &Health) -> Response<Full<Bytes>> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".to_owned());
     }
     match path {
-        "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" if readiness.is_ready() => text(StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" => text(StatusCode::SERVICE_UNAVAILABLE, "not every watch has synced yet\n".to_owned()),
+        "/healthz" => state(health.stuck()),
+        "/readyz" => state(health.unready()),
         "/metrics" => match metrics.render() {
             Ok(rendered) => text(StatusCode::OK, rendered),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
         _ => text(StatusCode::NOT_FOUND, "try /metrics, /healthz or /readyz\n".to_owned()),
+    }
+}
+
+/// What a probe is answered, where that is wrong.
+fn state(wrong: Option<String>) -> Response<Full<Bytes>> {
+    match wrong {
+        None => text(StatusCode::OK, "ok\n".to_owned()),
+        Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
 
@@ -103,21 +110,21 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
 
     use super::{BUFFER, CONNECTIONS, HEAD_TIMEOUT, answer, serve};
-    use crate::readiness::Watched;
-    use crate::{Metrics, Readiness};
+    use crate::health::Watched;
+    use crate::{Health, Metrics};
 
     #[test]
     fn each_path_answers_its_own_question() {
         let metrics = Metrics::new().unwrap();
-        let readiness = Readiness::default();
-        let status = |method: &Method, path: &str| answer(method, path, &metrics, &readiness).status();
+        let health = Health::default();
+        let status = |method: &Method, path: &str| answer(method, path, &metrics, &health).status();
         assert_eq!(status(&Method::GET, "/healthz"), StatusCode::OK);
         assert_eq!(status(&Method::GET, "/metrics"), StatusCode::OK);
         assert_eq!(status(&Method::GET, "/readyz"), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(status(&Method::GET, "/other"), StatusCode::NOT_FOUND);
         assert_eq!(status(&Method::POST, "/metrics"), StatusCode::METHOD_NOT_ALLOWED);
         for what in [Watched::Deployments, Watched::Sets, Watched::Pods, Watched::Nodes] {
-            readiness.synced(what);
+            health.synced(what);
         }
         assert_eq!(status(&Method::GET, "/readyz"), StatusCode::OK);
     }
@@ -127,7 +134,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let metrics = Arc::new(Metrics::new().unwrap());
-        tokio::spawn(serve(listener, metrics, Readiness::default(), std::future::pending()));
+        tokio::spawn(serve(listener, metrics, Health::default(), std::future::pending()));
         let mut open = Vec::new();
         for _ in 0..count {
             let mut stream = TcpStream::connect(address).await.unwrap();

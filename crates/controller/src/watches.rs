@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures::channel::mpsc::UnboundedSender;
 use futures::{Stream, StreamExt};
 use kube::api::Api;
 use kube::core::NamespaceResourceScope;
@@ -22,17 +21,15 @@ use crate::claim::{is_adoptable, is_orphan};
 use crate::context::Context;
 use crate::decode::{Decoded, whole, whole_or_known};
 use crate::entry::{PodEntry, SetEntry};
-use crate::readiness::{Readiness, Watched};
-
-/// Where deployments to look at are handed in.
-pub(crate) type Queue = UnboundedSender<ObjectRef<OrderedDeployment>>;
+use crate::health::{Health, Watched};
+use crate::queue::Queue;
 
 /// What every watch needs.
 #[derive(Clone)]
 pub(crate) struct Watches {
     pub(crate) ctx: Arc<Context>,
     pub(crate) namespace: Option<String>,
-    pub(crate) readiness: Readiness,
+    pub(crate) health: Health,
     pub(crate) queue: Queue,
 }
 
@@ -45,32 +42,19 @@ impl Watches {
 
     async fn deployments(&self, mut writer: Writer<OrderedDeployment>) {
         let store = writer.as_reader();
-        let mut held = BTreeSet::new();
         self.follow(self.watched(), Watched::Deployments, |event| {
             let Some(event) = whole(event) else { return };
             writer.apply_watcher_event(&event);
-            self.see_deployment(&event, &store, &mut held);
+            self.see_deployment(&event, &store);
         })
         .await;
     }
 
-    fn see_deployment(
-        &self,
-        event: &watcher::Event<OrderedDeployment>,
-        store: &Store<OrderedDeployment>,
-        held: &mut BTreeSet<String>,
-    ) {
+    fn see_deployment(&self, event: &watcher::Event<OrderedDeployment>, store: &Store<OrderedDeployment>) {
         let uid = |object: &OrderedDeployment| object.uid().unwrap_or_default();
-        let is_held =
-            |object: &OrderedDeployment| object.status.as_ref().is_some_and(|status| status.hold.is_some());
         match event {
             watcher::Event::Init | watcher::Event::InitApply(_) => {}
             watcher::Event::Apply(object) => {
-                if is_held(object) {
-                    held.insert(uid(object));
-                } else {
-                    held.remove(&uid(object));
-                }
                 // Whoever wrote it knows it.
                 if !self.ctx.is_own_write(object) {
                     self.look_at([ObjectRef::from_obj(object)]);
@@ -78,20 +62,18 @@ impl Watches {
             }
             watcher::Event::Delete(object) => {
                 let gone = uid(object);
-                held.remove(&gone);
                 self.ctx.forget(|uid| uid != gone);
+                self.queue.forget(object.namespace().as_deref(), &object.name_any());
             }
             watcher::Event::InitDone => {
                 let mut objects = store.state();
                 objects.sort_by_key(|object| (object.namespace(), object.name_any()));
-                *held = objects.iter().filter(|object| is_held(object)).map(|object| uid(object)).collect();
                 let uids: BTreeSet<String> = objects.iter().map(|object| uid(object)).collect();
                 self.ctx.forget(|uid| uids.contains(uid));
                 self.ctx.cache().count_list();
                 self.look_at(objects.iter().map(|object| ObjectRef::from_obj(&**object)));
             }
         }
-        self.ctx.metrics.holds.set(i64::try_from(held.len()).unwrap_or(i64::MAX));
     }
 
     async fn sets(&self, deployments: Store<OrderedDeployment>) {
@@ -177,23 +159,37 @@ impl Watches {
                     let is_whole = matches!(event, watcher::Event::InitDone);
                     see(event);
                     if is_whole {
-                        self.readiness.synced(what);
+                        self.ctx.metrics.synced(resource(what), self.ctx.clock.now());
+                        self.health.synced(what);
                     }
                 }
-                Err(error) => tracing::warn!(%error, ?what, "a watch failed and is tried again"),
+                Err(error) => {
+                    self.ctx.metrics.watch_failed(resource(what));
+                    tracing::warn!(%error, ?what, "a watch failed and is tried again");
+                }
             }
         }
     }
 
     fn look_at(&self, deployments: impl IntoIterator<Item = ObjectRef<OrderedDeployment>>) {
         for deployment in deployments {
-            // Refused only at the end, when nobody looks at anything any more.
-            let _ = self.queue.unbounded_send(deployment);
+            self.queue.add(deployment);
         }
     }
 
     fn client(&self) -> Client {
         self.ctx.calls.watching().clone()
+    }
+}
+
+/// As the API has it, in metrics.
+fn resource(what: Watched) -> &'static str {
+    match what {
+        Watched::Deployments => "ordereddeployments",
+        Watched::Sets => "orderedreplicasets",
+        Watched::Pods => "pods",
+        Watched::Nodes => "nodes",
+        Watched::NodeCosts => "nodecosts",
     }
 }
 

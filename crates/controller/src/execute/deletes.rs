@@ -1,10 +1,11 @@
 //! Deletes or evicts pods, each only as it was when the decision was made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use jiff::Timestamp;
 use ordereddeployment_api::PodDeletion;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{DeleteGroup, EventType, Hindrance, Pod, Purpose, Target};
@@ -31,6 +32,30 @@ struct Batch {
     left: usize,
     /// Until when it evicts.
     until: Instant,
+}
+
+/// How old the pods are that remain: their mean time of creation, if there are any.
+struct Ages(Option<Timestamp>);
+
+impl Ages {
+    fn of_rest(known: &[Arc<PodEntry>], going: &BTreeSet<&str>) -> Self {
+        let stays = |entry: &&Arc<PodEntry>| !entry.pod.terminating && !going.contains(&**entry.uid());
+        let created: Vec<i64> = known
+            .iter()
+            .filter(stays)
+            .filter_map(|entry| entry.pod.facts.created.map(Timestamp::as_second))
+            .collect();
+        let count = i64::try_from(created.len()).unwrap_or(i64::MAX);
+        let mean = created.iter().sum::<i64>().checked_div(count);
+        Self(mean.and_then(|mean| Timestamp::from_second(mean).ok()))
+    }
+
+    /// The age of that pod by theirs.
+    fn of(&self, pod: &Pod, now: Timestamp) -> Option<f64> {
+        let age = |since: Timestamp| now.duration_since(since).as_secs_f64();
+        let (own, theirs) = (age(pod.facts.created?), age(self.0?));
+        (own >= 0.0 && theirs > 0.0).then(|| own / theirs)
+    }
 }
 
 /// What became of one delete.
@@ -96,6 +121,8 @@ impl Pass<'_> {
             .iter()
             .map(|target| known.iter().find(|entry| *entry.uid() == target.uid))
             .collect();
+        let going: BTreeSet<&str> = group.targets.iter().map(|target| &*target.uid).collect();
+        let ages = Ages::of_rest(&known, &going);
         // A budget can refuse an unavailable pod for ever.
         let evict = self.memory.deployment.spec.pod_deletion == PodDeletion::Evict;
         let (evicted, deleted): (Vec<_>, Vec<_>) =
@@ -106,7 +133,7 @@ impl Pass<'_> {
         .await;
         let mut halt = None;
         for ((target, entry), outcome) in deleted.into_iter().zip(outcomes) {
-            if let Err(stop) = self.note(target, entry, group.purpose, outcome) {
+            if let Err(stop) = self.note(target, entry, group.purpose, outcome, &ages) {
                 worst(&mut halt, stop);
             }
         }
@@ -121,7 +148,7 @@ impl Pass<'_> {
                 return Err(Halt::Unfinished);
             }
             self.still_decided(batch, std::iter::once(target))?;
-            halt = self.evict(target, entry, batch, group.purpose, ready).await.err();
+            halt = self.evict(target, entry, batch, group.purpose, ready, &ages).await.err();
         }
         halt.map_or(Ok(()), Err)
     }
@@ -134,6 +161,7 @@ impl Pass<'_> {
         batch: &Batch,
         purpose: Purpose,
         ready: usize,
+        ages: &Ages,
     ) -> Result<(), Halt> {
         if let Some(failure) = self.memory.refusal(&target.uid, ready, Instant::now()) {
             return Err(Halt::Failed(failure.clone()));
@@ -150,7 +178,7 @@ impl Pass<'_> {
                 self.memory.succeeded(Hindrance::Evict);
                 self.memory.succeeded(Hindrance::EvictAmbiguous);
             }
-            return self.note(target, entry, purpose, outcome);
+            return self.note(target, entry, purpose, outcome, ages);
         };
         let labels = entry.map(|entry| entry.labels.clone()).unwrap_or_default();
         let (what, message) = explain(&self.calls, &self.namespace, &target.name, &labels, refusal).await;
@@ -167,6 +195,7 @@ impl Pass<'_> {
         entry: Option<&Arc<PodEntry>>,
         purpose: Purpose,
         outcome: Outcome,
+        ages: &Ages,
     ) -> Result<(), Halt> {
         let now = self.ctx.clock.now();
         match outcome {
@@ -178,7 +207,10 @@ impl Pass<'_> {
                     }
                     _ => self.memory.pods.gone(&target.uid, now),
                 }
-                self.ctx.metrics.pod_deletions.with_label_values(&[word(purpose)]).inc();
+                self.ctx.metrics.deleted(word(purpose), target.why.as_ref().map(|why| why.rule));
+                if let Some(ratio) = entry.and_then(|entry| ages.of(&entry.pod, now)) {
+                    self.ctx.metrics.deletion_age_ratio.observe(ratio);
+                }
                 let why = target.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
                 let message = format!("Deleted pod {} for the {} ({why})", target.name, word(purpose));
                 let deployment = &self.memory.deployment;

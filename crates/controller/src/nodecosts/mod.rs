@@ -31,7 +31,7 @@ use crate::calls::Calls;
 use crate::decode::{Decoded, whole};
 use crate::error::CallError;
 use crate::events::{Events, events};
-use crate::{Error, Options};
+use crate::{Error, Metrics, Options};
 use decision::Change;
 use index::{ALL_SYNCED, Changed, Index, Pod, Seen};
 
@@ -55,7 +55,7 @@ type Written = (String, Result<PodView, CallError>);
 struct Run {
     calls: Arc<Calls>,
     events: Events,
-    metrics: Arc<crate::Metrics>,
+    metrics: Arc<Metrics>,
     index: Index,
     due: BTreeSet<String>,
     /// Being written now.
@@ -75,11 +75,12 @@ impl NodeCosts {
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, readiness, lead, limiter, .. } = options;
-        let calls = Arc::new(Calls::new(&client, lead.as_ref().map(|(fence, _)| fence), limiter));
-        let (events, teller) = events(clock, names);
+        let Options { clock, names, namespace, metrics, health, lead, limiter, .. } = options;
+        let calls =
+            Arc::new(Calls::new(&client, lead.as_ref().map(|(fence, _)| fence), limiter, &metrics, &health));
+        let (events, teller) = events(clock, names, Arc::clone(&metrics));
         let mut teller = std::pin::pin!(teller.run(Arc::clone(&calls)));
-        let mut watches = self.watches(calls.watching(), namespace.as_deref());
+        let mut watches = self.watches(calls.watching(), namespace.as_deref(), &metrics);
         let mut leads = std::pin::pin!(crate::controller::leads(lead).fuse());
         let mut shutdown = std::pin::pin!(shutdown);
         let mut run = Run {
@@ -107,12 +108,15 @@ impl NodeCosts {
             tokio::select! {
                 biased;
                 () = &mut shutdown => return Ok(()),
-                () = &mut leads, if !leading => leading = true,
+                () = &mut leads, if !leading => {
+                    leading = true;
+                    run.metrics.leads.set(1);
+                }
                 Some((uid, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(uid, outcome),
                 Some(seen) = watches.next() => {
                     synced |= seen.synced();
                     if synced == ALL_SYNCED {
-                        readiness.synced(crate::readiness::Watched::NodeCosts);
+                        health.synced(crate::health::Watched::NodeCosts);
                     }
                     run.see(seen);
                 }
@@ -126,7 +130,12 @@ impl NodeCosts {
         }
     }
 
-    fn watches(&self, client: &Client, namespace: Option<&str>) -> BoxStream<'static, Seen> {
+    fn watches(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        metrics: &Arc<Metrics>,
+    ) -> BoxStream<'static, Seen> {
         let config = watcher::Config::default();
         let only = config.clone().fields(&format!("metadata.name={}", self.config_name));
         let configs: Api<Decoded<ConfigMap>> = Api::namespaced(client.clone(), &self.config_namespace);
@@ -137,11 +146,11 @@ impl NodeCosts {
             watcher(scoped::<Decoded<PartialObjectMeta<ReplicaSet>>>(client, namespace), config.clone());
         let pods = watcher(scoped::<PodView>(client, namespace), config.clone());
         select_all([
-            calm("config maps", watcher(configs, only), |event| whole(event).map(Seen::Config)),
-            calm("deployments", deployments, |event| whole(event).map(Seen::Deployment)),
-            calm("replica sets", sets, |event| whole(event).map(Seen::Set)),
-            calm("pods", pods, |event| Some(Seen::Pod(event))),
-            calm("nodes", watcher(nodes, config), |event| Some(Seen::Node(event))),
+            calm("configmaps", metrics, watcher(configs, only), |event| whole(event).map(Seen::Config)),
+            calm("deployments", metrics, deployments, |event| whole(event).map(Seen::Deployment)),
+            calm("replicasets", metrics, sets, |event| whole(event).map(Seen::Set)),
+            calm("pods", metrics, pods, |event| Some(Seen::Pod(event))),
+            calm("nodes", metrics, watcher(nodes, config), |event| Some(Seen::Node(event))),
         ])
         .boxed()
     }
@@ -234,6 +243,7 @@ where
 /// The events of a watch; its failures are logged and tried again.
 fn calm<K>(
     what: &'static str,
+    metrics: &Arc<Metrics>,
     watch: impl futures::Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
     seen: fn(watcher::Event<K>) -> Option<Seen>,
 ) -> BoxStream<'static, Seen>
@@ -241,8 +251,13 @@ where
     K: Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let watch = watch.backoff(WatchBackoff::default());
-    let events = watch.filter_map(move |event| async move {
-        event.inspect_err(|error| tracing::warn!(%error, what, "a watch failed and is tried again")).ok()
+    let metrics = Arc::clone(metrics);
+    let events = watch.filter_map(move |event| {
+        if let Err(error) = &event {
+            metrics.watch_failed(what);
+            tracing::warn!(%error, what, "a watch failed and is tried again");
+        }
+        std::future::ready(event.ok())
     });
     events.filter_map(move |event| async move { seen(event) }).boxed()
 }

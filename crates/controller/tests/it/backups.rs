@@ -1,7 +1,13 @@
-//! etcd restored from a backup: what the API server says is older than what was known, and counts.
+//! Backups: etcd restored from one, where what the API server says is older than what was known, and counts; and manifests
+//! restored from one, without owners and status.
 
 use std::time::Duration;
 
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use ordereddeployment_api::names::annotation;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::cluster::{Cluster, names};
@@ -28,4 +34,71 @@ async fn what_a_restored_backup_says_counts_though_its_versions_are_older() {
         let four = cluster.until("there are four", |view| view.is_complete() && view.available() == 4).await;
         assert_eq!(four.active().len(), 4);
     }
+}
+
+/// What a tool restores of these objects that keeps names, labels, annotations and spec, as Velero does: no UID, no owners, no
+/// status, no node.
+async fn restore<K>(api: &Api<K>, saved: &[K])
+where
+    K: kube::Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+{
+    for object in saved {
+        let saved = serde_json::to_value(object).unwrap();
+        let kept = |key: &str| saved["metadata"][key].clone();
+        let mut restored = json!({
+            "metadata": {"name": kept("name"), "labels": kept("labels"), "annotations": kept("annotations")},
+            "spec": saved["spec"],
+        });
+        restored["spec"].as_object_mut().unwrap().remove("nodeName");
+        let restored: K = serde_json::from_value(restored).unwrap();
+        api.create(&PostParams::default(), &restored).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn restored_manifests_are_adopted_and_a_rollout_halts_again_where_it_was_held() {
+    let mut cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({})).await);
+    for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
+        cluster.prioritise(pod, priority).await;
+    }
+    cluster.annotate(&pods[5], annotation::PAUSE_POINT, "before").await;
+    cluster.set_image("web:2").await;
+    let settled = |count: usize| {
+        move |view: &crate::cluster::View| {
+            view.status().hold.is_some() && view.available() == count && view.pods.len() == count
+        }
+    };
+    let held = cluster.until("it is held and settled", settled(10)).await;
+    assert_eq!(held.updated().len(), 2);
+    cluster.kill();
+
+    let all = ListParams::default();
+    let saved_pods = cluster.pods().list(&all).await.unwrap().items;
+    let saved_sets = cluster.sets().list(&all).await.unwrap().items;
+    let saved_deployments = cluster.deployments().list(&all).await.unwrap().items;
+    cluster.deployments().delete("web", &DeleteParams::background()).await.unwrap();
+    cluster.pass(Duration::from_secs(60)).await;
+    assert!(cluster.pods().list(&all).await.unwrap().items.is_empty());
+
+    restore(&cluster.pods(), &saved_pods).await;
+    restore(&cluster.deployments(), &saved_deployments).await;
+    restore(&cluster.sets(), &saved_sets).await;
+    let mark = cluster.mark();
+    cluster.start_controller();
+    let again = cluster.until("it is held again", settled(10)).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(cluster.deleted(mark), Vec::<String>::new());
+    assert_eq!(
+        cluster.asked(mark, "create", "pods").iter().filter(|record| !record.path.contains("dryRun")).count(),
+        0
+    );
+    let (before, after) = (held.status().hold.unwrap(), again.status().hold.unwrap());
+    assert_eq!((&after.pod, &after.id), (&before.pod, &before.id));
+    assert_eq!(names(&again.pods), names(&held.pods));
+    let owned = |pod: &k8s_openapi::api::core::v1::Pod| pod.owner_references().len() == 1;
+    assert!(again.pods.iter().all(owned));
+    cluster.resume(&after.id).await;
+    let out = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
+    assert_eq!(out.active().len(), 10);
 }

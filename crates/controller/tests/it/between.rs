@@ -121,7 +121,9 @@ impl Between {
                 Fate::Answered(code) => return Ok(refusal(code, None)),
                 Fate::Shed(seconds) => {
                     let answer = Response::builder().status(429).header("Retry-After", seconds);
-                    return Ok(answer.body(Body::from(b"Too many requests, please try again later.".to_vec()))?);
+                    return Ok(
+                        answer.body(Body::from(b"Too many requests, please try again later.".to_vec()))?
+                    );
                 }
                 Fate::Taken => return Ok(refusal(409, Some("AlreadyExists"))),
                 Fate::Lost => std::future::pending().await,

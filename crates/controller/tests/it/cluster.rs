@@ -12,7 +12,7 @@ use ordereddeployment_api::names::{annotation, condition, label};
 use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, crds,
 };
-use ordereddeployment_controller::{Clock, Controller, Metrics, Names, Options};
+use ordereddeployment_controller::{Clock, Controller, Health, Metrics, Names, Options};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -28,6 +28,7 @@ pub struct Cluster {
     pub sandbox: Sandbox,
     pub client: Client,
     pub metrics: Arc<Metrics>,
+    pub health: Health,
     /// How far the clocks of controllers that start from now on are ahead of the server's.
     pub ahead: SignedDuration,
     /// What the requests of controllers that start from now on go through.
@@ -72,6 +73,7 @@ impl Cluster {
             sandbox,
             client,
             metrics,
+            health: Health::default(),
             ahead: SignedDuration::ZERO,
             between: Between::default(),
             clock,
@@ -85,6 +87,7 @@ impl Cluster {
         let (clock, ahead) = (self.clock.clone(), self.ahead);
         let mut options = Options::new(Arc::clone(&self.metrics));
         options.clock = Clock::from_fn(move || clock.now() + ahead);
+        options.health = self.health.clone();
         options.names = Names::seeded(self.controllers);
         let client = self.between.client(&self.sandbox.client().unwrap());
         let run = Controller::run(client, options, std::future::pending());

@@ -83,7 +83,12 @@ async fn a_resume_that_names_anything_else_is_dropped_and_the_right_one_goes_on(
     let view = cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 10).await;
     assert_eq!(view.status().hold, None);
     assert_eq!(cluster.deleted(mark)[0], pod);
-    assert!(cluster.metrics.render().unwrap().contains("ordereddeployment_resumes_total 1"));
+    let resumes = |result, count| format!("ordereddeployment_resumes_total{{result=\"{result}\"}} {count}\n");
+    let counted = cluster.metrics.render().unwrap();
+    assert!(
+        counted.contains(&resumes("accepted", 1)) && counted.contains(&resumes("ignored", 5)),
+        "{counted}"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -41,7 +41,11 @@ async fn a_server_that_asks_for_a_pause_is_asked_nothing_more_of_that_object_unt
     let cluster = Cluster::start().await;
     let mut shed = false;
     cluster.between.rule(move |ask| {
-        if ask.creates_pod("busy:1") && !std::mem::replace(&mut shed, true) { Fate::Shed(20) } else { Fate::Pass }
+        if ask.creates_pod("busy:1") && !std::mem::replace(&mut shed, true) {
+            Fate::Shed(20)
+        } else {
+            Fate::Pass
+        }
     });
     cluster.deploy_as("busy", spec("busy", "busy:1")).await;
     cluster.pass(Duration::from_secs(2)).await;

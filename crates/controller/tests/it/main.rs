@@ -16,6 +16,7 @@ mod evictions;
 mod failures;
 mod faults;
 mod fuzz;
+mod health;
 mod holds;
 mod limits;
 mod nodecosts;

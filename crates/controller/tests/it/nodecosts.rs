@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, reason};
-use ordereddeployment_controller::{Clock, Names, NodeCosts, Options, Readiness, metric};
+use ordereddeployment_controller::{Clock, Health, Names, NodeCosts, Options, metric};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ impl Bench {
         let mut options = Options::new(std::sync::Arc::clone(&cluster.metrics));
         options.clock = Clock::simulated(base);
         options.names = Names::seeded(7);
-        options.readiness = Readiness::of(false, true);
+        options.health = Health::of(false, true);
         let costs = NodeCosts { config_namespace: "default".to_owned(), config_name: "costs".to_owned() };
         let run = costs.run(cluster.sandbox.client().unwrap(), options, std::future::pending());
         tokio::spawn(async move { run.await.unwrap() })

@@ -1,0 +1,66 @@
+//! What a process says of itself: readiness that falls back, and metrics that the leader alone counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_controller::{Controller, Fence, Metrics, Options, counted, metric};
+use serde_json::json;
+
+use crate::between::Fate;
+use crate::cluster::{Cluster, names};
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_for_long_takes_readiness_away_until_it_is_not() {
+    let cluster = Cluster::start().await;
+    cluster.deployed(json!({})).await;
+    assert_eq!(cluster.health.unready(), None);
+    cluster.between.rule(|ask| {
+        let of_pods = ask.path.starts_with("/api/v1/pods?");
+        if of_pods && ask.method == Method::GET { Fate::Answered(403) } else { Fate::Pass }
+    });
+    // The watch that is open ends by itself within five minutes, as every watch does.
+    cluster.pass(Duration::from_secs(360)).await;
+    let why = cluster.health.unready().unwrap();
+    assert!(why.starts_with("the watch of pods has failed for "), "{why}");
+    let text = cluster.metrics.render().unwrap();
+    assert!(text.contains(&format!("{}{{resource=\"pods\"}}", metric::WATCH_FAILURES)), "{text}");
+    cluster.between.clear();
+    cluster.pass(Duration::from_secs(60)).await;
+    assert_eq!(cluster.health.unready(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_counted_by_the_leader_and_not_by_a_standby_and_goes_with_its_object() {
+    let cluster = Cluster::start().await;
+    let pods = cluster.deployed(json!({"replicas": 3})).await;
+    let standby = Arc::new(Metrics::new().unwrap());
+    let mut options = Options::new(Arc::clone(&standby));
+    let (_lead, leads) = tokio::sync::watch::channel(false);
+    options.lead = Some((Fence::default(), leads));
+    let client = counted(&cluster.sandbox.client().unwrap(), &standby);
+    let run = Controller::run(client, options, std::future::pending());
+    let running = tokio::spawn(async move { run.await.unwrap() });
+    for pod in names(&pods) {
+        cluster.annotate(&pod, annotation::PAUSE_POINT, "before").await;
+    }
+    cluster.set_image("web:2").await;
+    cluster.until_held().await;
+    cluster.pass(Duration::from_secs(1)).await;
+    let holds = |count| format!("{} {count}\n", metric::HOLDS);
+    let leads = |is| format!("{}{{name=\"ordered-controller-manager\"}} {is}\n", metric::LEADS);
+    let start = format!("{}{{name=\"web\",namespace=\"default\"}}", metric::HOLD_START);
+    let ours = cluster.metrics.render().unwrap();
+    assert!(ours.contains(&holds(1)) && ours.contains(&leads(1)) && ours.contains(&start), "{ours}");
+    let theirs = standby.render().unwrap();
+    assert!(theirs.contains(&holds(0)) && theirs.contains(&leads(0)) && !theirs.contains(&start), "{theirs}");
+    let asked =
+        format!("{}{{code=\"200\",method=\"GET\",name=\"ordered-controller-manager\"}}", metric::REQUESTS);
+    assert!(theirs.contains(&asked), "{theirs}");
+    cluster.deployments().delete("web", &kube::api::DeleteParams::default()).await.unwrap();
+    cluster.pass(Duration::from_secs(5)).await;
+    let ours = cluster.metrics.render().unwrap();
+    assert!(ours.contains(&holds(0)) && !ours.contains(&start), "{ours}");
+    running.abort();
+}
