@@ -5,12 +5,16 @@
 # The base has no shell, no package manager and no C library; certificates and /etc/passwd are in it. Each platform is
 # built natively (or under emulation): nothing is cross-compiled.
 
-ARG RUST=rust:1.95-slim-bookworm
+ARG RUST_VERSION=1.95.0
+ARG RUST=rust:${RUST_VERSION}-slim-bookworm
 # A distroless static image, such as static-debian12:nonroot, from the registry that you trust: --build-arg BASE=…
 ARG BASE=scratch
 
 FROM ${RUST} AS build
 ARG TARGETPLATFORM
+ARG RUST_VERSION
+# Else rustup goes by rust-toolchain.toml, and fetches whatever is stable on the day.
+ENV RUSTUP_TOOLCHAIN=${RUST_VERSION}
 WORKDIR /source
 COPY . .
 # `crt-static` links the C library in. With an explicit --target the flag does not reach build scripts and procedural

@@ -8,6 +8,7 @@ mod cache;
 mod crdcases;
 mod crdcheck;
 mod crdserver;
+mod dependencies;
 mod explore;
 mod faults;
 mod golang;
@@ -17,6 +18,7 @@ mod kubectl;
 mod kubernetes;
 mod mutants;
 mod process;
+mod prometheus;
 mod proxy;
 mod servers;
 mod shells;
@@ -50,9 +52,11 @@ Usage: cargo xtask <task>
   image-check
              build the controller by the Dockerfile's command, check that it needs nothing of the system, and run
              scenarios with it on the sandbox
+  sbom       write a bill of materials (CycloneDX) of each program to target/sbom, by cargo-cyclonedx
   kubernetes print the folder of the real Kubernetes binaries, building them if need be
   kubectl    print the path of the kubectl that the tests use, fetching one if need be
   helm       print the path of the Helm that the tests use, fetching one if need be
+  prometheus print the path of the Prometheus that the tests use, fetching one if need be
   shells     print the folder of zsh and fish for the tests of completion, fetching them if need be; with it as
              COMPLETION_SHELLS, these tests run by `cargo test` too
 
@@ -60,6 +64,7 @@ What a task fetches goes to ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; n
 
   KUBECTL=FILE               the kubectl to use, 1.24 or newer
   HELM=FILE                  the Helm to use, 3.6 or newer
+  PROMETHEUS=FILE            the Prometheus to use
   KUBEBUILDER_ASSETS=FOLDER  etcd, kube-apiserver, kube-controller-manager and kube-scheduler to use instead of
                              building Kubernetes 1.20
   E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; nothing is started there but stand-ins for
@@ -83,9 +88,11 @@ fn main() -> ExitCode {
             crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
         }
         ["image-check"] => suites::image_check(),
+        ["sbom"] => dependencies::write_bills(),
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
         ["shells"] => shells::find().map(|path| path.iter().for_each(|path| println!("{}", path.display()))),
+        ["prometheus"] => prometheus::find().map(|path| println!("{}", path.display())),
         ["helm"] => helm::find().map(|path| println!("{}", path.display())),
         [] | ["help" | "-h" | "--help", ..] => {
             println!("{HELP}");

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::process::{run, top};
-use crate::{cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, shells, tools};
+use crate::tools::CARGO_DENY;
+use crate::{
+    cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, prometheus, shells,
+};
 
 /// How long the demo may take once built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
@@ -100,7 +103,7 @@ fn run_suites(suites: &[(&str, Suite)], total: &mut Count) -> bool {
 fn fetch_tools(fast: bool) {
     let mut failures = vec![kubectl::find().err(), helm::find().err(), shells::find().err()];
     if !fast {
-        failures.extend([kubernetes::find().err(), crdserver::find().err()]);
+        failures.extend([kubernetes::find().err(), crdserver::find().err(), prometheus::find().err()]);
     }
     for failure in failures.into_iter().flatten() {
         eprintln!("{failure:#}");
@@ -110,13 +113,13 @@ fn fetch_tools(fast: bool) {
 /// Says what will be fetched or built, and where, before anything is.
 fn announce(fast: bool) -> Result<()> {
     let mut wanted = vec![
-        tools::announcement()?,
+        CARGO_DENY.announcement()?,
         kubectl::announcement()?,
         helm::announcement()?,
         shells::announcement()?,
     ];
     if !fast {
-        wanted.extend([kubernetes::announcement()?, crdserver::announcement()?]);
+        wanted.extend([kubernetes::announcement()?, crdserver::announcement()?, prometheus::announcement()?]);
     }
     let fetched: Vec<String> = wanted.into_iter().flatten().collect();
     println!(
@@ -167,10 +170,7 @@ fn lints() -> Result<Count> {
 }
 
 fn dependencies() -> Result<Count> {
-    let deny = tools::cargo_deny()?;
-    let checks = ["bans", "licenses", "sources"];
-    run(Command::new(deny).current_dir(top()).args(["--log-level", "error", "check"]).args(checks))?;
-    Ok(Count { passed: 3, failed: 0 })
+    Ok(Count { passed: crate::dependencies::check()?, failed: 0 })
 }
 
 /// All that the suites after it run, so that they compile nothing.
@@ -204,7 +204,7 @@ fn scenarios_on_the_sandbox() -> Result<Count> {
 
 /// One control plane at a time: each has a dozen busy threads of its own.
 fn scenarios_on_real_servers() -> Result<Count> {
-    let mut assets = Vec::new();
+    let mut assets = vec![("PROMETHEUS", prometheus::find()?)];
     if std::env::var_os("E2E_KUBECONFIG").is_none() {
         assets.push(("KUBEBUILDER_ASSETS", kubernetes::find()?));
     }

@@ -1,4 +1,4 @@
-//! cargo-deny, from PATH or built into the cache. It never replaces one that is installed.
+//! Programs that come as crates, from PATH or built into the cache. None that is installed is ever replaced.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,36 +8,52 @@ use anyhow::{Context, Result};
 use crate::cache;
 use crate::process::{find_in_path, run};
 
-const VERSION: &str = "0.20.2";
-
-fn entry_name() -> String {
-    format!("cargo-deny-{VERSION}")
+/// A program that cargo builds.
+pub(crate) struct Tool {
+    name: &'static str,
+    version: &'static str,
+    /// Further arguments of `cargo install`.
+    arguments: &'static [&'static str],
 }
 
-/// What `cargo_deny` will do, for the announcement; `None` where it need not build anything.
-pub(crate) fn announcement() -> Result<Option<String>> {
-    if find_in_path("cargo-deny").is_some() || cache::existing(&entry_name())?.is_some() {
-        return Ok(None);
-    }
-    let place = cache::root()?.join(entry_name());
-    Ok(Some(format!("cargo-deny {VERSION}, built by cargo (a minute or two), to {}", place.display())))
-}
+/// Licences, sources and known vulnerabilities of dependencies.
+pub(crate) const CARGO_DENY: Tool =
+    Tool { name: "cargo-deny", version: "0.20.2", arguments: &["--no-default-features"] };
+/// The bill of materials, in CycloneDX's format, by CycloneDX's own program.
+pub(crate) const CARGO_CYCLONEDX: Tool = Tool { name: "cargo-cyclonedx", version: "0.5.9", arguments: &[] };
 
-/// Where cargo-deny lies; built if it is nowhere.
-pub(crate) fn cargo_deny() -> Result<PathBuf> {
-    if let Some(path) = find_in_path("cargo-deny") {
-        return Ok(path);
+impl Tool {
+    fn entry_name(&self) -> String {
+        format!("{}-{}", self.name, self.version)
     }
-    let entry = cache::entry(&entry_name(), |folder| {
-        let scratch = cache::Scratch::new("cargo-deny-target")?;
-        run(Command::new("cargo")
-            // Unoptimised it takes a second more each time it runs, and a third of the time to build.
-            .args(["install", "--debug", "--no-default-features", "--locked", "--quiet", "--root"])
-            .arg(folder)
-            .arg(format!("cargo-deny@{VERSION}"))
-            .env("CARGO_PROFILE_DEV_DEBUG", "0")
-            .env("CARGO_TARGET_DIR", scratch.path()))
-    })
-    .context("no cargo-deny: install it, so that it is in PATH")?;
-    Ok(entry.join("bin/cargo-deny"))
+
+    /// What `find` will do, for the announcement; `None` where it need not build anything.
+    pub(crate) fn announcement(&self) -> Result<Option<String>> {
+        if find_in_path(self.name).is_some() || cache::existing(&self.entry_name())?.is_some() {
+            return Ok(None);
+        }
+        let place = cache::root()?.join(self.entry_name());
+        let (name, version) = (self.name, self.version);
+        Ok(Some(format!("{name} {version}, built by cargo (a minute or two), to {}", place.display())))
+    }
+
+    /// Where it lies; built if it is nowhere.
+    pub(crate) fn find(&self) -> Result<PathBuf> {
+        if let Some(path) = find_in_path(self.name) {
+            return Ok(path);
+        }
+        let entry = cache::entry(&self.entry_name(), |folder| {
+            let scratch = cache::Scratch::new(&format!("{}-target", self.name))?;
+            run(Command::new("cargo")
+                // Unoptimised it takes a second more each time it runs, and a third of the time to build.
+                .args(["install", "--debug", "--locked", "--quiet", "--root"])
+                .arg(folder)
+                .args(self.arguments)
+                .arg(format!("{}@{}", self.name, self.version))
+                .env("CARGO_PROFILE_DEV_DEBUG", "0")
+                .env("CARGO_TARGET_DIR", scratch.path()))
+        })
+        .with_context(|| format!("no {}: install it, so that it is in PATH", self.name))?;
+        Ok(entry.join("bin").join(self.name))
+    }
 }

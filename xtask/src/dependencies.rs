@@ -1,0 +1,125 @@
+//! What the product depends on: licences, sources, known vulnerabilities, and a list of it all for those who ask.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::process::{run, top};
+use crate::tools::{CARGO_CYCLONEDX, CARGO_DENY};
+
+/// How long the database of vulnerabilities may take to be fetched.
+const FETCH_LIMIT: Duration = Duration::from_secs(60);
+
+/// Checks licences, sources and bans; known vulnerabilities too, where their database can be had. How many checks passed.
+pub(crate) fn check() -> Result<u32> {
+    let deny = CARGO_DENY.find()?;
+    let checks = ["bans", "licenses", "sources"];
+    run(deny_with(&deny).arg("check").args(checks))?;
+    if !fetched(deny_with(&deny).args(["fetch", "db"]))? {
+        println!(
+            "advisories: not checked, since their database (RustSec/advisory-db) cannot be fetched from here"
+        );
+        return Ok(3);
+    }
+    run(deny_with(&deny).args(["check", "--disable-fetch", "advisories"]))?;
+    Ok(4)
+}
+
+fn deny_with(deny: &Path) -> Command {
+    let mut command = Command::new(deny);
+    command.current_dir(top()).args(["--log-level", "error"]);
+    command
+}
+
+/// Whether that command fetched what it should within the limit: where nothing answers it would wait for long.
+fn fetched(command: &mut Command) -> Result<bool> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cargo-deny does not start")?;
+    let began = Instant::now();
+    while began.elapsed() < FETCH_LIMIT {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status.success());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(false)
+}
+
+/// Writes a list of all that the controller's program and the command line are made of, in CycloneDX's format.
+pub(crate) fn write_bills() -> Result<()> {
+    let cyclonedx = CARGO_CYCLONEDX.find()?;
+    let folder = top().join("target/sbom");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for (package, program) in [("controller", "ordered-controller-manager"), ("cli", "kubectl-ordered")] {
+        let manifest: PathBuf = top().join("crates").join(package);
+        let name = format!("{program}.cdx");
+        run(Command::new(&cyclonedx)
+            .current_dir(top())
+            .args(["cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5", "--no-build-deps"])
+            .args(["--target", &format!("{}-unknown-linux-gnu", std::env::consts::ARCH)])
+            .args(["--override-filename", &name, "--manifest-path"])
+            .arg(manifest.join("Cargo.toml")))?;
+        // It writes one for each package of the workspace, beside it.
+        let (from, to) = (manifest.join(format!("{name}.json")), folder.join(format!("{name}.json")));
+        fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
+        remove_all(&top(), &format!("{name}.json"))?;
+        println!("{}", to.display());
+    }
+    Ok(())
+}
+
+/// Removes files of that name from the packages of the workspace.
+fn remove_all(top: &Path, name: &str) -> Result<()> {
+    let mut packages =
+        vec![top.to_owned(), top.join("e2e"), top.join("explore"), top.join("faults"), top.join("xtask")];
+    for entry in fs::read_dir(top.join("crates"))? {
+        packages.push(entry?.path());
+    }
+    for package in packages {
+        let file = package.join(name);
+        if file.exists() {
+            fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use crate::process::top;
+
+    #[test]
+    fn the_images_toolchain_is_pinned_and_no_older_than_the_crates_need() {
+        let read = |file: &str| std::fs::read_to_string(top().join(file)).unwrap();
+        let (docker, cargo) = (read("Dockerfile"), read("Cargo.toml"));
+        let after = |text: &str, before: &str| {
+            let rest = text.split_once(before).unwrap().1;
+            rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>()
+        };
+        let numbers =
+            |version: &str| -> Vec<u32> { version.split('.').map(|part| part.parse().unwrap()).collect() };
+        let pinned = after(&docker, "ARG RUST_VERSION=");
+        assert_eq!(numbers(&pinned).len(), 3, "a whole version: {pinned}");
+        assert!(numbers(&pinned) >= numbers(&after(&cargo, "rust-version = \"")), "{pinned}");
+        // Without it rustup goes by rust-toolchain.toml, and fetches whatever is stable that day.
+        assert!(docker.contains("ENV RUSTUP_TOOLCHAIN=${RUST_VERSION}"));
+        assert!(docker.contains("rust:${RUST_VERSION}-slim-"));
+    }
+
+    #[test]
+    fn what_cannot_be_fetched_is_told_by_its_status() {
+        assert!(super::fetched(&mut Command::new("true")).unwrap());
+        assert!(!super::fetched(&mut Command::new("false")).unwrap());
+    }
+}
