@@ -61,12 +61,12 @@ impl Manager {
         Ok(Self { child, log })
     }
 
-    /// Waits until it logs a line with these words.
-    pub async fn until_logged(&mut self, words: &str) -> Result<()> {
+    /// Waits until it logs a line with these words, and returns that line.
+    pub async fn until_logged(&mut self, words: &str) -> Result<String> {
         let logged = async {
             while let Some(line) = self.log.recv().await {
                 if line.contains(words) {
-                    return Ok(());
+                    return Ok(line);
                 }
             }
             bail!("the controller ended without logging {words:?}")

@@ -21,6 +21,8 @@ mod differential;
 mod election;
 mod evictions;
 mod holds;
+#[cfg(feature = "real-servers")]
+mod monitoring;
 mod nodecosts;
 #[cfg(feature = "real-servers")]
 mod older_kinds;

@@ -11,7 +11,7 @@ mod rights;
 mod work;
 
 /// Where it lies in the checkout.
-const CHART: &str = "charts/ordered-deployment";
+pub(crate) const CHART: &str = "charts/ordered-deployment";
 /// How it is installed.
 #[cfg(feature = "real-servers")]
 const GUIDE: &str = "docs/installation.md";
