@@ -101,8 +101,8 @@ async fn live(setup: Setup, instance: u32, life: u64) -> Result<(), Error> {
     let (lead, leads) = watch::channel(false);
     options.lead = Some((fence.clone(), leads));
     let name = format!("instance-{instance}-{life}");
-    let candidate =
-        Candidate::new(&client, "default", &name, Timing::default(), fence, (setup.clock)(instance));
+    let (clock, health) = ((setup.clock)(instance), options.health.clone());
+    let candidate = Candidate::new(&client, "default", &name, Timing::default(), fence, clock, health);
     candidate.run_while_leading(Controller::run(client, options, std::future::pending()), lead).await
 }
 

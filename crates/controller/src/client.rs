@@ -12,13 +12,17 @@ use kube::core::response::StatusDetails;
 use kube::{Client, Config};
 use ordereddeployment_api::names::CONTROLLER;
 use ordereddeployment_planner::Purpose;
+use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
 use crate::decode::Cut;
+use crate::error::CallError;
 use crate::{Health, Metrics};
 
 /// Longer than a watch may idle (290 s and a margin): only a read of a dead connection ends by this.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long a watch, or a list, waits for the beginning of its answer. What an API server works on for longer it gives up.
+const ANSWERS: Duration = Duration::from_secs(60);
 /// The longest answer to a failed request that is read where it asks to wait, in bytes.
 const LONGEST_FAILURE: usize = 1024 * 1024;
 
@@ -58,7 +62,10 @@ pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>, health: &Health)
         let resource = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
         async move {
             let watch = format!("the watch of {resource}");
-            let answer = inner.send(request).await;
+            let answer = match timeout(ANSWERS, inner.send(request)).await {
+                Ok(answer) => answer.map_err(BoxError::from),
+                Err(_) => Err(CallError::TimedOut(ANSWERS).into()),
+            };
             let well = answer.as_ref().is_ok_and(|answer| answer.status().is_success());
             if well {
                 health.works(&watch);
@@ -75,7 +82,7 @@ pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>, health: &Health)
                 heard();
                 frame
             };
-            answer.map(|answer| answer.map(|body| body.map_frame(listening))).map_err(BoxError::from)
+            answer.map(|answer| answer.map(|body| body.map_frame(listening)))
         }
     });
     Client::new(service, client.default_namespace().to_owned())

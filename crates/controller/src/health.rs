@@ -69,6 +69,11 @@ impl Health {
         let _ = self.0.missing.subscribe().wait_for(|missing| missing & ORDERED == 0).await;
     }
 
+    /// Waits until every watch of this process has.
+    pub(crate) async fn synced_whole(&self) {
+        let _ = self.0.missing.subscribe().wait_for(|missing| *missing == 0).await;
+    }
+
     pub(crate) fn synced(&self, what: Watched) {
         self.0.missing.send_modify(|missing| *missing &= !(1 << (what as u8)));
     }

@@ -42,7 +42,8 @@ impl std::fmt::Debug for Candidate {
 }
 
 impl Candidate {
-    /// A candidate of that name, for the Lease `ordered-controller-manager` of that namespace.
+    /// A candidate of that name, for the Lease `ordered-controller-manager` of that namespace. `health` is that of the process: it
+    /// says when there is something to lead with, and is told where standing for the lead fails.
     #[must_use]
     pub fn new(
         client: &Client,
@@ -51,25 +52,10 @@ impl Candidate {
         timing: Timing,
         fence: Fence,
         clock: Clock,
+        health: Health,
     ) -> Self {
         let api = Api::namespaced(signed(client, None), namespace);
-        Self {
-            api,
-            identity: identity.to_owned(),
-            timing,
-            fence,
-            seen: None,
-            clock,
-            health: Health::default(),
-            lease: None,
-        }
-    }
-
-    /// Says there when it cannot even stand for the lead.
-    #[must_use]
-    pub fn reporting_to(mut self, health: Health) -> Self {
-        self.health = health;
-        self
+        Self { api, identity: identity.to_owned(), timing, fence, seen: None, clock, health, lease: None }
     }
 
     /// Runs this while the candidate leads, and says when it does. Losing the lead ends it: whatever it believes may be old.
@@ -97,8 +83,10 @@ impl Candidate {
         }
     }
 
-    /// Waits until this candidate leads. The fence is open then.
+    /// Waits until this candidate leads. The fence is open then. It does not stand before every watch has synced: who has seen
+    /// nothing yet keeps no warm standby from the lead.
     async fn lead(&mut self) {
+        self.health.synced_whole().await;
         // The watch only wakes: what counts is read anew. One that fails must not wake at once, again and again.
         let changes = watcher::watch_object(self.api.clone(), CONTROLLER).backoff(WatchBackoff::default());
         futures::pin_mut!(changes);

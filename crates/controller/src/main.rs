@@ -208,8 +208,8 @@ fn election(
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "host".to_owned());
     let identity = identity(&host, std::process::id());
     tracing::info!(%identity, namespace, "standing for the lead");
-    let candidate = Candidate::new(client, namespace, &identity, timing, fence, options.clock.clone());
-    Ok((candidate.reporting_to(options.health.clone()), lead))
+    let (clock, health) = (options.clock.clone(), options.health.clone());
+    Ok((Candidate::new(client, namespace, &identity, timing, fence, clock, health), lead))
 }
 
 fn config_map(text: &str) -> Result<NodeCosts, String> {
