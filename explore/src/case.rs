@@ -72,7 +72,7 @@ pub const TEMPLATES: u8 = 3;
 
 /// The template of that number, as a user writes it.
 pub fn template(number: u8) -> Template {
-    Template(json!({
+    Template::new(&json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "web", "image": format!("v{}", number + 1)}]},
     }))

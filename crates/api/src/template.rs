@@ -1,16 +1,75 @@
 //! The pod template: raw JSON, compared and hashed in one canonical form.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
+use miniz_oxide::deflate::compress_to_vec;
+use miniz_oxide::inflate::decompress_to_vec;
+use serde::de::Deserializer;
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A pod template as the user wrote it. Raw JSON, so that a field this build has never heard of reaches the pod.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Template(pub Value);
+///
+/// It is kept as compact text, compressed where it is long, with a hash of its canonical form; clones share it. A template of
+/// 20 KB takes 90 KB as a tree, and every revision of every object has one.
+#[derive(Clone, PartialEq)]
+pub struct Template(Arc<Packed>);
+
+#[derive(PartialEq)]
+struct Packed {
+    text: Text,
+    /// FNV-1a of the canonical form, 128 bits.
+    canonical: u128,
+}
+
+#[derive(PartialEq)]
+enum Text {
+    Plain(Box<str>),
+    Deflated(Box<[u8]>),
+}
+
+/// Shorter ones are not compressed, in bytes.
+const SHORT: usize = 1024;
+/// Between speed and size, of 0 to 10.
+const LEVEL: u8 = 3;
 
 impl Template {
+    /// The template that this JSON is.
+    #[must_use]
+    pub fn new(value: &Value) -> Self {
+        let text = value.to_string();
+        let canonical = fnv128(canonical(value).to_string().bytes());
+        let text = if text.len() < SHORT {
+            Text::Plain(text.into())
+        } else {
+            Text::Deflated(compress_to_vec(text.as_bytes(), LEVEL).into())
+        };
+        Self(Arc::new(Packed { text, canonical }))
+    }
+
+    /// Its JSON. It is read anew each time: ask once.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        // It is what `new` wrote: none of this fails.
+        match &self.0.text {
+            Text::Plain(text) => serde_json::from_str(text).unwrap_or_default(),
+            Text::Deflated(bytes) => {
+                let text = decompress_to_vec(bytes).unwrap_or_default();
+                serde_json::from_slice(&text).unwrap_or_default()
+            }
+        }
+    }
+
+    /// Changes its JSON.
+    pub fn edit(&mut self, change: impl FnOnce(&mut Value)) {
+        let mut value = self.value();
+        change(&mut value);
+        *self = Self::new(&value);
+    }
+
     /// The labels that its pods get.
     #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
@@ -23,16 +82,48 @@ impl Template {
         self.strings("/metadata/annotations")
     }
 
-    /// Whether both stand for the same revision: equal in canonical form.
+    /// Whether both stand for the same revision: equal in canonical form, by a hash of 128 bits.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
-        canonical(&self.0) == canonical(&other.0)
+        self.0.canonical == other.0.canonical
     }
 
     fn strings(&self, pointer: &str) -> BTreeMap<String, String> {
-        let entries = self.0.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+        let value = self.value();
+        let entries = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
         entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
     }
+}
+
+impl Default for Template {
+    fn default() -> Self {
+        Self::new(&Value::Null)
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Template").field(&self.value()).finish()
+    }
+}
+
+impl Serialize for Template {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Template {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(|value| Self::new(&value))
+    }
+}
+
+/// FNV-1a, 128 bits: stable over versions, and wide enough that equal hashes of different templates need not be feared.
+fn fnv128(bytes: impl Iterator<Item = u8>) -> u128 {
+    bytes.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    })
 }
 
 /// The canonical form in which revisions are compared: without nulls and without `metadata.creationTimestamp`, keys in
@@ -67,7 +158,7 @@ fn without_nulls(value: &Value) -> Value {
 #[must_use]
 pub fn template_hash(template: &Template, collisions: i32) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    let text = canonical(&template.0).to_string();
+    let text = canonical(&template.value()).to_string();
     // FNV-1a, 64 bits: stable over versions, which `std`'s hasher does not promise.
     let seed = collisions.to_le_bytes();
     let bytes = text.bytes().chain(if collisions == 0 { [].iter() } else { seed.iter() }.copied());
@@ -89,12 +180,9 @@ pub fn template_hash(template: &Template, collisions: i32) -> String {
 /// FNV-1a, 128 bits: equal hashes of different templates would silently skip a rollout.
 #[must_use]
 pub fn equality_hash(own: &Template, spelled: &Template) -> String {
-    let texts = [canonical(&own.0).to_string(), canonical(&spelled.0).to_string()];
+    let texts = [own, spelled].map(|template| canonical(&template.value()).to_string());
     // JSON text has no zero byte: no two pairs read alike.
-    let bytes = texts[0].bytes().chain([0]).chain(texts[1].bytes());
-    let hash = bytes.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
-        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-    });
+    let hash = fnv128(texts[0].bytes().chain([0]).chain(texts[1].bytes()));
     format!("{hash:032x}")
 }
 
@@ -102,27 +190,28 @@ pub fn equality_hash(own: &Template, spelled: &Template) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Template, equality_hash, template_hash};
+    use super::{SHORT, Template, Text, equality_hash, template_hash};
 
     #[test]
     fn an_equality_is_of_both_templates_and_of_no_way_to_write_them() {
-        let template = |image: &str| Template(json!({"spec": {"image": image, "a": null}}));
+        let template = |image: &str| Template::new(&json!({"spec": {"image": image, "a": null}}));
         let hash = equality_hash(&template("a"), &template("b"));
-        assert_eq!(hash, equality_hash(&Template(json!({"spec": {"image": "a"}})), &template("b")));
+        assert_eq!(hash, equality_hash(&Template::new(&json!({"spec": {"image": "a"}})), &template("b")));
         assert_eq!(hash.len(), 32);
         for (own, spelled) in [("b", "a"), ("a", "a"), ("a", "c"), ("c", "b"), ("ab", "")] {
             assert_ne!(hash, equality_hash(&template(own), &template(spelled)), "{own} {spelled}");
         }
         // Versions to come read what this one has stored.
-        let (one, two) = (Template(json!({"spec": 1})), Template(json!({"spec": 2})));
+        let (one, two) = (Template::new(&json!({"spec": 1})), Template::new(&json!({"spec": 2})));
         assert_eq!(equality_hash(&one, &two), "5504fa2806c13574edf87defecf07094");
     }
 
     #[test]
     fn nulls_creation_timestamps_and_key_order_make_no_new_revision() {
-        let plain =
-            Template(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"a": 1, "b": [{"c": 2}]}}));
-        let written = Template(json!({
+        let plain = Template::new(
+            &json!({"metadata": {"labels": {"app": "web"}}, "spec": {"a": 1, "b": [{"c": 2}]}}),
+        );
+        let written = Template::new(&json!({
             "spec": {"b": [{"c": 2, "d": null}], "a": 1, "e": null},
             "metadata": {"creationTimestamp": null, "labels": {"app": "web"}},
         }));
@@ -132,17 +221,44 @@ mod tests {
 
     #[test]
     fn an_empty_metadata_equals_none_but_an_empty_list_is_a_change() {
-        let template = Template(json!({"spec": {"a": 1}}));
+        let template = Template::new(&json!({"spec": {"a": 1}}));
         assert!(
-            template.same_as(&Template(json!({"metadata": {"creationTimestamp": null}, "spec": {"a": 1}})))
+            template
+                .same_as(&Template::new(&json!({"metadata": {"creationTimestamp": null}, "spec": {"a": 1}})))
         );
-        assert!(!template.same_as(&Template(json!({"spec": {"a": 1, "b": []}}))));
+        assert!(!template.same_as(&Template::new(&json!({"spec": {"a": 1, "b": []}}))));
     }
 
     #[test]
     fn a_collision_changes_the_hash() {
-        let template = Template(json!({"spec": {}}));
+        let template = Template::new(&json!({"spec": {}}));
         assert_ne!(template_hash(&template, 0), template_hash(&template, 1));
         assert_eq!(template_hash(&template, 0).len(), 10);
+    }
+
+    #[test]
+    fn a_template_comes_back_as_it_was_written_whatever_its_length() {
+        let long = "x".repeat(SHORT);
+        for value in [
+            json!(null),
+            json!("text"),
+            json!({"spec": {"a": null, "b": [1.5, -1]}}),
+            json!({"spec": {"é": long}}),
+        ] {
+            let template = Template::new(&value);
+            assert_eq!(template.value(), value);
+            assert_eq!(serde_json::to_value(&template).unwrap(), value);
+            assert_eq!(serde_json::from_value::<Template>(value).unwrap(), template);
+        }
+    }
+
+    #[test]
+    fn a_long_template_takes_a_fraction_of_its_text() {
+        let variable =
+            |number: u32| json!({"name": format!("SETTING_{number}"), "value": format!("value of {number}")});
+        let variables: Vec<_> = (0..400).map(variable).collect();
+        let value = json!({"spec": {"containers": [{"name": "main", "image": "web:1", "env": variables}]}});
+        let Text::Deflated(bytes) = &Template::new(&value).0.text else { panic!("it is long") };
+        assert!(bytes.len() * 4 < value.to_string().len(), "{} of {}", bytes.len(), value.to_string().len());
     }
 }

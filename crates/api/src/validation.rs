@@ -40,7 +40,7 @@ pub fn validate(spec: &OrderedDeploymentSpec) -> Vec<Violation> {
     selector(&mut found, "spec.selector", &spec.selector);
     found.check(!spec.selector.is_empty(), "spec.selector", rules::SELECTOR_EMPTY.message);
     found.check(spec.selector.matches(&spec.template.labels()), "spec", rules::SELECTOR_MISMATCH);
-    pod_template(&mut found, &spec.template.0);
+    pod_template(&mut found, &spec.template.value());
     found.check(
         spec.progress_deadline_seconds > spec.min_ready_seconds,
         "spec",

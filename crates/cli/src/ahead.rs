@@ -92,7 +92,7 @@ mod tests {
         let other = pod("web:2", "gggggggg", "n1").pause("before");
         let seen = seen(2, "web:2", &status, &[old.clone(), other.clone()]);
         let third = serde_json::json!({"spec": {"containers": [{"name": "web", "image": "web:3"}]}});
-        let mut ahead: Vec<String> = points(&seen, &ordereddeployment_api::Template(third))
+        let mut ahead: Vec<String> = points(&seen, &ordereddeployment_api::Template::new(&third))
             .into_iter()
             .map(|point| point.pod)
             .collect();

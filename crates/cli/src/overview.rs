@@ -173,7 +173,7 @@ impl Overview {
                     revision: set.revision,
                     size: set.replicas,
                     current: lined_up.current.as_ref() == Some(&set.uid),
-                    images: images(&set.template.0),
+                    images: images(&set.template.value()),
                     created: set.created,
                     pods,
                 }

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use ordereddeployment_api::OrderedReplicaSet;
-use ordereddeployment_planner::{self as planner, MalformedAnnotation, Pod, PodView, Set, owner_of};
+use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
+use ordereddeployment_api::{OrderedReplicaSet, Template};
+use ordereddeployment_planner::{
+    self as planner, MalformedAnnotation, Pod, PodView, Set, owner_of, with_hash,
+};
 
 /// An object that somebody of ours controls.
 pub(crate) trait Entry {
@@ -68,9 +71,11 @@ impl Entry for PodEntry {
 /// A set of one of our deployments.
 #[derive(Clone, Debug)]
 pub(crate) struct SetEntry {
-    /// As it came, for its template with the hash and its status.
+    /// As it came, but without its template, of which `set` has the only copy.
     pub(crate) object: OrderedReplicaSet,
     pub(crate) set: Set,
+    /// The `pod-template-hash` that its template carries.
+    template_hash: Option<String>,
     /// The name of its deployment.
     pub(crate) deployment: String,
     owner: Arc<str>,
@@ -82,13 +87,19 @@ impl SetEntry {
     pub(crate) fn of(mut object: OrderedReplicaSet) -> Option<Self> {
         object.metadata.managed_fields = None;
         let owner = owner_of(&object)?;
-        Some(Self {
-            set: planner::set(&object),
-            deployment: owner.name.clone(),
-            owner: owner.uid.as_str().into(),
-            version: version_of(&object),
-            object,
-        })
+        let (deployment, owner) = (owner.name.clone(), owner.uid.as_str().into());
+        let set = planner::set(&object);
+        let template_hash = object.spec.template.labels().remove(POD_TEMPLATE_HASH);
+        object.spec.template = Template::default();
+        Some(Self { set, template_hash, deployment, owner, version: version_of(&object), object })
+    }
+
+    /// Its template, as its pods are made from it.
+    pub(crate) fn template(&self) -> Template {
+        match &self.template_hash {
+            Some(hash) => with_hash(&self.set.template, hash),
+            None => self.set.template.clone(),
+        }
     }
 
     pub(crate) fn namespace(&self) -> String {

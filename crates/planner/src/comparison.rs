@@ -69,7 +69,7 @@ impl Comparison {
             "apiVersion": "v1",
             "kind": "PodTemplate",
             "metadata": {"generateName": format!("{}-", self.name)},
-            "template": next.0,
+            "template": next,
         }))
     }
 
@@ -103,7 +103,7 @@ impl Reading {
     fn of(written: &Template, taken: &Value) -> Self {
         let template = canonical(taken.get("template").unwrap_or(&Value::Null));
         let mut dropped = Vec::new();
-        find_dropped(&canonical(&written.0), &template, "", &mut dropped);
+        find_dropped(&canonical(&written.value()), &template, "", &mut dropped);
         Self { template: without_empty_lists(template), dropped }
     }
 }
@@ -160,8 +160,8 @@ mod tests {
 
     use super::{Reading, Template};
 
-    fn reading(written: Value, taken: &Value) -> Reading {
-        Reading::of(&Template(written), &json!({"kind": "PodTemplate", "template": taken}))
+    fn reading(written: &Value, taken: &Value) -> Reading {
+        Reading::of(&Template::new(written), &json!({"kind": "PodTemplate", "template": taken}))
     }
 
     #[test]
@@ -178,10 +178,10 @@ mod tests {
         spelled["spec"]["hostNetwork"] = json!(false);
         spelled["spec"]["hostname"] = json!("");
         spelled["spec"]["nodeSelector"] = json!({});
-        assert_eq!(reading(written.clone(), &taken), reading(spelled, &listed));
+        assert_eq!(reading(&written, &taken), reading(&spelled, &listed));
         let mut other = taken.clone();
         other["spec"]["restartPolicy"] = json!("Never");
-        assert_ne!(reading(written.clone(), &taken), reading(written, &other));
+        assert_ne!(reading(&written, &taken), reading(&written, &other));
     }
 
     #[test]
@@ -192,13 +192,13 @@ mod tests {
             template["spec"]["containers"][0]["future"] = extra;
             template
         };
-        let plain = reading(taken.clone(), &taken);
-        assert_ne!(plain, reading(written(json!(1)), &taken));
-        assert_ne!(reading(written(json!(2)), &taken), reading(written(json!(1)), &taken));
-        assert_eq!(reading(written(json!({"a": 1})), &taken), reading(written(json!({"a": 1})), &taken));
-        assert_eq!(plain, reading(written(json!(null)), &taken));
+        let plain = reading(&taken, &taken);
+        assert_ne!(plain, reading(&written(json!(1)), &taken));
+        assert_ne!(reading(&written(json!(2)), &taken), reading(&written(json!(1)), &taken));
+        assert_eq!(reading(&written(json!({"a": 1})), &taken), reading(&written(json!({"a": 1})), &taken));
+        assert_eq!(plain, reading(&written(json!(null)), &taken));
         // A list that came back shorter.
         let longer = json!({"spec": {"containers": [{"name": "web"}, {"name": "b"}]}});
-        assert_ne!(plain, reading(longer, &taken));
+        assert_ne!(plain, reading(&longer, &taken));
     }
 }

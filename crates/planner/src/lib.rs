@@ -40,7 +40,7 @@ pub use model::{
     Observed, Pod, Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Source, Target,
 };
 pub use node_rules::node_rules;
-pub use objects::{new_pod, new_set, owner_of, tell_apart, without_hash};
+pub use objects::{new_pod, new_set, owner_of, tell_apart, with_hash, without_hash};
 pub use revision::{is_of, to_compare};
 pub use unstored::{tell_unstored, unstored_message};
 pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set};

@@ -61,11 +61,12 @@ pub fn new_set(
 /// reaches the API server as the user wrote it.
 #[must_use]
 pub fn new_pod(set_name: &str, set_uid: &str, template: &Template, name: &str, namespace: &str) -> Value {
+    let template = template.value();
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(name));
     metadata.insert("namespace".to_owned(), json!(namespace));
     for key in ["labels", "annotations", "finalizers"] {
-        let value = template.0.get("metadata").and_then(|metadata| metadata.get(key));
+        let value = template.get("metadata").and_then(|metadata| metadata.get(key));
         if let Some(value) = value.filter(|value| !value.is_null()) {
             metadata.insert(key.to_owned(), value.clone());
         }
@@ -83,7 +84,7 @@ pub fn new_pod(set_name: &str, set_uid: &str, template: &Template, name: &str, n
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": template.0.get("spec").cloned().unwrap_or_else(|| json!({})),
+        "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
     })
 }
 
@@ -97,19 +98,20 @@ pub fn owner_of(set: &OrderedReplicaSet) -> Option<&OwnerReference> {
 /// The template without its `pod-template-hash` label: as it stood in the deployment it was made from.
 #[must_use]
 pub fn without_hash(template: &Template) -> Template {
-    let mut template = template.clone();
-    let metadata = template.0.get_mut("metadata").and_then(Value::as_object_mut);
-    if let Some(metadata) = metadata {
-        let labels = metadata.get_mut("labels").and_then(Value::as_object_mut);
-        let is_empty = labels.is_some_and(|labels| {
-            labels.remove(label::POD_TEMPLATE_HASH);
-            labels.is_empty()
-        });
-        if is_empty {
-            metadata.remove("labels");
-        }
+    let mut value = template.value();
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return template.clone();
+    };
+    let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) else {
+        return template.clone();
+    };
+    let had_it = labels.remove(label::POD_TEMPLATE_HASH).is_some();
+    if labels.is_empty() {
+        metadata.remove("labels");
+    } else if !had_it {
+        return template.clone();
     }
-    template
+    Template::new(&value)
 }
 
 /// Gives each set a hash of its own: sets are told apart by it. Two have the same where one of them was another deployment's
@@ -130,15 +132,17 @@ pub(crate) fn hash_of(set: &OrderedReplicaSet) -> Option<&str> {
     set.metadata.labels.as_ref()?.get(label::POD_TEMPLATE_HASH).map(String::as_str)
 }
 
-fn with_hash(template: &Template, hash: &str) -> Template {
-    let mut template = template.clone();
+/// The template with that `pod-template-hash`, as its set has it.
+#[must_use]
+pub fn with_hash(template: &Template, hash: &str) -> Template {
+    let mut value = template.value();
     // A template without labels cannot match a selector, but its author may have written null.
-    let metadata = child(&mut template.0, "metadata");
+    let metadata = child(&mut value, "metadata");
     let labels = metadata.map(|metadata| child(metadata, "labels"));
     if let Some(Some(Value::Object(labels))) = labels {
         labels.insert(label::POD_TEMPLATE_HASH.to_owned(), json!(hash));
     }
-    template
+    Template::new(&value)
 }
 
 /// The child of that name; null and nothing become an empty object.
@@ -231,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_template_of_another_shape_is_left_alone() {
-        let odd = Template(json!({"metadata": "text"}));
+        let odd = Template::new(&json!({"metadata": "text"}));
         assert_eq!(without_hash(&odd), odd);
     }
 }

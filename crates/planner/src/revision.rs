@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{OrderedDeploymentStatus, Template, canonical, equality_hash, template_hash};
-use serde_json::Value;
+use ordereddeployment_api::{OrderedDeploymentStatus, Template, equality_hash, template_hash};
 
 use crate::census::Census;
 use crate::rollout::Moves;
@@ -28,7 +27,6 @@ pub(crate) struct Revision<'a> {
     /// The `pod-template-hash` of the current set, or of the one to make.
     pub(crate) hash: String,
     template: Template,
-    canonical: Value,
     /// The sets to compare with, in the order to ask for them; none once the template is known to be one of theirs, or new.
     candidates: Vec<&'a Set>,
 }
@@ -36,9 +34,7 @@ pub(crate) struct Revision<'a> {
 impl<'a> Revision<'a> {
     pub(crate) fn of(observed: &'a Observed) -> Self {
         let template = without_hash(&observed.deployment.spec.template);
-        let canonical = canonical(&template.0);
-        let mut revision =
-            Self { current: None, hash: String::new(), template, canonical, candidates: Vec::new() };
+        let mut revision = Self { current: None, hash: String::new(), template, candidates: Vec::new() };
         let begun = begun(observed);
         let same = || observed.sets.iter().filter(|set| revision.is_of(set));
         let current = same().filter(|set| !set.terminating);
@@ -78,7 +74,7 @@ impl<'a> Revision<'a> {
     }
 
     fn is_of(&self, set: &Set) -> bool {
-        canonical(&set.template.0) == self.canonical || remembers(set, &self.template)
+        set.template.same_as(&self.template) || remembers(set, &self.template)
     }
 }
 

@@ -104,9 +104,12 @@ struct ContainerStatusView {
 pub struct MalformedAnnotation {
     /// Its key.
     pub key: &'static str,
-    /// Its value.
+    /// The first [`SHOWN`] characters of its value: an annotation may be as long as 256 KiB, and this is kept and told.
     pub value: String,
 }
+
+/// How many characters of a malformed value are kept.
+const SHOWN: usize = 64;
 
 impl PodView {
     /// The UID of the OrderedReplicaSet that controls it.
@@ -196,7 +199,8 @@ impl PodView {
         checks
             .filter_map(|(key, is_well_formed)| {
                 let value = self.annotation(key)?;
-                (!is_well_formed(value)).then(|| MalformedAnnotation { key, value: value.to_owned() })
+                (!is_well_formed(value))
+                    .then(|| MalformedAnnotation { key, value: value.chars().take(SHOWN).collect() })
             })
             .collect()
     }

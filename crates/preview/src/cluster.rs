@@ -372,7 +372,7 @@ impl Model<'_> {
     fn gone_after(&self, pod: &Pod) -> Duration {
         let set = self.world.sets.iter().find(|set| set.uid == pod.set);
         let grace =
-            set.and_then(|set| set.template.0.pointer("/spec/terminationGracePeriodSeconds")?.as_u64());
+            set.and_then(|set| set.template.value().pointer("/spec/terminationGracePeriodSeconds")?.as_u64());
         self.assumptions.gone_after.min(Duration::from_secs(grace.unwrap_or(30)))
     }
 
@@ -413,6 +413,6 @@ fn is(status: &ordereddeployment_api::OrderedDeploymentStatus, type_: &str) -> b
 }
 
 fn wants(template: &Template) -> Wants {
-    let spec = template.0.get("spec").cloned().unwrap_or_default();
+    let spec = template.value().get("spec").cloned().unwrap_or_default();
     serde_json::from_value(spec).unwrap_or_default()
 }

@@ -67,7 +67,7 @@ async fn a_template_spelled_differently_restarts_nothing(world: World) {
 }
 
 async fn a_set_of_somebody_else_under_our_name_is_a_collision(world: World) {
-    let template = Template(json!({
+    let template = Template::new(&json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "web", "image": "web:1"}]},
     }));

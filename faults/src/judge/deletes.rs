@@ -174,9 +174,7 @@ pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
         let wanted = without_hash(&history.decided(decision).observed.deployment.spec.template);
         let set = history.controller_of(pod, write.place);
         let set = set.and_then(|set| history.changes(set).next());
-        set.is_some_and(|set| {
-            without_hash(&Template(set.object["spec"]["template"].clone())).same_as(&wanted)
-        })
+        set.is_some_and(|set| without_hash(&Template::new(&set.object["spec"]["template"])).same_as(&wanted))
     });
     let words = |write: &Write<'_>| {
         found("S15", write.record.at, format!("the rollout deletes {} of the current template", name(write)))

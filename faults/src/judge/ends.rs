@@ -327,7 +327,7 @@ pub(super) fn heals(history: &History<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let fails = |set: &Set| {
-        let template = set.template.0.to_string();
+        let template = set.template.value().to_string();
         failing.iter().any(|says| template.contains(says))
     };
     let mut since: BTreeMap<&str, Timestamp> = BTreeMap::new();

@@ -151,5 +151,5 @@ fn decided_once(history: &History<'_>) -> Vec<Violation> {
 }
 
 fn template(set: &Value) -> Template {
-    without_hash(&Template(set["spec"]["template"].clone()))
+    without_hash(&Template::new(&set["spec"]["template"]))
 }

@@ -234,7 +234,7 @@ pub(crate) fn spelled(image: &str, how: usize) -> Value {
 
 /// A template without what [`spelled`] may have put in.
 pub(crate) fn in_plain_words(template: &Template) -> Value {
-    let mut template = canonical(&template.0);
+    let mut template = canonical(&template.value());
     let remove = |object: &mut Value, key: &str, says_nothing: &Value| {
         if let Some(fields) = object.as_object_mut().filter(|fields| fields.get(key) == Some(says_nothing)) {
             fields.remove(key);
@@ -274,7 +274,7 @@ pub(super) fn prioritise(pick: Pick, priority: i32) -> Act {
 
 /// The hash of the pods of that image.
 pub(crate) fn hash(image: &str) -> String {
-    template_hash(&Template(template(image)), 0)
+    template_hash(&Template::new(&template(image)), 0)
 }
 
 /// Where `web`'s set of that image is.

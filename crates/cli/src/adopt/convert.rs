@@ -122,13 +122,13 @@ pub(crate) fn same_template(first: &DynamicObject, second: &DynamicObject) -> bo
 
 /// The template without its hash.
 fn template(object: &DynamicObject) -> Template {
-    without_hash(&Template(object.data.pointer("/spec/template").cloned().unwrap_or_default()))
+    without_hash(&Template::new(object.data.pointer("/spec/template").unwrap_or(&Value::Null)))
 }
 
 /// A word for this attempt: another one has another.
 pub(crate) fn mark(ordered: &DynamicObject) -> String {
     let version = ordered.resource_version().unwrap_or_default();
-    template_hash(&Template(json!([ordered.uid(), version])), 0)
+    template_hash(&Template::new(&json!([ordered.uid(), version])), 0)
 }
 
 /// An object of that kind with the same name, labels and annotations.

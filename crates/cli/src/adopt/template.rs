@@ -86,7 +86,7 @@ async fn filled_in(
 }
 
 fn same(first: &Value, second: &Value) -> bool {
-    Template(first.clone()).same_as(&Template(second.clone()))
+    Template::new(first).same_as(&Template::new(second))
 }
 
 /// What an apply of the manifest makes of an object of a custom kind: maps are merged, everything else is replaced.

@@ -92,7 +92,7 @@ fn table(revisions: &[Revision], now: Timestamp, style: Style) -> String {
                 revision.pods.to_string(),
                 age(revision.created, now),
                 revision.set.clone(),
-                images(&revision.template.0).join(","),
+                images(&revision.template.value()).join(","),
                 revision.cause.clone().unwrap_or_else(|| "-".to_owned()),
             ]
         })
@@ -106,7 +106,7 @@ fn table(revisions: &[Revision], now: Timestamp, style: Style) -> String {
 fn template(revision: &Revision, style: Style) -> Result<String> {
     let cause = revision.cause.as_ref().map(|cause| format!(", {}", escaped(cause))).unwrap_or_default();
     let head = format!("# revision {}, set {}{cause}", revision.number, revision.set);
-    Ok(format!("{}\n{}", style.paint(Paint::Dim, &head), output::yaml(&revision.template.0)?))
+    Ok(format!("{}\n{}", style.paint(Paint::Dim, &head), output::yaml(&revision.template.value())?))
 }
 
 #[cfg(test)]

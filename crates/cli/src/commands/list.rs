@@ -111,7 +111,7 @@ pub(crate) fn table(
                 count(status.available_replicas),
                 age(deployment.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
                 format!("{} {}", state.mark(style).0, state.word()),
-                crate::overview::images(&deployment.spec.template.0).join(","),
+                crate::overview::images(&deployment.spec.template.value()).join(","),
             ];
             (state, keep(cells))
         })

@@ -41,7 +41,7 @@ pub(crate) async fn restart(connection: &Connection, name: &str) -> Result<Strin
     let mut template = seen.deployment.spec.template.clone();
     // Whole seconds, as kubectl writes it.
     let second = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
-    annotate(&mut template.0, &second.to_string());
+    template.edit(|template| annotate(template, &second.to_string()));
     let doing = format!("cannot restart {name} in {}", connection.namespace);
     let change = Change { seen: &seen, name, template, annotation: None, doing: &doing };
     change.refuse_if_paused(&connection.flags)?;

@@ -70,15 +70,16 @@ pub(crate) async fn set_image(
 ) -> Result<String> {
     let seen =
         Reader::new(&connection.client, &connection.namespace).one(name, connection.clock.now()).await?;
-    let mut template = seen.deployment.spec.template.clone();
+    let mut template = seen.deployment.spec.template.value();
     let doing = format!("cannot set images of {name} in {}", connection.namespace);
-    let changed = replace(&mut template.0, images, name)?;
+    let changed = replace(&mut template, images, name)?;
     if changed.is_empty() {
         return Ok(format!(
             "{name}: has these images already\n`kubectl ordered get {name}{}` shows where it stands",
             connection.flags
         ));
     }
+    let template = ordereddeployment_api::Template::new(&template);
     let change = Change { seen: &seen, name, template, annotation: None, doing: &doing };
     let points = change.ahead();
     change.write(connection).await?;

@@ -87,7 +87,7 @@ pub(crate) async fn undo(connection: &Connection, name: &str, how: How) -> Resul
     change.refuse_if_paused(flags)?;
     let points = change.ahead();
     let listed = ahead::told(&points);
-    let to = format!("revision {} ({})", target.number, images(&target.template.0).join(", "));
+    let to = format!("revision {} ({})", target.number, images(&target.template.value()).join(", "));
     if how.dry_run {
         let flags = format!("{}{flags}", if how.through { " --through" } else { "" });
         return Ok(format!(

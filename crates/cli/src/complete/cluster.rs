@@ -75,7 +75,7 @@ pub(super) async fn of(connection: &Connection, named: Option<&str>, what: Thing
                 let found = revisions::read(connection, &found).await?;
                 return Ok(found.iter().map(|revision| revision.number.to_string()).collect());
             }
-            let spec = &found.spec.template.0["spec"];
+            let spec = &found.spec.template.value()["spec"];
             let lists = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
             let containers = lists.flatten().filter_map(|container| container["name"].as_str());
             Ok(containers.map(|name| format!("{name}=")).collect())

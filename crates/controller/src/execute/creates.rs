@@ -15,7 +15,7 @@ use crate::memory::Due;
 use crate::reconcile::Pass;
 
 /// The largest batch.
-const LARGEST: usize = 500;
+const LARGEST: usize = 100;
 
 /// The sizes of the batches in which so many pods are created.
 pub(crate) fn batches(count: usize) -> impl Iterator<Item = usize> {
@@ -37,7 +37,7 @@ impl Pass<'_> {
             tracing::warn!(hash, "no set for the pods to create");
             return Err(Halt::DecideAgain);
         };
-        if !set.object.spec.selector.matches(&set.object.spec.template.labels()) {
+        if !set.object.spec.selector.matches(&set.template().labels()) {
             return Err(self.not_selecting(&set.set.name));
         }
         let known = self.pods(&sets);
@@ -60,7 +60,7 @@ impl Pass<'_> {
     }
 
     async fn create_batch(&mut self, set: &SetEntry, names: &[String]) -> Result<(), Halt> {
-        let template = &set.object.spec.template;
+        let template = &set.template();
         let answers = join_all(names.iter().map(|name| {
             let pod = new_pod(&set.set.name, set.uid(), template, name, &self.namespace);
             let (calls, namespace) = (&self.calls, &self.namespace);
@@ -113,7 +113,7 @@ impl Pass<'_> {
     /// Asks whether a pod of this set would come back as its own, where the last one did not: nothing that is made counts before.
     async fn try_pod(&mut self, set: &SetEntry) -> Result<(), Halt> {
         let name = self.ctx.names.pod(&set.set.name, |_| false);
-        let pod = new_pod(&set.set.name, set.uid(), &set.object.spec.template, &name, &self.namespace);
+        let pod = new_pod(&set.set.name, set.uid(), &set.template(), &name, &self.namespace);
         match self.calls.create_pod(&self.namespace, &pod, true).await {
             Ok(view) if change_of(set, &view).is_none() => {
                 self.memory.strays.remove(set.uid());
@@ -185,7 +185,7 @@ mod tests {
             (1, &[1]),
             (4, &[1, 2, 1]),
             (10, &[1, 2, 4, 3]),
-            (2000, &[1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 500, 489]),
+            (500, &[1, 2, 4, 8, 16, 32, 64, 100, 100, 100, 73]),
         ];
         for (count, expected) in table {
             assert_eq!(batches(count).collect::<Vec<_>>(), expected, "{count}");

@@ -80,7 +80,7 @@ async fn a_broken_image_stops_the_rollout_at_its_floor() {
 #[tokio::test(start_paused = true)]
 async fn a_set_of_somebody_else_under_our_name_is_a_collision() {
     let cluster = Cluster::start().await;
-    let template = ordereddeployment_api::Template(json!({
+    let template = ordereddeployment_api::Template::new(&json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "main", "image": "web:1"}]},
     }));

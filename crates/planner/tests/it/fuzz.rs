@@ -158,7 +158,7 @@ proptest! {
         for (number, spec) in specs.iter().enumerate() {
             let Some(changed) = with(&cluster.deployment, spec) else { continue };
             cluster.deployment = changed;
-            let template_is_plain = cluster.deployment.spec.template.0.pointer("/spec/containers/0/image").is_some();
+            let template_is_plain = cluster.deployment.spec.template.value().pointer("/spec/containers/0/image").is_some();
             if validate(&cluster.deployment.spec).is_empty() && template_is_plain {
                 cluster.set_image(&format!("v{number}"));
                 for _ in 0..12 {

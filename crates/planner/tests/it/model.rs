@@ -54,7 +54,7 @@ pub(crate) struct Compares {
 
 /// A template as that server reads it.
 fn read(template: &Template) -> (String, Option<Value>) {
-    (image(template), template.0.pointer("/spec/real").cloned())
+    (image(template), template.value().pointer("/spec/real").cloned())
 }
 
 impl Deref for Cluster {
@@ -139,7 +139,9 @@ impl Cluster {
     }
 
     pub(crate) fn set_image(&mut self, image: &str) {
-        self.edit(|spec| spec.template.0["spec"]["containers"][0]["image"] = json!(image));
+        self.edit(|spec| {
+            spec.template.edit(|template| template["spec"]["containers"][0]["image"] = json!(image));
+        });
     }
 
     pub(crate) fn request_resume(&mut self, id: &str) {
@@ -284,7 +286,7 @@ impl Cluster {
 
     /// Writes the same template in another way.
     pub(crate) fn respell(&mut self, how: u32) {
-        self.edit(|spec| spec.template.0["spec"]["spelling"] = json!(how));
+        self.edit(|spec| spec.template.edit(|template| template["spec"]["spelling"] = json!(how)));
     }
 
     /// The API server stops to answer, or answers again.
@@ -470,5 +472,5 @@ impl Cluster {
 }
 
 fn image(template: &Template) -> String {
-    template.0["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+    template.value()["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
 }

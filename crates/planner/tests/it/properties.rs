@@ -222,7 +222,8 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
         }
         Happening::Taken(number) => {
             let mut template = cluster.deployment.spec.template.clone();
-            template.0["spec"]["containers"][0]["image"] = json!(format!("v{number}"));
+            template
+                .edit(|template| template["spec"]["containers"][0]["image"] = json!(format!("v{number}")));
             let hash = template_hash(&template, cluster.status().collision_count.unwrap_or(0));
             if cluster.sets.iter().all(|set| set.hash != hash) {
                 cluster.taken_names.insert(format!("web-{hash}"));

@@ -224,7 +224,7 @@ fn an_old_set_whose_pods_are_refused_does_not_hinder_the_new_one() {
 fn a_hash_that_somebody_else_uses_is_told_apart_by_the_collision_count() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
     let mut template = cluster.deployment.spec.template.clone();
-    template.0["spec"]["containers"][0]["image"] = json!("v2");
+    template.edit(|template| template["spec"]["containers"][0]["image"] = json!("v2"));
     for collisions in 0..2 {
         let hash = ordereddeployment_api::template_hash(&template, collisions);
         cluster.taken_names.insert(format!("web-{hash}"));
@@ -257,7 +257,8 @@ fn it_asks_to_be_woken_when_time_alone_makes_pods_available_or_the_deadline_pass
 fn a_pod_is_available_by_the_time_of_its_own_set() {
     let mut cluster = Cluster::running(&rolling(4, &json!(0), &json!(4)));
     cluster.edit(|spec| spec.min_ready_seconds = 100);
-    cluster.edit(|spec| spec.template.0["spec"]["containers"][0]["image"] = json!("v2"));
+    cluster
+        .edit(|spec| spec.template.edit(|template| template["spec"]["containers"][0]["image"] = json!("v2")));
     cluster.rest();
     assert_eq!(cluster.sets[0].min_ready_seconds, 0, "what is not current stays as it was");
     cluster.tick(1);
@@ -275,7 +276,9 @@ fn a_pod_is_available_by_the_time_of_its_own_set() {
 #[test]
 fn a_template_that_carries_a_hash_label_of_its_own_is_rolled_out_once() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
-    cluster.edit(|spec| spec.template.0["metadata"]["labels"]["pod-template-hash"] = json!("mine"));
+    cluster.edit(|spec| {
+        spec.template.edit(|template| template["metadata"]["labels"]["pod-template-hash"] = json!("mine"));
+    });
     cluster.set_image("v2");
     cluster.settle();
     assert!(cluster.is_complete());

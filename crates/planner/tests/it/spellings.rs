@@ -31,9 +31,11 @@ fn a_template_spelled_differently_restarts_nothing_and_is_asked_for_once() {
     // Back to what was written first, and to a spelling that is remembered.
     for template in [json!({}), json!({"spelling": 1})] {
         cluster.edit(|spec| {
-            let pod = spec.template.0["spec"].as_object_mut().unwrap();
-            pod.remove("spelling");
-            pod.extend(template.as_object().unwrap().clone());
+            spec.template.edit(|written| {
+                let pod = written["spec"].as_object_mut().unwrap();
+                pod.remove("spelling");
+                pod.extend(template.as_object().unwrap().clone());
+            });
         });
         cluster.settle();
     }
@@ -75,7 +77,7 @@ fn what_a_set_remembers_is_void_once_its_template_is_edited() {
     let mut cluster = running(&json!({"replicas": 2}));
     cluster.respell(1);
     cluster.settle();
-    cluster.sets[0].template.0["spec"]["real"] = json!("edited");
+    cluster.sets[0].template.edit(|template| template["spec"]["real"] = json!("edited"));
     cluster.settle();
     assert_eq!((cluster.asked(), cluster.sets.len()), (2, 2));
 }
@@ -94,7 +96,7 @@ fn a_new_object_and_equal_templates_are_not_asked_for() {
     let mut cluster = Cluster::new(&json!({"replicas": 3}));
     cluster.compares = Some(Compares::default());
     cluster.settle();
-    cluster.edit(|spec| spec.template.0["spec"]["nothing"] = Value::Null);
+    cluster.edit(|spec| spec.template.edit(|template| template["spec"]["nothing"] = Value::Null));
     cluster.settle();
     assert_eq!((cluster.asked(), cluster.deleted.len()), (0, 0));
 }
@@ -134,8 +136,8 @@ fn an_undo_spelled_differently_finds_the_older_set() {
     cluster.set_image("v2");
     cluster.settle();
     cluster.edit(|spec| {
-        spec.template.0["spec"]["spelling"] = json!(7);
-        spec.template.0["spec"]["containers"][0]["image"] = json!("v1");
+        spec.template.edit(|template| template["spec"]["spelling"] = json!(7));
+        spec.template.edit(|template| template["spec"]["containers"][0]["image"] = json!("v1"));
     });
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.sets.len(), revision(&cluster)), (3, 2, 3));
@@ -328,7 +330,7 @@ fn the_first_spelling_restarts_nothing_after_the_set_that_remembered_it_was_repl
     cluster.settle();
     assert_eq!((cluster.sets.len(), cluster.asked()), (1, 1));
     cluster.edit(|spec| {
-        spec.template.0["spec"].as_object_mut().unwrap().remove("spelling");
+        spec.template.edit(|template| _ = template["spec"].as_object_mut().unwrap().remove("spelling"));
     });
     cluster.settle();
     assert_eq!((cluster.asked(), cluster.deleted.len(), revision(&cluster)), (2, 0, 1));

@@ -134,7 +134,11 @@ pub(super) async fn a_change_that_somebody_overtakes_is_refused_in_words(world: 
             "{printed:?}"
         );
         let web = world.deployments().get("web").await.unwrap();
-        assert_eq!(web.spec.template.0["spec"]["containers"][0]["image"], image, "nothing is overwritten");
+        assert_eq!(
+            web.spec.template.value()["spec"]["containers"][0]["image"],
+            image,
+            "nothing is overwritten"
+        );
     }
     // What the server says of it: no more than that, with the code of an invalid object.
     let stale = json!([{"op": "test", "path": "/spec/replicas", "value": 7}]).to_string();

@@ -83,13 +83,13 @@ pub(super) async fn a_field_of_the_template_that_the_server_drops_starts_no_seco
     world.scale(3).await.unwrap();
     world.complete("web", 3).await.unwrap();
     let pointer = "/spec/topologySpreadConstraints/0/matchLabelKeys";
-    let kept = |object: &OrderedDeployment| object.spec.template.0.pointer(pointer).cloned();
+    let kept = |object: &OrderedDeployment| object.spec.template.value().pointer(pointer).cloned();
     let object = world.deployments().get("web").await.unwrap();
     assert_eq!(kept(&object), Some(json!(["pod-template-hash"])));
     let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
     let sets = sets.list(&kube::api::ListParams::default()).await.unwrap().items;
     assert_eq!(sets.len(), 1, "one template, one set");
-    assert_eq!(sets[0].spec.template.0.pointer(pointer), Some(&json!(["pod-template-hash"])));
+    assert_eq!(sets[0].spec.template.value().pointer(pointer), Some(&json!(["pod-template-hash"])));
     assert_eq!(object.status.unwrap().rollout.unwrap().revision, 1);
     assert_eq!(world.created().await.unwrap(), 3);
     let sent: Vec<_> = world.pods().await.unwrap();

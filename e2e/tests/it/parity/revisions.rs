@@ -39,7 +39,7 @@ pub(super) async fn undo_goes_back_by_one_or_to_a_revision_and_numbers_grow_as_a
             let mut found: Vec<_> = sets
                 .iter()
                 .map(|set| {
-                    let image = &set.spec.template.0["spec"]["containers"][0]["image"];
+                    let image = &set.spec.template.value()["spec"]["containers"][0]["image"];
                     (set.annotations()[annotation::REVISION].clone(), image.as_str().unwrap().to_owned())
                 })
                 .collect();

@@ -26,7 +26,7 @@ async fn a_template_that_somebody_else_has_changed_meanwhile_is_not_overwritten(
     let reader = crate::observe::Reader::new(&bench.connection.client, "default");
     let seen = reader.one("web", bench.connection.clock.now()).await.unwrap();
     bench.image("web:other").await;
-    let template = ordereddeployment_api::Template(json!({}));
+    let template = ordereddeployment_api::Template::new(&json!({}));
     let change = crate::change::Change {
         seen: &seen,
         name: "web",

@@ -26,7 +26,7 @@ async fn at_revision_two() -> (Bench, Vec<String>) {
 }
 
 fn image(web: &ordereddeployment_api::OrderedDeployment) -> String {
-    web.spec.template.0["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+    web.spec.template.value()["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test(start_paused = true)]
