@@ -77,6 +77,12 @@ impl Prometheus {
         Ok(rules.map(|rule| (text(&rule["name"]), text(&rule["lastError"]))).collect())
     }
 
+    /// Whether that alert fires now.
+    pub async fn is_firing(&self, alert: &str) -> Result<bool> {
+        let expression = format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}");
+        Ok(!self.query(&expression).await?.is_empty())
+    }
+
     /// Waits until that alert fires; its labels.
     pub async fn fires(&self, alert: &str) -> Result<Value> {
         let mut labels = Value::Null;

@@ -14,19 +14,20 @@ use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_planner::{NodeView, PodView, Purpose, Source};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::budgets::Budget;
 use crate::client::{signed, watching};
 use crate::decode::Answer;
 use crate::error::CallError;
-use crate::{Fence, Health, Limiter, Metrics};
+use crate::{Fence, Limiter, Metrics};
 
 /// How long one request may take: longer than an API server works on a write (34 s), and so longer than a webhook may take
 /// (10 s by default, 30 s at most). Whoever gives up sooner gives up what would have been done a moment later.
 const TIMEOUT: Duration = Duration::from_secs(35);
-/// How many objects one page of a list has.
-const PAGE: u32 = 500;
+/// How many objects one page of a list has: a pod has annotations of 256 KiB at most, and a page lies in memory whole.
+pub(crate) const PAGE: u32 = 100;
 
 /// The API server, as this controller speaks to it.
 pub(crate) struct Calls {
@@ -40,6 +41,8 @@ pub(crate) struct Calls {
     /// The same of budgets (before Kubernetes 1.21).
     beta_budgets: Arc<AtomicBool>,
     limiter: Limiter,
+    /// What of the limiter's one object may have under way.
+    own: Arc<Semaphore>,
     metrics: Arc<Metrics>,
     /// Until when an answer asked to wait (`Retry-After`).
     asked_to_wait: Mutex<Option<Instant>>,
@@ -61,9 +64,8 @@ impl Calls {
         fence: Option<&Fence>,
         limiter: Limiter,
         metrics: &Arc<Metrics>,
-        health: &Health,
     ) -> Self {
-        let watching = watching(&signed(client, None), metrics, health);
+        let watching = watching(&signed(client, None), metrics);
         let guarded = fence.map(|fence| fence.guard(client));
         let client = guarded.as_ref().unwrap_or(client);
         Self {
@@ -73,6 +75,7 @@ impl Calls {
             scale: signed(client, Some(Purpose::Scale)),
             beta_evictions: Arc::default(),
             beta_budgets: Arc::default(),
+            own: limiter.for_one(),
             limiter,
             metrics: Arc::clone(metrics),
             asked_to_wait: Mutex::default(),
@@ -89,6 +92,7 @@ impl Calls {
             scale: self.scale.clone(),
             beta_evictions: Arc::clone(&self.beta_evictions),
             beta_budgets: Arc::clone(&self.beta_budgets),
+            own: self.limiter.for_one(),
             limiter: self.limiter.clone(),
             metrics: Arc::clone(&self.metrics),
             asked_to_wait: Mutex::default(),
@@ -325,6 +329,8 @@ impl Calls {
     /// One request within the limits. What it waits for them does not count as waiting for its answer.
     async fn in_time<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
         let asked = Instant::now();
+        // Neither semaphore is ever closed.
+        let _own = self.own.acquire().await.ok();
         let _under_way = self.limiter.wait().await;
         self.metrics.limiter_wait.observe(asked.elapsed().as_secs_f64());
         let answer = tokio::time::timeout(TIMEOUT, call).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
 use kube::client::Body;
@@ -15,9 +16,9 @@ use ordereddeployment_planner::Purpose;
 use tokio::time::timeout;
 use tower::{BoxError, service_fn};
 
+use crate::Metrics;
 use crate::decode::Cut;
 use crate::error::CallError;
-use crate::{Health, Metrics};
 
 /// Longer than a watch may idle (290 s and a margin): only a read of a dead connection ends by this.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
@@ -41,39 +42,54 @@ pub fn counted(client: &Client, metrics: &Arc<Metrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
         let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
-        let method = request.method().clone();
+        // Counted also where nobody waits for the answer any more.
+        let mut counted = Counted { metrics, method: request.method().clone(), code: None };
         async move {
             let answer = inner.send(request).await;
-            let code = answer
-                .as_ref()
-                .map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_u16().to_string());
-            metrics.requests.with_label_values(&[method.as_str(), &code]).inc();
+            counted.answered(&answer);
             answer.map_err(BoxError::from)
         }
     });
     Client::new(service, client.default_namespace().to_owned())
 }
 
-/// The same client for watches: it tells when the API server was heard of, and when it cannot be reached.
-pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>, health: &Health) -> Client {
-    let (inner, metrics, health) = (client.clone(), Arc::clone(metrics), health.clone());
+/// A request, counted when it is over.
+struct Counted {
+    metrics: Arc<Metrics>,
+    method: Method,
+    code: Option<StatusCode>,
+}
+
+impl Counted {
+    fn answered<B, E>(&mut self, answer: &Result<http::Response<B>, E>) {
+        self.code = answer.as_ref().ok().map(http::Response::status);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let code = self.code.as_ref().map_or("<error>", StatusCode::as_str);
+        self.metrics.requests.with_label_values(&[self.method.as_str(), code]).inc();
+    }
+}
+
+/// The same client for watches: it tells when the API server was heard of on one, and does not wait for ever for an answer to
+/// begin.
+pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
+    let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
-        let (inner, metrics, health) = (inner.clone(), Arc::clone(&metrics), health.clone());
+        let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
         let resource = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         async move {
-            let watch = format!("the watch of {resource}");
             let answer = match timeout(ANSWERS, inner.send(request)).await {
-                Ok(answer) => answer.map_err(BoxError::from),
-                Err(_) => Err(CallError::TimedOut(ANSWERS).into()),
+                Ok(answer) => answer?,
+                Err(_) => return Err(BoxError::from(CallError::TimedOut(ANSWERS))),
             };
-            let well = answer.as_ref().is_ok_and(|answer| answer.status().is_success());
-            if well {
-                health.works(&watch);
-            } else {
-                health.fails(&watch);
-            }
+            // A list that never ends is no watch.
+            let is_watch = watches && answer.status().is_success();
             let heard = move || {
-                if well {
+                if is_watch {
                     metrics.heard(&resource, Timestamp::now());
                 }
             };
@@ -82,7 +98,7 @@ pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>, health: &Health)
                 heard();
                 frame
             };
-            answer.map(|answer| answer.map(|body| body.map_frame(listening)))
+            Ok(answer.map(|body| body.map_frame(listening)))
         }
     });
     Client::new(service, client.default_namespace().to_owned())

@@ -59,6 +59,11 @@ impl Context {
         (shown.metadata.uid.as_deref() == Some(uid)).then_some(shown)
     }
 
+    /// Whether the watch shows an object of that name.
+    pub(crate) fn is_known(&self, named: &ObjectRef<OrderedDeployment>) -> bool {
+        self.store.get(named).is_some()
+    }
+
     /// The cache. Never held over an await.
     pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)

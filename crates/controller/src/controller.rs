@@ -86,7 +86,7 @@ impl Controller {
     ) -> Result<(), Error> {
         let Options { clock, names, namespace, metrics, health, lead, journal, limiter, workers } = options;
         let fence = lead.as_ref().map(|(fence, _)| fence);
-        let calls = Arc::new(Calls::new(&client, fence, limiter, &metrics, &health));
+        let calls = Arc::new(Calls::new(&client, fence, limiter, &metrics));
         let (events, teller) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
         let mut teller = Box::pin(teller.run(Arc::clone(&calls)));
         let (store, writer) = reflector::store::<OrderedDeployment>();
@@ -109,26 +109,35 @@ impl Controller {
             tokio::select! {
                 biased;
                 () = leads(lead) => {}
-                () = shutdown => return,
+                () = shutdown.clone() => return,
             }
             ctx.metrics.leads.set(1);
             let workers = Arc::new(Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS)));
             let reconciler = |deployment: Arc<OrderedDeployment>, ctx| {
-                let (workers, queue) = (Arc::clone(&workers), queue.clone());
+                let (workers, queue, shutdown) = (Arc::clone(&workers), queue.clone(), shutdown.clone());
                 let pass = move || {
                     queue.begins(deployment.namespace().as_deref(), &deployment.name_any());
                     reconcile(deployment, ctx)
                 };
-                async move { Ok::<_, Infallible>(work(&workers, pass).await) }.boxed()
+                async move {
+                    // What waits for a worker at the end is left to whoever comes next.
+                    let done = work(&workers, shutdown, pass).await;
+                    Ok::<_, Infallible>(done.unwrap_or_else(Action::await_change))
+                }
+                .boxed()
             };
             let on_error = |_, _: &Infallible, _| Action::await_change();
             // The workers are counted by ourselves.
             let config = Config::default().concurrency(0);
             applier(reconciler, on_error, ctx, store, triggers, config)
-                .for_each(|result| async move {
+                .for_each(|result| {
                     if let Err(error) = result {
                         tracing::debug!(%error, "not looked at");
+                        if let kube_runtime::controller::Error::ObjectNotFound(gone) = error {
+                            queue.forget(gone.namespace.as_deref(), &gone.name);
+                        }
                     }
+                    std::future::ready(())
                 })
                 .await;
         };
@@ -150,16 +159,25 @@ impl Controller {
     }
 }
 
-/// A pass by one of these workers, which it keeps for [`WORKS`] at most. One that waits for its turn takes little memory.
-async fn work<P: Future>(workers: &Semaphore, pass: impl FnOnce() -> P) -> P::Output {
-    // The semaphore is never closed.
-    let worker = workers.acquire().await.ok();
+/// A pass by one of these workers, which it keeps for [`WORKS`] at most; none once `shutdown` has ended. One that waits for
+/// its turn takes little memory.
+async fn work<P: Future>(
+    workers: &Semaphore,
+    shutdown: impl Future<Output = ()>,
+    pass: impl FnOnce() -> P,
+) -> Option<P::Output> {
+    let worker = tokio::select! {
+        biased;
+        () = shutdown => return None,
+        // The semaphore is never closed.
+        worker = workers.acquire() => worker.ok(),
+    };
     let mut pass = Box::pin(pass());
     if let Ok(done) = timeout(WORKS, &mut pass).await {
-        return done;
+        return Some(done);
     }
     drop(worker);
-    pass.await
+    Some(pass.await)
 }
 
 /// Waits for the lead, where there is one to wait for.

@@ -35,8 +35,8 @@ const ROUTINE: [&str; 3] =
 /// The longest message the API server takes.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// How many events of one object are told at once: of what is told by the way, and of all else. As in client-go
-/// (`EventSourceObjectSpamFilter`).
+/// How many events of one reason about one object are told at once. As in client-go (`EventSourceObjectSpamFilter`), which
+/// does not tell reasons apart.
 const BURST: u32 = 25;
 /// How long one more takes after that.
 const ONE_MORE: SignedDuration = SignedDuration::from_mins(5);
@@ -68,8 +68,8 @@ pub(crate) struct Events {
 pub(crate) struct Teller {
     waiting: mpsc::Receiver<Told>,
     series: BTreeMap<Told, Series>,
-    /// What each object has left to tell, by its UID: routine, and all else.
-    allowances: BTreeMap<(String, bool), Allowance>,
+    /// What each object has left to tell for each reason, by its UID.
+    allowances: BTreeMap<(String, &'static str), Allowance>,
     clock: Clock,
     names: Names,
     metrics: Arc<Metrics>,
@@ -222,13 +222,12 @@ impl Teller {
         }
     }
 
-    /// Whether this object has something left to tell. A rollout of many pods tells much by the way, which must not keep anybody
-    /// from being told that it is held: the two do not share.
+    /// Whether this object has something left to tell for this reason. Deletions by the hundred, or a warning that comes again
+    /// and again, must not keep anybody from being told that it is held: reasons do not share.
     fn may_tell(&mut self, told: &Told, now: Timestamp) -> bool {
-        let is_routine = ROUTINE.contains(&told.reason);
         self.allowances.retain(|_, allowance| allowance.at(now).left < BURST);
         let full = Allowance { left: BURST, since: now };
-        let allowance = self.allowances.entry((told.uid.clone(), is_routine)).or_insert(full);
+        let allowance = self.allowances.entry((told.uid.clone(), told.reason)).or_insert(full);
         *allowance = allowance.at(now);
         let Some(left) = allowance.left.checked_sub(1) else { return false };
         allowance.left = left;
@@ -321,7 +320,7 @@ mod tests {
     use crate::{Clock, Metrics, Names};
 
     #[test]
-    fn an_object_tells_a_burst_and_then_little_and_routine_takes_nothing_from_the_rest() {
+    fn an_object_tells_a_burst_for_each_reason_and_then_little() {
         let (_events, mut teller) =
             events(Clock::system(), Names::seeded(1), Arc::new(Metrics::new().unwrap()));
         let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();

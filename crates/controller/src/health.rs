@@ -12,6 +12,9 @@ use tokio::time::{Instant, sleep};
 
 /// How long something may fail before the process is not ready any more: longer than an API server takes to start anew.
 const GRACE: Duration = Duration::from_secs(30);
+/// How long after its last failure something counts as failing, where nothing has shown since that it works. A watch that
+/// fails is tried again sooner.
+const RECENT: Duration = Duration::from_secs(120);
 /// How often the task that works says that it runs.
 const BEAT: Duration = Duration::from_secs(1);
 /// How long after the last time it counts as stuck.
@@ -36,8 +39,8 @@ pub struct Health(Arc<State>);
 struct State {
     /// A bit for each watch whose first list is still missing.
     missing: watch::Sender<u8>,
-    /// What fails, and since when.
-    failing: Mutex<BTreeMap<String, Instant>>,
+    /// What fails: since when, and when it last did.
+    failing: Mutex<BTreeMap<String, (Instant, Instant)>>,
     /// When the task that works ran last; none before it starts.
     beat: Mutex<Option<Instant>>,
 }
@@ -80,8 +83,10 @@ impl Health {
 
     /// Something failed that readiness needs, by its name for people.
     pub(crate) fn fails(&self, what: &str) {
+        let now = Instant::now();
         let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        failing.entry(what.to_owned()).or_insert_with(Instant::now);
+        failing.retain(|_, (_, last)| now.duration_since(*last) < RECENT);
+        failing.entry(what.to_owned()).or_insert((now, now)).1 = now;
     }
 
     /// The same works.
@@ -96,7 +101,8 @@ impl Health {
             return Some("not every watch has synced yet".to_owned());
         }
         let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (what, since) = failing.iter().find(|(_, since)| since.elapsed() >= GRACE)?;
+        let fails = |(since, last): &(Instant, Instant)| since.elapsed() >= GRACE && last.elapsed() < RECENT;
+        let (what, (since, _)) = failing.iter().find(|(_, times)| fails(times))?;
         Some(format!("{what} has failed for {} s", since.elapsed().as_secs()))
     }
 
@@ -121,7 +127,7 @@ impl Health {
 mod tests {
     use std::time::Duration;
 
-    use super::{GRACE, Health, STUCK, Watched};
+    use super::{GRACE, Health, RECENT, STUCK, Watched};
 
     #[test]
     fn it_is_ready_once_every_watch_has_synced() {
@@ -153,6 +159,11 @@ mod tests {
         assert_eq!(health.unready().as_deref(), Some("the watch of pods has failed for 30 s"));
         health.works("the watch of pods");
         assert_eq!(health.unready(), None);
+        health.fails("the watch of nodes");
+        tokio::time::sleep(GRACE).await;
+        assert!(health.unready().is_some());
+        tokio::time::sleep(RECENT).await;
+        assert_eq!(health.unready(), None, "it has not failed again");
     }
 
     #[tokio::test(start_paused = true)]

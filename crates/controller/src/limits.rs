@@ -52,6 +52,7 @@ pub struct Limiter(Arc<Kept>);
 struct Kept {
     bucket: Option<Bucket>,
     in_flight: Semaphore,
+    for_one: usize,
 }
 
 impl Limiter {
@@ -60,8 +61,14 @@ impl Limiter {
     pub fn new(limits: Limits) -> Self {
         let bucket = (limits.qps > 0.0).then(|| Bucket::new(limits.qps, limits.burst));
         // A semaphore has a largest size, which nobody means.
-        let in_flight = Semaphore::new(limits.in_flight.clamp(1, Semaphore::MAX_PERMITS));
-        Self(Arc::new(Kept { bucket, in_flight }))
+        let in_flight = limits.in_flight.clamp(1, Semaphore::MAX_PERMITS);
+        let for_one = in_flight.div_ceil(4);
+        Self(Arc::new(Kept { bucket, in_flight: Semaphore::new(in_flight), for_one }))
+    }
+
+    /// How many of these one object may have under way: a quarter, so that no single one keeps all others waiting.
+    pub(crate) fn for_one(&self) -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(self.0.for_one))
     }
 
     /// Waits until a request may be sent. It counts as under way until the answer is dropped.

@@ -254,7 +254,9 @@ impl Metrics {
 
     /// All of them in Prometheus' text format.
     pub fn render(&self) -> Result<String, Error> {
-        self.tell_waiting();
+        // Held until all is gathered: another scrape begins with none of them.
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_waiting(&waiting);
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
@@ -298,8 +300,7 @@ impl Metrics {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| keep(uid));
     }
 
-    fn tell_waiting(&self) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    fn tell_waiting(&self, waiting: &BTreeMap<String, Waiting>) {
         let held = waiting.values().filter(|(.., waits)| waits.held.is_some()).count();
         self.holds.set(i64::try_from(held).unwrap_or(i64::MAX));
         for gauge in [&self.hold_start, &self.blocked_start, &self.eviction_refused_start] {

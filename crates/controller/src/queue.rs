@@ -39,6 +39,8 @@ struct Waiting {
     named: BTreeMap<Key, (Named, Instant)>,
     /// Taken out, and no pass has begun since.
     taken: BTreeMap<Key, Instant>,
+    /// Whether somebody takes out at all.
+    works: bool,
 }
 
 impl Queue {
@@ -57,6 +59,7 @@ impl Queue {
     /// What is to be looked at, in bursts of what was named together.
     pub(crate) fn bursts(&self) -> impl Stream<Item = Named> + use<> {
         let bursts = stream::unfold(self.clone(), |queue| async move {
+            queue.begin_to_work();
             while queue.waiting().named.is_empty() {
                 queue.0.added.notified().await;
             }
@@ -74,6 +77,16 @@ impl Queue {
         bursts.flatten()
     }
 
+    /// From the first time on things wait: what was named before was for nobody.
+    fn begin_to_work(&self) {
+        let mut waiting = self.waiting();
+        if !std::mem::replace(&mut waiting.works, true) {
+            let now = Instant::now();
+            waiting.named.values_mut().for_each(|(_, since)| *since = now);
+            self.measure(&waiting);
+        }
+    }
+
     /// A pass over that one begins.
     pub(crate) fn begins(&self, namespace: Option<&str>, name: &str) {
         let key = (namespace.map(str::to_owned), name.to_owned());
@@ -86,12 +99,18 @@ impl Queue {
 
     /// That one is not there any more.
     pub(crate) fn forget(&self, namespace: Option<&str>, name: &str) {
+        let key = (namespace.map(str::to_owned), name.to_owned());
         let mut waiting = self.waiting();
-        waiting.taken.remove(&(namespace.map(str::to_owned), name.to_owned()));
+        waiting.named.remove(&key);
+        waiting.taken.remove(&key);
         self.measure(&waiting);
     }
 
+    /// On a standby nothing waits: it is not looked at.
     fn measure(&self, waiting: &Waiting) {
+        if !waiting.works {
+            return;
+        }
         let again = waiting.taken.keys().filter(|key| waiting.named.contains_key(*key)).count();
         let depth = waiting.named.len() + waiting.taken.len() - again;
         self.0.metrics.queue_depth.set(i64::try_from(depth).unwrap_or(i64::MAX));
@@ -127,8 +146,11 @@ mod tests {
         for _ in 0..1000 {
             queue.add(named("web"));
             queue.add(named("api"));
+            queue.add(named("gone"));
         }
-        assert_eq!(metrics.queue_depth.get(), 2);
+        queue.forget(Some("shop"), "gone");
+        assert_eq!(metrics.queue_depth.get(), 0, "nobody works yet");
+        tokio::time::sleep(Duration::from_secs(3600)).await;
         let mut bursts = Box::pin(queue.bursts());
         let burst: Vec<_> = bursts.by_ref().take(2).map(|named| named.name).collect().await;
         assert_eq!(burst, ["api", "web"]);
@@ -136,7 +158,8 @@ mod tests {
         queue.begins(Some("shop"), "web");
         assert_eq!(metrics.queue_depth.get(), 1, "the other one waits for a worker");
         assert_eq!(metrics.queue_wait.get_sample_count(), 1);
-        assert!(metrics.queue_wait.get_sample_sum() >= GATHER.as_secs_f64());
+        let waited = metrics.queue_wait.get_sample_sum();
+        assert!((GATHER.as_secs_f64()..60.0).contains(&waited), "{waited}");
         queue.add(named("web"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(bursts.next().await.map(|named| named.name).as_deref(), Some("web"));

@@ -69,6 +69,11 @@ enum End {
 /// Looks at one OrderedDeployment. What goes wrong is logged and tried again later.
 pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Context>) -> Action {
     let started = Instant::now();
+    let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
+    if ctx.shown(&namespace, &name, deployment.metadata.uid.as_deref().unwrap_or_default()).is_none() {
+        // It went while it waited for its turn.
+        return Action::await_change();
+    }
     let memory = ctx.memory(&deployment);
     let mut memory = memory.lock().await;
     if let Some(until) = memory.not_before.filter(|until| started < *until) {
@@ -81,8 +86,8 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         ctx: &ctx,
         calls: ctx.calls.for_one(),
         memory: &mut memory,
-        namespace: deployment.namespace().unwrap_or_default(),
-        name: deployment.name_any(),
+        namespace,
+        name,
         uid: deployment.uid().unwrap_or_default().into(),
         live: false,
         raced: false,
@@ -93,7 +98,7 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     };
     let mut end = pass.run().await;
     pass.memory.not_before = pass.calls.asked_to_wait();
-    let waits = if matches!(end, Ok(End::Nothing)) { Waits::default() } else { pass.waits() };
+    let waits = if pass.is_shown() { pass.waits() } else { Waits::default() };
     ctx.metrics.waits(&pass.uid, &pass.namespace, &pass.name, waits);
     if pass.memory.unclaimed().is_some() {
         pass.memory.due = Some(Due::Conflict);

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 
 use crate::backoff::WatchBackoff;
 use crate::cache::{DeploymentName, Seen};
+use crate::calls::PAGE;
 use crate::claim::{is_adoptable, is_orphan};
 use crate::context::Context;
 use crate::decode::{Decoded, whole, whole_or_known};
@@ -126,7 +127,8 @@ impl Watches {
 
     async fn nodes(&self) {
         let api: Api<NodeView> = Api::all(self.client());
-        let stream = watcher(api, watcher::Config::default()).backoff(WatchBackoff::default());
+        let stream =
+            watcher(api, watcher::Config::default().page_size(PAGE)).backoff(WatchBackoff::default());
         self.follow(stream, Watched::Nodes, |event| self.ctx.cache().see_node(event)).await;
     }
 
@@ -143,7 +145,7 @@ impl Watches {
             Some(namespace) => Api::namespaced(self.client(), namespace),
             None => Api::all(self.client()),
         };
-        watcher(api, watcher::Config::default()).backoff(WatchBackoff::default())
+        watcher(api, watcher::Config::default().page_size(PAGE)).backoff(WatchBackoff::default())
     }
 
     async fn follow<K>(
@@ -152,11 +154,16 @@ impl Watches {
         what: Watched,
         mut see: impl FnMut(watcher::Event<K>),
     ) {
+        let watch = format!("the watch of {}", resource(what));
         let mut stream = std::pin::pin!(stream);
         while let Some(event) = stream.next().await {
             match event {
                 Ok(event) => {
                     let is_whole = matches!(event, watcher::Event::InitDone);
+                    // What a list shows says nothing before its end.
+                    if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                        self.health.works(&watch);
+                    }
                     see(event);
                     if is_whole {
                         self.ctx.metrics.synced(resource(what), self.ctx.clock.now());
@@ -165,6 +172,7 @@ impl Watches {
                 }
                 Err(error) => {
                     self.ctx.metrics.watch_failed(resource(what));
+                    self.health.fails(&watch);
                     tracing::warn!(%error, ?what, "a watch failed and is tried again");
                 }
             }
@@ -172,7 +180,8 @@ impl Watches {
     }
 
     fn look_at(&self, deployments: impl IntoIterator<Item = ObjectRef<OrderedDeployment>>) {
-        for deployment in deployments {
+        // One that is not there any more is named too, by what it owned as that goes.
+        for deployment in deployments.into_iter().filter(|named| self.ctx.is_known(named)) {
             self.queue.add(deployment);
         }
     }

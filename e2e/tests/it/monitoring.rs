@@ -81,6 +81,7 @@ async fn every_alert_fires_and_every_query_of_the_dashboard_answers_on_a_real_se
     let labels = prometheus.fires("OrderedDeploymentHeldTooLong").await.unwrap();
     assert_eq!((&labels["namespace"], &labels["name"]), (&json!(world.namespace), &json!("web")), "{labels}");
     ask(&prometheus, &queries, &mut empty).await;
+    assert!(!prometheus.is_firing("OrderedDeploymentNoLeader").await.unwrap(), "it leads");
 
     // Refused by a budget.
     let version = crate::built_in::version(&world, &["policy/v1", "policy/v1beta1"]).await;

@@ -21,6 +21,9 @@ use crate::reconcile::Pass;
 /// How often a delete is tried again with a fresh version, where the pod is the same in all that counts.
 const RETRIES: usize = 5;
 
+/// How many deletes are sent before the object is looked at again: a webhook may take its time for each.
+const AT_ONCE: usize = 100;
+
 /// How long one act evicts: each eviction is a request of its own.
 const EVICTING: Duration = Duration::from_secs(3);
 
@@ -127,14 +130,20 @@ impl Pass<'_> {
         let evict = self.memory.deployment.spec.pod_deletion == PodDeletion::Evict;
         let (evicted, deleted): (Vec<_>, Vec<_>) =
             group.targets.iter().zip(entries).partition(|(target, _)| evict && target.available);
-        let outcomes = join_all(deleted.iter().map(|(target, _)| {
-            delete(&self.calls, &self.namespace, target, batch.decided.get(&target.uid), group.purpose, false)
-        }))
-        .await;
         let mut halt = None;
-        for ((target, entry), outcome) in deleted.into_iter().zip(outcomes) {
-            if let Err(stop) = self.note(target, entry, group.purpose, outcome, &ages) {
-                worst(&mut halt, stop);
+        let mut deleted = deleted.into_iter().peekable();
+        while deleted.peek().is_some() && halt.is_none() {
+            let part: Vec<_> = deleted.by_ref().take(AT_ONCE).collect();
+            self.still_decided(batch, part.iter().map(|(target, _)| *target))?;
+            let outcomes = join_all(part.iter().map(|(target, _)| {
+                let decided = batch.decided.get(&target.uid);
+                delete(&self.calls, &self.namespace, target, decided, group.purpose, false)
+            }))
+            .await;
+            for ((target, entry), outcome) in part.into_iter().zip(outcomes) {
+                if let Err(stop) = self.note(target, entry, group.purpose, outcome, &ages) {
+                    worst(&mut halt, stop);
+                }
             }
         }
         // One by one: what one eviction takes of a budget, the next would be refused for.

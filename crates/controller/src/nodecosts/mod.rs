@@ -27,11 +27,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::backoff::{self, WatchBackoff};
-use crate::calls::Calls;
+use crate::calls::{Calls, PAGE};
 use crate::decode::{Decoded, whole};
 use crate::error::CallError;
 use crate::events::{Events, events};
-use crate::{Error, Metrics, Options};
+use crate::{Error, Health, Metrics, Options};
 use decision::Change;
 use index::{ALL_SYNCED, Changed, Index, Pod, Seen};
 
@@ -76,11 +76,10 @@ impl NodeCosts {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
         let Options { clock, names, namespace, metrics, health, lead, limiter, .. } = options;
-        let calls =
-            Arc::new(Calls::new(&client, lead.as_ref().map(|(fence, _)| fence), limiter, &metrics, &health));
+        let calls = Arc::new(Calls::new(&client, lead.as_ref().map(|(fence, _)| fence), limiter, &metrics));
         let (events, teller) = events(clock, names, Arc::clone(&metrics));
         let mut teller = std::pin::pin!(teller.run(Arc::clone(&calls)));
-        let mut watches = self.watches(calls.watching(), namespace.as_deref(), &metrics);
+        let mut watches = self.watches(calls.watching(), namespace.as_deref(), &metrics, &health);
         let mut leads = std::pin::pin!(crate::controller::leads(lead).fuse());
         let mut shutdown = std::pin::pin!(shutdown);
         let mut run = Run {
@@ -98,6 +97,7 @@ impl NodeCosts {
         let (mut synced, mut leading) = (0, false);
         loop {
             if synced == ALL_SYNCED && leading {
+                run.metrics.leads.set(1);
                 while writes.len() < PARALLEL
                     && let Some(write) = run.next_write()
                 {
@@ -108,10 +108,7 @@ impl NodeCosts {
             tokio::select! {
                 biased;
                 () = &mut shutdown => return Ok(()),
-                () = &mut leads, if !leading => {
-                    leading = true;
-                    run.metrics.leads.set(1);
-                }
+                () = &mut leads, if !leading => leading = true,
                 Some((uid, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(uid, outcome),
                 Some(seen) = watches.next() => {
                     synced |= seen.synced();
@@ -135,8 +132,9 @@ impl NodeCosts {
         client: &Client,
         namespace: Option<&str>,
         metrics: &Arc<Metrics>,
+        health: &Health,
     ) -> BoxStream<'static, Seen> {
-        let config = watcher::Config::default();
+        let config = watcher::Config::default().page_size(PAGE);
         let only = config.clone().fields(&format!("metadata.name={}", self.config_name));
         let configs: Api<Decoded<ConfigMap>> = Api::namespaced(client.clone(), &self.config_namespace);
         let nodes = Api::all(client.clone());
@@ -146,11 +144,13 @@ impl NodeCosts {
             watcher(scoped::<Decoded<PartialObjectMeta<ReplicaSet>>>(client, namespace), config.clone());
         let pods = watcher(scoped::<PodView>(client, namespace), config.clone());
         select_all([
-            calm("configmaps", metrics, watcher(configs, only), |event| whole(event).map(Seen::Config)),
-            calm("deployments", metrics, deployments, |event| whole(event).map(Seen::Deployment)),
-            calm("replicasets", metrics, sets, |event| whole(event).map(Seen::Set)),
-            calm("pods", metrics, pods, |event| Some(Seen::Pod(event))),
-            calm("nodes", metrics, watcher(nodes, config), |event| Some(Seen::Node(event))),
+            calm("configmaps", metrics, health, watcher(configs, only), |event| {
+                whole(event).map(Seen::Config)
+            }),
+            calm("deployments", metrics, health, deployments, |event| whole(event).map(Seen::Deployment)),
+            calm("replicasets", metrics, health, sets, |event| whole(event).map(Seen::Set)),
+            calm("pods", metrics, health, pods, |event| Some(Seen::Pod(event))),
+            calm("nodes", metrics, health, watcher(nodes, config), |event| Some(Seen::Node(event))),
         ])
         .boxed()
     }
@@ -244,6 +244,7 @@ where
 fn calm<K>(
     what: &'static str,
     metrics: &Arc<Metrics>,
+    health: &Health,
     watch: impl futures::Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
     seen: fn(watcher::Event<K>) -> Option<Seen>,
 ) -> BoxStream<'static, Seen>
@@ -251,11 +252,17 @@ where
     K: Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let watch = watch.backoff(WatchBackoff::default());
-    let metrics = Arc::clone(metrics);
+    let (metrics, health) = (Arc::clone(metrics), health.clone());
+    let name = format!("the watch of {what} for deletion costs");
     let events = watch.filter_map(move |event| {
-        if let Err(error) = &event {
-            metrics.watch_failed(what);
-            tracing::warn!(%error, what, "a watch failed and is tried again");
+        match &event {
+            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
+            Ok(_) => health.works(&name),
+            Err(error) => {
+                metrics.watch_failed(what);
+                health.fails(&name);
+                tracing::warn!(%error, what, "a watch failed and is tried again");
+            }
         }
         std::future::ready(event.ok())
     });

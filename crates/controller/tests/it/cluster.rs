@@ -12,7 +12,7 @@ use ordereddeployment_api::names::{annotation, condition, label};
 use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, crds,
 };
-use ordereddeployment_controller::{Clock, Controller, Health, Metrics, Names, Options};
+use ordereddeployment_controller::{Clock, Controller, Health, Limiter, Limits, Metrics, Names, Options};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -29,6 +29,7 @@ pub struct Cluster {
     pub client: Client,
     pub metrics: Arc<Metrics>,
     pub health: Health,
+    pub limits: Limits,
     /// How far the clocks of controllers that start from now on are ahead of the server's.
     pub ahead: SignedDuration,
     /// What the requests of controllers that start from now on go through.
@@ -74,6 +75,7 @@ impl Cluster {
             client,
             metrics,
             health: Health::default(),
+            limits: Limits::default(),
             ahead: SignedDuration::ZERO,
             between: Between::default(),
             clock,
@@ -88,6 +90,7 @@ impl Cluster {
         let mut options = Options::new(Arc::clone(&self.metrics));
         options.clock = Clock::from_fn(move || clock.now() + ahead);
         options.health = self.health.clone();
+        options.limiter = Limiter::new(self.limits);
         options.names = Names::seeded(self.controllers);
         let client = self.between.client(&self.sandbox.client().unwrap());
         let run = Controller::run(client, options, std::future::pending());

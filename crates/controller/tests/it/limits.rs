@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
+use ordereddeployment_controller::Limits;
 use serde_json::{Value, json};
 
 use crate::between::Fate;
@@ -72,4 +73,59 @@ async fn a_server_that_asks_for_a_pause_is_asked_nothing_more_of_that_object_unt
     assert_eq!(pods().await, 0);
     cluster.pass(Duration::from_secs(20)).await;
     assert_eq!(pods().await, 3, "it goes on after the pause");
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_keep_to_the_limits() {
+    let mut cluster = Cluster::without_controller().await;
+    cluster.limits = Limits { qps: 2.0, burst: 5, in_flight: 200 };
+    cluster.start_controller();
+    cluster.deploy(json!({"replicas": 30})).await;
+    let mark = cluster.mark();
+    cluster.pass(Duration::from_secs(10)).await;
+    let asked: usize = ["create", "patch", "get", "list", "delete"]
+        .iter()
+        .flat_map(|verb| {
+            ["pods", "orderedreplicasets", "ordereddeployments", "events"].map(|plural| (verb, plural))
+        })
+        .map(|(verb, plural)| cluster.asked(mark, verb, plural).len())
+        .sum();
+    // Each watch lists once, which does not count.
+    assert!((20..=30).contains(&asked), "{asked} in ten seconds");
+    cluster.until_complete().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_object_whose_deletes_take_long_keeps_no_other_one_waiting_and_is_scaled_back_in_time() {
+    let cluster = Cluster::start().await;
+    let mut large = spec("large", "large:1");
+    large["replicas"] = json!(400);
+    cluster.deploy_as("large", large).await;
+    let selected = || kube::api::ListParams::default().labels("app=large");
+    let pods = || async { cluster.pods().list(&selected()).await.unwrap().items };
+    while pods().await.iter().filter(|pod| crate::cluster::is_ready(pod)).count() < 400 {
+        cluster.pass(Duration::from_secs(5)).await;
+    }
+    let webhook = Duration::from_secs(20);
+    cluster.between.rule(move |ask| {
+        if ask.is(&http::Method::DELETE, "/pods/large-") { Fate::Late(webhook) } else { Fate::Pass }
+    });
+    let scale = |replicas: i32| {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        let api = cluster.deployments();
+        async move { api.patch("large", &PatchParams::default(), &patch).await.unwrap() }
+    };
+    scale(0).await;
+    cluster.pass(Duration::from_secs(2)).await;
+    let began = tokio::time::Instant::now();
+    cluster.deployed(json!({})).await;
+    assert!(began.elapsed() < webhook / 2, "it waited for {:?}", began.elapsed());
+    scale(400).await;
+    cluster.pass(Duration::from_secs(120)).await;
+    let gone = 400 - pods().await.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).count();
+    let deleted = cluster.asked(0, "delete", "pods").len();
+    assert!(
+        deleted <= 100,
+        "{deleted} were deleted though the scale-down was taken back, {gone} are missing"
+    );
 }
