@@ -1,11 +1,11 @@
 //! The pod template: raw JSON, compared and hashed in one canonical form.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use miniz_oxide::deflate::compress_to_vec;
-use miniz_oxide::inflate::decompress_to_vec;
+use lz4_flex::block::{compress, compress_with_dict, decompress, decompress_with_dict};
 use serde::de::Deserializer;
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
@@ -14,27 +14,48 @@ use serde_json::{Map, Value};
 /// A pod template as the user wrote it. Raw JSON, so that a field this build has never heard of reaches the pod.
 ///
 /// It is kept as compact text, compressed where it is long, with a hash of its canonical form; clones share it. A template of
-/// 20 KB takes 90 KB as a tree, and every revision of every object has one.
+/// 20 KB takes 90 KB as a tree, and every revision of every object has one. Revisions differ little:
+/// [`share`](Self::share) keeps only the difference.
 #[derive(Clone, PartialEq)]
 pub struct Template(Arc<Packed>);
 
-#[derive(PartialEq)]
 struct Packed {
     text: Text,
+    /// Of the text, in bytes.
+    length: usize,
     /// FNV-1a of the canonical form, 128 bits.
     canonical: u128,
 }
 
-#[derive(PartialEq)]
 enum Text {
     Plain(Box<str>),
-    Deflated(Box<[u8]>),
+    /// LZ4.
+    Compressed(Box<[u8]>),
+    /// LZ4, with the text of another as its dictionary.
+    Beside(Arc<Packed>, Box<[u8]>),
 }
 
 /// Shorter ones are not compressed, in bytes.
 const SHORT: usize = 1024;
-/// Between speed and size, of 0 to 10.
-const LEVEL: u8 = 3;
+
+impl Packed {
+    /// The JSON. It is what [`Template::new`] wrote: nothing fails.
+    fn text(&self) -> Cow<'_, [u8]> {
+        match &self.text {
+            Text::Plain(text) => Cow::Borrowed(text.as_bytes()),
+            Text::Compressed(bytes) => Cow::Owned(decompress(bytes, self.length).unwrap_or_default()),
+            Text::Beside(other, bytes) => {
+                Cow::Owned(decompress_with_dict(bytes, self.length, &other.text()).unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl PartialEq for Packed {
+    fn eq(&self, other: &Self) -> bool {
+        self.canonical == other.canonical && self.length == other.length && self.text() == other.text()
+    }
+}
 
 impl Template {
     /// The template that this JSON is.
@@ -42,24 +63,38 @@ impl Template {
     pub fn new(value: &Value) -> Self {
         let text = value.to_string();
         let canonical = fnv128(canonical(value).to_string().bytes());
-        let text = if text.len() < SHORT {
+        let length = text.len();
+        let text = if length < SHORT {
             Text::Plain(text.into())
         } else {
-            Text::Deflated(compress_to_vec(text.as_bytes(), LEVEL).into())
+            Text::Compressed(compress(text.as_bytes()).into())
         };
-        Self(Arc::new(Packed { text, canonical }))
+        Self(Arc::new(Packed { text, length, canonical }))
     }
 
     /// Its JSON. It is read anew each time: ask once.
     #[must_use]
     pub fn value(&self) -> Value {
-        // It is what `new` wrote: none of this fails.
-        match &self.0.text {
-            Text::Plain(text) => serde_json::from_str(text).unwrap_or_default(),
-            Text::Deflated(bytes) => {
-                let text = decompress_to_vec(bytes).unwrap_or_default();
-                serde_json::from_slice(&text).unwrap_or_default()
-            }
+        serde_json::from_slice(&self.0.text()).unwrap_or_default()
+    }
+
+    /// Keeps no second copy of what another has: nothing where both are written the same, else the difference, where that is
+    /// shorter. The other stays in memory for as long as this.
+    pub fn share(&mut self, other: &Self) {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return;
+        }
+        if self == other {
+            self.0 = Arc::clone(&other.0);
+            return;
+        }
+        let Text::Compressed(alone) = &self.0.text else { return };
+        // Differences of differences would cost more to read with every revision.
+        let other = if let Text::Beside(first, _) = &other.0.text { first } else { &other.0 };
+        let beside = compress_with_dict(&self.0.text(), &other.text());
+        if beside.len() < alone.len() {
+            let text = Text::Beside(Arc::clone(other), beside.into());
+            self.0 = Arc::new(Packed { text, length: self.0.length, canonical: self.0.canonical });
         }
     }
 
@@ -68,6 +103,15 @@ impl Template {
         let mut value = self.value();
         change(&mut value);
         *self = Self::new(&value);
+    }
+
+    /// How many bytes are kept for it, without what it shares with another that differs.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        match &self.0.text {
+            Text::Plain(text) => text.len(),
+            Text::Compressed(bytes) | Text::Beside(_, bytes) => bytes.len(),
+        }
     }
 
     /// The labels that its pods get.
@@ -188,7 +232,9 @@ pub fn equality_hash(own: &Template, spelled: &Template) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
 
     use super::{SHORT, Template, Text, equality_hash, template_hash};
 
@@ -204,6 +250,48 @@ mod tests {
         // Versions to come read what this one has stored.
         let (one, two) = (Template::new(&json!({"spec": 1})), Template::new(&json!({"spec": 2})));
         assert_eq!(equality_hash(&one, &two), "5504fa2806c13574edf87defecf07094");
+    }
+
+    /// About 20 KB.
+    fn long(image: &str) -> Value {
+        let variable =
+            |number: u32| json!({"name": format!("SETTING_{number}"), "value": format!("value of {number}")});
+        let variables: Vec<_> = (0..400).map(variable).collect();
+        json!({"spec": {"containers": [{"name": "main", "image": image, "env": variables}]}})
+    }
+
+    #[test]
+    fn equal_templates_share_their_memory_and_others_do_not() {
+        for size in [0, 2 * SHORT] {
+            let spec = |number: u32| Template::new(&json!({"spec": number, "text": "x".repeat(size)}));
+            let known = spec(1);
+            let (mut equal, mut other) = (spec(1), spec(2));
+            equal.share(&known);
+            other.share(&known);
+            assert!(Arc::ptr_eq(&equal.0, &known.0));
+            assert_eq!(other, spec(2));
+            assert_ne!(other, known);
+        }
+    }
+
+    #[test]
+    fn a_revision_takes_little_more_than_what_it_changes() {
+        let first = Template::new(&long("web:1"));
+        let mut revisions: Vec<Template> = Vec::new();
+        for number in 2..12 {
+            let mut template = Template::new(&long(&format!("web:{number}")));
+            template.share(revisions.last().unwrap_or(&first));
+            revisions.push(template);
+        }
+        drop(first);
+        for (number, template) in (2..).zip(&revisions) {
+            assert!(template.own_bytes() < 256, "{}", template.own_bytes());
+            assert!(
+                matches!(&template.0.text, Text::Beside(first, _) if !matches!(first.text, Text::Beside(..)))
+            );
+            assert_eq!(template.value(), long(&format!("web:{number}")));
+            assert_eq!(*template, Template::new(&long(&format!("web:{number}"))));
+        }
     }
 
     #[test]
@@ -254,11 +342,8 @@ mod tests {
 
     #[test]
     fn a_long_template_takes_a_fraction_of_its_text() {
-        let variable =
-            |number: u32| json!({"name": format!("SETTING_{number}"), "value": format!("value of {number}")});
-        let variables: Vec<_> = (0..400).map(variable).collect();
-        let value = json!({"spec": {"containers": [{"name": "main", "image": "web:1", "env": variables}]}});
-        let Text::Deflated(bytes) = &Template::new(&value).0.text else { panic!("it is long") };
-        assert!(bytes.len() * 4 < value.to_string().len(), "{} of {}", bytes.len(), value.to_string().len());
+        let value = long("web:1");
+        let (kept, text) = (Template::new(&value).own_bytes(), value.to_string().len());
+        assert!(kept * 3 < text, "{kept} of {text}");
     }
 }

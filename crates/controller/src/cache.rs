@@ -62,11 +62,17 @@ pub(crate) struct Index<E> {
     /// What the watch showed to be gone (or given away), at which version and when; recent ones only.
     gone: BTreeMap<Arc<str>, (u64, Timestamp)>,
     gone_since: VecDeque<(Timestamp, Arc<str>)>,
-    listing: Option<BTreeMap<Arc<str>, Listed<E>>>,
+    listing: Option<Listing<E>>,
 }
 
-/// The version of what is listed, and the entry where it is ours.
-type Listed<E> = (u64, Option<Arc<E>>);
+/// A list that is not complete yet.
+#[derive(Debug)]
+struct Listing<E> {
+    /// The version of what is listed, and the entry where it is ours.
+    listed: BTreeMap<Arc<str>, (u64, Option<Arc<E>>)>,
+    /// The first of each owner.
+    first: BTreeMap<Arc<str>, Arc<E>>,
+}
 
 impl<E> Default for Index<E> {
     fn default() -> Self {
@@ -84,13 +90,22 @@ impl<E: Entry> Index<E> {
     /// Takes an event in. The answer: the owners for whom something changed.
     pub(crate) fn see(&mut self, seen: Seen<E>, now: Timestamp) -> BTreeSet<Arc<str>> {
         match seen {
-            Seen::Begin => self.listing = Some(BTreeMap::new()),
+            Seen::Begin => self.listing = Some(Listing { listed: BTreeMap::new(), first: BTreeMap::new() }),
             Seen::Listed { uid, version, entry } => {
+                let Some(listing) = &mut self.listing else { return BTreeSet::new() };
+                let known = self.entries.get(&uid);
+                let is_known = known.is_some();
+                let entry = entry.map(|mut entry| {
+                    if let Some(other) = known.or_else(|| listing.first.get(entry.owner())) {
+                        entry.share(other);
+                    }
+                    let entry = Arc::new(entry);
+                    listing.first.entry(Arc::clone(entry.owner())).or_insert_with(|| Arc::clone(&entry));
+                    entry
+                });
                 // Of others only what was ours before.
-                if let Some(listing) = &mut self.listing
-                    && (entry.is_some() || self.entries.contains_key(&uid))
-                {
-                    listing.insert(uid, (version, entry.map(Arc::new)));
+                if entry.is_some() || is_known {
+                    listing.listed.insert(uid, (version, entry));
                 }
             }
             Seen::End => return self.swap(now),
@@ -98,7 +113,11 @@ impl<E: Entry> Index<E> {
                 let removed = self.remove(&uid);
                 let mut owners: BTreeSet<_> = removed.iter().map(|old| Arc::clone(old.owner())).collect();
                 match entry {
-                    Some(entry) => {
+                    Some(mut entry) => {
+                        let other = removed.as_ref().or_else(|| self.of_owner(entry.owner()).next());
+                        if let Some(other) = other {
+                            entry.share(other);
+                        }
                         owners.insert(Arc::clone(entry.owner()));
                         self.insert(Arc::new(entry));
                     }
@@ -144,7 +163,7 @@ impl<E: Entry> Index<E> {
     }
 
     fn swap(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
-        let listed = self.listing.take().unwrap_or_default();
+        let listed = self.listing.take().map(|listing| listing.listed).unwrap_or_default();
         let mut owners = BTreeSet::new();
         for (uid, old) in std::mem::take(&mut self.entries) {
             match listed.get(&uid) {
@@ -348,12 +367,14 @@ fn deployment_of(set: &SetEntry) -> DeploymentName {
 
 #[cfg(test)]
 mod tests {
+    use ordereddeployment_api::Template;
     use serde_json::json;
 
     use super::{
         Arc, BTreeSet, Cache, DeploymentName, Index, POD_TEMPLATE_HASH, PodEntry, REMEMBER_GONE, Seen,
         SetEntry, Timestamp,
     };
+    use crate::entry::Entry;
     use crate::testing::{pod, pod_of};
 
     fn at(second: i64) -> Timestamp {
@@ -452,6 +473,41 @@ mod tests {
             "spec": {"selector": {}, "template": {}},
         }));
         SetEntry::of(object.unwrap()).unwrap()
+    }
+
+    /// With a template of 20 KB.
+    fn revision(number: u64) -> SetEntry {
+        let variable =
+            |number: u32| json!({"name": format!("SETTING_{number}"), "value": number.to_string()});
+        let variables: Vec<_> = (0..400).map(variable).collect();
+        let template = json!({"spec": {"containers": [{"name": "web", "image": format!("web:{number}"), "env": variables}]}});
+        let mut entry = set(&format!("s{number}"), "web", number);
+        entry.set.template = Template::new(&template);
+        entry
+    }
+
+    #[test]
+    fn a_revision_is_kept_as_its_difference_from_the_first_listed_or_watched() {
+        let of = |number| {
+            let entry = revision(number);
+            (Arc::clone(entry.uid()), entry.version(), Some(entry))
+        };
+        let listed = |number| {
+            let (uid, version, entry) = of(number);
+            Seen::Listed { uid, version, entry }
+        };
+        let mut index = Index::default();
+        let (uid, version, entry) = of(4);
+        for seen in
+            [Seen::Begin, listed(1), listed(2), listed(3), Seen::End, Seen::Applied { uid, version, entry }]
+        {
+            index.see(seen, at(0));
+        }
+        let bytes: Vec<usize> =
+            index.of_owner("web-uid").map(|entry| entry.set.template.own_bytes()).collect();
+        assert!(bytes[0] > 1000, "{bytes:?}");
+        assert!(bytes[1..].iter().all(|bytes| *bytes < 256), "{bytes:?}");
+        assert_eq!(index.get("s3").unwrap().set.template, revision(3).set.template);
     }
 
     #[test]

@@ -97,10 +97,17 @@ fn stub(value: &Value) -> Value {
     json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}})
 }
 
-/// Takes away and mends what servers take from clients unread: managed fields, and times outside of what can be reckoned with.
+/// What kubectl keeps for itself: the whole object as it was applied, template and all.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Takes away what is kept for nobody here, and mends what servers take from clients unread: times outside of what can be
+/// reckoned with. Writes are patches of single fields: what is taken away here stays on the server.
 fn mend(value: &mut Value) {
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.remove("managedFields");
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+    }
     for key in ["creationTimestamp", "deletionTimestamp"] {
         let Some(text) = metadata.get(key).and_then(Value::as_str) else { continue };
         let time = parse_time(text).unwrap_or(jiff::Timestamp::MAX);

@@ -22,6 +22,8 @@ pub(crate) trait Entry {
     fn is_terminating(&self) -> bool;
     /// The same with a deletionTimestamp.
     fn terminating(&self) -> Self;
+    /// Keeps no second copy of what another has: a known version of the same object, or one of the same owner.
+    fn share(&mut self, other: &Self);
 }
 
 /// A pod of one of our sets.
@@ -66,12 +68,15 @@ impl Entry for PodEntry {
         entry.pod.terminating = true;
         entry
     }
+
+    /// A pod has nothing large.
+    fn share(&mut self, _: &Self) {}
 }
 
 /// A set of one of our deployments.
 #[derive(Clone, Debug)]
 pub(crate) struct SetEntry {
-    /// As it came, but without its template, of which `set` has the only copy.
+    /// As it came, but without its template and its annotations: `set` has what is read of them.
     pub(crate) object: OrderedReplicaSet,
     pub(crate) set: Set,
     /// The `pod-template-hash` that its template carries.
@@ -91,6 +96,7 @@ impl SetEntry {
         let set = planner::set(&object);
         let template_hash = object.spec.template.labels().remove(POD_TEMPLATE_HASH);
         object.spec.template = Template::default();
+        object.metadata.annotations = None;
         Some(Self { set, template_hash, deployment, owner, version: version_of(&object), object })
     }
 
@@ -128,6 +134,10 @@ impl Entry for SetEntry {
         let mut entry = self.clone();
         entry.set.terminating = true;
         entry
+    }
+
+    fn share(&mut self, other: &Self) {
+        self.set.template.share(&other.set.template);
     }
 }
 

@@ -21,9 +21,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// More than a rollout needs, and less than an API server minds.
+    /// More than a rollout needs, and less than an API server minds. Each request in flight has a connection, and a connection
+    /// keeps its buffers: 100 KB and more after a long list.
     fn default() -> Self {
-        Self { qps: 500.0, burst: 1000, in_flight: 200 }
+        Self { qps: 500.0, burst: 1000, in_flight: 100 }
     }
 }
 

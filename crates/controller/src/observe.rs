@@ -150,9 +150,10 @@ impl Pass<'_> {
     async fn read_deployment(&mut self) -> Result<Found, Error> {
         let found = self.calls.deployment(&self.namespace, &self.name).await;
         let found = found.map_err(Error::ReadDeployment)?;
-        let Some(found) = found.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
+        let Some(mut found) = found.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
             return Ok(Found::Nowhere);
         };
+        found.spec.template.share(&self.memory.deployment.spec.template);
         let terminates = found.metadata.deletion_timestamp.is_some();
         let shown = self.ctx.shown(&self.namespace, &self.name, &self.uid);
         self.memory.read(Arc::new(found), shown.as_deref());
@@ -407,9 +408,12 @@ fn learn<E: Entry>(
     is_ours: impl Fn(&Arc<str>) -> bool,
     now: Timestamp,
 ) {
-    for entry in listed {
-        let uid = entry.uid();
-        if is_ours(entry.owner()) || overlay.knows(uid) || known.iter().any(|known| known.uid() == uid) {
+    for mut entry in listed {
+        let known = known.iter().find(|known| known.uid() == entry.uid());
+        if let Some(known) = known {
+            entry.share(known);
+        }
+        if is_ours(entry.owner()) || overlay.knows(entry.uid()) || known.is_some() {
             overlay.present(entry, now);
         }
     }

@@ -44,7 +44,12 @@ impl Watches {
     async fn deployments(&self, mut writer: Writer<OrderedDeployment>) {
         let store = writer.as_reader();
         self.follow(self.watched(), Watched::Deployments, |event| {
-            let Some(event) = whole(event) else { return };
+            let Some(mut event) = whole(event) else { return };
+            if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event
+                && let Some(known) = store.get(&ObjectRef::from_obj(object))
+            {
+                object.spec.template.share(&known.spec.template);
+            }
             writer.apply_watcher_event(&event);
             self.see_deployment(&event, &store);
         })

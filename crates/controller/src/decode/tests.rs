@@ -54,6 +54,17 @@ fn a_managed_field_that_any_client_may_write_hides_no_deployment() {
 }
 
 #[test]
+fn what_kubectl_keeps_for_itself_is_not_kept_here() {
+    let mut applied = deployment("web");
+    applied["metadata"]["annotations"] = json!({
+        "kubectl.kubernetes.io/last-applied-configuration": deployment("web").to_string(),
+        "kubernetes.io/change-cause": "kubectl apply",
+    });
+    let annotations = listed(&[applied]).items[0].meta().annotations.clone().unwrap();
+    assert_eq!(annotations.into_keys().collect::<Vec<_>>(), ["kubernetes.io/change-cause"]);
+}
+
+#[test]
 fn a_deployment_that_cannot_be_decoded_hides_no_other() {
     let mut old = deployment("old");
     old["spec"]["replicas"] = json!("many");

@@ -197,7 +197,10 @@ impl Pass<'_> {
     }
 
     pub(crate) fn saw_set(&mut self, set: OrderedReplicaSet) {
-        if let Some(entry) = SetEntry::of(set) {
+        if let Some(mut entry) = SetEntry::of(set) {
+            if let Ok(known) = self.set_by_uid(entry.uid()) {
+                entry.share(&known);
+            }
             self.memory.sets.present(entry, self.ctx.clock.now());
         }
     }
