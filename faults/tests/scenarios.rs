@@ -32,17 +32,23 @@ static PLAYED: LazyLock<Vec<Played>> = LazyLock::new(|| {
     let seeds = |scenario: &'static Scenario| {
         SEEDS.map(move |seed| (seed, scenario(&mut StdRng::seed_from_u64(seed))))
     };
-    let cases = ALL.iter().flat_map(seeds);
-    cases
-        .map(|(seed, case)| {
-            let log = run(&case).unwrap();
-            let steps = log.marks.iter().map(|mark| mark.what.clone());
-            let steps = steps.filter(|what| matches!(what, What::Step { .. })).collect();
-            let violations = judge(&case, &log);
-            Played { case, plain: seed == 1, steps, writes: log.writes, violations }
-        })
-        .collect()
+    let cases: Vec<(u64, Case)> = ALL.iter().flat_map(seeds).collect();
+    let halves = cases.split_at(cases.len() / 2);
+    let play = |cases: &[(u64, Case)]| cases.iter().map(played).collect::<Vec<_>>();
+    std::thread::scope(|threads| {
+        let first = threads.spawn(|| play(halves.0));
+        let second = play(halves.1);
+        first.join().unwrap().into_iter().chain(second).collect()
+    })
 });
+
+fn played((seed, case): &(u64, Case)) -> Played {
+    let log = run(case).unwrap();
+    let steps = log.marks.iter().map(|mark| mark.what.clone());
+    let steps = steps.filter(|what| matches!(what, What::Step { .. })).collect();
+    let violations = judge(case, &log);
+    Played { case: case.clone(), plain: *seed == 1, steps, writes: log.writes, violations }
+}
 
 fn told(wrong: impl Iterator<Item = String>) {
     let wrong: Vec<String> = wrong.collect();
