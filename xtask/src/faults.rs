@@ -15,7 +15,7 @@ pub(crate) fn campaign(arguments: &[&str]) -> Result<()> {
 
 /// What every check plays: each write of each scenario cut off once, and random faults.
 pub(crate) fn slice() -> Result<()> {
-    campaign(&["--slice", "--runs", "4000"])
+    campaign(&["--slice", "--runs", "6000"])
 }
 
 fn build() -> Command {
