@@ -35,8 +35,8 @@ Usage: cargo xtask <task>
 
   test [--fast]
              run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo,
-             a slice of the campaign of faults, a part of the exploration, the image's program, the CRDs and scenarios on real Kubernetes servers,
-             and the mutants; --fast leaves the last four out
+             a slice of the campaign of faults, a part of the exploration, the image's program, the CRDs and scenarios
+             on real Kubernetes servers; --fast leaves the last three out
   faults [--runs N] [--seed S] [...]
              play the campaign of faults under simulated time, 2000 runs from seed 1 if nothing else is said; --help
              lists what more there is, such as playing one seed alone

@@ -98,21 +98,7 @@ fn build(names: &BTreeSet<String>) -> Result<()> {
     if fresh.exists() {
         fs::remove_dir_all(&fresh).context("cannot remove the last copy")?;
     }
-    let tracked = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
-    let tracked: BTreeSet<PathBuf> =
-        tracked.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
-    // Deleted, and not committed yet.
-    let tracked: BTreeSet<PathBuf> = tracked.into_iter().filter(|name| top().join(name).is_file()).collect();
-    for name in &tracked {
-        copy(&top().join(name), &fresh.join(name))?;
-    }
-    for name in std::iter::once(SWITCH).chain(names.iter().map(String::as_str)) {
-        let mut apply = Command::new("git");
-        // As if there were no repository around it: else paths would be those of that one.
-        apply.current_dir(&fresh).env("GIT_CEILING_DIRECTORIES", &mutants);
-        apply.arg("apply").arg(folder().join(format!("{name}.patch")));
-        capture(&mut apply).with_context(|| format!("the mutant {name} does not fit the code any more"))?;
-    }
+    let tracked = patch(names, &fresh)?;
     // What did not change keeps its time, so that it is not built again.
     for name in &tracked {
         let (new, old) = (fresh.join(name), tree.join(name));
@@ -125,9 +111,39 @@ fn build(names: &BTreeSet<String>) -> Result<()> {
     run(cargo.args(["build", "--release", "--quiet", "--package", "faults", "--package", "explore"]))
 }
 
+/// Copies the checkout to `fresh` and applies the mutants there. Returns the files of the checkout.
+fn patch(names: &BTreeSet<String>, fresh: &Path) -> Result<BTreeSet<PathBuf>> {
+    let tracked = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
+    let tracked = tracked.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
+    // Deleted, and not committed yet.
+    let tracked: BTreeSet<PathBuf> = tracked.filter(|name| top().join(name).is_file()).collect();
+    for name in &tracked {
+        copy(&top().join(name), &fresh.join(name))?;
+    }
+    for name in std::iter::once(SWITCH).chain(names.iter().map(String::as_str)) {
+        let mut apply = Command::new("git");
+        // As if there were no repository around it: else paths would be those of that one.
+        apply.current_dir(fresh).env("GIT_CEILING_DIRECTORIES", fresh.parent().unwrap_or(fresh));
+        apply.arg("apply").arg(folder().join(format!("{name}.patch")));
+        capture(&mut apply).with_context(|| format!("the mutant {name} does not fit the code any more"))?;
+    }
+    Ok(tracked)
+}
+
 fn copy(from: &Path, to: &Path) -> Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display())).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mutant_fits_the_code() {
+        let copy = tempfile::tempdir().unwrap();
+        patch(&names().unwrap(), copy.path()).unwrap();
+    }
 }
