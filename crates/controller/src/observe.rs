@@ -141,6 +141,7 @@ impl Pass<'_> {
             self.memory.sets.confirm(&sets, began, &cache.sets, now);
         }
         self.memory.last_live = Some(LiveRead { generation, lists });
+        self.memory.created = 0;
         self.memory.due = std::mem::take(&mut self.raced).then_some(Due::Conflict);
         self.live = true;
         Ok(Found::There)

@@ -78,6 +78,7 @@ impl Pass<'_> {
             match answer {
                 Ok(view) => {
                     self.ctx.metrics.pod_creations.inc();
+                    self.memory.created += 1;
                     if let Some(entry) = PodEntry::of(&view) {
                         self.memory.pods.present(entry, now);
                     }

@@ -61,6 +61,7 @@ impl Pass<'_> {
         }
         match self.calls.create_set(&self.namespace, &set, false).await {
             Ok(created) => {
+                self.memory.created += 1;
                 if let Some(change) = self.change_of_set(&set, &created) {
                     return Err(self.stray(&uid, &format!("Set {name}"), &change));
                 }
