@@ -51,6 +51,9 @@ impl Packed {
     }
 }
 
+// Also for `Arc`, which compares by pointer first where what it points to has this.
+impl Eq for Packed {}
+
 impl PartialEq for Packed {
     fn eq(&self, other: &Self) -> bool {
         self.canonical == other.canonical && self.length == other.length && self.text() == other.text()
@@ -78,21 +81,26 @@ impl Template {
         serde_json::from_slice(&self.0.text()).unwrap_or_default()
     }
 
-    /// Keeps no second copy of what another has: nothing where both are written the same, else the difference, where that is
-    /// shorter. The other stays in memory for as long as this.
-    pub fn share(&mut self, other: &Self) {
-        if Arc::ptr_eq(&self.0, &other.0) {
-            return;
-        }
-        if self == other {
+    /// Keeps no second copy of what another has, where both are written the same. Whether they are.
+    pub fn share_equal(&mut self, other: &Self) -> bool {
+        let is_equal = self == other;
+        if is_equal {
             self.0 = Arc::clone(&other.0);
+        }
+        is_equal
+    }
+
+    /// Keeps no second copy of what another has: nothing where both are written the same, else the difference, where that takes
+    /// less than half. The other stays in memory for as long as this: it is to be one that is kept anyway.
+    pub fn share(&mut self, other: &Self) {
+        if self.share_equal(other) {
             return;
         }
         let Text::Compressed(alone) = &self.0.text else { return };
         // Differences of differences would cost more to read with every revision.
         let other = if let Text::Beside(first, _) = &other.0.text { first } else { &other.0 };
         let beside = compress_with_dict(&self.0.text(), &other.text());
-        if beside.len() < alone.len() {
+        if beside.len() * 2 < alone.len() {
             let text = Text::Beside(Arc::clone(other), beside.into());
             self.0 = Arc::new(Packed { text, length: self.0.length, canonical: self.0.canonical });
         }

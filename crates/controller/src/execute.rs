@@ -17,6 +17,7 @@ pub(crate) use creates::without_name;
 
 use crate::error::CallError;
 use crate::memory::Due;
+use crate::observe::Found;
 use crate::reconcile::Pass;
 
 /// How long the sizes of a rollout's sets may be behind its last batch, where none follows it.
@@ -25,6 +26,10 @@ const UNPUBLISHED: SignedDuration = SignedDuration::from_secs(10);
 /// The most pods that one act creates of one set, or deletes. Then the object is looked at anew: whoever asked for two billion
 /// pods by mistake must be able to take it back.
 const MOST: usize = 1000;
+
+/// How many pods and sets are created at most until the object is read live again. Its watch can be dead for minutes, and the
+/// garbage collector deletes what is created for an object that is gone, which looks like a reason to create more.
+const UNREAD: usize = 100;
 
 /// Why an act was not carried out whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +95,19 @@ impl Pass<'_> {
     /// than what was decided on, ends the act.
     fn look(&mut self) -> Result<(), Halt> {
         if self.is_shown() && self.asked() == self.decided_on { Ok(()) } else { Err(Halt::DecideAgain) }
+    }
+
+    /// Makes sure that the object is still there before so many more are created.
+    async fn is_still_there(&mut self, more: usize) -> Result<(), Halt> {
+        if self.memory.created + more <= UNREAD {
+            return Ok(());
+        }
+        if matches!(self.read_deployment().await, Ok(Found::There)) {
+            return self.look();
+        }
+        // The next round reads it again, and ends as for any object that cannot be found or read.
+        self.memory.due = Some(Due::Created);
+        Err(Halt::DecideAgain)
     }
 
     /// The act without what it says of the sizes of its sets, where these may be published with the next batch: every second batch

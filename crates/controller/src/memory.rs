@@ -19,9 +19,6 @@ use crate::overlay::Overlay;
 /// How long a refusal of a template is believed before the API server is asked again.
 const BELIEVE_REFUSAL: Duration = Duration::from_secs(10);
 
-/// After how many creates the object is read live again, at least: its watch may be dead, and the object gone.
-const CREATES: usize = 100;
-
 /// Why a live read is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
@@ -43,7 +40,7 @@ pub(crate) enum Due {
     Orphan,
     /// The planner asked for it.
     Asked,
-    /// Much was created since the last one.
+    /// The object could not be found, or read, where much was created.
     Created,
 }
 
@@ -131,7 +128,7 @@ pub(crate) struct Memory {
     /// A live read that something asked for.
     pub(crate) due: Option<Due>,
     pub(crate) last_live: Option<LiveRead>,
-    /// How many pods and sets were created since the last live read.
+    /// How many pods and sets were created since the object was last read live.
     pub(crate) created: usize,
     pub(crate) proven: Option<Proven>,
     pub(crate) verdict: Option<Verdict>,
@@ -235,17 +232,7 @@ impl Memory {
         if last.generation != self.generation() {
             return Some(Due::Generation);
         }
-        if last.lists != lists {
-            return Some(Due::Relist);
-        }
-        (self.created >= self.may_create()).then_some(Due::Created)
-    }
-
-    /// How many pods and sets may be created between two live reads. A rollout creates about as many as there are replicas. The
-    /// garbage collector deletes whatever is created for an object that is gone, which looks like a reason to create again.
-    fn may_create(&self) -> usize {
-        let replicas = usize::try_from(self.deployment.spec.replicas).unwrap_or_default();
-        replicas.saturating_mul(2).max(CREATES)
+        (last.lists != lists).then_some(Due::Relist)
     }
 
     /// Why claiming fails, if it does.
@@ -340,8 +327,7 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        Arc, BELIEVE_REFUSAL, CREATES, Due, Duration, Failure, Hindrance, Instant, LiveRead, Memory, Proof,
-        Timestamp,
+        Arc, BELIEVE_REFUSAL, Due, Duration, Failure, Hindrance, Instant, LiveRead, Memory, Proof, Timestamp,
     };
 
     fn deployment(version: u64, generation: i64, image: &str) -> Arc<OrderedDeployment> {
@@ -389,22 +375,6 @@ mod tests {
         memory.due = None;
         memory.refresh(deployment(2, 2, "a"));
         assert_eq!(memory.live_due(3), Some(Due::Generation));
-    }
-
-    #[test]
-    fn a_live_read_is_due_after_as_many_creates_as_no_rollout_takes() {
-        let mut memory = Memory::new(deployment(1, 1, "a"));
-        memory.last_live = Some(LiveRead { generation: 1, lists: 3 });
-        memory.created = CREATES - 1;
-        assert_eq!(memory.live_due(3), None);
-        memory.created = CREATES;
-        assert_eq!(memory.live_due(3), Some(Due::Created));
-        let mut many = (*memory.deployment).clone();
-        many.spec.replicas = 1000;
-        memory.deployment = Arc::new(many);
-        assert_eq!(memory.live_due(3), None);
-        memory.created = 2000;
-        assert_eq!(memory.live_due(3), Some(Due::Created));
     }
 
     #[test]

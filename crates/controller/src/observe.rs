@@ -141,21 +141,21 @@ impl Pass<'_> {
             self.memory.sets.confirm(&sets, began, &cache.sets, now);
         }
         self.memory.last_live = Some(LiveRead { generation, lists });
-        self.memory.created = 0;
         self.memory.due = std::mem::take(&mut self.raced).then_some(Due::Conflict);
         self.live = true;
         Ok(Found::There)
     }
 
     /// Reads the object itself past the cache.
-    async fn read_deployment(&mut self) -> Result<Found, Error> {
+    pub(crate) async fn read_deployment(&mut self) -> Result<Found, Error> {
         let found = self.calls.deployment(&self.namespace, &self.name).await;
         let found = found.map_err(Error::ReadDeployment)?;
         let Some(mut found) = found.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
             return Ok(Found::Nowhere);
         };
-        found.spec.template.share(&self.memory.deployment.spec.template);
+        found.spec.template.share_equal(&self.memory.deployment.spec.template);
         let terminates = found.metadata.deletion_timestamp.is_some();
+        self.memory.created = 0;
         let shown = self.ctx.shown(&self.namespace, &self.name, &self.uid);
         self.memory.read(Arc::new(found), shown.as_deref());
         Ok(if terminates { Found::Terminating } else { Found::There })
@@ -402,6 +402,7 @@ fn rewind<E: Entry + Clone>(
 }
 
 /// Takes in what was listed live: what is ours, and what was thought to be. The rest that a selector matches is of others.
+/// `known` is ordered by UID, as [`merge`] returns it.
 fn learn<E: Entry>(
     overlay: &mut Overlay<E>,
     known: &[Arc<E>],
@@ -410,7 +411,8 @@ fn learn<E: Entry>(
     now: Timestamp,
 ) {
     for mut entry in listed {
-        let known = known.iter().find(|known| known.uid() == entry.uid());
+        let at = known.binary_search_by(|known| known.uid().cmp(entry.uid()));
+        let known = at.ok().and_then(|at| known.get(at));
         if let Some(known) = known {
             entry.share(known);
         }

@@ -108,7 +108,7 @@ impl Pass<'_> {
         let patch = json!({"metadata": {"resourceVersion": version}, "status": change});
         match self.calls.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await {
             Ok(mut stored) => {
-                stored.spec.template.share(&self.memory.deployment.spec.template);
+                stored.spec.template.share_equal(&self.memory.deployment.spec.template);
                 let missing = missing(&wanted, &json_of(&stored.status), "status");
                 self.ctx.wrote(&stored);
                 self.memory.refresh(Arc::new(stored));

@@ -48,7 +48,7 @@ impl Watches {
             if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event
                 && let Some(known) = store.get(&ObjectRef::from_obj(object))
             {
-                object.spec.template.share(&known.spec.template);
+                object.spec.template.share_equal(&known.spec.template);
             }
             writer.apply_watcher_event(&event);
             self.see_deployment(&event, &store);

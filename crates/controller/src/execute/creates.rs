@@ -54,6 +54,7 @@ impl Pass<'_> {
                 })
                 .collect();
             self.look()?;
+            self.is_still_there(batch).await?;
             self.create_batch(set, &names).await?;
         }
         if count > MOST { Err(Halt::Unfinished) } else { Ok(()) }

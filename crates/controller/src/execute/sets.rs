@@ -44,6 +44,7 @@ impl Pass<'_> {
     }
 
     async fn create_set(&mut self, name: &str, hash: &str, revision: i64, replicas: i32) -> Result<(), Halt> {
+        self.is_still_there(1).await?;
         let set = new_set(&self.memory.deployment, name, hash, revision, replicas);
         let uid = Arc::clone(&self.uid);
         if self.memory.strays.contains_key(&uid) {
