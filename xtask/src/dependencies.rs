@@ -54,11 +54,12 @@ fn fetched(command: &mut Command) -> Result<bool> {
     Ok(false)
 }
 
-/// Writes a list of all that the controller's program and the command line are made of, in CycloneDX's format.
-pub(crate) fn write_bills() -> Result<()> {
+/// Writes a list of all that the controller's program and the command line are made of, in CycloneDX's format, and returns the files.
+pub(crate) fn write_bills() -> Result<Vec<PathBuf>> {
     let cyclonedx = CARGO_CYCLONEDX.find()?;
     let folder = top().join("target/sbom");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut bills = Vec::new();
     for (package, program) in [("controller", "ordered-controller-manager"), ("cli", "kubectl-ordered")] {
         let manifest: PathBuf = top().join("crates").join(package);
         let name = format!("{program}.cdx");
@@ -73,8 +74,9 @@ pub(crate) fn write_bills() -> Result<()> {
         fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
         remove_all(&top(), &format!("{name}.json"))?;
         println!("{}", to.display());
+        bills.push(to);
     }
-    Ok(())
+    Ok(bills)
 }
 
 /// Removes files of that name from the packages of the workspace.

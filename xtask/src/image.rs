@@ -14,19 +14,24 @@ const PROGRAM: &str = "ordered-controller-manager";
 /// Builds it; with `release` by the very command of the `Dockerfile`, else without optimising it. Fails unless it is
 /// static and runs.
 pub(crate) fn build(release: bool) -> Result<PathBuf> {
-    ensure!(cfg!(target_os = "linux"), "the image's program is built on Linux only");
+    build_static("ordereddeployment-controller", PROGRAM, release)
+}
+
+/// Builds a program of a package in the same way.
+pub(crate) fn build_static(package: &str, name: &str, release: bool) -> Result<PathBuf> {
+    ensure!(cfg!(target_os = "linux"), "static programs are built on Linux only");
     // As in the Dockerfile: with an explicit target, the flags do not reach build scripts and procedural macros.
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = Command::new("cargo");
     cargo.current_dir(top()).stdin(Stdio::null()).env("RUSTFLAGS", "-C target-feature=+crt-static");
-    cargo.args(["build", "--quiet", "--locked", "--package", "ordereddeployment-controller"]);
+    cargo.args(["build", "--quiet", "--locked", "--package", package]);
     cargo.args(["--target", &target]);
     if release {
         cargo.arg("--release");
     }
     run(&mut cargo)?;
     let folder = top().join("target").join(target).join(if release { "release" } else { "debug" });
-    let program = folder.join(PROGRAM);
+    let program = folder.join(name);
     let bytes = fs::read(&program).with_context(|| format!("cannot read {}", program.display()))?;
     if has_interpreter(&bytes).with_context(|| format!("{} is no program", program.display()))? {
         bail!("{} is not static: it asks for a loader", program.display());

@@ -8,6 +8,7 @@ mod cache;
 mod crdcases;
 mod crdcheck;
 mod crdserver;
+mod cycles;
 mod dependencies;
 mod explore;
 mod faults;
@@ -17,6 +18,7 @@ mod image;
 mod kubectl;
 mod kubernetes;
 mod mutants;
+mod package;
 mod process;
 mod prometheus;
 mod proxy;
@@ -53,6 +55,10 @@ Usage: cargo xtask <task>
              build the controller by the Dockerfile's command, check that it needs nothing of the system, and run
              scenarios with it on the sandbox
   sbom       write a bill of materials (CycloneDX) of each program to target/sbom, by cargo-cyclonedx
+  package    build the programs of a release for this machine's architecture, with checksums and bills of materials, to
+             target/package
+  krew TAG   print the manifest of the plugin for krew, of the archives in target/package
+  cycles     list the import cycles between the modules of each crate
   kubernetes print the folder of the real Kubernetes binaries, building them if need be
   kubectl    print the path of the kubectl that the tests use, fetching one if need be
   helm       print the path of the Helm that the tests use, fetching one if need be
@@ -88,7 +94,10 @@ fn main() -> ExitCode {
             crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())
         }
         ["image-check"] => suites::image_check(),
-        ["sbom"] => dependencies::write_bills(),
+        ["cycles"] => show_cycles(),
+        ["sbom"] => dependencies::write_bills().map(drop),
+        ["package"] => package::package(),
+        ["krew", tag] => package::krew(tag).map(|manifest| print!("{manifest}")),
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
         ["shells"] => shells::find().map(|path| path.iter().for_each(|path| println!("{}", path.display()))),
@@ -111,6 +120,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn show_cycles() -> anyhow::Result<()> {
+    let found = cycles::find()?;
+    for cycle in &found {
+        println!("{cycle}");
+    }
+    anyhow::ensure!(found.is_empty(), "{} import cycles between modules", found.len());
+    Ok(())
 }
 
 fn crd_check(manifests: &[PathBuf]) -> anyhow::Result<()> {

@@ -1,0 +1,243 @@
+//! Import cycles between the modules of a crate. A file is a module. A use counts wherever a path leads from one module to
+//! another, outside `cfg(test)`; the `mod` and `pub use` of a parent do not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
+
+use crate::process::top;
+
+/// A module by its names from the crate's root, which has none.
+type Module = Vec<String>;
+
+/// The uses between the modules of a crate.
+type Uses = BTreeMap<Module, BTreeSet<Module>>;
+
+/// The cycles of every crate of the workspace, each as a line of modules that use the next.
+pub(crate) fn find() -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut folders =
+        vec![top().join("e2e"), top().join("explore"), top().join("faults"), top().join("xtask")];
+    for entry in fs::read_dir(top().join("crates")).context("cannot list the crates")? {
+        folders.push(entry?.path());
+    }
+    folders.sort();
+    for folder in folders {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for root in ["lib.rs", "main.rs"] {
+            let file = folder.join("src").join(root);
+            if file.exists() {
+                let mut sources = BTreeMap::new();
+                read(&file, &folder.join("src"), Module::new(), &mut sources)?;
+                found.extend(cycles(&uses(&sources)).iter().map(|cycle| format!("{name}: {}", line(cycle))));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn line(cycle: &[Module]) -> String {
+    let mut names: Vec<String> = cycle.iter().map(|module| module.join("::")).collect();
+    names.extend(names.first().cloned());
+    names.join(" -> ")
+}
+
+/// Reads a file and those of the modules in it.
+fn read(file: &Path, folder: &Path, module: Module, sources: &mut BTreeMap<Module, syn::File>) -> Result<()> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let source = syn::parse_file(&text).with_context(|| format!("cannot parse {}", file.display()))?;
+    for item in &source.items {
+        let Item::Mod(child) = item else { continue };
+        // What lies elsewhere belongs to another program too.
+        let lies_elsewhere = child.attrs.iter().any(|attribute| attribute.path().is_ident("path"));
+        if child.content.is_some() || is_test(&child.attrs) || lies_elsewhere {
+            continue;
+        }
+        let name = child.ident.to_string();
+        let (beside, within) = (folder.join(format!("{name}.rs")), folder.join(&name).join("mod.rs"));
+        let path: PathBuf = if beside.exists() { beside } else { within };
+        let mut names = module.clone();
+        names.push(name.clone());
+        read(&path, &folder.join(name), names, sources)?;
+    }
+    sources.insert(module, source);
+    Ok(())
+}
+
+/// Whether an item is only there in tests.
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("test")
+            || (attribute.path().is_ident("cfg")
+                && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test")))
+    })
+}
+
+fn uses(sources: &BTreeMap<Module, syn::File>) -> Uses {
+    let modules: BTreeSet<Module> = sources.keys().cloned().collect();
+    let paths = |(module, source): (&Module, &syn::File)| {
+        let mut reader = Reader { module, modules: &modules, used: BTreeSet::new() };
+        reader.visit_file(source);
+        (module.clone(), reader.used)
+    };
+    sources.iter().map(paths).collect()
+}
+
+struct Reader<'a> {
+    module: &'a Module,
+    modules: &'a BTreeSet<Module>,
+    used: BTreeSet<Module>,
+}
+
+impl Reader<'_> {
+    /// Notes the module that a path leads to.
+    fn note(&mut self, path: &[String]) {
+        let mut at = match path.first().map(String::as_str) {
+            Some("crate") => Module::new(),
+            Some("self") => self.module.clone(),
+            Some("super") => self.module[..self.module.len().saturating_sub(1)].to_vec(),
+            Some(first) => {
+                let mut child = self.module.clone();
+                child.push(first.to_owned());
+                if !self.modules.contains(&child) {
+                    return;
+                }
+                child
+            }
+            None => return,
+        };
+        for name in &path[1..] {
+            if name == "super" {
+                at.pop();
+                continue;
+            }
+            at.push(name.clone());
+            if !self.modules.contains(&at) {
+                at.pop();
+                break;
+            }
+        }
+        // What is in the root is re-exported, or belongs to all.
+        if at != *self.module && !at.is_empty() {
+            self.used.insert(at);
+        }
+    }
+
+    fn tree(&mut self, tree: &UseTree, before: &[String]) {
+        let with = |name: String| before.iter().cloned().chain([name]).collect::<Vec<_>>();
+        match tree {
+            UseTree::Path(path) => self.tree(&path.tree, &with(path.ident.to_string())),
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.tree(tree, before)),
+            UseTree::Name(name) => self.note(&with(name.ident.to_string())),
+            UseTree::Rename(name) => self.note(&with(name.ident.to_string())),
+            UseTree::Glob(_) => self.note(before),
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader<'_> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let attributes = match item {
+            Item::Fn(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Mod(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            _ => return visit::visit_item(self, item),
+        };
+        if !is_test(attributes) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        // A parent shows what its children have.
+        if matches!(item.vis, Visibility::Inherited) {
+            self.tree(&item.tree, &[]);
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.segments.len() > 1 {
+            let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+            self.note(&names);
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+/// One cycle of each group of modules that use each other, the shortest one through its first module.
+fn cycles(uses: &Uses) -> Vec<Vec<Module>> {
+    let mut found = Vec::new();
+    let mut done: BTreeSet<&Module> = BTreeSet::new();
+    for start in uses.keys() {
+        let Some(cycle) = shortest(uses, start, &done) else { continue };
+        done.insert(start);
+        found.push(cycle);
+    }
+    found
+}
+
+/// The shortest way from a module back to itself, but for modules whose cycles are known.
+fn shortest(uses: &Uses, start: &Module, done: &BTreeSet<&Module>) -> Option<Vec<Module>> {
+    let mut ways: Vec<Vec<&Module>> = vec![vec![start]];
+    let mut seen: BTreeSet<&Module> = BTreeSet::new();
+    let mut at = 0;
+    while let Some(way) = ways.get(at).cloned() {
+        at += 1;
+        for next in uses.get(*way.last()?)? {
+            if next == start {
+                return Some(way.into_iter().cloned().collect());
+            }
+            if !done.contains(next) && seen.insert(next) {
+                ways.push(way.iter().copied().chain([next]).collect());
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(name: &str) -> Module {
+        name.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    }
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let parsed = files.iter().map(|(name, text)| (module(name), syn::parse_file(text).unwrap()));
+        cycles(&uses(&parsed.collect())).iter().map(|cycle| line(cycle)).collect()
+    }
+
+    #[test]
+    fn modules_that_use_each_other_are_found_however_the_path_is_written() {
+        for (one, two) in [
+            ("use crate::b::B;", "use crate::a::A;"),
+            ("use crate::{b::{self}};", "fn f(x: crate::a::A) {}"),
+            ("use super::b::*;", "impl super::a::T for B {}"),
+        ] {
+            assert_eq!(found(&[("a", one), ("b", two)]), ["a -> b -> a"], "{one} {two}");
+        }
+        let ring = [("a", "use crate::b::B;"), ("b", "use crate::c::C;"), ("c", "use crate::a::A;")];
+        assert_eq!(found(&ring), ["a -> b -> c -> a"]);
+    }
+
+    #[test]
+    fn a_child_that_uses_its_parent_is_a_cycle_only_where_the_parent_uses_it() {
+        let child = ("a::b", "use super::A;");
+        assert_eq!(found(&[("a", "mod b; pub(crate) use b::B; pub struct A;"), child]), [""; 0]);
+        assert_eq!(found(&[("a", "mod b; use b::B; pub struct A;"), child]), ["a -> a::b -> a"]);
+        assert_eq!(found(&[("a", "mod b; pub struct A(b::B);"), child]), ["a -> a::b -> a"]);
+    }
+
+    #[test]
+    fn tests_and_other_crates_do_not_count() {
+        let tests = "#[cfg(test)] mod tests { use crate::a::A; } #[test] fn t() { crate::a::a() }";
+        assert_eq!(found(&[("a", "use crate::b::B;"), ("b", tests)]), [""; 0]);
+        assert_eq!(found(&[("a", "use std::b::B; use b::B;"), ("b", "use crate::a::A;")]), [""; 0]);
+    }
+}
