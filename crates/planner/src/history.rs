@@ -8,7 +8,9 @@ use ordereddeployment_api::{
 };
 
 use crate::census::Census;
-use crate::{Decision, Event, Record, SetChange, conditions, events, pausepoint};
+use crate::kept;
+use crate::phase::{Phase, State};
+use crate::{Decision, Event, Record, SetChange, conditions, events};
 
 /// A new template starts a new rollout. One write gives it its identity and clears the hold, the points passed and any request to
 /// resume, before a resume is read. A hash that another template has already is told apart by the collision count.
@@ -34,7 +36,7 @@ pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
     }
     let mut status = census.status.clone();
     if census.spec.paused {
-        status.pause = pausepoint::pause_of_the_rollout_before(census);
+        status.pause = kept::pause_of_the_rollout_before(census);
     }
     let revision = next_revision(census);
     let before = census.status.rollout.as_ref();
@@ -143,14 +145,15 @@ pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> V
 
 /// Whether these changes only publish what a running rollout moves. Not with `Evict`: disruption budgets read the sizes then. Not
 /// where the published sizes do not sum up to D: that is more than one batch behind.
-pub(crate) fn may_lag(census: &Census<'_>, changes: &[SetChange]) -> bool {
+pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
+    let census = state.census;
     let published: i64 = census.usable_sets().map(|set| i64::from(set.replicas)).sum();
     let only_sizes = |change: &SetChange| {
         matches!(change, SetChange::Update { replicas: Some(_), revision: None, min_ready_seconds: None, .. })
     };
     census.spec.pod_deletion == PodDeletion::Delete
         && census.old_count() > 0
-        && pausepoint::kept_sizes(census).is_none()
+        && matches!(state.phase, Phase::Rolling | Phase::Recreating | Phase::ScaledToZero)
         && published == census.bounds.desired
         && changes.iter().all(only_sizes)
 }

@@ -8,24 +8,29 @@
 //! to create and to delete ([`Decision::Act`]). Whoever carries it out comes back with what is true then.
 
 mod backoff;
+mod barrier;
 mod census;
 mod comparison;
 mod conditions;
 mod decide;
 mod events;
-mod handover;
 mod history;
+mod hold;
+mod kept;
 mod line_up;
+mod migration;
 mod model;
+mod moves;
 mod node_rules;
 mod objects;
-mod pausepoint;
+mod phase;
 mod report;
 mod revision;
 mod rollout;
 mod scaling;
 mod sizes;
 mod stuck;
+mod uncompared;
 mod unstored;
 mod view;
 mod world;
@@ -33,8 +38,8 @@ mod world;
 pub use comparison::{Answer, Comparison};
 pub use conditions::seconds as whole_seconds;
 pub use decide::decide;
-pub use handover::{is_handed_back, sources};
 pub use line_up::{LineUp, Place, line_up};
+pub use migration::{is_handed_back, sources};
 pub use model::{
     Act, Compared, Create, Decision, DeleteGroup, Event, EventType, Failed, Failure, Hindrance, Malformed,
     Observed, Pod, Point, Proof, Purpose, Read, Record, Regarding, Set, SetChange, Source, Target,

@@ -8,8 +8,8 @@ use ordereddeployment_api::PausePoint;
 use ordereddeployment_sorter::{self as sorter, Why};
 
 use crate::Observed;
+use crate::barrier;
 use crate::census::Census;
-use crate::pausepoint;
 
 /// The pods in the order in which they go.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub fn line_up(observed: &Observed) -> LineUp {
     let census = Census::of(observed);
     let rolls = census.old_count() > 0;
     let members: Vec<_> = census.members.iter().filter(|member| !rolls || !member.updated).collect();
-    let barrier = pausepoint::barrier_of(&census, &members);
+    let barrier = barrier::barrier_of(&census, &members);
     let places = members.iter().enumerate().map(|(index, member)| Place {
         uid: Arc::clone(member.uid()),
         name: member.pod.name.clone(),

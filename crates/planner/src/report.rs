@@ -6,40 +6,40 @@ use ordereddeployment_api::{
     names::{condition, reason},
 };
 
+use crate::barrier::held;
 use crate::census::Census;
 use crate::conditions::seconds;
-use crate::pausepoint::held;
-use crate::rollout::Moves;
-use crate::{Hindrance, conditions, pausepoint, revision};
+use crate::moves::Moves;
+use crate::phase::{Phase, State};
+use crate::sizes::Sizes;
+use crate::{Hindrance, conditions, uncompared};
 
 /// The status as of this decision.
-pub(crate) fn status(census: &Census<'_>, moves: &Moves) -> OrderedDeploymentStatus {
+pub(crate) fn status(state: &State<'_, '_>, moves: &Moves) -> OrderedDeploymentStatus {
+    let census = state.census;
     let mut status = counted(census);
     status.blocked.clone_from(&moves.blocked);
     if let Some(hold) = held(&census.status) {
         let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
         conditions::hold(&mut status, hold, name, moves.kept_surge, census.observed.now);
     }
-    let rolls = !census.recreate()
-        && census.bounds.desired > 0
-        && census.old_count() > 0
-        && pausepoint::kept_sizes(census).is_none();
+    let rolls = matches!(state.phase, Phase::Rolling);
     let idle = moves.creates.is_empty() && moves.deletes.is_empty();
     if let Some(rollout) = status.rollout.as_mut().filter(|_| !rolls && idle) {
         // The sets have been scaled for it; a running rolling update says so itself.
         rollout.replicas = census.spec.replicas;
         rollout.scaled_from = None;
     }
-    if is_complete(census) {
+    if state.is_complete {
         // The points passed were those of pods that are gone.
         status.passed = None;
     }
     available(census, &mut status);
-    progressing(census, &mut status);
-    complete(census, &mut status);
-    failure(census, moves, &mut status);
+    progressing(state, &mut status);
+    complete(state, &mut status);
+    failure(state, moves, &mut status);
     stalled(census, moves, &mut status);
-    reconciling(census, &mut status);
+    reconciling(state, &mut status);
     never_held(census, &mut status);
     status
 }
@@ -107,17 +107,6 @@ pub(crate) fn invalid(
     status
 }
 
-/// Every pod is of the current template and available, and none is left over.
-pub(crate) fn is_complete(census: &Census<'_>) -> bool {
-    let desired = census.bounds.desired;
-    !census.revision.is_uncompared()
-        && census.old_count() == 0
-        && !pausepoint::keeps_old(census)
-        && census.status.hold.is_none()
-        && census.updated_count() == desired
-        && census.updated_available() == desired
-}
-
 fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     let now = census.observed.now;
     // Under Recreate nobody expects pods between the last old and the first new one; at rest all are expected.
@@ -142,12 +131,13 @@ fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
 const NOT_COMPARED: &str = "Whether the template differs from those of the sets is not known yet";
 
 /// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a hold stops.
-fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
+    let census = state.census;
     let now = census.observed.now;
     let type_ = condition::PROGRESSING;
     let found = status.condition(type_).map(|found| found.reason.clone());
     let found = found.as_deref();
-    if is_complete(census) && !census.spec.paused {
+    if state.is_complete && !census.spec.paused {
         let message = "Every pod is of the current template and available";
         conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
         return;
@@ -161,7 +151,9 @@ fn progressing(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
         conditions::set(status, type_, Unknown, reason::TEMPLATE_NOT_COMPARED, NOT_COMPARED, now);
         return;
     }
-    if held(&census.status).is_some() && wanted_are_available(census) {
+    if let Phase::Held(sizes) = &state.phase
+        && wanted_are_available(census, sizes)
+    {
         let message = "The rollout is held at a pause point";
         conditions::set(status, type_, Unknown, reason::ROLLOUT_HELD, message, now);
         return;
@@ -207,15 +199,15 @@ fn unscheduled(census: &Census<'_>) -> Option<String> {
 }
 
 /// Whether the updated pods that the hold wants are all there and available.
-fn wanted_are_available(census: &Census<'_>) -> bool {
-    let sizes = pausepoint::kept_sizes(census).unwrap_or_default();
+fn wanted_are_available(census: &Census<'_>, sizes: &Sizes) -> bool {
     let wanted = sizes.get(&census.hash).copied().unwrap_or(0);
     census.updated_available() >= wanted
 }
 
-fn complete(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
+    let census = state.census;
     let now = census.observed.now;
-    if is_complete(census) {
+    if state.is_complete {
         let message = "Every pod is of the current template and available";
         conditions::set(status, condition::COMPLETE, True, reason::ROLLOUT_COMPLETE, message, now);
     } else if census.revision.is_uncompared() {
@@ -227,7 +219,8 @@ fn complete(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
-fn failure(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentStatus) {
+fn failure(state: &State<'_, '_>, moves: &Moves, status: &mut OrderedDeploymentStatus) {
+    let census = state.census;
     let now = census.observed.now;
     let Some(failure) = &census.observed.failure else {
         if let Some(message) = &moves.unproven {
@@ -235,7 +228,7 @@ fn failure(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentSta
             conditions::set(status, type_, True, reason::TEMPLATE_UNPROVEN, message, now);
             return;
         }
-        match census.backoff.told.as_ref().filter(|_| !is_complete(census)) {
+        match census.backoff.told.as_ref().filter(|_| !state.is_complete) {
             Some(message) => {
                 let type_ = condition::REPLICA_FAILURE;
                 conditions::set(status, type_, True, reason::PODS_FAILED, message, now);
@@ -257,7 +250,7 @@ fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentSta
     let ambiguous = census.observed.failure.as_ref().filter(|one| one.what == Hindrance::EvictAmbiguous);
     let ambiguous = ambiguous.map(|failure| (failure.what.reason(), failure.message.clone()));
     let found = moves.stalled.as_ref().map(|(reason, message)| (*reason, message.clone()));
-    if let Some((reason, message)) = revision::unanswered(census).or(found).or(ambiguous).or(late) {
+    if let Some((reason, message)) = uncompared::unanswered(census).or(found).or(ambiguous).or(late) {
         conditions::set(status, condition::STALLED, True, reason, &message, now);
     } else {
         let message = "Nothing stands in the way";
@@ -267,11 +260,12 @@ fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentSta
 
 /// As kstatus reads it: `True` means that the pods are not yet what the spec says. Never `True` beside `Stalled`, so
 /// that no reader depends on which of the two comes first.
-fn reconciling(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
+    let census = state.census;
     let (holds, reason, message) =
         if let Some(stalled) = status.condition(condition::STALLED).filter(|found| found.status == True) {
             (False, stalled.reason.clone(), "Nothing goes on: see the condition Stalled".to_owned())
-        } else if is_complete(census) {
+        } else if state.is_complete {
             let message = "Every pod is of the current template and available".to_owned();
             (False, reason::ROLLOUT_COMPLETE.to_owned(), message)
         } else if census.revision.is_uncompared() {

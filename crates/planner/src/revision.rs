@@ -5,18 +5,9 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{OrderedDeploymentStatus, Template, equality_hash, template_hash};
+use ordereddeployment_api::{Template, equality_hash, template_hash};
 
-use crate::census::Census;
-use crate::rollout::Moves;
-use crate::{Act, Compared, Decision, Event, Observed, Read, Set, SetChange, events, report, without_hash};
-
-/// How many equal templates a set remembers.
-const REMEMBERED: usize = 8;
-/// How long there may be no answer before it is told.
-const TOLERATED: SignedDuration = SignedDuration::from_secs(30);
+use crate::{Compared, Observed, Set, without_hash};
 
 /// The current template, ready to be compared with those of sets.
 #[derive(Debug)]
@@ -26,9 +17,9 @@ pub(crate) struct Revision<'a> {
     pub(crate) current: Option<&'a Set>,
     /// The `pod-template-hash` of the current set, or of the one to make.
     pub(crate) hash: String,
-    template: Template,
+    pub(crate) template: Template,
     /// The sets to compare with, in the order to ask for them; none once the template is known to be one of theirs, or new.
-    candidates: Vec<&'a Set>,
+    pub(crate) candidates: Vec<&'a Set>,
 }
 
 impl<'a> Revision<'a> {
@@ -91,70 +82,6 @@ pub fn to_compare(observed: &Observed) -> Vec<Arc<str>> {
     uids(&Revision::of(observed).candidates)
 }
 
-/// What comes first where the template is not known to be new: the question, or the answer to store.
-pub(crate) fn compare(census: &Census<'_>) -> Option<Decision> {
-    let Revision { candidates, template, .. } = &census.revision;
-    if candidates.is_empty() {
-        return None;
-    }
-    let equal = match &census.observed.compared {
-        Compared::NoAnswer { .. } => return None,
-        Compared::Equal(uid) => candidates.iter().find(|set| set.uid == *uid),
-        Compared::Not | Compared::New => None,
-    };
-    let Some(set) = equal else { return Some(Decision::Read(Read::Template(uids(candidates)))) };
-    let mut equal_templates = vec![equality_hash(&set.template, template)];
-    equal_templates.extend(set.equal_templates.iter().take(REMEMBERED - 1).cloned());
-    let change = SetChange::Equal { uid: Arc::clone(&set.uid), equal_templates };
-    Some(Decision::Act(Act {
-        sets: vec![change],
-        // Told only where it cannot be stored.
-        status: report::status(census, &Moves::default()),
-        points: census.observed.known_points.clone(),
-        ..Act::default()
-    }))
-}
-
-/// Why no rollout starts, once there has been no answer for long enough.
-pub(crate) fn unanswered(census: &Census<'_>) -> Option<(&'static str, String)> {
-    let Compared::NoAnswer { since, message, .. } = asked(census)? else { return None };
-    // Another process knows no more since when.
-    let is_due = is_told(&census.status) || due(*since).is_some_and(|at| at <= census.observed.now);
-    is_due.then(|| {
-        let message = format!(
-            "The API server does not answer whether this template differs from those of the sets, and no rollout \
-             starts: {message}"
-        );
-        (reason::TEMPLATE_NOT_COMPARED, message)
-    })
-}
-
-/// The event of it, once.
-pub(crate) fn overdue(census: &Census<'_>) -> Option<Event> {
-    let (reason, message) = unanswered(census)?;
-    (!is_told(&census.status)).then(|| events::warning(reason, message))
-}
-
-/// When it will be told, or asked again.
-pub(crate) fn next(census: &Census<'_>) -> Option<Timestamp> {
-    let Compared::NoAnswer { since, again, .. } = asked(census)? else { return None };
-    let told = due(*since).filter(|at| *at > census.observed.now);
-    [told, Some(*again)].into_iter().flatten().min()
-}
-
-fn asked<'c>(census: &'c Census<'_>) -> Option<&'c Compared> {
-    census.revision.is_uncompared().then_some(&census.observed.compared)
-}
-
-fn is_told(status: &OrderedDeploymentStatus) -> bool {
-    let stalled = status.condition(condition::STALLED);
-    stalled.is_some_and(|stalled| stalled.reason == reason::TEMPLATE_NOT_COMPARED)
-}
-
-fn due(since: Timestamp) -> Option<Timestamp> {
-    since.checked_add(TOLERATED).ok()
-}
-
 fn remembers(set: &Set, template: &Template) -> bool {
     !set.equal_templates.is_empty() && set.equal_templates.contains(&equality_hash(&set.template, template))
 }
@@ -169,7 +96,7 @@ fn candidates<'a>(observed: &'a Observed, begun: Option<&str>) -> Vec<&'a Set> {
     sets
 }
 
-fn uids(sets: &[&Set]) -> Vec<Arc<str>> {
+pub(crate) fn uids(sets: &[&Set]) -> Vec<Arc<str>> {
     sets.iter().map(|set| Arc::clone(&set.uid)).collect()
 }
 

@@ -2,107 +2,34 @@
 //!
 //! One decision, over the active pods of all revisions. It never writes, and never looks past the barrier.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{Blocked, PausePoint, UnavailablePods, names::reason};
-use ordereddeployment_sorter as sorter;
 
-use crate::census::{Census, Member};
+use crate::barrier::{self, Barrier, Divided};
+use crate::census::{Census, Member, count};
 use crate::conditions::seconds;
-use crate::pausepoint::{self, Barrier, Divided};
+use crate::hold;
+use crate::moves::{Budget, Moves, create, create_failed, groups, reliable};
+use crate::phase::State;
 use crate::scaling::{self, surplus};
-use crate::sizes::{self, Sizes};
-use crate::stuck;
-use crate::{Create, Decision, DeleteGroup, Hindrance, Pod, Proof, Purpose, Read, Record, Target};
+use crate::{Decision, Hindrance, Proof, Purpose, Read};
 
-/// How many pods of one priority are deleted in parallel.
-const PARALLEL_DELETES: usize = 16;
 /// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is unready for a moment is none of
 /// anybody's business.
 const BLOCKED_GRACE: SignedDuration = SignedDuration::from_secs(60);
+
 /// How long creates are refused, or wait for a back-off, before a rollout counts on none of them.
 const NO_CREATES: SignedDuration = SignedDuration::from_secs(10);
+
 /// How many pods a message names.
 const NAMED: usize = 5;
 
-/// Pods to move, and why no more.
-#[derive(Debug, Default)]
-pub(crate) struct Moves {
-    pub(crate) creates: BTreeMap<String, i64>,
-    pub(crate) deletes: Vec<DeleteGroup>,
-    /// The sizes of the sets once this is done.
-    pub(crate) sizes: Sizes,
-    /// What stands in the way until somebody acts: reason and message of the condition Stalled.
-    pub(crate) stalled: Option<(&'static str, String)>,
-    /// The pause point that only unavailable pods at or behind it keep the rollout from reaching.
-    pub(crate) blocked: Option<Blocked>,
-    /// How many updated pods a hold has no use for, and keeps since the floor forbids their deletion.
-    pub(crate) kept_surge: i64,
-    /// Why deletions wait for a proof of the template: what became of the last dry run.
-    pub(crate) unproven: Option<String>,
-}
-
-/// What the rollout's rules allow now.
-pub(crate) fn moves(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
-    let kept = pausepoint::kept_sizes(census);
-    let rolls = census.bounds.desired > 0 && census.old_count() > 0 && !census.recreate();
-    if kept.is_none() && !rolls && scaling::is_being_scaled(census) {
-        if census.bounds.desired == 0 {
-            // A hold that begins now keeps what scaling began from.
-            scaling::clear(census)?;
-        }
-        // What moves pods now is not scaling any more: where that began is past.
-        let mut status = census.status.clone();
-        if let Some(rollout) = &mut status.rollout {
-            rollout.scaled_from = None;
-        }
-        return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
-    }
-    let mut moves = match kept {
-        Some(sizes) => scaling::keep(census, &sizes)?,
-        None if census.bounds.desired == 0 => scaling::clear(census)?,
-        None if census.old_count() == 0 => scaling::settle(census),
-        None if census.recreate() => recreate(census)?,
-        None => roll(census)?,
-    };
-    if create_failed(census) && !moves.deletes.is_empty() {
-        // Creates go first, and after a failure of theirs nothing is deleted: where a quota is used up only deletes make room.
-        moves.creates.clear();
-    }
-    moves.sizes = sizes_after(census, &moves);
-    if moves.stalled.is_none() {
-        moves.stalled = stuck::blocked(census, &moves);
-    }
-    Ok(moves)
-}
-
-/// The sizes of the sets once the moves are done.
-fn sizes_after(census: &Census<'_>, moves: &Moves) -> Sizes {
-    let kept = pausepoint::kept_sizes(census).map(|wanted| scaling::kept_sizes(census, &wanted));
-    let mut sizes = kept.unwrap_or_else(|| {
-        let mut sizes = census.by_set();
-        for (hash, count) in &moves.creates {
-            *sizes.entry(hash.clone()).or_default() += count;
-        }
-        let targets = moves.deletes.iter().flat_map(|group| &group.targets);
-        let leaving: BTreeSet<&str> = targets.map(|target| &*target.uid).collect();
-        for member in census.members.iter().filter(|member| leaving.contains(&**member.uid())) {
-            if let Some(size) = sizes.get_mut(member.hash) {
-                *size -= 1;
-            }
-        }
-        sizes
-    });
-    sizes.entry(census.hash.clone()).or_default();
-    let absorber = pausepoint::fallback(census);
-    sizes::published(&sizes, census.bounds.desired, &absorber)
-}
-
 /// Recreate: all old pods go, in order, then the new ones come.
-fn recreate(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
-    let divided = pausepoint::divide(census);
-    let go = go_ahead(census, &divided)?;
+pub(crate) fn recreate(state: &State<'_, '_>) -> Result<Moves, Box<Decision>> {
+    let (census, divided) = (state.census, &state.divided);
+    let go = go_ahead(census, divided)?;
     if go.is_empty() {
         return Ok(Moves::default());
     }
@@ -125,23 +52,23 @@ fn go_ahead<'m, 'c, 'a>(
         return Ok(&[]);
     }
     let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
-    let begun = pausepoint::begun_at(census, barrier.member).is_some();
+    let begun = barrier::begun_at(census, barrier.member).is_some();
     match (barrier.side, divided.ahead.len()) {
-        (PausePoint::Before, 0) => Err(Box::new(pausepoint::hold_at(census, barrier))),
+        (PausePoint::Before, 0) => Err(Box::new(hold::hold_at(census, barrier))),
         // Its turn has come: the hold is stored before its DELETE.
-        (PausePoint::After, 1) if !begun => Err(Box::new(pausepoint::hold_at(census, barrier))),
+        (PausePoint::After, 1) if !begun => Err(Box::new(hold::hold_at(census, barrier))),
         (PausePoint::After, length) if !begun => Ok(&divided.ahead[..length - 1]),
         _ => Ok(&divided.ahead),
     }
 }
 
 /// A rolling update.
-fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
-    if let Some(scaled) = scaling::scale(census)? {
+pub(crate) fn roll(state: &State<'_, '_>) -> Result<Moves, Box<Decision>> {
+    let (census, divided) = (state.census, &state.divided);
+    if let Some(scaled) = scaling::scale(state)? {
         return Ok(scaled);
     }
-    let divided = pausepoint::divide(census);
-    let wanted = wanted(census, &divided);
+    let wanted = wanted(census, divided);
     let mut moves = Moves::default();
     let mut room = census.room_below(census.bounds.ceiling);
 
@@ -155,7 +82,7 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     let updated = census.updated_count();
     create(census, &mut moves, &census.hash, (wanted - updated).min(room));
 
-    let go = go_ahead(census, &divided)?;
+    let go = go_ahead(census, divided)?;
     if !is_proven(census) && !go.is_empty() {
         // The first updated pod proves the template: nothing is deleted before it is there.
         let failed = create_failed(census);
@@ -168,7 +95,7 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
     let filled = census.active() >= census.bounds.ceiling || updated >= wanted || no_creates(census, &moves);
     // The surplus goes in the same round: the rollout cannot count on it.
     let surplus = surplus(census);
-    let leaving = crate::census::count(surplus.iter().filter(|member| member.available));
+    let leaving = count(surplus.iter().filter(|member| member.available));
     let mut budget = Budget::of(census, leaving);
     let mut chosen: Vec<&Member<'_>> = Vec::new();
     for &member in go.iter().filter(|member| !member.collected) {
@@ -181,7 +108,7 @@ fn roll(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
         && go.first().is_some_and(|head| head.available && budget.forbids_available())
         && filled
     {
-        chosen = out_of_turn(census, &divided, go, &mut budget, &mut moves);
+        chosen = out_of_turn(census, divided, go, &mut budget, &mut moves);
     }
     moves.deletes = groups(census, &chosen, Purpose::Rollout);
     moves.deletes.extend(groups(census, &surplus, Purpose::Scale));
@@ -194,15 +121,10 @@ fn wanted(census: &Census<'_>, divided: &Divided<'_, '_>) -> i64 {
     if divided.barrier.is_some() { (census.bounds.desired - behind).max(0) } else { census.bounds.desired }
 }
 
-/// How many pods the second floor counts.
-fn reliable(census: &Census<'_>) -> i64 {
-    census.old_count() + census.updated_available()
-}
-
 /// Whether a rolling update wants pods that are not there.
-pub(crate) fn is_short(census: &Census<'_>) -> bool {
-    census.updated_count() < wanted(census, &pausepoint::divide(census))
-        || reliable(census) < census.bounds.floor
+pub(crate) fn is_short(state: &State<'_, '_>) -> bool {
+    let census = state.census;
+    census.updated_count() < wanted(census, &state.divided) || reliable(census) < census.bounds.floor
 }
 
 /// The head may not go since too few pods are available, and nothing can be created: the rollout could only go on with
@@ -261,7 +183,7 @@ fn out_of_turn<'c, 'a>(
 
 /// The rollout cannot reach its barrier. Since when is stored with the status; after a grace time the condition says so.
 fn blocked(census: &Census<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], moves: &mut Moves) {
-    let id = pausepoint::id(census, barrier);
+    let id = barrier::id(census, barrier);
     let now = seconds(census.observed.now);
     let known = census.status.blocked.as_ref().filter(|blocked| blocked.id == id && blocked.since.0 <= now);
     let since = known.map_or(now, |blocked| blocked.since.0);
@@ -307,51 +229,6 @@ pub(crate) fn blocked_stands_at(blocked: &Blocked) -> Option<Timestamp> {
     blocked.since.0.checked_add(BLOCKED_GRACE).ok()
 }
 
-/// The two floors, as deletions use them up.
-pub(crate) struct Budget {
-    available: i64,
-    reliable: i64,
-    floor: i64,
-}
-
-impl Budget {
-    /// What there is to use up once so many available pods have gone besides.
-    pub(crate) fn of(census: &Census<'_>, leaving: i64) -> Self {
-        Self {
-            available: census.available() - leaving,
-            reliable: reliable(census) - leaving,
-            floor: census.bounds.floor,
-        }
-    }
-
-    /// By the first floor alone, which is about available pods.
-    pub(crate) fn take_available(&mut self, member: &Member<'_>) -> bool {
-        if member.available && self.forbids_available() {
-            return false;
-        }
-        self.available -= i64::from(member.available);
-        true
-    }
-
-    fn forbids_available(&self) -> bool {
-        self.available - 1 < self.floor
-    }
-
-    fn take(&mut self, member: &Member<'_>) -> bool {
-        if (member.available && self.forbids_available()) || self.reliable - 1 < self.floor {
-            return false;
-        }
-        self.available -= i64::from(member.available);
-        self.reliable -= 1;
-        true
-    }
-}
-
-/// Whether pods could not be created when the last decision was carried out.
-pub(crate) fn create_failed(census: &Census<'_>) -> bool {
-    census.observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Create)
-}
-
 /// Whether the API server is known to take pods of the current template.
 fn is_proven(census: &Census<'_>) -> bool {
     let created = census.observed.pods.iter().any(|pod| census.is_current_set(&pod.set));
@@ -380,12 +257,6 @@ fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision
     }
 }
 
-/// Whether a pod of an older revision still runs while it terminates.
-pub(crate) fn old_terminating(census: &Census<'_>) -> bool {
-    let old = |pod: &&Pod| !census.is_current_set(&pod.set);
-    census.observed.pods.iter().filter(old).any(|pod| pod.terminating && !pod.finished)
-}
-
 fn most_available_old_set(census: &Census<'_>) -> Option<String> {
     let mut available: BTreeMap<&str, i64> = BTreeMap::new();
     for member in census.old() {
@@ -394,55 +265,4 @@ fn most_available_old_set(census: &Census<'_>) -> Option<String> {
     let usable = census.usable_sets().filter(|set| available.contains_key(set.hash.as_str()));
     let most = usable.max_by_key(|set| (available.get(set.hash.as_str()).copied(), set.revision));
     most.map(|set| set.hash.clone())
-}
-
-/// Pods to come, but for the replacements that have to wait.
-pub(crate) fn create(census: &Census<'_>, moves: &mut Moves, hash: &str, count: i64) {
-    let count = count - census.backed_off(hash);
-    if count > 0 {
-        *moves.creates.entry(hash.to_owned()).or_default() += count;
-    }
-}
-
-/// The creates of `moves`, as the plan says them.
-pub(crate) fn creates(census: &Census<'_>, moves: &Moves) -> Vec<Create> {
-    let mut counted: Vec<_> = moves.creates.iter().collect();
-    // The current set comes first: where there is room for few only, its pods are what a rollout waits for. But where creates
-    // have failed, they are often refused, or not answered, for the new template alone: the other sets heal first.
-    let failed = create_failed(census);
-    counted.sort_by_key(|(hash, _)| (**hash == census.hash) == failed);
-    let counted = counted.into_iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
-    counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
-}
-
-/// Splits the pods, given in order, into groups of one priority. Pods of a set that is being deleted are left to the garbage
-/// collector: it deletes them, or releases them for us to adopt.
-pub(crate) fn groups(census: &Census<'_>, members: &[&Member<'_>], purpose: Purpose) -> Vec<DeleteGroup> {
-    let mut groups: Vec<DeleteGroup> = Vec::new();
-    for member in members.iter().filter(|member| !member.collected) {
-        let target = target(census, member);
-        match groups.last_mut() {
-            Some(group)
-                if group.targets.len() < PARALLEL_DELETES
-                    && group.targets.last().is_some_and(|last| last.priority == target.priority) =>
-            {
-                group.targets.push(target);
-            }
-            _ => groups.push(DeleteGroup { purpose, targets: vec![target] }),
-        }
-    }
-    groups
-}
-
-fn target(census: &Census<'_>, member: &Member<'_>) -> Target {
-    // Why it goes before the next pod it could have been: an old one in a rollout, one of its set elsewhere.
-    let next = census.members[member.place + 1..].iter().find(|other| other.updated == member.updated);
-    Target {
-        name: member.pod.name.clone(),
-        uid: std::sync::Arc::clone(member.uid()),
-        resource_version: member.pod.resource_version.clone(),
-        priority: member.key.priority(),
-        available: member.available,
-        why: next.and_then(|next| sorter::why(&member.key, &next.key)),
-    }
 }

@@ -9,9 +9,12 @@ use std::sync::Arc;
 
 use ordereddeployment_api::{PausePoint, Rollout};
 
+use crate::barrier::{self, Barrier, held};
 use crate::census::{Census, Member, count};
-use crate::pausepoint::{self, Barrier};
-use crate::rollout::{Budget, Moves, create, create_failed, groups, old_terminating};
+use crate::hold;
+use crate::kept::narrow;
+use crate::moves::{Budget, Moves, create, create_failed, groups, old_terminating};
+use crate::phase::State;
 use crate::sizes::{self, Sizes};
 use crate::{Decision, Point, Purpose, Record};
 
@@ -132,12 +135,12 @@ enum Gate {
 }
 
 fn gate(census: &Census<'_>, member: &Member<'_>) -> Gate {
-    if pausepoint::held(&census.status).is_some_and(|hold| *hold.pod_uid == **member.uid()) {
+    if held(&census.status).is_some_and(|hold| *hold.pod_uid == **member.uid()) {
         return Gate::Held;
     }
-    let timed = match (pausepoint::point(member, census), &member.pod.point) {
+    let timed = match (barrier::point(member, census), &member.pod.point) {
         (Some(_), Point::At { duration, .. }) => matches!(duration, Ok(Some(_))),
-        _ => match pausepoint::begun_at(census, member) {
+        _ => match barrier::begun_at(census, member) {
             Some(hold) => hold.until.is_some(),
             None => return Gate::None,
         },
@@ -188,7 +191,7 @@ struct Updated<'c, 'a> {
 fn updated_victims<'c, 'a>(census: &'c Census<'a>, size: i64, others: &[&Member<'_>]) -> Updated<'c, 'a> {
     let updated = census.updated_count();
     let surplus = (updated - size).max(0);
-    let untimed = pausepoint::held(&census.status).filter(|hold| hold.until.is_none() && !census.recreate());
+    let untimed = held(&census.status).filter(|hold| hold.until.is_none() && !census.recreate());
     let Some(hold) = untimed else {
         return Updated { scaled: first(census.updated(), surplus), ..Updated::default() };
     };
@@ -220,7 +223,7 @@ fn first<'c, 'a: 'c>(members: impl Iterator<Item = &'c Member<'a>>, number: i64)
 /// A hold that waits for somebody outlives its pod. Neither a hold nor a point that a time ends stands for one that waits for
 /// somebody. What goes with a set that is being deleted, scaling does not take.
 fn keep_gate(census: &Census<'_>, victims: &[&Member<'_>]) -> Result<(), Box<Decision>> {
-    let kinds: &[Gate] = match pausepoint::held(&census.status) {
+    let kinds: &[Gate] = match held(&census.status) {
         // A point that ends by itself does not stand for one that waits for somebody.
         None => &[Gate::Untimed, Gate::Timed],
         Some(hold) if hold.until.is_some() => &[Gate::Untimed],
@@ -234,7 +237,7 @@ fn keep_gate(census: &Census<'_>, victims: &[&Member<'_>]) -> Result<(), Box<Dec
     }
     let mut lost = kinds.iter().filter(|least| gates(census, &left, **least).is_empty());
     let first = lost.find_map(|least| gates(census, &old, *least).into_iter().next());
-    first.map_or(Ok(()), |barrier| Err(Box::new(pausepoint::hold_early(census, &barrier))))
+    first.map_or(Ok(()), |barrier| Err(Box::new(hold::hold_early(census, &barrier))))
 }
 
 /// The pause points of at least that kind at which a rollout of these pods would be held. With nothing behind it, a point
@@ -243,7 +246,7 @@ fn gates<'c, 'a>(census: &Census<'_>, members: &[&'c Member<'a>], least: Gate) -
     let behind = |at: usize| at + 1 < members.len();
     let some = members.iter().enumerate().filter(|(_, member)| gate(census, member) >= least);
     let barriers = some.map(|(at, member)| {
-        let side = pausepoint::point(member, census).unwrap_or(PausePoint::After);
+        let side = barrier::point(member, census).unwrap_or(PausePoint::After);
         (at, Barrier { member, side })
     });
     let holding = barriers.filter(|(at, barrier)| barrier.side == PausePoint::Before || behind(*at));
@@ -257,7 +260,8 @@ pub(crate) fn is_being_scaled(census: &Census<'_>) -> bool {
 
 /// D has changed in the running rollout: the sets are scaled in proportion before anything else. What they are scaled from is stored
 /// first, so that an interruption, or another change of D meanwhile, ends in the same split.
-pub(crate) fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>> {
+pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<Moves>, Box<Decision>> {
+    let census = state.census;
     let Some(rollout) = &census.status.rollout else { return Ok(None) };
     if rollout.replicas == census.spec.replicas && !is_being_scaled(census) {
         return Ok(None);
@@ -267,7 +271,7 @@ pub(crate) fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>>
     let mut moves = Moves::default();
     // A smaller D never creates a pod.
     if census.spec.replicas >= rollout.replicas && !create_failed(census) {
-        let behind = count(pausepoint::divide(census).behind.iter());
+        let behind = count(state.divided.behind.iter());
         let mut room = census.room_below(census.bounds.ceiling);
         for (hash, size) in &target {
             let mut missing = size - now.get(hash).copied().unwrap_or(0);
@@ -296,7 +300,7 @@ pub(crate) fn scale(census: &Census<'_>) -> Result<Option<Moves>, Box<Decision>>
         if is_done {
             rollout.replicas = census.spec.replicas;
         }
-        rollout.scaled_from = (!is_done).then(|| pausepoint::narrow(&now));
+        rollout.scaled_from = (!is_done).then(|| narrow(&now));
     }
     Err(Box::new(Decision::Record(Record { status, events: Vec::new() })))
 }

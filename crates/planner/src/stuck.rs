@@ -5,15 +5,17 @@ use ordereddeployment_api::PodReplacementPolicy;
 use ordereddeployment_api::names::reason;
 
 use crate::census::Census;
-use crate::rollout::Moves;
-use crate::{Pod, report, rollout, scaling};
+use crate::moves::{Moves, old_terminating};
+use crate::phase::{Phase, State};
+use crate::{Pod, rollout, scaling};
 
 /// How long after its time a pod that terminates may take to be gone before it is told of.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(15);
 
 /// Reason and message where nothing is done since a pod does not end.
-pub(crate) fn blocked(census: &Census<'_>, moves: &Moves) -> Option<(&'static str, String)> {
-    if !moves.creates.is_empty() || !moves.deletes.is_empty() || !is_waited_for(census) {
+pub(crate) fn blocked(state: &State<'_, '_>, moves: &Moves) -> Option<(&'static str, String)> {
+    let census = state.census;
+    if !moves.creates.is_empty() || !moves.deletes.is_empty() || !is_waited_for(state) {
         return None;
     }
     let now = census.observed.now;
@@ -53,22 +55,24 @@ fn waits_for_ends(census: &Census<'_>) -> bool {
 }
 
 /// Whether pods would be created if none terminated.
-fn is_waited_for(census: &Census<'_>) -> bool {
+fn is_waited_for(state: &State<'_, '_>) -> bool {
+    let census = state.census;
     let bounds = census.bounds;
-    if !waits_for_ends(census) || bounds.desired == 0 || report::is_complete(census) {
+    if !waits_for_ends(census) || bounds.desired == 0 || state.is_complete {
         return false;
     }
     // Whether those that terminate are what fills the room below that.
     let full = |ceiling: i64| census.room_below(ceiling) == 0 && census.active() < ceiling;
-    match crate::pausepoint::kept_sizes(census) {
-        Some(sizes) => {
+    match &state.phase {
+        Phase::Held(sizes) | Phase::Paused(sizes) => {
             let wanted = sizes.values().sum::<i64>();
             census.active() < wanted && full(scaling::kept_ceiling(census, wanted))
         }
-        None if census.old_count() == 0 => {
-            let old_runs = census.recreate() && rollout::old_terminating(census);
+        Phase::Steady => {
+            let old_runs = census.recreate() && old_terminating(census);
             census.active() < bounds.desired && (old_runs || full(bounds.ceiling))
         }
-        None => !census.recreate() && rollout::is_short(census) && full(bounds.ceiling),
+        Phase::Rolling => rollout::is_short(state) && full(bounds.ceiling),
+        Phase::Invalid(_) | Phase::Migrating(_) | Phase::ScaledToZero | Phase::Recreating => false,
     }
 }

@@ -9,8 +9,7 @@ use std::time::Duration;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{annotation, reason};
 
-use crate::census::Census;
-use crate::{Act, Decision, Hindrance, Read, Source, report};
+use crate::{Hindrance, Observed, Read, Source};
 
 /// How soon it is looked again whether the others are gone: nothing tells.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -31,45 +30,46 @@ pub fn sources(deployment: &OrderedDeployment) -> Result<BTreeSet<Source>, Strin
     value.split(',').map(|text| source(text.trim()).ok_or_else(|| text.to_owned())).collect()
 }
 
-/// The decision while pods change hands; `None` once they do not.
-pub(crate) fn gate(census: &Census<'_>) -> Option<Decision> {
-    let observed = census.observed;
+/// What is done while pods change hands.
+#[derive(Debug)]
+pub(crate) enum Migration {
+    /// Nothing: the reason and message of the conditions, and how soon it is looked again.
+    Wait(&'static str, String, Option<Duration>),
+    /// This is read first.
+    Read(Read),
+}
+
+/// The step while pods change hands; `None` once they do not.
+pub(crate) fn step(observed: &Observed) -> Option<Migration> {
     let deployment = &*observed.deployment;
     if let Some(step) = annotation_of(deployment, annotation::HANDING_BACK) {
         let message = format!("The pods are being given to a Deployment, and nothing is done here ({step})");
-        return Some(closed(census, reason::HANDING_BACK, &message, None));
+        return Some(Migration::Wait(reason::HANDING_BACK, message, None));
     }
-    let wait = |message: &str| Some(closed(census, reason::ADOPTING, message, Some(LOOK_AGAIN)));
+    let wait = |message: String| Some(Migration::Wait(reason::ADOPTING, message, Some(LOOK_AGAIN)));
     let named = match sources(deployment) {
         Ok(named) if named.is_empty() => return None,
         Ok(named) => named,
         Err(text) => {
             let key = annotation::ADOPTING;
-            return wait(&format!("{text:?} in the annotation {key} names no Deployment and no ReplicaSet"));
+            return wait(format!("{text:?} in the annotation {key} names no Deployment and no ReplicaSet"));
         }
     };
     if named.iter().any(|source| !observed.sources.contains_key(source)) {
-        return Some(Decision::Read(Read::Sources(named)));
+        return Some(Migration::Read(Read::Sources(named)));
     }
     let there = |source: &&Source| observed.sources.get(*source).is_some_and(|there| *there);
     let there: Vec<String> = named.iter().filter(there).map(ToString::to_string).collect();
     if !there.is_empty() {
-        return wait(&format!("It takes over once these are gone: {}", there.join(", ")));
+        return wait(format!("It takes over once these are gone: {}", there.join(", ")));
     }
     if !observed.live {
-        return Some(Decision::Read(Read::Live));
+        return Some(Migration::Read(Read::Live));
     }
     if let Some(failure) = observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Claim) {
-        return wait(&format!("It takes over once all these pods are its own: {}", failure.message));
+        return wait(format!("It takes over once all these pods are its own: {}", failure.message));
     }
     None
-}
-
-fn closed(census: &Census<'_>, reason: &str, message: &str, requeue: Option<Duration>) -> Decision {
-    let status = report::closed(census, reason, message);
-    // Points that were known stay known: their pods are only not looked at now.
-    let points = census.observed.known_points.clone();
-    Decision::Act(Act { status, requeue, points, ..Act::default() })
 }
 
 fn source(text: &str) -> Option<Source> {
