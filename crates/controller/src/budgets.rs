@@ -1,15 +1,9 @@
-//! Which PodDisruptionBudgets keep a pod from being evicted: said by the server where it says so, looked up where not.
-//!
-//! Nothing is decided here, and budgets are read only after a refusal.
+//! PodDisruptionBudgets, as far as they are read: which pods they select.
 
 use std::collections::BTreeMap;
 
 use ordereddeployment_api::LabelSelector;
-use ordereddeployment_planner::Hindrance;
 use serde::Deserialize;
-
-use crate::calls::Calls;
-use crate::error::Refusal;
 
 /// A PodDisruptionBudget, as far as it is read here.
 #[derive(Debug, Deserialize)]
@@ -31,54 +25,14 @@ struct BudgetSpec {
 }
 
 impl Budget {
+    pub(crate) fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
     /// Whether it speaks of pods with these labels. An empty selector selects all of them in `policy/v1`, and none before.
-    fn selects(&self, labels: &BTreeMap<String, String>, beta: bool) -> bool {
+    pub(crate) fn selects(&self, labels: &BTreeMap<String, String>, beta: bool) -> bool {
         let selector = self.spec.selector.as_ref().filter(|selector| !(beta && selector.is_empty()));
         selector.is_some_and(|selector| selector.matches(labels))
-    }
-}
-
-/// What a refused eviction is told as: what it hinders, and a sentence with the names of the budgets.
-pub(crate) async fn explain(
-    calls: &Calls,
-    namespace: &str,
-    pod: &str,
-    labels: &BTreeMap<String, String>,
-    refusal: Refusal,
-) -> (Hindrance, String) {
-    let waiting = format!("Waiting to evict pod {pod}");
-    match refusal {
-        Refusal::Named(words) => (Hindrance::Evict, format!("{waiting}: {words}")),
-        Refusal::Unnamed(words) => {
-            let names = names(calls, namespace, labels).await;
-            (Hindrance::Evict, format!("{waiting}: {words} ({names})"))
-        }
-        Refusal::Several => {
-            let names = names(calls, namespace, labels).await;
-            let why = "and the API server evicts no pod that has several: only one may select it";
-            (
-                Hindrance::EvictAmbiguous,
-                format!("{waiting}: it is selected by several budgets ({names}), {why}"),
-            )
-        }
-    }
-}
-
-/// The budgets that select pods with these labels, for people.
-async fn names(calls: &Calls, namespace: &str, labels: &BTreeMap<String, String>) -> String {
-    match calls.budgets(namespace).await {
-        Ok((budgets, beta)) => {
-            let selecting = budgets.into_iter().filter(|budget| budget.selects(labels, beta));
-            let mut names: Vec<_> = selecting.map(|budget| budget.metadata.name).collect();
-            names.sort();
-            match names.as_slice() {
-                [] => "no PodDisruptionBudget selects it any more".to_owned(),
-                [name] => format!("PodDisruptionBudget {name}"),
-                names => format!("PodDisruptionBudgets {}", names.join(", ")),
-            }
-        }
-        // The refusal stands; who may not list budgets is told that much.
-        Err(error) => format!("which ones is not known: {error}"),
     }
 }
 

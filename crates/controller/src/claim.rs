@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::CallError;
-use crate::reconcile::Pass;
+use crate::pass::Pass;
 
 impl Pass<'_> {
     /// Whether the object may take this, where its selector matches.

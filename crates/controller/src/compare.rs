@@ -2,11 +2,9 @@
 //!
 //! What to ask and what the answers mean is the planner's. Nothing is stored here, and no answer outlives its comparison.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::Template;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Answer, Compared, Comparison};
 use tokio::time::Instant;
@@ -15,30 +13,8 @@ use crate::backoff;
 use crate::entry::{Entry, SetEntry};
 use crate::error::Judgement;
 use crate::memory::Memory;
-use crate::reconcile::Pass;
-
-/// What a comparison ended in.
-#[derive(Debug)]
-pub(crate) struct Verdict {
-    template: Template,
-    /// UIDs of the sets it was compared with.
-    sets: BTreeSet<Arc<str>>,
-    outcome: Outcome,
-}
-
-#[derive(Debug)]
-enum Outcome {
-    /// Equal to one of the sets' templates, or new.
-    Known(Compared),
-    NoAnswer {
-        since: Timestamp,
-        message: String,
-        /// How often in a row.
-        times: u32,
-        /// Before this it is not asked again.
-        again: Instant,
-    },
-}
+use crate::pass::Pass;
+use crate::verdict::{Outcome, Verdict};
 
 impl Memory {
     /// What is known of the current template, where there are these sets.

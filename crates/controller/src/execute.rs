@@ -7,18 +7,17 @@
 
 mod creates;
 mod deletes;
+mod refusals;
 mod sets;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Act, Failure, Hindrance};
 
-pub(crate) use creates::without_name;
-
 use crate::error::CallError;
 use crate::memory::Due;
 use crate::observe::Found;
-use crate::reconcile::Pass;
+use crate::pass::Pass;
 
 /// How long the sizes of a rollout's sets may be behind its last batch, where none follows it.
 const UNPUBLISHED: SignedDuration = SignedDuration::from_secs(10);

@@ -33,6 +33,7 @@ mod metrics;
 mod nodecosts;
 mod observe;
 mod overlay;
+mod pass;
 mod pod_names;
 mod queue;
 mod reconcile;
@@ -40,6 +41,7 @@ mod report;
 mod server;
 #[cfg(test)]
 mod testing;
+mod verdict;
 mod watches;
 
 pub use client::{client_config, counted};

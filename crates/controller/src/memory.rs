@@ -11,10 +11,10 @@ use ordereddeployment_sorter::Nodes;
 use tokio::time::Instant;
 
 use crate::backoff;
-use crate::compare::Verdict;
 use crate::entry::{PodEntry, SetEntry, version_of};
 use crate::events::Warned;
 use crate::overlay::Overlay;
+use crate::verdict::Verdict;
 
 /// How long a refusal of a template is believed before the API server is asked again.
 const BELIEVE_REFUSAL: Duration = Duration::from_secs(10);

@@ -20,10 +20,10 @@ use crate::cache::Index;
 use crate::decode::{Answer, Decoded};
 use crate::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::error::Judgement;
-use crate::execute::without_name;
 use crate::memory::{Due, LiveRead};
 use crate::overlay::{Floors, Overlay, merge};
-use crate::reconcile::Pass;
+use crate::pass::Pass;
+use crate::pod_names::without_name;
 
 /// What a live read finds of the object itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,6 +58,11 @@ impl fmt::Debug for Names {
     }
 }
 
+/// Words about a pod without the random part of its name, so that equal failures read alike and are told as one.
+pub(crate) fn without_name(words: &str, pod: &str, set: &str) -> String {
+    words.replace(pod, &format!("{set}-"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;

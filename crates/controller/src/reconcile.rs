@@ -6,17 +6,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube_runtime::controller::Action;
+use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
 use ordereddeployment_planner::{Act, Decision, Event, Hindrance, Read, Record, decide};
 use tokio::time::Instant;
 
-use crate::calls::Calls;
 use crate::context::Context;
 use crate::execute::Halt;
-use crate::memory::{Due, Memory};
+use crate::memory::Due;
 use crate::metrics::Waits;
 use crate::observe::Found;
+use crate::pass::Pass;
 use crate::report::{News, Stored};
 use crate::{Error, backoff};
 
@@ -26,28 +26,6 @@ const ROUNDS: usize = 100;
 const SHORTEST: Duration = Duration::from_millis(1);
 /// How soon everything is looked at again, even if nothing is seen to happen.
 const RESYNC: Duration = Duration::from_secs(300);
-
-/// One pass. Its parts lie in `observe`, `execute` and `report`.
-pub(crate) struct Pass<'a> {
-    pub(crate) ctx: &'a Context,
-    pub(crate) calls: Calls,
-    pub(crate) memory: &'a mut Memory,
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) uid: Arc<str>,
-    /// Whether everything was read live since the last thing that was done.
-    pub(crate) live: bool,
-    /// Whether what was to be claimed had been changed by somebody else: it is read again at once.
-    pub(crate) raced: bool,
-    /// The same at any time in this pass.
-    pub(crate) has_raced: bool,
-    /// How often creates were answered in this pass that their names are taken, and nothing was seen that has them.
-    pub(crate) taken: usize,
-    /// How many writes of sets and of the status have met a conflict in this pass.
-    pub(crate) conflicts: usize,
-    /// What the act under way was decided on: the generation, and who asks to go on.
-    pub(crate) decided_on: (i64, Option<String>),
-}
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,17 +114,6 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
 }
 
 impl Pass<'_> {
-    pub(crate) fn status(&self) -> OrderedDeploymentStatus {
-        self.memory.deployment.status.clone().unwrap_or_default()
-    }
-
-    /// Takes in what the watch shows of the object by now. Whether it is there and not being deleted.
-    pub(crate) fn is_shown(&mut self) -> bool {
-        let Some(shown) = self.ctx.shown(&self.namespace, &self.name, &self.uid) else { return false };
-        self.memory.refresh(shown);
-        self.memory.deployment.metadata.deletion_timestamp.is_none()
-    }
-
     async fn run(&mut self) -> Result<End, Error> {
         let mut failed = false;
         let mut released = false;

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::entry::{Entry, PodEntry, SetEntry};
 use crate::memory::Due;
 use crate::merge_patch::diff;
-use crate::reconcile::Pass;
+use crate::pass::Pass;
 
 /// What became of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,8 @@ use super::{Halt, MOST, worst};
 use crate::entry::{Entry, PodEntry, SetEntry};
 use crate::error::CallError;
 use crate::memory::Due;
-use crate::reconcile::Pass;
+use crate::pass::Pass;
+use crate::pod_names::without_name;
 
 /// The largest batch.
 const LARGEST: usize = 100;
@@ -169,11 +170,6 @@ fn change_of(set: &SetEntry, pod: &PodView) -> Option<String> {
     let selector = &set.object.spec.selector;
     let matches = selector.matches(pod.labels());
     (!matches).then(|| format!("without the labels that its set selects ({})", selector.to_selector_string()))
-}
-
-/// Words about a pod without the random part of its name, so that equal failures read alike and are told as one.
-pub(crate) fn without_name(words: &str, pod: &str, set: &str) -> String {
-    words.replace(pod, &format!("{set}-"))
 }
 
 #[cfg(test)]

@@ -11,12 +11,12 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{DeleteGroup, EventType, Hindrance, Pod, Purpose, Target};
 use tokio::time::Instant;
 
+use super::refusals::explain;
 use super::{Halt, MOST, worst};
-use crate::budgets::explain;
 use crate::calls::{Calls, Victim};
 use crate::entry::{Entry, PodEntry};
 use crate::error::CallError;
-use crate::reconcile::Pass;
+use crate::pass::Pass;
 
 /// How often a delete is tried again with a fresh version, where the pod is the same in all that counts.
 const RETRIES: usize = 5;

@@ -15,7 +15,7 @@ use crate::calls::Victim;
 use crate::entry::{Entry, SetEntry};
 use crate::error::CallError;
 use crate::memory::Due;
-use crate::reconcile::Pass;
+use crate::pass::Pass;
 
 /// How many writes of sets may meet a conflict in one pass before the next one counts as failed.
 const CONFLICTS: usize = 5;

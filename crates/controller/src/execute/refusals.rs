@@ -1,0 +1,55 @@
+//! Which PodDisruptionBudgets keep a pod from being evicted: said by the server where it says so, looked up where not.
+//!
+//! Nothing is decided here, and budgets are read only after a refusal.
+
+use std::collections::BTreeMap;
+
+use ordereddeployment_planner::Hindrance;
+
+use crate::budgets::Budget;
+use crate::calls::Calls;
+use crate::error::Refusal;
+
+/// What a refused eviction is told as: what it hinders, and a sentence with the names of the budgets.
+pub(super) async fn explain(
+    calls: &Calls,
+    namespace: &str,
+    pod: &str,
+    labels: &BTreeMap<String, String>,
+    refusal: Refusal,
+) -> (Hindrance, String) {
+    let waiting = format!("Waiting to evict pod {pod}");
+    match refusal {
+        Refusal::Named(words) => (Hindrance::Evict, format!("{waiting}: {words}")),
+        Refusal::Unnamed(words) => {
+            let names = names(calls, namespace, labels).await;
+            (Hindrance::Evict, format!("{waiting}: {words} ({names})"))
+        }
+        Refusal::Several => {
+            let names = names(calls, namespace, labels).await;
+            let why = "and the API server evicts no pod that has several: only one may select it";
+            (
+                Hindrance::EvictAmbiguous,
+                format!("{waiting}: it is selected by several budgets ({names}), {why}"),
+            )
+        }
+    }
+}
+
+/// The budgets that select pods with these labels, for people.
+async fn names(calls: &Calls, namespace: &str, labels: &BTreeMap<String, String>) -> String {
+    match calls.budgets(namespace).await {
+        Ok((budgets, beta)) => {
+            let selecting = budgets.iter().filter(|budget| budget.selects(labels, beta));
+            let mut names: Vec<_> = selecting.map(Budget::name).collect();
+            names.sort();
+            match names.as_slice() {
+                [] => "no PodDisruptionBudget selects it any more".to_owned(),
+                [name] => format!("PodDisruptionBudget {name}"),
+                names => format!("PodDisruptionBudgets {}", names.join(", ")),
+            }
+        }
+        // The refusal stands; who may not list budgets is told that much.
+        Err(error) => format!("which ones is not known: {error}"),
+    }
+}
