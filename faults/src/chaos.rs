@@ -2,6 +2,7 @@
 //!
 //! It knows nothing of what a request means beyond its verb and its place, and never judges.
 
+mod answer;
 mod request;
 mod watch;
 
@@ -9,11 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request};
 use http_body_util::BodyExt;
-use http_body_util::combinators::UnsyncBoxBody;
 use kube::Client;
 use kube::client::Body;
 use ordereddeployment_sandbox::Sandbox;
@@ -26,10 +25,9 @@ use tower::{BoxError, service_fn};
 use crate::case::{Act, Case, Fault, How, Millis, Moment, Span};
 use crate::log::{LATE, UNHEARD};
 use crate::people::Somebody;
+use answer::{Answer, Broken, READ_TIMEOUT, boxed};
 use request::Asked;
 
-/// What a controller is answered.
-type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 /// Where words of what struck go.
 type Told = UnboundedSender<String>;
 
@@ -56,22 +54,6 @@ struct State {
     /// Instances that die at their next request.
     doomed: BTreeMap<u32, Duration>,
     is_healed: bool,
-}
-
-/// The connection breaks.
-#[derive(Debug)]
-struct Broken;
-
-impl std::fmt::Display for Broken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("connection reset by peer")
-    }
-}
-
-impl std::error::Error for Broken {}
-
-fn boxed(body: Body) -> UnsyncBoxBody<Bytes, BoxError> {
-    body.map_err(BoxError::from).boxed_unsync()
 }
 
 impl Chaos {
@@ -211,11 +193,11 @@ impl Chaos {
             let _ = send().await;
         }
         match how {
-            How::Answer { code, reason, message, .. } => request::answer(code, &reason, &message),
+            How::Answer { code, reason, message, .. } => answer::status(code, &reason, &message),
             How::Reset { .. } => Err(Broken.into()),
             How::Hang { .. } => {
                 // The client gives up reading, as it does of a watch on which nothing comes.
-                tokio::time::sleep(watch::READ_TIMEOUT).await;
+                tokio::time::sleep(READ_TIMEOUT).await;
                 Err(Broken.into())
             }
             How::Late(millis) => {

@@ -3,28 +3,18 @@
 //! What somebody breaks, they mend, so that a run can settle; but for what people leave as it is: a scale, a template, a pause
 //! point.
 
+mod draw;
 mod people;
 mod requests;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::case::{Case, Fault, Millis, Moment, Span, WatchHow};
+use crate::case::{Case, Fault, Moment, Span, WatchHow};
+use draw::{moment, one};
 
 /// What watches show.
 const WATCHED: &[&str] = &["", "pods", "pods", "pods", "ordereddeployments", "orderedreplicasets", "nodes"];
-/// Scenarios take so long, in milliseconds: the most of them, most of them, and the longer ones.
-const LONG: &[Millis] = &[5000, 15_000, 40_000, 150_000];
-
-fn one<T: Clone>(rng: &mut StdRng, of: &[T]) -> T {
-    of[rng.random_range(0..of.len())].clone()
-}
-
-/// A moment of the run, sooner rather than later.
-fn moment(rng: &mut StdRng) -> Millis {
-    let long = one(rng, LONG);
-    rng.random_range(0..long)
-}
 
 /// Adds none to six faults of any kind.
 pub fn trouble(case: &mut Case, rng: &mut StdRng) {

@@ -1,6 +1,7 @@
 //! The tree of `get`: text from an overview. Pure: it reads no server, no clock and no terminal.
 
 mod columns;
+mod drawing;
 mod head;
 
 use ordereddeployment_api::PausePoint;
@@ -12,27 +13,8 @@ use crate::state::side;
 use crate::style::{Paint, Style};
 use crate::table::{Widths, shortened};
 use columns::{Health, laid_out};
+pub(crate) use drawing::Drawing;
 pub(crate) use head::head;
-
-/// How a tree is drawn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Drawing<'a> {
-    pub(crate) style: Style,
-    /// Flags that commands to copy must repeat.
-    pub(crate) flags: &'a str,
-    /// Columns that would make lines wider than this are left out; none on a pipe.
-    pub(crate) width: Option<usize>,
-    /// All columns there are, whatever the width.
-    pub(crate) wide: bool,
-}
-
-impl<'a> Drawing<'a> {
-    /// As the standard output asks for.
-    pub(crate) fn of_stdout(flags: &'a str) -> Self {
-        let style = Style::of_stdout();
-        Self { style, flags, width: crate::style::width_of_stdout(), wide: false }
-    }
-}
 
 /// What stands before the cells of a pod: trunk and branch.
 const INDENT: usize = 4;

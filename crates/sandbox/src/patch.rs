@@ -2,9 +2,11 @@
 //!
 //! Never does: default, validate or compare versions; the handler does that with the result.
 
+mod error;
 mod keys;
 mod strategic;
 
+pub use error::PatchError;
 pub(crate) use keys::ROWS;
 
 use serde_json::Value;
@@ -20,22 +22,6 @@ pub enum PatchKind {
     Merge,
     /// `application/strategic-merge-patch+json`
     Strategic,
-}
-
-/// Why a patch could not be applied.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct PatchError {
-    /// HTTP status.
-    pub code: u16,
-    /// Message of the answer.
-    pub message: String,
-}
-
-impl PatchError {
-    fn bad_request(message: impl Into<String>) -> Self {
-        Self { code: 400, message: message.into() }
-    }
 }
 
 /// Applies the patch and returns the new object.

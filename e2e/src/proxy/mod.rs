@@ -4,48 +4,35 @@
 //! It listens on loopback for plain HTTP and asks for a token of its own; upstream it is the user of the kubeconfig it was
 //! given. It never changes what it passes on.
 
+mod answer;
 mod half_open;
+mod matching;
 mod rules;
 mod stream;
 mod trap;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
-use http::{Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
+use http::header::{AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING};
+use http::{Request, Response};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
-use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-pub use rules::{Matching, Rules, Written};
-use rules::{Seen, Verdict};
+use answer::{Answer, Broken, refusal};
+pub use matching::Matching;
+use matching::Seen;
+use rules::Verdict;
+pub use rules::{Rules, Written};
 pub use trap::{Moment, Trap};
 
 use crate::kubeconfig::{self, Access};
-
-type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
-
-/// Ends a connection without an answer, or in the middle of one.
-#[derive(Debug)]
-struct Broken;
-
-impl std::fmt::Display for Broken {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("cut by the proxy")
-    }
-}
-
-impl std::error::Error for Broken {}
 
 /// A running proxy. Dropping it ends it with all its connections.
 pub struct Proxy {
@@ -171,26 +158,4 @@ impl Front {
         });
         sent.await?
     }
-}
-
-fn refusal(code: u16) -> Answer {
-    let reason = match code {
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        409 => "Conflict",
-        429 => "TooManyRequests",
-        503 => "ServiceUnavailable",
-        504 => "Timeout",
-        _ => "InternalError",
-    };
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "refused by the proxy", "reason": reason, "code": code,
-    });
-    let body = Full::new(Bytes::from(status.to_string())).map_err(|never: Infallible| match never {});
-    let mut response = Response::new(body.boxed_unsync());
-    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }

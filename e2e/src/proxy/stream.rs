@@ -11,8 +11,9 @@ use kube::client::Body;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::Broken;
-use super::rules::{Rules, Seen};
+use super::answer::Broken;
+use super::matching::Seen;
+use super::rules::Rules;
 
 /// The same lines, later.
 pub(super) fn lines(body: Body, rules: Arc<Rules>, seen: Seen) -> UnsyncBoxBody<Bytes, Broken> {

@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use super::rules::{Matching, Seen};
+use super::matching::{Matching, Seen};
 
 /// Where in its life a write is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

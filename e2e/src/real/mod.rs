@@ -13,7 +13,6 @@ mod servers;
 mod store;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -35,7 +34,7 @@ pub use assets::Source;
 use children::Children;
 use guest::Guest;
 use identity::{Identity, User};
-use servers::{quiet, start_api_server, start_controllers, start_etcd};
+use servers::{free_port, quiet, start_api_server, start_controllers, start_etcd};
 pub(crate) use store::Store;
 
 use crate::kubeconfig::{self, Access};
@@ -51,8 +50,6 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// The taint of a node that is not known to be ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
-
-const POLICY: &str = include_str!("audit-policy.yaml");
 
 /// A running control plane. Dropping it ends it.
 pub struct ControlPlane {
@@ -472,9 +469,4 @@ async fn beat(client: Client, specs: Vec<NodeSpec>) {
         // A missed one does no harm; the next comes soon.
         drop(nodes::register(&client, &Clock::system(), &specs).await);
     }
-}
-
-/// Free now; the servers take their ports as numbers, so that a race with others on this machine remains.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0)).context("cannot listen on loopback")?.local_addr()?.port())
 }

@@ -1,6 +1,7 @@
 //! How each of the servers is started.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,7 +9,6 @@ use anyhow::{Context, Result};
 
 use super::children::Children;
 use super::identity::{self, Identity, User};
-use super::{POLICY, free_port};
 use crate::{Setting, kubeconfig};
 
 /// Their names, as processes.
@@ -17,6 +17,9 @@ pub(super) const API_SERVER: &str = "kube-apiserver";
 pub(super) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(super) const SCHEDULER: &str = "kube-scheduler";
 
+/// What the API server writes to its audit log.
+const POLICY: &str = include_str!("audit-policy.yaml");
+
 /// One that leads at once and listens nowhere.
 pub(super) fn quiet(command: &mut Command, children: &Children) {
     command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false"]);
@@ -24,6 +27,11 @@ pub(super) fn quiet(command: &mut Command, children: &Children) {
         // Newer ones have no insecure port to close.
         command.arg("--port=0");
     }
+}
+
+/// Free now; the servers take their ports as numbers, so that a race with others on this machine remains.
+pub(super) fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0)).context("cannot listen on loopback")?.local_addr()?.port())
 }
 
 /// Where it listens.

@@ -2,11 +2,9 @@
 
 use std::fmt;
 
+use http::Method;
 use http::request::Parts;
-use http::{Method, Response};
-use kube::client::Body;
 use serde_json::{Value, json};
-use tower::BoxError;
 
 use crate::case::Class;
 
@@ -130,14 +128,4 @@ pub(super) fn limit_page(parts: &mut Parts, page: u32) {
     if let Ok(uri) = path.parse() {
         parts.uri = uri;
     }
-}
-
-/// An answer that the server never gave.
-pub(super) fn answer(code: u16, reason: &str, message: &str) -> Result<super::Answer, BoxError> {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": message, "reason": reason, "code": code,
-    });
-    let answer = Response::builder().status(code).header(http::header::CONTENT_TYPE, "application/json");
-    Ok(answer.body(super::boxed(Body::from(status.to_string().into_bytes())))?)
 }

@@ -14,12 +14,10 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 use tower::BoxError;
 
+use super::Chaos;
+use super::answer::{Answer, Broken, READ_TIMEOUT};
 use super::request::Asked;
-use super::{Answer, Broken, Chaos};
 use crate::case::{Fault, Millis, Span, WatchHow};
-
-/// How long a client reads from a connection on which nothing comes: what the controller's program is configured to.
-pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What a watch is told of next.
 enum Next {

@@ -5,8 +5,8 @@ use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_oracle::has_begun;
 use serde_json::Value;
 
-use super::Violation;
 use super::history::{History, Kind, Write, deployment, found, name, uid};
+use super::violation::Violation;
 use crate::log::{What, instance};
 
 /// What the controllers may write in a run of themselves, for each of their lives, and for each change that others make or fault.

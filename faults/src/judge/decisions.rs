@@ -3,8 +3,8 @@
 use ordereddeployment_oracle::{Wrong, judge, judge_whatever_is_stored};
 use ordereddeployment_planner::{Decision, to_compare};
 
-use super::Violation;
 use super::history::{History, found};
+use super::violation::Violation;
 use crate::log::Decided;
 
 /// Every decision keeps the rules for one decision.

@@ -9,8 +9,8 @@ use ordereddeployment_oracle::{Member, View, count, current_set};
 use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target, without_hash};
 use ordereddeployment_sandbox::Record;
 
-use super::Violation;
 use super::history::{History, Kind, Write, controller, found, is_terminating};
+use super::violation::Violation;
 use crate::log::{Decided, Mark, What};
 use crate::scenarios::in_plain_words;
 

@@ -11,8 +11,8 @@ use ordereddeployment_oracle::{View, current_sets};
 use ordereddeployment_planner::{self as planner, PodView, Set, is_of};
 use serde_json::Value;
 
-use super::Violation;
 use super::history::{History, Kind, controller, deployment, found, is_terminating, name, uid};
+use super::violation::Violation;
 use crate::case::Fault;
 use crate::log::{What, instance};
 

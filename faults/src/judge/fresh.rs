@@ -10,9 +10,9 @@ use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::{Pod, PodView};
 use serde_json::Value;
 
-use super::Violation;
 use super::bounds::staleness;
 use super::history::{History, Kind, controller, deployment, found, name, number, uid, version};
+use super::violation::Violation;
 use crate::log::{Decided, What};
 
 /// What a view says of one object.

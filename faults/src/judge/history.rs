@@ -9,7 +9,7 @@ use ordereddeployment_planner::{Act, Decision};
 use ordereddeployment_sandbox::{Commit, Record};
 use serde_json::Value;
 
-use super::Violation;
+use super::violation::Violation;
 use crate::log::{Decided, LATE, UNHEARD, What, instance};
 use crate::{Case, Log};
 

@@ -1,7 +1,7 @@
 //! S7: a delete says which object it means, at which version.
 
-use super::Violation;
 use super::history::{History, Kind, Write, found, number, uid, version};
+use super::violation::Violation;
 
 /// S7: UID and version of every delete are those of the decision's view, or of a reading since.
 pub(super) fn preconditions(history: &History<'_>) -> Vec<Violation> {

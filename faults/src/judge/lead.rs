@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Violation;
 use super::history::{History, Kind, Write, deployment, found, is_terminating};
+use super::violation::Violation;
 use crate::case::Fault;
 use crate::log::What;
 

@@ -3,8 +3,8 @@
 use ordereddeployment_api::OrderedReplicaSet;
 use serde_json::Value;
 
-use super::Violation;
 use super::history::{History, Kind, Write, controller, deployment, found, name, uid};
+use super::violation::Violation;
 use crate::case::{Fault, How};
 
 /// S6: only what is ours is written.

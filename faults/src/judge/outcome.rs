@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Violation;
 use super::history::{History, found};
+use super::violation::Violation;
 use crate::case::{Act, Ends, Fault};
 use crate::log::{Mark, What};
 

@@ -8,10 +8,10 @@ use ordereddeployment_oracle::{View, count, current_sets};
 use ordereddeployment_planner::{SetChange, without_hash};
 use serde_json::Value;
 
-use super::Violation;
 use super::history::{
     History, Kind, Write, controller, deployment, found, instance_made, is_terminating, name, uid,
 };
+use super::violation::Violation;
 
 fn creates<'h, 'a>(history: &'h History<'a>, decision: usize) -> Vec<&'h Write<'a>> {
     history.sent(decision).filter(|write| write.kind == Kind::CreatePod && !write.is_late).collect()

@@ -5,8 +5,8 @@ use ordereddeployment_oracle::{View, counts, generation};
 use ordereddeployment_planner::Decision;
 use serde_json::Value;
 
-use super::Violation;
 use super::history::{History, Kind, Write, found};
+use super::violation::Violation;
 use crate::log::Decided;
 
 fn status(object: &Value) -> OrderedDeploymentStatus {

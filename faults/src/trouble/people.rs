@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::{moment, one};
+use super::draw::{moment, one};
 use crate::case::{Act, Class, Fault, Millis, Pick, Resumption};
 use crate::people::DEPLOYMENT;
 use crate::scenarios::{SPELLINGS, deployment, hash, spelled, template};

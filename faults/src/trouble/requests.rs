@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use super::one;
+use super::draw::one;
 use crate::case::{Class, Fault, How};
 
 /// What controllers ask for most, and what of it.

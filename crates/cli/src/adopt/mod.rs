@@ -10,6 +10,7 @@ mod steps;
 mod template;
 #[cfg(test)]
 mod tests;
+mod way;
 
 use std::time::Duration;
 
@@ -25,20 +26,12 @@ use seen::{Kind, Seen, annotation_of};
 pub(crate) use steps::Hands;
 use steps::{Next, Write};
 use template::Choice;
+pub(crate) use way::Way;
 
 /// How often it is looked whether what is waited for is so.
 const LOOK: Duration = Duration::from_millis(200);
 /// How often in a row somebody else may come before, or undo it.
 const MOST_ATTEMPTS: usize = 50;
-
-/// Where to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// From a Deployment to an OrderedDeployment.
-    Forward,
-    /// From an OrderedDeployment to a Deployment.
-    Back,
-}
 
 /// Whose pods, and where.
 #[derive(Clone)]

@@ -8,8 +8,8 @@ use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::{GROUP, VERSION};
 use serde_json::json;
 
-use super::Way;
 use super::seen::{Seen, annotation_of, controller};
+use super::way::Way;
 
 /// Scalers beside Kubernetes' own: group, version, kind, plural, and the field that names whom they scale.
 const SCALERS: [(&str, &str, &str, &str, &str); 2] = [

@@ -10,8 +10,8 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-use super::Way;
 use super::seen::Seen;
+use super::way::Way;
 
 /// API group, resource, verb.
 type Right = (&'static str, &'static str, &'static str);

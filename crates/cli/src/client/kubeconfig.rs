@@ -9,7 +9,7 @@ use kube::config::{
     NamedContext,
 };
 
-use super::ConnectArgs;
+use super::args::ConnectArgs;
 
 /// The name of what is made of flags alone.
 const FLAGS: &str = "flags";

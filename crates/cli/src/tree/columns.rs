@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Drawing;
+use super::drawing::Drawing;
 use crate::age::age;
 use crate::overview::{Overview, PodRow};
 use crate::style::Style;

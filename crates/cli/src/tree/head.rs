@@ -2,7 +2,7 @@
 
 use ordereddeployment_api::Hold;
 
-use super::Drawing;
+use super::drawing::Drawing;
 use crate::age::span;
 use crate::overview::{Overview, Phase};
 use crate::state::side;

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{entry, fill, items, stored::store_pod_spec, text};
+use super::{
+    fields::{entry, fill, items, text},
+    stored::store_pod_spec,
+};
 
 /// Fills in what a server fills in.
 pub(super) fn fill_pod_spec(spec: &mut Value) {

@@ -4,7 +4,11 @@
 
 use serde_json::Value;
 
-use super::{list, names, one_of, quantity::Quantity, text};
+use super::{
+    fields::{list, one_of, text},
+    names,
+    quantity::Quantity,
+};
 use crate::schema::Cause;
 
 /// Everything wrong with a pod spec; `path` leads to it.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     container_defaults::fill_pod_spec,
     containers::{amount, check_pod_spec},
-    entry, fill, items, list, text,
+    fields::{entry, fill, items, list, text},
 };
 use crate::schema::Cause;
 

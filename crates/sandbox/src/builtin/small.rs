@@ -3,7 +3,11 @@
 use base64::Engine;
 use serde_json::{Value, json};
 
-use super::{entry, fill, items, list, names, one_of, text, workloads::check_amount};
+use super::{
+    fields::{entry, fill, items, list, one_of, text},
+    names,
+    workloads::check_amount,
+};
 use crate::schema::Cause;
 
 /// Names that are also host names, such as those of namespaces.

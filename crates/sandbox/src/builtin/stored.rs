@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::{items, quantity::canonical};
+use super::{fields::items, quantity::canonical};
 
 /// Whose values are the user's, whatever they are.
 const USERS: [&str; 4] = ["nodeSelector", "matchLabels", "labels", "annotations"];

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::{
     container_defaults::fill_pod_spec,
     containers::{check_labels, check_pod_spec},
-    entry, fill, list, names, not_negative, text,
+    fields::{entry, fill, list, not_negative, text},
+    names,
 };
 use crate::schema::Cause;
 

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    PatchError,
+    error::PatchError,
     keys::{ListMerge, list_merge},
 };
 use crate::resource::ResourceInfo;

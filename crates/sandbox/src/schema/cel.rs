@@ -12,7 +12,7 @@ use kube::core::cel::{self, CompiledSchema, ErrorKind, compile_schema};
 use serde_json::{Value, json};
 
 use super::{
-    Cause,
+    cause::Cause,
     node::{Node, child},
     validation::NO_PATH,
 };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
-use super::Cause;
+use super::cause::Cause;
 
 /// What `additionalProperties` says.
 #[derive(Debug)]

@@ -5,7 +5,8 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Cause, defaulting,
+    cause::Cause,
+    defaulting,
     node::{Additional, Node, child, flag},
     pruning, validation,
 };

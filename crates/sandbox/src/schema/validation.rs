@@ -5,7 +5,8 @@
 use serde_json::Value;
 
 use super::{
-    Cause, formats,
+    cause::Cause,
+    formats,
     node::{ListType, Node, child},
 };
 

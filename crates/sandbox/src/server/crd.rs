@@ -79,10 +79,14 @@ impl State {
 
     /// What follows the removal of an object.
     pub(super) fn after_removal(&mut self, info: &ResourceInfo, last: &Value) {
-        if super::create::is_crd(info) {
+        if is_crd(info) {
             self.forget_crd(last);
         }
     }
+}
+
+pub(super) fn is_crd(info: &ResourceInfo) -> bool {
+    info.is_builtin("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
 /// The name of the version in which objects are stored.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Reply, State, crd, metadata, patch, scale, storage};
+use super::body::{decode_kind, require_json};
+use super::crd::{is_crd, storage_version};
+use super::{Answer, Ask, Reply, State, metadata, patch, scale, storage};
 use crate::builtin;
 use crate::object;
-use crate::protobuf;
 use crate::render;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
@@ -97,7 +98,7 @@ impl State {
         }
         if is_crd(info) {
             Self::check_crd(info, body)?;
-            let storage = crd::storage_version(body);
+            let storage = storage_version(body);
             object::put_at(
                 body,
                 ".status",
@@ -126,29 +127,6 @@ impl State {
         if is_crd(info) {
             self.serve_crd(info, stored);
         }
-    }
-}
-
-pub(super) fn is_crd(info: &ResourceInfo) -> bool {
-    info.is_builtin("apiextensions.k8s.io", "CustomResourceDefinition")
-}
-
-/// Refuses a body that is no object of a built-in kind, before anything is looked up.
-pub(super) fn decode_kind(ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
-    if ask.info.origin == Origin::Builtin {
-        // What it drops is told of later, when the object is admitted.
-        builtin::decode(&ask.info, &mut body.clone()).map_err(Failure::bad_request)?;
-    }
-    Ok(())
-}
-
-/// Refuses bodies that are neither JSON nor protobuf.
-pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
-    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
-    if matches!(media, "" | "application/json" | protobuf::OBJECTS) {
-        Ok(())
-    } else {
-        Err(Failure::unsupported_media_type("application/json"))
     }
 }
 

@@ -158,7 +158,7 @@ impl State {
         let grace = grace(info, &object, options);
         let held_by = finalizers(&object, options.propagation);
         object::set_finalizers(&mut object, held_by);
-        if super::create::is_crd(info) && !object::terminating(&object) {
+        if super::crd::is_crd(info) && !object::terminating(&object) {
             // The definition stays until its objects are gone.
             let mut finalizers = object::finalizers(&object);
             finalizers.push(super::crd::CLEANUP.to_owned());

@@ -3,6 +3,7 @@
 //! Everything here is synchronous; a watch is answered with a stream that reads the store later. It never schedules
 //! a pod, runs one, or sleeps.
 
+mod body;
 mod cleanup;
 mod crd;
 mod create;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::create::{admit, decode_kind, is_crd, require_json, to_storage};
+use super::body::{decode_kind, require_json};
+use super::crd::is_crd;
+use super::create::{admit, to_storage};
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::object;
 use crate::resource::{Origin, ResourceInfo};

@@ -4,7 +4,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    Head, age, at, count, found, head, integer, list, or_none, pods, text, wide,
+    age,
+    fields::{at, count, found, list, or_none},
+    head::{Head, head, integer, text, wide},
+    pods,
     workloads::{containers, labels, node_address, node_roles, node_status, ports, selector},
 };
 

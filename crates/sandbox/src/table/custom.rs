@@ -3,7 +3,12 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Head, age, at, head, jsonpath, text};
+use super::{
+    age,
+    fields::at,
+    head::{Head, head, text},
+    jsonpath,
+};
 use crate::resource::ResourceInfo;
 
 pub(super) fn heads(info: &ResourceInfo) -> Vec<Head> {

@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Head, age, at, count, list, or_none, text, wide};
+use super::{
+    age,
+    fields::{at, count, list, or_none},
+    head::{Head, text, wide},
+};
 
 pub(super) fn heads() -> Vec<Head> {
     vec![

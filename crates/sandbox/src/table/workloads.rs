@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{at, list};
+use super::fields::{at, list};
 
 /// Names of the containers of a template.
 pub(super) fn containers(object: &Value, template: &str, field: &str) -> String {

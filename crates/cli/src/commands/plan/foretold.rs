@@ -19,7 +19,7 @@ use rand::RngExt;
 use serde_json::json;
 
 use super::change::Change;
-use super::{Given, plan};
+use super::forecast::{Given, plan};
 use crate::observe::Reader;
 use bench::{Bench, is_of_halts};
 use scenario::{Scenario, one_in, template};

@@ -7,7 +7,7 @@ use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{End, Step, What};
 use serde_json::{Value, json};
 
-use super::{PROMISE, Plan};
+use super::forecast::{PROMISE, Plan};
 
 pub(super) fn json(plan: &Plan) -> Result<String> {
     let steps: Vec<Value> = plan.preview.steps.iter().filter_map(|step| json_step(plan, step)).collect();

@@ -7,7 +7,8 @@ use ordereddeployment_preview::{Assumptions, preview};
 use serde_json::{Value, json};
 
 use super::change::{Change, image, manifest};
-use super::{Plan, json as as_json, text as as_text};
+use super::forecast::Plan;
+use super::{json as as_json, text as as_text};
 use crate::observe::Seen;
 use crate::testing::{PLAIN, Pod, at_revision, held_before, pod, seen};
 use crate::tree::Drawing;

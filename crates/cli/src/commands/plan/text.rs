@@ -9,7 +9,7 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{Deleted, End, Step, What};
 
-use super::{PROMISE, Plan};
+use super::forecast::{PROMISE, Plan};
 use crate::state::side;
 use crate::style::Paint;
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped};

@@ -8,9 +8,8 @@ use kube::api::DynamicObject;
 use kube::core::PartialObjectMeta;
 use kube_runtime::watcher::Event;
 
-use super::Task;
 use super::monitors::{Kind, Resource, Resources};
-use super::queue::Uid;
+use super::queue::{Task, Uid};
 
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";

@@ -8,11 +8,12 @@
 mod graph;
 mod monitors;
 mod queue;
+mod settings;
+mod shared;
 mod work;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -21,75 +22,20 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use graph::Graph;
 use monitors::Seen;
-use queue::{Queue, Uid};
+use queue::{Task, Uid};
+pub use settings::Collector;
+use shared::{Shared, lock};
 use work::Worker;
-
-/// How the garbage collector works. The default is as fast as it can.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Collector {
-    /// The least time between two of its writes, as its client's rate limit has it.
-    pub pace: Duration,
-    /// How late its watches show a change.
-    pub lag: Duration,
-    /// Whether it is not given the processor: no event is read and no request is sent.
-    pub frozen: bool,
-}
 
 /// How many items are worked on at a time, in each of the two queues.
 const WORKERS: usize = 20;
-
-/// What is done with an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Task {
-    /// Its dependents are released, then its finalizer `orphan`.
-    Orphan,
-    /// It is deleted if no owner keeps it; its finalizer `foregroundDeletion` is removed if no dependent blocks it.
-    Delete,
-}
 
 /// An item that a worker is done with.
 struct Done {
     task: Task,
     uid: Uid,
     result: Result<(), work::Error>,
-}
-
-/// What the events lead to, and what the workers read.
-#[derive(Default)]
-struct Shared {
-    graph: Graph,
-    orphan: Queue,
-    delete: Queue,
-}
-
-impl Shared {
-    fn queue(&mut self, task: Task) -> &mut Queue {
-        match task {
-            Task::Orphan => &mut self.orphan,
-            Task::Delete => &mut self.delete,
-        }
-    }
-
-    /// Takes in one event, and puts what it concerns into the queues.
-    fn take_in(&mut self, seen: Seen) {
-        let wanted = match seen {
-            Seen::Resources(resources) => self.graph.set_resources(resources),
-            Seen::Event(resource, event) => self.graph.apply(&resource, *event),
-        };
-        self.enqueue(wanted);
-    }
-
-    fn enqueue(&mut self, wanted: Vec<(Task, Uid)>) {
-        for (task, uid) in wanted {
-            self.queue(task).add(uid);
-        }
-    }
-}
-
-fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs until the process or the task ends. The settings may change at any time.

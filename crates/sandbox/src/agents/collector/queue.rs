@@ -8,6 +8,15 @@ use tokio::time::Instant;
 /// The UID of an object.
 pub(super) type Uid = String;
 
+/// What is done with an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Its dependents are released, then its finalizer `orphan`.
+    Orphan,
+    /// It is deleted if no owner keeps it; its finalizer `foregroundDeletion` is removed if no dependent blocks it.
+    Delete,
+}
+
 /// The wait after a first failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(5);
 /// The longest wait.

@@ -14,8 +14,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::graph::{Coordinates, FOREGROUND, Node, ORPHAN};
 use super::monitors::{Kind, Resource};
-use super::queue::Uid;
-use super::{Collector, Shared, Task, lock};
+use super::queue::{Task, Uid};
+use super::settings::Collector;
+use super::shared::{Shared, lock};
 
 /// How often the removal of a finalizer is tried where others write the object at the same time.
 const TRIES: usize = 5;

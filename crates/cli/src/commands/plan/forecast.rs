@@ -1,0 +1,131 @@
+//! The rollout foreseen: a preview of what was seen, with a change, and with assumptions about what nobody knows.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use ordereddeployment_placement as placement;
+use ordereddeployment_planner::PodView;
+use ordereddeployment_preview::{Assumptions, Preview, preview};
+
+use super::change::{Change, refuse_invalid};
+use crate::compare::compare;
+use crate::explain::explain;
+use crate::observe::Seen;
+
+/// What a plan promises of what then happens.
+pub(super) const PROMISE: &str =
+    "the sequence of priorities and the pause points; within one priority the order is as of now";
+
+/// How long a new pod takes where no pod tells.
+const READY_AFTER: Duration = Duration::from_secs(10);
+const GONE_AFTER: Duration = Duration::from_secs(5);
+const RESUMED_AFTER: Duration = Duration::from_secs(60);
+
+/// What cannot be known beforehand, as far as the user says it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Given {
+    pub(super) ready: Option<Duration>,
+    pub(super) gone: Option<Duration>,
+    pub(super) resumed: Option<Duration>,
+}
+
+/// A preview, and what it is made of.
+pub(super) struct Plan {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) preview: Preview,
+    pub(super) ready_after: Duration,
+    pub(super) gone_after: Duration,
+    pub(super) resumed_after: Duration,
+    /// Where the present pods told how long a new one takes.
+    pub(super) ready_after_learned: bool,
+    pub(super) notes: Vec<String>,
+    /// The command that does it.
+    pub(super) next: Option<String>,
+}
+
+/// Looks ahead from what was seen, with that change.
+pub(super) async fn plan(client: &Client, seen: &Seen, change: &Change, given: Given) -> Result<Plan> {
+    let mut notes = Vec::new();
+    let mut observed = seen.observed();
+    let deployment = change.apply(&observed.deployment)?;
+    refuse_invalid(&deployment.spec)?;
+    let name = deployment.name_any();
+    let namespace = deployment.namespace().unwrap_or_default();
+    observed.deployment = deployment.into();
+    observed.compared = compare(client, &observed, &mut notes).await?;
+    let learned = ready_after(seen);
+    let placed_on = nodes(client, &mut notes).await?;
+    let assumptions = Assumptions {
+        ready_after: given.ready.or(learned).unwrap_or(READY_AFTER),
+        gone_after: given.gone.unwrap_or(GONE_AFTER),
+        resumed_after: given.resumed.unwrap_or(RESUMED_AFTER),
+        others: if placed_on.is_empty() { BTreeMap::new() } else { others(client, seen, &mut notes).await? },
+        nodes: placed_on,
+    };
+    for (name, facts) in &seen.nodes {
+        observed.nodes.insert(name.as_str().into(), Some(facts.facts()));
+    }
+    Ok(Plan {
+        name,
+        namespace,
+        preview: preview(&observed, &assumptions),
+        ready_after: assumptions.ready_after,
+        gone_after: assumptions.gone_after,
+        resumed_after: assumptions.resumed_after,
+        ready_after_learned: given.ready.is_none() && learned.is_some(),
+        notes,
+        next: None,
+    })
+}
+
+/// How long the present pods took from their creation to Ready: the middle one of them, in whole seconds.
+fn ready_after(seen: &Seen) -> Option<Duration> {
+    let pods = seen.observed().pods;
+    let mut took: Vec<i64> = pods
+        .iter()
+        .filter_map(|pod| Some(pod.facts.ready_since?.duration_since(pod.facts.created?).as_secs()))
+        .filter(|seconds| (0..3600).contains(seconds))
+        .collect();
+    took.sort_unstable();
+    took.get(took.len() / 2).and_then(|seconds| u64::try_from(*seconds).ok()).map(Duration::from_secs)
+}
+
+async fn nodes(client: &Client, told: &mut Vec<String>) -> Result<BTreeMap<String, placement::Node>> {
+    match Api::<Node>::all(client.clone()).list(&ListParams::default()).await {
+        Ok(nodes) => Ok(nodes.iter().map(|node| (node.name_any(), placement::Node::of(node))).collect()),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            told.push(format!(
+                "the nodes cannot be read, so new pods are taken to find none: {}",
+                status.message
+            ));
+            Ok(BTreeMap::new())
+        }
+        Err(error) => Err(explain(error, "cannot list the nodes")),
+    }
+}
+
+/// How many pods that are not of this deployment each node has.
+async fn others(client: &Client, seen: &Seen, told: &mut Vec<String>) -> Result<BTreeMap<String, usize>> {
+    let own: Vec<&str> = seen.pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
+    let mut load: BTreeMap<String, usize> = BTreeMap::new();
+    let pods = match Api::<PodView>::all(client.clone()).list(&ListParams::default()).await {
+        Ok(pods) => pods.items,
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            told.push(format!("pods of other namespaces cannot be counted: {}", status.message));
+            Vec::new()
+        }
+        Err(error) => return Err(explain(error, "cannot list the pods of all namespaces")),
+    };
+    for pod in &pods {
+        let is_own = pod.metadata.uid.as_deref().is_some_and(|uid| own.contains(&uid));
+        if let Some(node) = pod.node().filter(|_| !is_own && !matches!(pod.phase(), "Succeeded" | "Failed")) {
+            *load.entry(node.to_owned()).or_default() += 1;
+        }
+    }
+    Ok(load)
+}

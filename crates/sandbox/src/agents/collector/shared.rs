@@ -1,0 +1,43 @@
+//! The graph and the queues, which the reader of the events and the workers share.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::graph::Graph;
+use super::monitors::Seen;
+use super::queue::{Queue, Task, Uid};
+
+/// What the events lead to, and what the workers read.
+#[derive(Default)]
+pub(super) struct Shared {
+    pub(super) graph: Graph,
+    orphan: Queue,
+    delete: Queue,
+}
+
+impl Shared {
+    pub(super) fn queue(&mut self, task: Task) -> &mut Queue {
+        match task {
+            Task::Orphan => &mut self.orphan,
+            Task::Delete => &mut self.delete,
+        }
+    }
+
+    /// Takes in one event, and puts what it concerns into the queues.
+    pub(super) fn take_in(&mut self, seen: Seen) {
+        let wanted = match seen {
+            Seen::Resources(resources) => self.graph.set_resources(resources),
+            Seen::Event(resource, event) => self.graph.apply(&resource, *event),
+        };
+        self.enqueue(wanted);
+    }
+
+    pub(super) fn enqueue(&mut self, wanted: Vec<(Task, Uid)>) {
+        for (task, uid) in wanted {
+            self.queue(task).add(uid);
+        }
+    }
+}
+
+pub(super) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

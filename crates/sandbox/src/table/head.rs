@@ -1,0 +1,36 @@
+//! The heads of columns.
+
+/// One column.
+pub(super) struct Head {
+    pub(super) name: String,
+    pub(super) column_type: String,
+    pub(super) format: String,
+    pub(super) description: String,
+    pub(super) priority: i64,
+}
+
+/// A column of strings that is always shown.
+pub(super) fn text(name: &str) -> Head {
+    head(name, "string", 0)
+}
+
+/// A column of strings shown with `-o wide`.
+pub(super) fn wide(name: &str) -> Head {
+    head(name, "string", 1)
+}
+
+pub(super) fn integer(name: &str) -> Head {
+    head(name, "integer", 0)
+}
+
+pub(super) fn head(name: &str, column_type: &str, priority: i64) -> Head {
+    // kubectl recognises the name column by this format.
+    let format = if name == "Name" { "name" } else { "" };
+    Head {
+        name: name.to_owned(),
+        column_type: column_type.to_owned(),
+        format: format.to_owned(),
+        description: String::new(),
+        priority,
+    }
+}

@@ -1,0 +1,49 @@
+//! What the proxy answers, in place of the server where it has to.
+
+use std::convert::Infallible;
+use std::fmt;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use serde_json::json;
+
+/// A server's answer as its client gets it.
+pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
+
+/// Ends a connection without an answer, or in the middle of one.
+#[derive(Debug)]
+pub(super) struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("cut by the proxy")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// A refusal with that code, in the words of a server.
+pub(super) fn refusal(code: u16) -> Answer {
+    let reason = match code {
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        409 => "Conflict",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        _ => "InternalError",
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "refused by the proxy", "reason": reason, "code": code,
+    });
+    let body = Full::new(Bytes::from(status.to_string())).map_err(|never: Infallible| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
