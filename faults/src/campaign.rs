@@ -33,7 +33,7 @@ pub enum Play {
     Crash(usize, (u32, Moment)),
     /// The same at two.
     Pair(usize, (u32, Moment), (u32, Moment)),
-    /// That scenario with one of the combinations of [`COMBINATIONS`].
+    /// That scenario with one of the combinations of `COMBINATIONS`.
     Together(usize, usize),
     /// That rollout, with one of the deletions just before that write.
     Deletion(usize, u32, usize),

@@ -42,7 +42,7 @@ async fn names(calls: &Calls, namespace: &str, labels: &BTreeMap<String, String>
         Ok((budgets, beta)) => {
             let selecting = budgets.iter().filter(|budget| budget.selects(labels, beta));
             let mut names: Vec<_> = selecting.map(Budget::name).collect();
-            names.sort();
+            names.sort_unstable();
             match names.as_slice() {
                 [] => "no PodDisruptionBudget selects it any more".to_owned(),
                 [name] => format!("PodDisruptionBudget {name}"),
