@@ -6,7 +6,7 @@ use std::fmt;
 use anyhow::Result;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_oracle::{Wrong, has_begun, judge};
+use ordereddeployment_oracle::{Violation, check, has_begun};
 use ordereddeployment_planner::{Act, Decision, Observed, Proof, Read, World};
 
 use crate::case::{Fixed, Mark, TEMPLATES, Trouble};
@@ -74,7 +74,7 @@ pub struct Next {
 pub struct Successors {
     pub next: Vec<Next>,
     /// What the decision made here breaks.
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<Violation>,
     /// What that decision was made on, where it changes nothing.
     pub rest: Option<Box<Observed>>,
 }
@@ -84,10 +84,10 @@ pub fn successors(state: &State, fixed: &Fixed, statuses: &mut Statuses) -> Resu
     let mut found = Successors::default();
     let world = state.world(fixed);
     let (observed, decision) = world.decide(|_| Proof::Accepted);
-    found.wrong = judge(&observed, &decision);
+    found.wrong = check(&observed, &decision);
     if let Decision::Read(read) = &decision {
-        let words = format!("it asks for what it has: {read:?}");
-        found.wrong.push(Wrong { rule: "L1", oracle: "explore::reads", words });
+        let message = format!("it asks for what it has: {read:?}");
+        found.wrong.push(Violation { rule: "L1", oracle: "explore::reads", message });
         return Ok(found);
     }
     let decided = carried_out(state, &world, &decision, fixed, statuses, None)?.canonical(statuses)?;

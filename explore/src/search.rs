@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use anyhow::Result;
-use ordereddeployment_oracle::{Wrong, rest};
+use ordereddeployment_oracle::{Violation, check_idle};
 
 use crate::case::{Case, Fixed};
 use crate::events::{Event, successors};
@@ -30,7 +30,7 @@ pub struct Broken {
     /// In how many states.
     pub count: u64,
     /// What is wrong.
-    pub wrong: Wrong,
+    pub wrong: Violation,
     /// How it comes to that.
     pub trace: Vec<String>,
 }
@@ -54,14 +54,14 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     let mut graph = Graph { parents: vec![(0, 0)], depths: vec![0], edges: Vec::new(), begins: Vec::new() };
     let mut frontier = VecDeque::from([first]);
     let mut outcome = Outcome::default();
-    let mut found: BTreeMap<&'static str, (u64, Wrong, u32)> = BTreeMap::new();
+    let mut found: BTreeMap<&'static str, (u64, Violation, u32)> = BTreeMap::new();
     let mut at = 0_u32;
     while let Some(state) = frontier.pop_front() {
         let followed = successors(&state, &fixed, &mut statuses)?;
         let natural = followed.next.iter().filter(|next| next.is_natural).count();
         let mut wrong = followed.wrong;
         if let Some(observed) = &followed.rest {
-            wrong.extend(rest(observed, natural == 0, state.failure.is_some()));
+            wrong.extend(check_idle(observed, natural == 0, state.failure.is_some()));
         }
         for wrong in wrong {
             found.entry(wrong.oracle).or_insert((0, wrong, at)).0 += 1;
@@ -96,8 +96,11 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     graph.begins.push(graph.edges.len());
     outcome.states = u64::from(at);
     if let Some(state) = graph.cycle() {
-        let words = "nothing disturbs, and yet it comes back here for ever".to_owned();
-        found.insert("explore::cycle", (1, Wrong { rule: "L1", oracle: "explore::cycle", words }, state));
+        let message = "nothing disturbs, and yet it comes back here for ever".to_owned();
+        found.insert(
+            "explore::cycle",
+            (1, Violation { rule: "L1", oracle: "explore::cycle", message }, state),
+        );
     }
     for (oracle, (count, wrong, state)) in found {
         let mut trace = graph.trace(state, &fixed)?;

@@ -4,29 +4,35 @@ use jiff::Timestamp;
 use ordereddeployment_api::StrategyType;
 use ordereddeployment_planner::Act;
 
-use crate::Found;
+use crate::Messages;
 use crate::view::{View, count, current_set, current_sets};
 
-/// How long a pod must have lived for its failure to be one of its own, in seconds.
-const MATURE: i64 = 600;
-/// The longest that a replacement waits, in seconds.
-const LONGEST: i64 = 300;
+/// A pod that fails after this time, in seconds, is replaced at once.
+const EARLY: i64 = 600;
+/// The longest back-off of a replacement, in seconds.
+const MAX_BACKOFF: i64 = 300;
 
 fn created(act: &Act) -> i64 {
     count(act.creates.iter().map(|create| create.count).sum())
 }
 
-/// A create leaves no more active pods than D and the surge; none where D is 0.
-pub(crate) fn ceiling(view: &View<'_>, act: &Act) -> Found {
-    let mut found = Found::new();
-    if created(act) == 0 {
-        return found;
+/// An act creates no more pods than the ceiling allows.
+pub(crate) fn ceiling(view: &View<'_>, act: &Act) -> Messages {
+    above_ceiling(view, created(act))
+}
+
+/// Creating that many pods leaves no more active pods than D and the surge, and none where D is 0.
+#[must_use]
+pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
+    let mut messages = Messages::new();
+    if created == 0 {
+        return messages;
     }
-    let after = view.present() + created(act);
-    // What a hold or a pause stored may include surge pods of a larger maxSurge, and grows with D.
+    let after = view.present() + created;
+    // The sizes that a hold or a pause stored may include surge of a larger maxSurge, and grow with D.
     let stored = match (view.held(), &view.status.pause) {
         (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
-        (None, Some(pause)) if view.is_kept() => Some((&pause.sizes, pause.replicas)),
+        (None, Some(pause)) if view.keeps_sizes() => Some((&pause.sizes, pause.replicas)),
         _ => None,
     };
     let stored = stored.map_or(0, |(sizes, replicas)| {
@@ -35,31 +41,31 @@ pub(crate) fn ceiling(view: &View<'_>, act: &Act) -> Found {
     });
     let ceiling = if view.desired == 0 { 0 } else { view.ceiling.max(stored) };
     if after > ceiling {
-        found.push(format!("{after} active pods, where {ceiling} are allowed"));
+        messages.push(format!("{after} active pods, {ceiling} are allowed"));
     }
     let current = current_sets(view.observed);
     let old_there = view.observed.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
-    if view.recreates() && !view.is_kept() && old_there {
-        found.push("a pod is created while an old one is there, under Recreate".to_owned());
+    if view.recreates() && !view.keeps_sizes() && old_there {
+        messages.push("Recreate creates a pod while an old pod exists".to_owned());
     }
-    found
+    messages
 }
 
-/// Whatever is stored, there are never many more pods than D.
-pub(crate) fn few(view: &View<'_>, act: &Act) -> Found {
+/// An act leaves at most twice as many pods as D, also where the status is a user's.
+pub(crate) fn twice(view: &View<'_>, act: &Act) -> Messages {
     let after = count(view.pods.len()) + created(act);
     let many = created(act) > 0 && after > view.ceiling.max(2 * view.desired);
-    if many { vec![format!("{after} of {} pods", view.desired)] } else { Found::new() }
+    if many { vec![format!("{after} of {} pods", view.desired)] } else { Messages::new() }
 }
 
-/// A running rolling update creates updated pods, D − B of them while there is a barrier, and old ones only where too few are left
-/// to rely on or where it is scaled.
-pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Found {
+/// A running rolling update creates updated pods, D − B of them while there is a barrier. It creates old pods only where fewer than the
+/// floor are old or available, or where it is scaled.
+pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
     let observed = view.observed;
     let spec = &observed.deployment.spec;
-    let runs = spec.replicas > 0 && spec.strategy.type_ == StrategyType::RollingUpdate && !view.is_kept();
+    let runs = spec.replicas > 0 && spec.strategy.type_ == StrategyType::RollingUpdate && !view.keeps_sizes();
     if !runs || view.old().next().is_none() {
-        return Found::new();
+        return Messages::new();
     }
     let current = current_set(observed);
     let is_new = |hash: &str| {
@@ -71,10 +77,10 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Found {
         creates.map(|create| count(create.count)).sum()
     };
     let (new, old) = (sum(true), sum(false));
-    let mut found = Found::new();
+    let mut messages = Messages::new();
     if new > 0 && view.updated() + new > view.wanted() {
-        found.push(format!(
-            "{new} updated pods are created beside {}, where {} are wanted",
+        messages.push(format!(
+            "{new} updated pods are created in addition to {}, {} are wanted",
             view.updated(),
             view.wanted()
         ));
@@ -83,22 +89,23 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Found {
     let before = rollout.map_or(0, |rollout| rollout.replicas);
     let is_scaled = rollout.is_some_and(|rollout| rollout.scaled_from.is_some());
     if before == spec.replicas {
-        // Where D came back before its change was carried out, each set gets back what it had.
+        // Where D is changed and changed back in between, each set gets back its size.
         if !is_scaled && old > 0 && view.reliable() + old > view.floor {
-            found.push(format!("{old} old pods are created, where lost pods come back updated"));
+            messages
+                .push(format!("{old} old pods are created; lost pods are to be replaced by updated ones"));
         }
     } else if before > spec.replicas && !act.creates.is_empty() {
-        found.push("a smaller D creates pods".to_owned());
+        messages.push("pods are created although D is smaller than before".to_owned());
     }
-    found
+    messages
 }
 
-/// Each pod that failed young keeps one replacement waiting, twice as long as the failure that it follows.
-pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Found {
+/// The replacement of each pod that failed early waits, twice as long as the one before.
+pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Messages {
     let observed = view.observed;
-    let mut found = Found::new();
-    if view.is_kept() {
-        return found;
+    let mut messages = Messages::new();
+    if view.keeps_sizes() {
+        return messages;
     }
     for create in &act.creates {
         let Some(set) = observed.sets.iter().find(|set| set.hash == create.hash && !set.terminating) else {
@@ -110,13 +117,13 @@ pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Found {
                 let failed = pod.failed.as_ref()?;
                 Some((pod.facts.created?.as_second(), failed.at.as_second(), failed.seen, 1))
             })
-            .filter(|(created, at, ..)| at - created < MATURE)
+            .filter(|(created, at, ..)| at - created < EARLY)
             .collect();
         failures.sort_unstable();
         for index in 0..failures.len() {
             let created = failures[index].0;
-            let before = failures[..index].iter().filter(|(_, at, ..)| (1..MATURE).contains(&(created - at)));
-            failures[index].3 = before.map(|(.., wait)| (wait * 2).min(LONGEST)).max().unwrap_or(1);
+            let before = failures[..index].iter().filter(|(_, at, ..)| (1..EARLY).contains(&(created - at)));
+            failures[index].3 = before.map(|(.., wait)| (wait * 2).min(MAX_BACKOFF)).max().unwrap_or(1);
         }
         let waits = |(_, _, seen, wait): &&(i64, i64, Timestamp, i64)| {
             seen.as_second() + wait > observed.now.as_second()
@@ -124,8 +131,8 @@ pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Found {
         let waiting = count(failures.iter().filter(waits).count());
         let room = view.ceiling - count(view.pods.len());
         if count(create.count) + waiting > room {
-            found.push(format!("{} pods are created although {waiting} have to wait", create.count));
+            messages.push(format!("{} pods are created, {waiting} replacements are to wait", create.count));
         }
     }
-    found
+    messages
 }

@@ -3,8 +3,8 @@
 use ordereddeployment_api::PausePoint;
 use ordereddeployment_planner::{Act, Point, Proof, Purpose, Target};
 
-use crate::Found;
-use crate::view::{Member, View, count, current_sets};
+use crate::Messages;
+use crate::view::{ActivePod, View, count, current_sets};
 
 /// The most pods that are deleted in parallel.
 const PARALLEL: usize = 16;
@@ -14,126 +14,132 @@ pub(crate) fn targets(act: &Act, purpose: Purpose) -> impl Iterator<Item = &Targ
     act.deletes.iter().filter(move |group| group.purpose == purpose).flat_map(|group| &group.targets)
 }
 
-/// The places of those pods in the order; of one that is not active the rest says what is wrong.
+/// The places of those pods in the order. Pods that are not active have none; `rollout_order` reports them.
 fn places(view: &View<'_>, act: &Act, purpose: Purpose) -> Vec<usize> {
     targets(act, purpose).filter_map(|target| view.place(&target.uid)).collect()
 }
 
-/// A rollout's deletions follow the order over the old pods, but for unavailable pods that pass available ones (`WhenBlocked`).
-pub(crate) fn order(view: &View<'_>, act: &Act) -> Found {
-    let mut found = Found::new();
-    let gone =
+/// The deletions of a rollout follow the order of the old pods. With `WhenBlocked`, unavailable pods may go before available ones.
+#[must_use]
+pub fn rollout_order(view: &View<'_>, act: &Act) -> Messages {
+    let mut messages = Messages::new();
+    let inactive =
         act.deletes.iter().flat_map(|group| &group.targets).filter(|one| view.place(&one.uid).is_none());
-    found.extend(gone.map(|target| format!("{} is deleted, which is not active", target.name)));
+    messages.extend(inactive.map(|target| format!("{} is deleted, which is not active", target.name)));
     let places = places(view, act, Purpose::Rollout);
     if !places.is_sorted() {
-        found.push("a rollout's deletions do not follow the order".to_owned());
+        messages.push("the deletions of the rollout do not follow the order".to_owned());
     }
-    found.extend(places.iter().find_map(|place| out_of_turn(view, &places, *place)));
-    found
+    messages.extend(places.iter().find_map(|place| out_of_order(view, &places, *place)));
+    messages
 }
 
-fn out_of_turn(view: &View<'_>, places: &[usize], place: usize) -> Option<String> {
-    let goes = &view.pods[place];
-    if goes.updated {
-        return Some(format!("the rollout deletes {}, which is updated", goes.pod.name));
+fn out_of_order(view: &View<'_>, places: &[usize], place: usize) -> Option<String> {
+    let deleted = &view.pods[place];
+    if deleted.updated {
+        return Some(format!("the rollout deletes {}, which is updated", deleted.pod.name));
     }
     let ahead = view.pods[..place].iter().enumerate();
-    let stays = ahead.filter(|(ahead, member)| !member.updated && !places.contains(ahead));
+    let stays = ahead.filter(|(ahead, active)| !active.updated && !places.contains(ahead));
     for (_, stays) in stays {
-        if !(stays.available && !goes.available && view.lets_out_of_turn()) {
-            return Some(format!("{} goes although {} is ahead of it", goes.pod.name, stays.pod.name));
+        if !(stays.available && !deleted.available && view.allows_out_of_order()) {
+            return Some(format!(
+                "{} is deleted before {}, which is ahead of it",
+                deleted.pod.name, stays.pod.name
+            ));
         }
         let barrier = view.barrier().and_then(|(at, ..)| view.old().nth(at));
-        let past = barrier.and_then(|member| view.place(&member.pod.facts.uid));
+        let past = barrier.and_then(|active| view.place(&active.pod.facts.uid));
         if past.is_some_and(|barrier| barrier <= place) {
-            return Some(format!("{} goes out of turn, at or past the barrier", goes.pod.name));
+            return Some(format!("{} is deleted out of order, at or past the barrier", deleted.pod.name));
         }
     }
     None
 }
 
-/// A scale-down outside a rollout takes the first of the order. In a rollout, a hold or a pause the first of each set go, and old
-/// pods with pause points that are not passed only where no other old pod is left.
-pub(crate) fn scaling(view: &View<'_>, act: &Act) -> Found {
+/// A scale-down outside a rollout deletes the first pods of the order. In a rollout, a hold or a pause it deletes the first pods of
+/// each set; it deletes old pods with a pause point that is not passed only where no other old pod is left.
+#[must_use]
+pub fn scaling_order(view: &View<'_>, act: &Act) -> Messages {
     let places = places(view, act, Purpose::Scale);
     if places.is_empty() {
-        return Found::new();
+        return Messages::new();
     }
-    let collected = |member: &Member<'_>| view.is_collected(member);
+    let collected = |active: &ActivePod<'_>| view.is_collected(active);
     if view.old().next().is_none() && view.held().is_none() && !view.keeps_old() {
         let surplus = usize::try_from(count(view.pods.len()) - view.desired).unwrap_or(0);
-        let first = view.pods.iter().enumerate().filter(|(_, member)| !collected(member)).map(|(at, _)| at);
+        let first = view.pods.iter().enumerate().filter(|(_, active)| !collected(active)).map(|(at, _)| at);
         if !places.iter().copied().eq(first.take(surplus)) {
             return vec![format!(
-                "a scale-down takes places {places:?}, not the first {surplus} of the order"
+                "a scale-down deletes the places {places:?}, not the first {surplus} of the order"
             )];
         }
     }
     let before = places.iter().find_map(|place| {
-        let goes = &view.pods[*place];
-        if goes.updated && view.held_for_good().is_some() {
-            // Surge that the hold has no use for: unavailable pods first.
+        let deleted = &view.pods[*place];
+        if deleted.updated && view.untimed_hold().is_some() {
+            // `surge` checks these.
             return None;
         }
         let stays = view.pods.iter().enumerate().filter(|(at, one)| !places.contains(at) && !collected(one));
-        let mut wrong = stays.filter(|(at, member)| {
-            if view.gates(goes) && !member.updated {
-                !view.gates(member)
+        let mut wrong = stays.filter(|(at, active)| {
+            if view.has_pause_point(deleted) && !active.updated {
+                !view.has_pause_point(active)
             } else {
-                member.pod.set == goes.pod.set && at < place && !view.gates(member)
+                active.pod.set == deleted.pod.set && at < place && !view.has_pause_point(active)
             }
         });
         let (_, stays) = wrong.next()?;
-        Some(format!("{} is scaled away before {}", goes.pod.name, stays.pod.name))
+        Some(format!("{} is scaled away before {}", deleted.pod.name, stays.pod.name))
     });
     before.into_iter().collect()
 }
 
-/// What a hold without a duration takes of the surge: unavailable pods first, and no more than the floor allows.
-pub(crate) fn surge(view: &View<'_>, act: &Act) -> Found {
-    let mut found = Found::new();
-    let Some(hold) = view.held_for_good() else { return found };
+/// A hold without a duration deletes surge pods: unavailable pods first, and no more than the floor allows.
+#[must_use]
+pub fn surge(view: &View<'_>, act: &Act) -> Messages {
+    let mut messages = Messages::new();
+    let Some(hold) = view.untimed_hold() else { return messages };
     if i64::from(hold.replicas) != view.desired || view.updated() > view.desired {
-        return found;
+        return messages;
     }
     let places = places(view, act, Purpose::Scale);
-    let (gone, left): (Vec<_>, Vec<_>) =
+    let (deleted, left): (Vec<_>, Vec<_>) =
         view.pods.iter().enumerate().filter(|(_, one)| one.updated).partition(|(at, _)| places.contains(at));
-    let gone = count(gone.into_iter().filter(|(_, one)| one.available).count());
-    if gone == 0 {
-        return found;
+    let deleted = count(deleted.into_iter().filter(|(_, one)| one.available).count());
+    if deleted == 0 {
+        return messages;
     }
     if left.into_iter().any(|(_, one)| !one.available && !view.is_collected(one)) {
-        found.push("an available surge pod goes before an unavailable one".to_owned());
+        messages.push("an available surge pod is deleted before an unavailable one".to_owned());
     }
-    if view.available() - gone < view.floor {
-        found.push("surge goes below the floor".to_owned());
+    if view.available() - deleted < view.floor {
+        messages.push("deleting surge pods leaves fewer available pods than the floor".to_owned());
     }
-    found
+    messages
 }
 
-/// Scaling never leaves a rollout without a pause point that holds it where it had one, and takes pods without such a point first,
-/// then the held one, whose hold outlives it, and those whose point waits for somebody last.
-pub(crate) fn points(view: &View<'_>, act: &Act) -> Found {
+/// Scaling never deletes the last pause point of a rollout. It deletes pods without a pause point first, then the held pod, whose hold
+/// stays, then pods with a timed pause point, and last those whose pause point waits for a user.
+pub(crate) fn points(view: &View<'_>, act: &Act) -> Messages {
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
-    let goes = |member: &Member<'_>| scale.iter().any(|target| member.is(&target.uid));
-    let mut found = Found::new();
-    if !view.old().any(goes) {
-        return found;
+    let is_deleted = |active: &ActivePod<'_>| scale.iter().any(|target| active.is(&target.uid));
+    let mut messages = Messages::new();
+    if !view.old().any(is_deleted) {
+        return messages;
     }
     let waits =
-        |member: &Member<'_>| matches!(member.pod.point, Point::At { duration: Ok(None) | Err(_), .. });
-    let is_held = |member: &Member<'_>| view.held().is_some_and(|hold| member.is(&hold.pod_uid));
-    let (gone, left): (Vec<_>, Vec<_>) =
-        view.old().filter(|member| !view.is_collected(member)).partition(|member| goes(member));
-    let all: Vec<_> = view.old().filter(|member| !view.is_collected(member)).collect();
-    // With nothing behind it, a point `after` holds nothing.
-    let holds = |members: &[&Member<'_>], waiting: bool| {
-        members.iter().enumerate().any(|(at, member)| {
-            let is_before = matches!(member.pod.point, Point::At { side: PausePoint::Before, .. });
-            let counts = view.gates(member) && !is_held(member) && (!waiting || waits(member));
-            counts && (is_before || at + 1 < members.len())
+        |active: &ActivePod<'_>| matches!(active.pod.point, Point::At { duration: Ok(None) | Err(_), .. });
+    let is_held = |active: &ActivePod<'_>| view.held().is_some_and(|hold| active.is(&hold.pod_uid));
+    let (deleted, left): (Vec<_>, Vec<_>) =
+        view.old().filter(|active| !view.is_collected(active)).partition(|active| is_deleted(active));
+    let all: Vec<_> = view.old().filter(|active| !view.is_collected(active)).collect();
+    // A point `after` holds the rollout only where pods are behind it.
+    let holds = |pods: &[&ActivePod<'_>], waiting: bool| {
+        pods.iter().enumerate().any(|(at, active)| {
+            let is_before = matches!(active.pod.point, Point::At { side: PausePoint::Before, .. });
+            let counts = view.has_pause_point(active) && !is_held(active) && (!waiting || waits(active));
+            counts && (is_before || at + 1 < pods.len())
         })
     };
     let loses = |waiting: bool| holds(&all, waiting) && !holds(&left, waiting);
@@ -143,92 +149,107 @@ pub(crate) fn points(view: &View<'_>, act: &Act) -> Found {
         Some(_) => false,
     };
     if lost {
-        found.push("scaling takes the last pause point away".to_owned());
+        messages.push("scaling deletes the last pause point".to_owned());
     }
-    let rank = |member: &&Member<'_>| match (is_held(member), view.gates(member)) {
+    let rank = |active: &&ActivePod<'_>| match (is_held(active), view.has_pause_point(active)) {
         (true, _) => 1,
-        (false, true) => 2 + i32::from(waits(member)),
+        (false, true) => 2 + i32::from(waits(active)),
         (false, false) => 0,
     };
-    if gone.iter().map(rank).max() > left.iter().map(rank).min().or(Some(i32::MAX)) {
-        found.push("a pause point is scaled away before pods that hold less".to_owned());
+    if deleted.iter().map(rank).max() > left.iter().map(rank).min().or(Some(i32::MAX)) {
+        messages.push("a pause point is scaled away before pods that are to go first".to_owned());
     }
-    found
+    messages
 }
 
-/// Pods of a set that is being deleted are the garbage collector's.
-pub(crate) fn collected(view: &View<'_>, act: &Act) -> Found {
+/// The controller deletes no pods of a set that is being deleted: the garbage collector does.
+#[must_use]
+pub fn collected(view: &View<'_>, act: &Act) -> Messages {
     let places = act.deletes.iter().flat_map(|group| &group.targets).filter_map(|one| view.place(&one.uid));
-    let wrong = places.map(|place| &view.pods[place]).find(|member| view.is_collected(member));
-    wrong.map(|member| format!("{} is deleted while its set is", member.pod.name)).into_iter().collect()
+    let wrong = places.map(|place| &view.pods[place]).find(|active| view.is_collected(active));
+    wrong
+        .map(|active| format!("{} is deleted while its set is being deleted", active.pod.name))
+        .into_iter()
+        .collect()
 }
 
 /// A group is deleted in parallel: at most 16 pods of one priority.
-pub(crate) fn groups(_: &View<'_>, act: &Act) -> Found {
+pub(crate) fn groups(_: &View<'_>, act: &Act) -> Messages {
     let wrong = act.deletes.iter().find(|group| {
         let first = group.targets.first().map(|target| target.priority);
         let same = group.targets.iter().all(|target| Some(target.priority) == first);
         !(1..=PARALLEL).contains(&group.targets.len()) || !same
     });
     wrong
-        .map(|group| format!("{} pods in one group, or of several priorities", group.targets.len()))
+        .map(|group| format!("{} pods are in one group, or pods of several priorities", group.targets.len()))
         .into_iter()
         .collect()
 }
 
-/// A rollout leaves enough available pods, and enough to rely on.
-pub(crate) fn floors(view: &View<'_>, act: &Act) -> Found {
-    let member = |target: &Target| view.place(&target.uid).map(|place| view.pods[place]);
-    // Both kinds of deletions come of one decision: what scaling takes, the rollout cannot count on.
-    let scaled = targets(act, Purpose::Scale).filter_map(member);
-    let leaving = count(scaled.filter(|one| one.available).count());
-    let mut available = view.available() - leaving;
-    let mut reliable = view.reliable() - leaving;
-    let mut found = Found::new();
-    for goes in targets(act, Purpose::Rollout).filter_map(member) {
-        available -= i64::from(goes.available);
-        reliable -= 1;
-        let floor = view.floor;
-        if (goes.available && available < floor) || reliable < floor {
-            found.push(format!(
-                "deleting {} leaves {available} available pods and {reliable} to rely on; the floor is {floor}",
-                goes.pod.name
-            ));
-        }
-    }
-    found
+/// A rollout leaves enough available pods, and enough pods that are old or available.
+pub(crate) fn floors(view: &View<'_>, act: &Act) -> Messages {
+    let active = |target: &Target| view.place(&target.uid).map(|place| view.pods[place]);
+    let deleted = targets(act, Purpose::Rollout).filter_map(active);
+    below_floor(view, act, deleted).map(|(_, message)| message).collect()
 }
 
-/// Nothing is deleted for a template that is not known to work.
-pub(crate) fn proof(view: &View<'_>, act: &Act) -> Found {
+/// Of pods that a rollout deletes one after the other, those that leave fewer pods than the floor, by their number from 0. What the
+/// act scales away counts as deleted.
+pub fn below_floor<'a>(
+    view: &View<'a>,
+    act: &Act,
+    deleted: impl Iterator<Item = ActivePod<'a>>,
+) -> impl Iterator<Item = (usize, String)> {
+    let scaled = places(view, act, Purpose::Scale).into_iter();
+    let leaving = count(scaled.filter(|place| view.pods[*place].available).count());
+    let mut available = view.available() - leaving;
+    let mut reliable = view.reliable() - leaving;
+    let floor = view.floor;
+    deleted.enumerate().filter_map(move |(number, deleted)| {
+        available -= i64::from(deleted.available);
+        reliable -= 1;
+        let is_below = (deleted.available && available < floor) || reliable < floor;
+        is_below.then(|| {
+            let name = &deleted.pod.name;
+            let message = format!(
+                "deleting {name} leaves {available} available pods, and {reliable} that are old or available; the floor is {floor}"
+            );
+            (number, message)
+        })
+    })
+}
+
+/// A rollout deletes nothing before the API server has accepted a pod of the new template.
+pub(crate) fn proof(view: &View<'_>, act: &Act) -> Messages {
     let observed = view.observed;
     let current = current_sets(observed);
     let created = observed.pods.iter().any(|pod| current.contains(&*pod.set));
     let proven = created || observed.proof == Proof::Accepted;
-    let goes = targets(act, Purpose::Rollout).next().filter(|_| !proven);
-    goes.map(|target| format!("{} is deleted for a template that is not proven", target.name))
+    let first = targets(act, Purpose::Rollout).next().filter(|_| !proven);
+    first
+        .map(|target| format!("{} is deleted for a template that is not proven", target.name))
         .into_iter()
         .collect()
 }
 
-/// Nothing at or behind a pause point goes before it was passed, and of a point `after` nothing before its hold is stored.
-pub(crate) fn barrier(view: &View<'_>, act: &Act) -> Found {
-    let may_go = if view.is_kept() { 0 } else { view.may_go() };
+/// A rollout deletes nothing at or behind a pause point that is not passed, and no pod with a point `after` before its hold is stored.
+pub(crate) fn barrier(view: &View<'_>, act: &Act) -> Messages {
+    let limit = if view.keeps_sizes() { 0 } else { view.rollout_limit() };
     let past = targets(act, Purpose::Rollout).find(|target| {
-        let place = view.old().position(|member| member.is(&target.uid));
-        place.is_some_and(|place| place >= may_go)
+        let place = view.old().position(|active| active.is(&target.uid));
+        place.is_some_and(|place| place >= limit)
     });
     past.map(|target| format!("{} is deleted at or past the barrier", target.name)).into_iter().collect()
 }
 
-/// Held or paused: what is kept stays, and one old pod at least.
-pub(crate) fn kept(view: &View<'_>, act: &Act) -> Found {
-    let mut found = Found::new();
-    if !view.is_kept() {
-        return found;
+/// A hold or a pause keeps the pods that it stored, and a hold at least one old pod.
+pub(crate) fn kept(view: &View<'_>, act: &Act) -> Messages {
+    let mut messages = Messages::new();
+    if !view.keeps_sizes() {
+        return messages;
     }
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
-    let stays = |member: &&Member<'_>| scale.iter().all(|target| !member.is(&target.uid));
+    let stays = |active: &&ActivePod<'_>| scale.iter().all(|target| !active.is(&target.uid));
     let stored = match (view.held(), &view.status.hold, &view.status.pause) {
         (Some(hold), ..) => Some((&hold.sizes, hold.replicas)),
         (None, None, Some(pause)) => Some((&pause.sizes, pause.replicas)),
@@ -242,18 +263,18 @@ pub(crate) fn kept(view: &View<'_>, act: &Act) -> Found {
             let sets = view.observed.sets.iter().filter(|set| !set.terminating);
             let of = sets.filter(|set| current.contains(&*set.uid) == updated);
             let share: i64 = of.filter_map(|set| sizes.get(&set.hash)).map(|size| i64::from(*size)).sum();
-            let members = || view.pods.iter().filter(|one| one.updated == updated && !view.is_collected(one));
-            let (active, left) = (count(members().count()), count(members().filter(stays).count()));
-            if left < active.min(share.min(view.desired)) {
+            let kept = || view.pods.iter().filter(|one| one.updated == updated && !view.is_collected(one));
+            let (before, left) = (count(kept().count()), count(kept().filter(stays).count()));
+            if left < before.min(share.min(view.desired)) {
                 let which = if updated { "updated" } else { "old" };
-                found.push(format!("{left} {which} pods are left, where {share} are kept"));
+                messages.push(format!("{left} {which} pods are left, where {share} are kept"));
             }
         }
     }
     let old = view.old().filter(|one| !view.is_collected(one)).count();
-    // A pause may have begun under another template, by which others were old.
+    // A pause may have begun under another template: then other pods were old.
     if view.held().is_some() && view.desired > 0 && old > 0 && !view.old().any(|one| stays(&one)) {
-        found.push(format!("none of {old} old pods stays in a hold"));
+        messages.push(format!("none of {old} old pods stays in a hold"));
     }
-    found
+    messages
 }

@@ -1,14 +1,14 @@
-//! The contract's rules for one decision: what it may never do, whatever it was made on.
+//! The contract's rules for one decision: what it may never do, in any state of the cluster.
 //!
-//! One text for whoever checks decisions: the planner's own tests, the exploration of small clusters, and the campaign of faults.
-//! Which requests may follow a decision, the campaign judges by rules of its own, over the same [`View`].
-//! It is written from the contract. Of the planner it takes the types, and of the sorter the key of the order; everything else
-//! is counted anew, so that a mistake of the planner is not made twice. It never decides, and nothing of the product uses it.
+//! The planner's tests, the exploration of small clusters and the campaign of faults check decisions by these rules. The campaign
+//! also checks the requests that a decision leads to; where a rule is the same, it calls the functions of this crate.
+//! The rules are written from the contract. This crate uses the planner's types and the sorter's key of the order. It computes
+//! everything else itself, so that it does not repeat a mistake of the planner. It never decides, and the product does not use it.
 
 mod creates;
 mod deletes;
-mod rest;
-mod stored;
+mod idle;
+mod status;
 mod view;
 
 use std::fmt;
@@ -17,128 +17,134 @@ use std::time::Duration;
 use ordereddeployment_api::validate;
 use ordereddeployment_planner::{Act, Decision, Observed};
 
-pub use rest::rest;
-pub use stored::{conditions, counts, generation, transitions};
-pub use view::{Member, View, count, current_set, current_sets, has_begun};
+pub use creates::above_ceiling;
+pub use deletes::{below_floor, collected, rollout_order, scaling_order, surge};
+pub use idle::check_idle;
+pub use status::{conditions, counts, generation, transitions};
+pub use view::{ActivePod, View, count, current_sets, has_begun};
 
 /// A rule that a decision breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct Violation {
     /// The promise, as `docs/reliability.md` numbers it.
     pub rule: &'static str,
-    /// Which oracle says so.
+    /// The oracle that found it.
     pub oracle: &'static str,
     /// What is wrong.
-    pub words: String,
+    pub message: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.rule, self.words, self.oracle)
+        write!(f, "{}: {} ({})", self.rule, self.message, self.oracle)
     }
 }
 
-/// What one oracle finds.
-type Found = Vec<String>;
+/// What one oracle finds: a message for each violation.
+pub type Messages = Vec<String>;
 
 /// An oracle over an act, and over what the act was decided on.
-type Oracle = fn(&View<'_>, &Act) -> Found;
+type Oracle = fn(&View<'_>, &Act) -> Messages;
 
-const CREATES: (&str, &str, Oracle) = ("S4", "pods::ceiling", creates::ceiling);
-const ORDER: (&str, &str, Oracle) = ("S1", "deletes::order", deletes::order);
+const CEILING: (&str, &str, Oracle) = ("S4", "creates::ceiling", creates::ceiling);
+const ORDER: (&str, &str, Oracle) = ("S1", "deletes::order", deletes::rollout_order);
 const FLOORS: (&str, &str, Oracle) = ("S3", "deletes::floors", deletes::floors);
 const BARRIER: (&str, &str, Oracle) = ("S5", "deletes::barrier", deletes::barrier);
 const GROUPS: (&str, &str, Oracle) = ("S2", "deletes::groups", deletes::groups);
 const PROOF: (&str, &str, Oracle) = ("S3", "deletes::proof", deletes::proof);
-const SIZES: (&str, &str, Oracle) = ("S11", "stored::sizes", stored::sizes);
-const ONE_THING: (&str, &str, Oracle) = ("S11", "stored::conditions", stored::one_thing);
+const SIZES: (&str, &str, Oracle) = ("S11", "status::sizes", status::sizes);
+const ONE_STATE: (&str, &str, Oracle) = ("S11", "status::conditions", status::one_state);
 
-/// What holds of every act.
-const ALWAYS: [(&str, &str, Oracle); 16] = [
+/// The oracles for acts on a status that the planner wrote.
+const ALL: [(&str, &str, Oracle); 16] = [
     ORDER,
-    ("S1", "deletes::order", deletes::scaling),
+    ("S1", "deletes::order", deletes::scaling_order),
     ("S1", "deletes::order", deletes::surge),
     ("S5", "deletes::points", deletes::points),
     ("S6", "deletes::collected", deletes::collected),
-    ("S11", "stored::blocked", stored::blocked),
+    ("S11", "status::blocked", status::blocked),
     GROUPS,
     FLOORS,
     PROOF,
-    CREATES,
-    ("S4", "pods::ceiling", creates::wanted),
-    ("S8", "pods::one_a_slot", creates::replacements_wait),
+    CEILING,
+    ("S4", "creates::ceiling", creates::wanted),
+    ("S8", "creates::one_per_slot", creates::replacements_wait),
     BARRIER,
     ("S5", "deletes::barrier", deletes::kept),
     SIZES,
-    ONE_THING,
+    ONE_STATE,
 ];
 
-/// What holds even where somebody wrote the status: it may have the rollout stand still, or say which points are passed.
-const WHATEVER_IS_STORED: [(&str, &str, Oracle); 8] =
-    [ORDER, GROUPS, FLOORS, PROOF, ("S4", "pods::ceiling", creates::few), BARRIER, SIZES, ONE_THING];
+/// The oracles for acts on a status that a user wrote: such a status may stop the rollout, or say which points are passed.
+const FOR_ANY_STATUS: [(&str, &str, Oracle); 8] =
+    [ORDER, GROUPS, FLOORS, PROOF, ("S4", "creates::ceiling", creates::twice), BARRIER, SIZES, ONE_STATE];
 
 /// The rules that a decision breaks.
 #[must_use]
-pub fn judge(observed: &Observed, decision: &Decision) -> Vec<Wrong> {
+pub fn check(observed: &Observed, decision: &Decision) -> Vec<Violation> {
+    let transitions = |view: &View<'_>, before, after| {
+        let message = transitions(view, before, after);
+        message.map(|message| Violation { rule: "S11", oracle: "status::transitions", message })
+    };
     match decision {
         Decision::Read(_) => Vec::new(),
         Decision::Record(record) => {
             let before = observed.deployment.status.clone().unwrap_or_default();
-            let words = transitions(&View::of(observed), &before, &record.status);
-            words
-                .into_iter()
-                .map(|words| Wrong { rule: "S11", oracle: "stored::transitions", words })
-                .collect()
+            transitions(&View::of(observed), &before, &record.status).into_iter().collect()
         }
         Decision::Act(act) => {
-            let mut wrong = hold(observed, act, &ALWAYS);
+            let mut violations = check_act(observed, act, &ALL);
             let view = View::of(observed);
-            let mut say = |oracle, words: Option<String>| {
-                wrong.extend(words.map(|words| Wrong { rule: "S11", oracle, words }));
+            violations.extend(transitions(&view, &view.status, &act.status));
+            let mut add = |oracle, message: Option<String>| {
+                violations.extend(message.map(|message| Violation { rule: "S11", oracle, message }));
             };
-            say("stored::transitions", transitions(&view, &view.status, &act.status));
-            say("stored::never_ahead", generation(&view, &view.status, &act.status));
-            say("stored::never_ahead", counts(&view, &act.status));
-            say("stored::conditions", conditions(&view, &act.status));
-            wrong.extend(at_once(&view, act));
-            wrong
+            add("status::never_ahead", generation(&view, &view.status, &act.status));
+            add("status::never_ahead", counts(&view, &act.status));
+            add("status::conditions", conditions(&view, &act.status));
+            violations.extend(busy_loop(&view, act));
+            violations
         }
     }
 }
 
 /// The rules that an act breaks where its status is not the planner's own.
 #[must_use]
-pub fn judge_whatever_is_stored(observed: &Observed, act: &Act) -> Vec<Wrong> {
-    hold(observed, act, &WHATEVER_IS_STORED)
+pub fn check_with_any_status(observed: &Observed, act: &Act) -> Vec<Violation> {
+    check_act(observed, act, &FOR_ANY_STATUS)
 }
 
-/// A decision that changes nothing is not made again at once: that would never end.
-fn at_once(view: &View<'_>, act: &Act) -> Option<Wrong> {
+/// A decision that changes nothing is not made again at once.
+fn busy_loop(view: &View<'_>, act: &Act) -> Option<Violation> {
     let is_again = act.is_idle() && act.status == view.status && act.requeue == Some(Duration::ZERO);
-    let words = "nothing is done, and the same is decided again at once".to_owned();
-    is_again.then_some(Wrong { rule: "S12", oracle: "rest::at_once", words })
+    let message = "the decision changes nothing and is requeued at once".to_owned();
+    is_again.then_some(Violation { rule: "S12", oracle: "idle::busy_loop", message })
 }
 
-fn hold(observed: &Observed, act: &Act, oracles: &[(&'static str, &'static str, Oracle)]) -> Vec<Wrong> {
+fn check_act(
+    observed: &Observed,
+    act: &Act,
+    oracles: &[(&'static str, &'static str, Oracle)],
+) -> Vec<Violation> {
+    let idle_or = |rule, oracle, message: &str| {
+        if act.is_idle() {
+            return Vec::new();
+        }
+        vec![Violation { rule, oracle, message: message.to_owned() }]
+    };
     if observed.deployment.metadata.deletion_timestamp.is_some() {
-        let words = "something is done for an object that is being deleted".to_owned();
-        return if act.is_idle() {
-            Vec::new()
-        } else {
-            vec![Wrong { rule: "S10", oracle: "lead::gone", words }]
-        };
+        return idle_or("S10", "outdated::deleted_object", "the act changes an object that is being deleted");
     }
     if !validate(&observed.deployment.spec).is_empty() {
-        let words = "an invalid spec moves something".to_owned();
-        return if act.is_idle() {
-            Vec::new()
-        } else {
-            vec![Wrong { rule: "S3", oracle: "deletes::floors", words }]
-        };
+        return idle_or("S3", "deletes::floors", "the act is not idle although the spec is invalid");
     }
     let view = View::of(observed);
-    let wrong = oracles.iter().flat_map(|(rule, oracle, judge)| {
-        judge(&view, act).into_iter().map(move |words| Wrong { rule, oracle, words })
+    let violations = oracles.iter().flat_map(|(rule, oracle, messages)| {
+        messages(&view, act).into_iter().map(move |message| Violation { rule, oracle, message })
     });
-    wrong.collect()
+    violations.collect()
 }
+
+// The names that the planner's tests use.
+#[doc(hidden)]
+pub use {Violation as Wrong, check as judge, check_with_any_status as judge_whatever_is_stored};

@@ -1,6 +1,6 @@
-//! What a decision was made on, counted anew by the contract: order, bounds, barrier, floors.
+//! What a decision was made on, computed from the contract: order, bounds, barrier, floors.
 //!
-//! The key of the order is the sorter's; all else is written here for itself, so that a mistake of the planner is not made twice.
+//! The key of the order is the sorter's. Everything else is computed here, so that a mistake of the planner is not repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use ordereddeployment_api::{
 use ordereddeployment_planner::{Hindrance, Observed, Pod, Point, Set, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::{Context, Ranks, order};
 
-/// An active pod at its place in the order.
+/// An active pod.
 #[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
+pub struct ActivePod<'a> {
     /// The pod.
     pub pod: &'a Pod,
     /// Whether it is of the current template.
@@ -23,7 +23,7 @@ pub struct Member<'a> {
     pub available: bool,
 }
 
-impl Member<'_> {
+impl ActivePod<'_> {
     /// Whether it is the pod with that UID.
     #[must_use]
     pub fn is(&self, uid: &str) -> bool {
@@ -44,10 +44,10 @@ pub struct View<'a> {
     /// D + S; 0 where D is 0.
     pub ceiling: i64,
     /// The active pods, in the order.
-    pub pods: Vec<Member<'a>>,
+    pub pods: Vec<ActivePod<'a>>,
 }
 
-/// A length as the rules count.
+/// A length as a signed number.
 #[must_use]
 pub fn count(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
@@ -59,17 +59,17 @@ impl<'a> View<'a> {
     pub fn of(observed: &'a Observed) -> Self {
         let spec = &observed.deployment.spec;
         let sets: BTreeMap<&str, &Set> = observed.sets.iter().map(|set| (&*set.uid, set)).collect();
-        let active: Vec<&Pod> = observed
+        let pods: Vec<&Pod> = observed
             .pods
             .iter()
             .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
             .collect();
-        let facts: Vec<_> = active.iter().map(|pod| pod.facts.clone()).collect();
+        let facts: Vec<_> = pods.iter().map(|pod| pod.facts.clone()).collect();
         let ranks = Ranks::of(&facts);
         let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
         let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
         let current = current_sets(observed);
-        let member = |pod: &'a Pod| {
+        let active = |pod: &'a Pod| {
             let updated = current.contains(&*pod.set);
             let own = sets.get(&*pod.set).map_or(0, |set| set.min_ready_seconds);
             let min_ready = if updated { spec.min_ready_seconds } else { own };
@@ -77,11 +77,11 @@ impl<'a> View<'a> {
             let long_enough = since.is_some_and(|since| {
                 observed.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
             });
-            // Without minReadySeconds no clock is asked: it may have jumped.
+            // Without minReadySeconds the time does not matter: the clock may have jumped.
             let available = pod.facts.ready && (min_ready <= 0 || long_enough);
-            Member { pod, updated, available }
+            ActivePod { pod, updated, available }
         };
-        let pods = order(&facts, &ctx).into_iter().map(|placed| member(active[placed.index])).collect();
+        let pods = order(&facts, &ctx).into_iter().map(|placed| active(pods[placed.index])).collect();
         let desired = i64::from(spec.replicas);
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
         let floor = desired - spec.max_unavailable();
@@ -90,49 +90,49 @@ impl<'a> View<'a> {
     }
 
     /// The active pods of older revisions, in the order.
-    pub fn old(&self) -> impl Iterator<Item = &Member<'a>> {
-        self.pods.iter().filter(|member| !member.updated)
+    pub fn old(&self) -> impl Iterator<Item = &ActivePod<'a>> {
+        self.pods.iter().filter(|active| !active.updated)
     }
 
     /// The place of the pod with that UID among the active ones.
     #[must_use]
     pub fn place(&self, uid: &str) -> Option<usize> {
-        self.pods.iter().position(|member| member.is(uid))
+        self.pods.iter().position(|active| active.is(uid))
     }
 
-    /// The hold that keeps everything where it is.
+    /// The hold that keeps every set at its size.
     #[must_use]
     pub fn held(&self) -> Option<&Hold> {
         self.status.hold.as_ref().filter(|hold| !has_begun(hold))
     }
 
-    /// The hold that keeps everything where it is, if no time ends it. Under Recreate there is no surge that it would give up.
+    /// That hold, if it has no duration. Recreate has no surge that such a hold deletes.
     #[must_use]
-    pub fn held_for_good(&self) -> Option<&Hold> {
+    pub fn untimed_hold(&self) -> Option<&Hold> {
         self.held().filter(|hold| hold.until.is_none() && !self.recreates())
     }
 
-    /// Whether scaling may take this pod only after all other old ones: its pause point is not passed, or it is held.
+    /// Whether scaling deletes this pod after all other old pods: its pause point is not passed, or it is held.
     #[must_use]
-    pub fn gates(&self, member: &Member<'_>) -> bool {
-        let passed = self.status.has_passed(&member.pod.facts.uid);
-        let held = self.status.hold.as_ref().is_some_and(|hold| member.is(&hold.pod_uid));
-        !member.updated && (held || matches!(member.pod.point, Point::At { .. }) && !passed)
+    pub fn has_pause_point(&self, active: &ActivePod<'_>) -> bool {
+        let passed = self.status.has_passed(&active.pod.facts.uid);
+        let held = self.status.hold.as_ref().is_some_and(|hold| active.is(&hold.pod_uid));
+        !active.updated && (held || matches!(active.pod.point, Point::At { .. }) && !passed)
     }
 
-    /// Whether its set is being deleted: then it is the garbage collector's.
+    /// Whether its set is being deleted: then the garbage collector deletes the pod.
     #[must_use]
-    pub fn is_collected(&self, member: &Member<'_>) -> bool {
-        self.observed.sets.iter().any(|set| set.uid == member.pod.set && set.terminating)
+    pub fn is_collected(&self, active: &ActivePod<'_>) -> bool {
+        self.observed.sets.iter().any(|set| set.uid == active.pod.set && set.terminating)
     }
 
     /// Whether a hold or a pause keeps every set at its size.
     #[must_use]
-    pub fn is_kept(&self) -> bool {
+    pub fn keeps_sizes(&self) -> bool {
         self.held().is_some() || self.observed.deployment.spec.paused
     }
 
-    /// Whether a pause stored pods of an older set, which come back with D: it keeps their share even while none of them is there.
+    /// Whether a pause stored pods of an older set. It keeps their share even while none of them exists.
     #[must_use]
     pub fn keeps_old(&self) -> bool {
         let pause = self.status.pause.as_ref().filter(|_| self.observed.deployment.spec.paused);
@@ -149,19 +149,19 @@ impl<'a> View<'a> {
         self.observed.deployment.spec.strategy.type_ == StrategyType::Recreate
     }
 
-    /// The barrier: its place among the old pods, on which side, and whether its hold was stored ahead of the DELETE.
+    /// The barrier: its place among the old pods, its side, and whether its hold is stored before the DELETE.
     #[must_use]
     pub fn barrier(&self) -> Option<(usize, PausePoint, bool)> {
         let old: Vec<_> = self.old().collect();
         let begun = self.status.hold.as_ref().filter(|hold| has_begun(hold));
-        // Once its pod is gone the rollout is about to be held: until then nothing may go.
-        if begun.is_some_and(|hold| old.iter().all(|member| !member.is(&hold.pod_uid))) {
+        // Its pod is deleted and the hold is about to be stored: until then the rollout deletes nothing.
+        if begun.is_some_and(|hold| old.iter().all(|active| !active.is(&hold.pod_uid))) {
             return Some((0, PausePoint::Before, false));
         }
-        old.iter().enumerate().find_map(|(at, member)| {
-            let begun = begun.is_some_and(|hold| member.is(&hold.pod_uid));
-            let passed = self.status.has_passed(&member.pod.facts.uid);
-            match member.pod.point {
+        old.iter().enumerate().find_map(|(at, active)| {
+            let begun = begun.is_some_and(|hold| active.is(&hold.pod_uid));
+            let passed = self.status.has_passed(&active.pod.facts.uid);
+            match active.pod.point {
                 Point::At { side: PausePoint::Before, .. } if !passed => {
                     Some((at, PausePoint::Before, begun))
                 }
@@ -172,9 +172,9 @@ impl<'a> View<'a> {
         })
     }
 
-    /// How many old pods the rollout may delete before anything is stored.
+    /// How many old pods the rollout may delete before a hold is stored.
     #[must_use]
-    pub fn may_go(&self) -> usize {
+    pub fn rollout_limit(&self) -> usize {
         match self.barrier() {
             None => usize::MAX,
             Some((at, PausePoint::After, true)) => at + 1,
@@ -192,25 +192,25 @@ impl<'a> View<'a> {
     /// Active pods of the current revision.
     #[must_use]
     pub fn updated(&self) -> i64 {
-        count(self.pods.iter().filter(|member| member.updated).count())
+        count(self.pods.iter().filter(|active| active.updated).count())
     }
 
     /// Available pods of the current revision.
     #[must_use]
     pub fn updated_available(&self) -> i64 {
-        count(self.pods.iter().filter(|member| member.updated && member.available).count())
+        count(self.pods.iter().filter(|active| active.updated && active.available).count())
     }
 
     /// Available pods of all revisions.
     #[must_use]
     pub fn available(&self) -> i64 {
-        count(self.pods.iter().filter(|member| member.available).count())
+        count(self.pods.iter().filter(|active| active.available).count())
     }
 
     /// Ready pods of all revisions.
     #[must_use]
     pub fn ready(&self) -> i64 {
-        count(self.pods.iter().filter(|member| member.pod.facts.ready).count())
+        count(self.pods.iter().filter(|active| active.pod.facts.ready).count())
     }
 
     /// Pods that terminate and still run.
@@ -228,18 +228,18 @@ impl<'a> View<'a> {
     /// Active old and available updated pods.
     #[must_use]
     pub fn reliable(&self) -> i64 {
-        count(self.pods.iter().filter(|member| !member.updated || member.available).count())
+        count(self.pods.iter().filter(|active| !active.updated || active.available).count())
     }
 
     /// Whether every updated pod is available.
     #[must_use]
     pub fn all_updated_available(&self) -> bool {
-        self.pods.iter().all(|member| !member.updated || member.available)
+        self.pods.iter().all(|active| !active.updated || active.available)
     }
 
-    /// Whether unavailable pods out of turn were the only way on, and the contract lets them go.
+    /// Whether the rollout may delete unavailable pods out of order.
     #[must_use]
-    pub fn lets_out_of_turn(&self) -> bool {
+    pub fn allows_out_of_order(&self) -> bool {
         self.is_when_blocked() && self.is_blocked() && (self.is_overdue() || self.all_updated_available())
     }
 
@@ -257,7 +257,7 @@ impl<'a> View<'a> {
         progressing.is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
     }
 
-    /// Whether nothing can be created and the floor forbids the head.
+    /// Whether nothing can be created and the floor forbids to delete the first pod.
     #[must_use]
     pub fn is_blocked(&self) -> bool {
         let full =
@@ -275,19 +275,19 @@ impl<'a> View<'a> {
         refused.is_some_and(|failure| long(failure.since)) || failed.any(|failed| long(failed.seen))
     }
 
-    /// Whether pods are looked at: of a spec that is invalid nothing is.
+    /// Whether the spec is valid. Pods of an invalid spec are not counted.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         validate(&self.observed.deployment.spec).is_empty()
     }
 
-    /// Whether no rollout may go on, as nobody knows whether the template is new.
+    /// Whether it is unknown if the template is new: then no rollout may go on.
     #[must_use]
     pub fn is_uncompared(&self) -> bool {
         !to_compare(self.observed).is_empty()
     }
 
-    /// How many pods there are where creates are counted.
+    /// How many pods count against the ceiling.
     #[must_use]
     pub fn present(&self) -> i64 {
         let spec = &self.observed.deployment.spec;
@@ -296,14 +296,14 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether this hold was stored ahead of the DELETE of its pod.
+/// Whether this hold is stored before the DELETE of its pod.
 #[must_use]
 pub fn has_begun(hold: &Hold) -> bool {
     hold.point == PausePoint::After && hold.deleted == Some(false)
 }
 
-/// Whether that set is of the current template, as far as is known: which template equals which is not judged anew. While there
-/// is no answer, the set of the rollout so far stands in.
+/// Whether that set is of the current template. Templates are not compared again: while the API server has not compared them, the set
+/// of the rollout so far counts as current.
 fn is_current(observed: &Observed, set: &Set) -> bool {
     let stand_in = to_compare(observed).into_iter().next();
     match stand_in.and_then(|uid| observed.sets.iter().find(|set| set.uid == uid)) {
@@ -319,8 +319,7 @@ pub fn current_sets(observed: &Observed) -> BTreeSet<&str> {
 }
 
 /// The set of the current template: of several the oldest.
-#[must_use]
-pub fn current_set(observed: &Observed) -> Option<&Set> {
+pub(crate) fn current_set(observed: &Observed) -> Option<&Set> {
     let current = observed.sets.iter().filter(|set| !set.terminating && is_current(observed, set));
     current.min_by_key(|set| (set.created, &set.name))
 }

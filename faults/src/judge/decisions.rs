@@ -22,10 +22,10 @@ fn wrong(decided: &Decided) -> Vec<Wrong> {
         decision => judge(&decided.observed, decision),
     };
     // The controller publishes the sizes of several small batches at once.
-    wrong.retain(|wrong| wrong.oracle != "stored::sizes");
+    wrong.retain(|wrong| wrong.oracle != "status::sizes");
     wrong
 }
 
 fn violation(decided: &Decided, wrong: &Wrong) -> Violation {
-    found(wrong.rule, decided.at, format!("{} ({})", wrong.words, wrong.oracle))
+    found(wrong.rule, decided.at, format!("{} ({})", wrong.message, wrong.oracle))
 }

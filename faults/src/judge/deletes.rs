@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use ordereddeployment_api::{PausePoint, Template};
-use ordereddeployment_oracle::{Member, View, count, current_set};
+use ordereddeployment_oracle::{ActivePod, View, count};
 use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target, without_hash};
 use ordereddeployment_sandbox::Record;
 
@@ -85,7 +85,7 @@ fn of_rollout(view: &View<'_>, places: &[usize]) -> Option<String> {
         let ahead = view.pods[..*place].iter().enumerate();
         let stays = ahead.filter(|(ahead, member)| !member.updated && !places.contains(ahead));
         for (_, stays) in stays {
-            let passes = stays.available && !goes.available && view.lets_out_of_turn();
+            let passes = stays.available && !goes.available && view.allows_out_of_order();
             if !passes {
                 return Some(format!("{} goes although {} is ahead of it", goes.pod.name, stays.pod.name));
             }
@@ -100,20 +100,11 @@ fn of_rollout(view: &View<'_>, places: &[usize]) -> Option<String> {
 }
 
 fn of_scaling(view: &View<'_>, places: &[usize]) -> Option<String> {
-    let observed = view.observed;
-    let status = &view.status;
-    let share = |hash: &str| {
-        status.pause.as_ref().and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0)
-    };
-    let current = current_set(observed).map(|set| &set.uid);
-    let mut older = observed.sets.iter().filter(|set| !set.terminating && Some(&set.uid) != current);
-    // A pause in a rollout keeps the share of an older set even while none of its pods is there.
-    let keeps_old = observed.deployment.spec.paused && older.any(|set| share(&set.hash));
-    let collected = |member: &Member<'_>| view.is_collected(member);
+    let collected = |member: &ActivePod<'_>| view.is_collected(member);
     if let Some(place) = places.iter().find(|place| collected(&view.pods[**place])) {
         return Some(format!("{} is scaled away while its set is being deleted", view.pods[*place].pod.name));
     }
-    if view.old().next().is_none() && view.held().is_none() && !keeps_old {
+    if view.old().next().is_none() && view.held().is_none() && !view.keeps_old() {
         let surplus = usize::try_from(count(view.pods.len()) - view.desired).unwrap_or(0);
         let first = view.pods.iter().enumerate().filter(|(_, member)| !collected(member)).map(|(at, _)| at);
         if !places.iter().copied().eq(first.take(surplus)) {
@@ -131,10 +122,10 @@ fn of_scaling(view: &View<'_>, places: &[usize]) -> Option<String> {
         let mut stays =
             view.pods.iter().enumerate().filter(|(at, one)| !places.contains(at) && !collected(one));
         let first = stays.find(|(at, member)| {
-            if view.gates(goes) && !member.updated {
-                !view.gates(member)
+            if view.has_pause_point(goes) && !member.updated {
+                !view.has_pause_point(member)
             } else {
-                member.pod.set == goes.pod.set && at < place && !view.gates(member)
+                member.pod.set == goes.pod.set && at < place && !view.has_pause_point(member)
             }
         });
         if let Some((_, stays)) = first {
@@ -275,8 +266,8 @@ pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for deletes in all(history) {
         let view = &deletes.view;
-        let stays = view.is_kept() || view.is_uncompared();
-        let may_go = if stays { 0 } else { view.may_go() };
+        let stays = view.keeps_sizes() || view.is_uncompared();
+        let may_go = if stays { 0 } else { view.rollout_limit() };
         for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
             let place = view.old().position(|member| member.pod.name == name(write));
             if place.is_some_and(|place| place >= may_go) {

@@ -346,7 +346,7 @@ pub(super) fn heals(history: &History<'_>) -> Vec<Violation> {
         let lacks = view.reliable() < view.floor
             && view.old().next().is_some()
             && !view.recreates()
-            && !view.is_kept()
+            && !view.keeps_sizes()
             && decided.observed.deployment.metadata.deletion_timestamp.is_none()
             && decided.observed.pods.iter().all(|pod| !pod.finished)
             && decided.observed.sets.iter().all(|set| hashes.contains(&*set.uid) || !fails(set));

@@ -29,7 +29,7 @@ pub(super) fn ceiling(history: &History<'_>) -> Vec<Violation> {
         // What a hold or a pause stored may include surge pods of a larger maxSurge.
         let stored = match (view.held(), &view.status.pause) {
             (Some(hold), _) => Some(&hold.sizes),
-            (None, Some(pause)) if view.is_kept() => Some(&pause.sizes),
+            (None, Some(pause)) if view.keeps_sizes() => Some(&pause.sizes),
             _ => None,
         };
         let stored = stored.map_or(0, |sizes| sizes.values().map(|size| i64::from(*size)).sum());
@@ -39,7 +39,7 @@ pub(super) fn ceiling(history: &History<'_>) -> Vec<Violation> {
         }
         let current = current_sets(&decided.observed);
         let old_there = decided.observed.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
-        if view.recreates() && !view.is_kept() && old_there {
+        if view.recreates() && !view.keeps_sizes() && old_there {
             wrong("a pod is created while an old one is there, under Recreate".to_owned());
         }
     }

@@ -1,4 +1,4 @@
-//! What is stored: sizes, how a hold may begin, change and end, counts that are not ahead, conditions that say what is.
+//! What is stored: the sizes of sets, how a hold begins, changes and ends, counts and conditions.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint};
 use ordereddeployment_planner::{Act, Point, SetChange};
 
-use crate::Found;
+use crate::Messages;
 use crate::view::{View, count, current_sets, has_begun};
 
-/// The published sizes sum up to D, and between two writes to no less than before or after.
-pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Found {
-    let mut found = Found::new();
+/// The published sizes add up to D, and between two writes to no less than before or after.
+pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Messages {
+    let mut messages = Messages::new();
     let sets = &view.observed.sets;
     if sets.iter().any(|set| set.terminating) {
-        return found;
+        return messages;
     }
     let mut sizes: BTreeMap<&str, i64> =
         sets.iter().map(|set| (&*set.uid, i64::from(set.replicas))).collect();
@@ -32,49 +32,49 @@ pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Found {
             SetChange::Update { .. } => {}
             SetChange::Equal { .. } => {
                 if act.sets.len() > 1 || !act.creates.is_empty() || !act.deletes.is_empty() {
-                    found.push("an equality is used before it is stored".to_owned());
+                    messages.push("the equal template is used before it is stored".to_owned());
                 }
-                return found;
+                return messages;
             }
             SetChange::Delete { uid } => {
                 if sizes.remove(&**uid) != Some(0) {
-                    found.push(format!("set {uid} is deleted, which has a size"));
+                    messages.push(format!("set {uid} is deleted although its size is not 0"));
                 }
                 if view.observed.pods.iter().any(|pod| pod.set == *uid && !pod.finished) {
-                    found.push(format!("set {uid} is deleted, which has pods"));
+                    messages.push(format!("set {uid} is deleted although it has pods"));
                 }
             }
         }
         if sum(&sizes) < least {
-            found.push("a set is made smaller before another grows".to_owned());
+            messages.push("a set is made smaller before another grows".to_owned());
         }
     }
     if !sizes.is_empty() && sum(&sizes) != view.desired {
-        found.push(format!(
-            "the published sizes sum up to {}, not to {}: {sizes:?}",
+        messages.push(format!(
+            "the published sizes add up to {}, not to {}: {sizes:?}",
             sum(&sizes),
             view.desired
         ));
     }
-    found
+    messages
 }
 
-/// Whoever waits is told one thing: done, going on, or in need of somebody.
-pub(crate) fn one_thing(_: &View<'_>, act: &Act) -> Found {
+/// Exactly one of Complete, Reconciling and Stalled is True.
+pub(crate) fn one_state(_: &View<'_>, act: &Act) -> Messages {
     let holds =
         |type_: &&str| act.status.condition(type_).is_some_and(|found| found.status == ConditionStatus::True);
-    let said: Vec<_> =
+    let states: Vec<_> =
         [condition::COMPLETE, condition::RECONCILING, condition::STALLED].into_iter().filter(holds).collect();
-    let mut found = Found::new();
-    if said.len() != 1 {
-        found.push(format!("of Complete, Reconciling and Stalled {said:?} are True"));
+    let mut messages = Messages::new();
+    if states.len() != 1 {
+        messages.push(format!("of Complete, Reconciling and Stalled {states:?} are True"));
     }
     let missing = condition::ALWAYS.iter().filter(|type_| act.status.condition(type_).is_none());
-    found.extend(missing.map(|type_| format!("{type_} is missing")));
-    found
+    messages.extend(missing.map(|type_| format!("{type_} is missing")));
+    messages
 }
 
-/// The stored `observedGeneration` is none that the decision had not seen.
+/// The stored `observedGeneration` is not later than the generation of the decision.
 #[must_use]
 pub fn generation(
     view: &View<'_>,
@@ -84,11 +84,14 @@ pub fn generation(
     let seen = view.observed.deployment.metadata.generation;
     let moved = before.observed_generation != after.observed_generation;
     (moved && after.observed_generation > seen).then(|| {
-        format!("observedGeneration {:?} was stored where {seen:?} was seen", after.observed_generation)
+        format!(
+            "observedGeneration {:?} is stored, the decision observed {seen:?}",
+            after.observed_generation
+        )
     })
 }
 
-/// The counts that an act stores are those of the pods that the decision had seen.
+/// The counts that an act stores are those of the observed pods.
 #[must_use]
 pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
     if !view.is_valid() {
@@ -101,11 +104,11 @@ pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String
         ("availableReplicas", after.available_replicas, view.available()),
         ("terminatingReplicas", after.terminating_replicas, view.terminating()),
     ];
-    let wrong = counts.into_iter().find(|(_, told, seen)| told.map(i64::from) != Some(*seen));
-    wrong.map(|(field, told, seen)| format!("{field} {told:?} was stored where {seen} were seen"))
+    let wrong = counts.into_iter().find(|(_, stored, seen)| stored.map(i64::from) != Some(*seen));
+    wrong.map(|(field, stored, seen)| format!("{field} {stored:?} is stored, the decision observed {seen}"))
 }
 
-/// The conditions that an act stores say what was seen: that all is done, that enough pods are available, that it is held.
+/// Complete, Available and Held are stored as they were observed.
 #[must_use]
 pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
     let mut annotations = view.observed.deployment.metadata.annotations.iter().flatten();
@@ -125,12 +128,12 @@ pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<St
         (condition::AVAILABLE, view.available() >= floor),
         (condition::HELD, held),
     ];
-    let says = |type_: &str| Some(after.condition(type_)?.status == ConditionStatus::True);
-    let wrong = all.into_iter().find(|(type_, is)| says(type_) != Some(*is));
-    wrong.map(|(type_, is)| format!("{type_} is told to be {:?} where it is {is}", says(type_)))
+    let stored = |type_: &str| Some(after.condition(type_)?.status == ConditionStatus::True);
+    let wrong = all.into_iter().find(|(type_, is)| stored(type_) != Some(*is));
+    wrong.map(|(type_, is)| format!("{type_} is stored as {:?}, the decision observed {is}", stored(type_)))
 }
 
-/// A hold begins at the barrier, one at a time, and ends only as the contract says; a new rollout begins with a clear status.
+/// A hold begins at the barrier, one at a time, and ends only as the contract says. A new rollout begins with a clear status.
 #[must_use]
 pub fn transitions(
     view: &View<'_>,
@@ -143,7 +146,7 @@ pub fn transitions(
     let revision =
         |status: &OrderedDeploymentStatus| status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
     let is_renamed = before.collision_count != after.collision_count;
-    // Another set of the same template may be the oldest from now on: that is another rollout of the same revision.
+    // Another set of the same template may have become the oldest: that is another rollout of the same revision.
     if revision(after) != revision(before) || (!is_renamed && hash(after) != hash(before)) {
         let cleared = (&after.hold, &after.passed, &after.resume_requested) == (&None, &None, &None);
         return (!cleared || hash(before) == hash(after))
@@ -151,13 +154,13 @@ pub fn transitions(
     }
     if is_renamed {
         let same = (&before.hold, &before.passed) == (&after.hold, &after.passed);
-        return (!same).then(|| "another name of a set is no other rollout".to_owned());
+        return (!same).then(|| "a new name of the set changes the hold or the passed points".to_owned());
     }
     let requested = before.resume_requested.as_deref();
     let named = before.hold.as_ref().is_some_and(|hold| Some(hold.id.as_str()) == requested);
     let all = requested == Some(&format!("*@{}", revision(before)));
     let answered = named || all;
-    // Until it is stored whether the template is new, nobody knows which rollout is to be resumed.
+    // Until it is stored whether the template is new, it is unknown which rollout is to be resumed.
     let may_be_answered = view.is_valid() && !view.is_uncompared();
     if requested.is_some() && after.resume_requested.is_some() && may_be_answered {
         return Some("a request to resume is not answered in one write".to_owned());
@@ -168,45 +171,50 @@ pub fn transitions(
     passed(before, after, named, all, ended).or_else(|| held(view, before, after, answered))
 }
 
-/// How long a rollout is blocked before anybody is told, and may pass the point.
+/// How long a rollout is blocked before Stalled says so.
 const GRACE: SignedDuration = SignedDuration::from_secs(60);
 
-/// The pod of the point at which the rollout is told to be blocked, where the request names it.
+/// The pod of the point at which Stalled reports the rollout to be blocked, where the request names it.
 fn blocked_pod(view: &View<'_>, before: &OrderedDeploymentStatus, requested: Option<&str>) -> Option<String> {
     let stalled = before.condition(condition::STALLED)?;
     let stands = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
     before.blocked.as_ref().filter(|blocked| stands && Some(blocked.id.as_str()) == requested)?;
     let (at, ..) = view.barrier()?;
-    view.old().nth(at).map(|member| member.pod.facts.uid.to_string())
+    view.old().nth(at).map(|active| active.pod.facts.uid.to_string())
 }
 
-/// Blocked is told after a minute, and only where it is so.
-pub(crate) fn blocked(view: &View<'_>, act: &Act) -> Found {
+/// `status.blocked` names the barrier, only while the rollout is blocked; Stalled reports it after a minute.
+pub(crate) fn blocked(view: &View<'_>, act: &Act) -> Messages {
     let stalled = act.status.condition(condition::STALLED);
-    let says = stalled.is_some_and(|found| found.reason == reason::BLOCKED);
+    let is_reported = stalled.is_some_and(|found| found.reason == reason::BLOCKED);
     let Some(blocked) = &act.status.blocked else {
-        return if says { vec!["it is told to be blocked at nothing".to_owned()] } else { Found::new() };
+        return if is_reported {
+            vec!["Stalled reports Blocked, and status.blocked is not set".to_owned()]
+        } else {
+            Messages::new()
+        };
     };
     let old: Vec<_> = view.old().collect();
     let at = view.barrier().map(|(at, ..)| at).filter(|at| *at < old.len());
-    let Some(at) = at else { return vec!["it is blocked where no barrier stands".to_owned()] };
-    let mut found = Found::new();
+    let Some(at) = at else { return vec!["status.blocked is set, and there is no barrier".to_owned()] };
+    let mut messages = Messages::new();
     if !blocked.id.starts_with(&old[at].pod.name) {
-        found.push(format!("it is blocked at {}, where the barrier is {}", blocked.id, old[at].pod.name));
+        messages.push(format!("status.blocked names {}, the barrier is {}", blocked.id, old[at].pod.name));
     }
     let forbidden = old[0].available && view.available() - 1 < view.floor;
-    if !(forbidden && view.all_updated_available() && old[at..].iter().any(|member| !member.available)) {
-        found.push("it is blocked although the rollout could go on".to_owned());
+    if !(forbidden && view.all_updated_available() && old[at..].iter().any(|active| !active.available)) {
+        messages.push("status.blocked is set although the rollout can go on".to_owned());
     }
     let since = blocked.since.0;
-    if says != (view.observed.now.duration_since(since) >= GRACE) || since > view.observed.now {
-        found.push(format!("Stalled tells {says} of what is blocked since {since}"));
+    if is_reported != (view.observed.now.duration_since(since) >= GRACE) || since > view.observed.now {
+        messages
+            .push(format!("Stalled reports Blocked: {is_reported}; the rollout is blocked since {since}"));
     }
-    found
+    messages
 }
 
-/// Points are passed by a request that names the hold, or the point at which the rollout is blocked, or all of the revision, or by
-/// the end of its time.
+/// Points are passed by a request that names the hold, the point at which the rollout is blocked or all points of the revision, or
+/// when their duration ends.
 fn passed(
     before: &OrderedDeploymentStatus,
     after: &OrderedDeploymentStatus,
@@ -222,7 +230,7 @@ fn passed(
         let by_request = named && held == Some(uid) || all && uid == "*";
         !by_request && !ended.contains(&Some(uid))
     });
-    wrong.map(|passed| format!("{} was passed, which nobody asked for", passed.pod_uid))
+    wrong.map(|passed| format!("{} is passed without a request", passed.pod_uid))
 }
 
 fn held(
@@ -232,27 +240,26 @@ fn held(
     answered: bool,
 ) -> Option<String> {
     match (&before.hold, &after.hold) {
-        (Some(hold), None) => {
-            (!answered && !may_end(view, hold)).then(|| format!("the hold {} ended by itself", hold.id))
-        }
+        (Some(hold), None) => (!answered && !may_end(view, hold))
+            .then(|| format!("the hold {} ended without a reason", hold.id)),
         (Some(hold), Some(next)) => {
             let again = (hold.point, &hold.id) != (next.point, &next.id);
             if has_begun(hold) && next.deleted != Some(true) && again {
-                // Its pod is there still, and another point, or another side of it, is reached first.
+                // Its pod still exists, and another point, or its other side, is reached first.
                 return begins(view, next);
             }
             if hold.until.is_some() && next.until.is_none() && hold.id != next.id {
-                // Scaling takes the last point away that waits for somebody.
+                // Scaling is about to delete the last point that waits for a user.
                 return begins(view, next).or_else(|| keeps_surge(view, next));
             }
             if (&hold.id, &hold.pod_uid) != (&next.id, &next.pod_uid) {
                 return Some(format!("the hold {} became {}", hold.id, next.id));
             }
-            let there = view.pods.iter().any(|member| member.is(&hold.pod_uid));
+            let there = view.pods.iter().any(|active| active.is(&hold.pod_uid));
             if next.deleted == Some(true) && hold.deleted != Some(true) && there {
-                return Some(format!("{} is told to be deleted, and is there", hold.pod));
+                return Some(format!("{} is stored as deleted, and exists", hold.pod));
             }
-            // One that loses its duration gives its surge up.
+            // A hold that loses its duration deletes its surge pods.
             let untimed = hold.until.is_some() && next.until.is_none();
             if !has_begun(hold) && !untimed && hold.sizes != next.sizes {
                 return Some("the stored sizes changed".to_owned());
@@ -264,12 +271,12 @@ fn held(
     }
 }
 
-/// Whether a hold may end with no request.
+/// Whether a hold may end without a request.
 fn may_end(view: &View<'_>, hold: &Hold) -> bool {
     let observed = view.observed;
     let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= observed.now);
-    let pod = view.pods.iter().find(|member| member.is(&hold.pod_uid));
-    let unmarked = pod.is_some_and(|member| member.pod.point == Point::None);
+    let pod = view.pods.iter().find(|active| active.is(&hold.pod_uid));
+    let unmarked = pod.is_some_and(|active| active.pod.point == Point::None);
     let none_left = view.desired > 0 && view.old().next().is_none();
     observed.live && (over || unmarked) || none_left
 }
@@ -291,28 +298,28 @@ fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
     let scaled = replicas_stored(view).any(|replicas| replicas != view.desired)
         || rollout.is_some_and(|rollout| rollout.scaled_from.is_some());
     if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
-        // Scaling would take the last point away that holds the rollout.
-        let gates = old.iter().any(|member| member.is(&hold.pod_uid) && view.gates(member));
-        return if gates { None } else { wrong("at no pause point") };
+        // Scaling is about to delete the last point that holds the rollout.
+        let is_point = old.iter().any(|active| active.is(&hold.pod_uid) && view.has_pause_point(active));
+        return if is_point { None } else { wrong("at no pause point") };
     }
     if view.held().is_some() {
         return wrong("in another hold");
     }
-    let Some((at, side, _)) = view.barrier() else { return wrong("where no barrier stands") };
-    if !old.get(at).is_some_and(|member| member.is(&hold.pod_uid)) {
+    let Some((at, side, _)) = view.barrier() else { return wrong("where there is no barrier") };
+    if !old.get(at).is_some_and(|active| active.is(&hold.pod_uid)) {
         return wrong("not at the barrier");
     }
     if hold.point != side {
         return wrong("on the wrong side of its pod");
     }
     if at > 0 {
-        return wrong("while some are ahead of it");
+        return wrong("while pods are ahead of it");
     }
-    let told = hold.point == PausePoint::After && hold.deleted != Some(false);
-    if told { wrong("with its pod deleted") } else { None }
+    let is_deleted = hold.point == PausePoint::After && hold.deleted != Some(false);
+    if is_deleted { wrong("with its pod deleted") } else { None }
 }
 
-/// A hold without a duration keeps no surge: its sizes add up to the replicas, or to the old pods where these are more.
+/// A hold without a duration keeps no surge: its sizes add up to the replicas, or to the number of old pods if that is larger.
 fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
     if hold.until.is_some() || has_begun(hold) || view.recreates() {
         return None;
