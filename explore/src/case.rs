@@ -1,4 +1,4 @@
-//! The clusters that are explored: how each begins, and how much may go wrong in it.
+//! The clusters that are explored: the initial state of each, and the faults in it.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 /// A pod's pause point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mark {
+pub enum PodPausePoint {
     /// None.
     #[default]
     None,
@@ -22,48 +22,48 @@ pub enum Mark {
     AfterTimed,
 }
 
-/// A pod as a cluster begins with it: ready, unless it is broken.
+/// A pod of the initial state. It is ready, unless it is `never_ready`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Start {
-    /// Of which template it is, from 0.
+pub struct InitialPod {
+    /// The number of its template, from 0.
     pub template: u8,
     /// Its delete priority.
     pub priority: i8,
     /// Its pause point.
-    pub mark: Mark,
-    /// Whether it is unready and stays so.
-    pub broken: bool,
+    pub point: PodPausePoint,
+    /// Whether it is unready and stays unready.
+    pub never_ready: bool,
 }
 
-/// What may go wrong.
+/// Which faults are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// All that is known.
-    Any,
-    /// Only what happens to pods, and a change of D.
-    Few,
+pub enum FaultSet {
+    /// All faults.
+    All,
+    /// Only faults of pods, and a change of D.
+    PodsAndScale,
 }
 
-/// A cluster to explore: a rollout that is about to begin.
+/// A cluster to explore, at the start of a rollout.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// D.
     pub replicas: i32,
     /// S and U; `None`: Recreate.
     pub bounds: Option<(i32, i32)>,
-    /// The pods that are there, in the order of their UIDs.
-    pub pods: Vec<Start>,
+    /// The initial pods, in the order of their UIDs.
+    pub pods: Vec<InitialPod>,
     /// The template that is rolled out.
     pub template: u8,
-    /// How many pods the namespace may have, terminating ones included.
+    /// The quota of pods in the namespace. Terminating pods count.
     pub quota: Option<usize>,
     /// The template whose pods never become ready.
-    pub bad: Option<u8>,
-    /// How many disturbances a run has at most.
-    pub disturbances: u8,
-    /// Of which kinds.
-    pub trouble: Trouble,
-    /// Whether the controller has always done what it can before anything that is waited for comes. Disturbances come at any time.
+    pub broken_template: Option<u8>,
+    /// The most faults on one path.
+    pub max_faults: u8,
+    /// Which faults are injected.
+    pub fault_set: FaultSet,
+    /// Whether expected events happen only while the controller is idle. Faults happen at any time.
     pub eager: bool,
 }
 
@@ -79,7 +79,7 @@ pub fn template(number: u8) -> Template {
 }
 
 /// What all states of one case have in common.
-pub struct Fixed {
+pub struct Setup {
     /// The case.
     pub case: Case,
     /// The object, with no status.
@@ -88,8 +88,8 @@ pub struct Fixed {
     pub templates: Vec<(Template, Template, String)>,
 }
 
-impl Fixed {
-    /// Of that case.
+impl Setup {
+    /// The setup of a case.
     pub fn of(case: Case) -> anyhow::Result<Self> {
         let strategy = match case.bounds {
             Some((surge, unavailable)) => json!({
@@ -126,17 +126,17 @@ impl fmt::Display for Case {
         if let Some(quota) = self.quota {
             write!(f, ", a quota of {quota} pods")?;
         }
-        if let Some(bad) = self.bad {
-            write!(f, ", pods of v{} never ready", bad + 1)?;
+        if let Some(broken_template) = self.broken_template {
+            write!(f, ", pods of v{} never ready", broken_template + 1)?;
         }
-        write!(f, ", to v{}, at most {} disturbances; pods:", self.template + 1, self.disturbances)?;
+        write!(f, ", to v{}, at most {} faults; pods:", self.template + 1, self.max_faults)?;
         for pod in &self.pods {
             write!(f, " v{}/{}", pod.template + 1, pod.priority)?;
-            match pod.mark {
-                Mark::None => {}
-                mark => write!(f, "/{mark:?}")?,
+            match pod.point {
+                PodPausePoint::None => {}
+                point => write!(f, "/{point:?}")?,
             }
-            if pod.broken {
+            if pod.never_ready {
                 write!(f, "/unready")?;
             }
         }
@@ -147,36 +147,36 @@ impl fmt::Display for Case {
 /// How much is explored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// What every check of the repository runs.
+    /// A part, for every check of the repository.
     Bounded,
-    /// All of it.
+    /// All clusters.
     Full,
 }
 
-/// Every cluster up to those bounds, the small ones first.
+/// Every cluster of that depth, the small ones first.
 pub fn cases(depth: Depth) -> Vec<Case> {
     let mut cases = special();
     let full = depth == Depth::Full;
-    let most = if full { 5 } else { 3 };
-    for replicas in 1..=most {
+    let max_replicas = if full { 5 } else { 3 };
+    for replicas in 1..=max_replicas {
         for bounds in [Some((1, 0)), Some((0, 1)), Some((1, 1)), None] {
             for pods in layouts(replicas, full && replicas < 4) {
-                let disturbances = match (replicas, full) {
+                let max_faults = match (replicas, full) {
                     (1, true) => 3,
                     (2, true) => 2,
                     _ => 1,
                 };
-                let any = replicas <= if full { 3 } else { 2 };
-                let trouble = if any { Trouble::Any } else { Trouble::Few };
+                let is_small = replicas <= if full { 3 } else { 2 };
+                let fault_set = if is_small { FaultSet::All } else { FaultSet::PodsAndScale };
                 cases.push(Case {
                     replicas: i32::from(replicas),
                     bounds,
                     template: pods.iter().map(|pod| pod.template).max().map_or(0, |newest| newest + 1),
                     pods,
                     quota: None,
-                    bad: None,
-                    disturbances,
-                    trouble,
+                    broken_template: None,
+                    max_faults,
+                    fault_set,
                     eager: replicas > 1,
                 });
             }
@@ -185,28 +185,32 @@ pub fn cases(depth: Depth) -> Vec<Case> {
     cases
 }
 
-/// Clusters in which something lasts: a quota that is used up, pods that never get ready.
+/// Clusters with a permanent problem: a quota that is used up, or pods that never become ready.
 fn special() -> Vec<Case> {
     let mut cases = Vec::new();
-    let start = |priority, mark, broken| Start { template: 0, priority, mark, broken };
+    let start = |priority, point, never_ready| InitialPod { template: 0, priority, point, never_ready };
     for replicas in 2..=4_u8 {
         for bounds in [Some((1, 0)), Some((0, 1)), Some((1, 1)), None] {
-            for broken in 0..=replicas {
-                for mark in [
+            for never_ready in 0..=replicas {
+                for point in [
                     None,
-                    Some((0, Mark::Before)),
-                    Some((replicas - 1, Mark::Before)),
-                    Some((1, Mark::After)),
-                    Some((1, Mark::BeforeTimed)),
+                    Some((0, PodPausePoint::Before)),
+                    Some((replicas - 1, PodPausePoint::Before)),
+                    Some((1, PodPausePoint::After)),
+                    Some((1, PodPausePoint::BeforeTimed)),
                 ] {
                     let pods = (0..replicas).map(|index| {
-                        let mark = mark.filter(|(at, _)| *at == index).map_or(Mark::None, |(_, mark)| mark);
+                        let point = point
+                            .filter(|(at, _)| *at == index)
+                            .map_or(PodPausePoint::None, |(_, point)| point);
                         let priority = i8::from(index == 0);
-                        start(priority, mark, index + 1 == broken)
+                        start(priority, point, index + 1 == never_ready)
                     });
-                    let pods: Vec<Start> = pods.collect();
-                    for (quota, bad) in [(None, None), (Some(usize::from(replicas)), None), (None, Some(1))] {
-                        if broken == 0 && quota.is_none() && bad.is_none() {
+                    let pods: Vec<InitialPod> = pods.collect();
+                    for (quota, broken_template) in
+                        [(None, None), (Some(usize::from(replicas)), None), (None, Some(1))]
+                    {
+                        if never_ready == 0 && quota.is_none() && broken_template.is_none() {
                             continue;
                         }
                         let replicas = i32::from(replicas);
@@ -217,9 +221,9 @@ fn special() -> Vec<Case> {
                             pods,
                             template: 1,
                             quota,
-                            bad,
-                            disturbances: 1,
-                            trouble: Trouble::Few,
+                            broken_template,
+                            max_faults: 1,
+                            fault_set: FaultSet::PodsAndScale,
                             eager: true,
                         });
                     }
@@ -230,43 +234,48 @@ fn special() -> Vec<Case> {
     cases
 }
 
-/// Every way to have so many pods with up to two priorities and up to two pause points. Pods of the larger priority come first: they
-/// go first whatever their UIDs are.
-fn layouts(count: u8, full: bool) -> Vec<Vec<Start>> {
+/// Every combination of that many pods with up to two priorities and up to two pause points. Pods of the larger priority come first,
+/// since they are deleted first regardless of their UIDs.
+fn layouts(count: u8, full: bool) -> Vec<Vec<InitialPod>> {
     let mut layouts = Vec::new();
-    let marks = |timed: bool| {
+    let points = |timed: bool| {
         if timed {
-            vec![Mark::Before, Mark::After, Mark::BeforeTimed, Mark::AfterTimed]
+            vec![
+                PodPausePoint::Before,
+                PodPausePoint::After,
+                PodPausePoint::BeforeTimed,
+                PodPausePoint::AfterTimed,
+            ]
         } else {
-            vec![Mark::Before, Mark::After]
+            vec![PodPausePoint::Before, PodPausePoint::After]
         }
     };
     for high in 0..count {
-        let plain: Vec<Start> = (0..count)
-            .map(|index| Start {
+        let plain: Vec<InitialPod> = (0..count)
+            .map(|index| InitialPod {
                 template: 0,
                 priority: i8::from(index < high),
-                mark: Mark::None,
-                broken: false,
+                point: PodPausePoint::None,
+                never_ready: false,
             })
             .collect();
-        let mut marked = vec![plain.clone()];
+        let mut with_points = vec![plain.clone()];
         for one in 0..count {
-            for mark in marks(full) {
+            for point in points(full) {
                 let mut with_one = plain.clone();
-                with_one[usize::from(one)].mark = mark;
-                marked.push(with_one.clone());
+                with_one[usize::from(one)].point = point;
+                with_points.push(with_one.clone());
                 for other in one + 1..count {
-                    for mark in marks(false) {
+                    for point in points(false) {
                         let mut with_two = with_one.clone();
-                        with_two[usize::from(other)].mark = mark;
-                        marked.push(with_two);
+                        with_two[usize::from(other)].point = point;
+                        with_points.push(with_two);
                     }
                 }
             }
         }
-        for pods in marked {
-            // Of one old revision, and of two: those in the middle of an earlier rollout.
+        for pods in with_points {
+            // Of one old revision, and of two: the second is the result of an interrupted rollout.
             if count > 1 && (full || count < 3) {
                 let mut two = pods.clone();
                 for pod in two.iter_mut().skip(usize::from(count / 2)) {

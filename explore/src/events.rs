@@ -1,4 +1,4 @@
-//! What can happen next: a decision carried out, something that is only waited for, or a disturbance.
+//! The transitions of a state: a decision that is carried out, an expected event, or a fault.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,129 +9,129 @@ use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_oracle::{Violation, check, has_begun};
 use ordereddeployment_planner::{Act, Decision, Observed, Proof, Read, World};
 
-use crate::case::{Fixed, Mark, TEMPLATES, Trouble};
-use crate::state::{Member, State, Statuses, id_of, now, old};
+use crate::case::{FaultSet, PodPausePoint, Setup, TEMPLATES};
+use crate::state::{PodState, State, Statuses, id_of, now, old};
 
-/// Something that happens.
+/// What a transition does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The controller decides, and carries it out.
+    /// The controller makes a decision and carries it out.
     Decide,
     /// A pod becomes ready.
     Ready(u16),
-    /// A pod that terminates is gone.
-    Ended(u16),
-    /// The duration of the hold is over.
-    HoldOver,
-    /// The grace time of a blocked rollout is over.
-    GraceOver,
-    /// The creates have failed for ten seconds.
-    FailureOver,
+    /// A terminating pod is deleted.
+    Terminated(u16),
+    /// The duration of the hold expires.
+    HoldExpired,
+    /// The rollout has been blocked for a minute.
+    BlockedGraceExpired,
+    /// Creates have failed for ten seconds.
+    CreateFailureGraceExpired,
     /// The progress deadline passes.
-    Deadline,
-    /// Somebody resumes what the status names.
+    ProgressDeadlineExceeded,
+    /// A user resumes the hold or the blocked point that the status names.
     Resume,
-    /// Somebody ends the pause.
+    /// A user unsets `spec.paused`.
     Unpause,
     /// A pod becomes unready.
     Unready(u16),
-    /// A pod becomes unready and stays so.
-    Break(u16),
-    /// A pod is gone at once.
-    Lost(u16),
-    /// Somebody deletes a pod.
-    Deleted(u16),
-    /// Somebody changes D.
+    /// A pod becomes unready and stays unready.
+    NeverReady(u16),
+    /// A pod is deleted without a grace period.
+    ForceDeletePod(u16),
+    /// A user deletes a pod.
+    DeletePod(u16),
+    /// A user changes D.
     Scale(i32),
-    /// Somebody annotates a pod, or takes the annotation away.
-    Annotate(u16, Mark),
-    /// Somebody changes the template.
-    Template(u8),
-    /// Somebody pauses the rollout.
+    /// A user sets or removes the pause point of a pod.
+    AnnotatePod(u16, PodPausePoint),
+    /// A user changes the template.
+    SetTemplate(u8),
+    /// A user sets `spec.paused`.
     Pause,
-    /// Another process takes over.
+    /// The controller restarts.
     Restart,
-    /// The controller decides, and one create is refused.
-    Refused(usize),
-    /// The controller decides, and dies after so many writes.
+    /// The controller carries out a decision, and one create is refused.
+    CreateRefused(usize),
+    /// The controller carries out a decision, and crashes after that many writes.
     Crash(usize),
-    /// The controller decides, and this happens after so many writes.
-    Between(usize, Box<Event>),
-    /// This happens, and the controller decides without having seen it.
-    Stale(Box<Event>),
+    /// The controller carries out a decision, and after that many writes this fault happens.
+    FaultBetweenWrites(usize, Box<Event>),
+    /// This event happens, and the controller makes a decision on a cache that does not show it.
+    StaleDecision(Box<Event>),
 }
 
-/// A state that follows.
-pub struct Next {
+/// A transition to another state.
+pub struct Transition {
     pub event: Event,
     pub state: State,
-    /// Whether it comes by itself, once nothing disturbs any more.
-    pub is_natural: bool,
+    /// Whether it also happens without further faults.
+    pub is_expected: bool,
 }
 
 /// What follows a state.
 #[derive(Default)]
 pub struct Successors {
-    pub next: Vec<Next>,
-    /// What the decision made here breaks.
-    pub wrong: Vec<Violation>,
+    pub transitions: Vec<Transition>,
+    /// The rules that the decision in this state breaks.
+    pub violations: Vec<Violation>,
     /// What that decision was made on, where it changes nothing.
-    pub rest: Option<Box<Observed>>,
+    pub idle: Option<Box<Observed>>,
 }
 
-/// Everything that can follow.
-pub fn successors(state: &State, fixed: &Fixed, statuses: &mut Statuses) -> Result<Successors> {
+/// All transitions from a state.
+pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Result<Successors> {
     let mut found = Successors::default();
-    let world = state.world(fixed);
+    let world = state.world(setup);
     let (observed, decision) = world.decide(|_| Proof::Accepted);
-    found.wrong = check(&observed, &decision);
+    found.violations = check(&observed, &decision);
     if let Decision::Read(read) = &decision {
-        let message = format!("it asks for what it has: {read:?}");
-        found.wrong.push(Violation { rule: "L1", oracle: "explore::reads", message });
+        let message = format!("the planner reads again what it has just read: {read:?}");
+        found.violations.push(Violation { rule: "L1", oracle: "explore::reads", message });
         return Ok(found);
     }
-    let decided = carried_out(state, &world, &decision, fixed, statuses, None)?.canonical(statuses)?;
+    let decided = carry_out(state, &world, &decision, setup, statuses, None)?.canonical(statuses)?;
     if decided.key() == state.key() {
-        found.rest = Some(Box::new(observed));
+        found.idle = Some(Box::new(observed));
     } else {
-        found.next.push(Next { event: Event::Decide, state: decided, is_natural: true });
+        found.transitions.push(Transition { event: Event::Decide, state: decided, is_expected: true });
     }
-    let rests = found.rest.is_some();
-    let waited_for = if rests || !fixed.case.eager { natural(state, fixed, rests) } else { Vec::new() };
-    for event in waited_for {
-        let state = happened(state, &event, statuses)?.canonical(statuses)?;
-        found.next.push(Next { event, state, is_natural: true });
+    let is_idle = found.idle.is_some();
+    let expected = if is_idle || !setup.case.eager { expected(state, setup, is_idle) } else { Vec::new() };
+    for event in expected {
+        let state = apply(state, &event, statuses)?.canonical(statuses)?;
+        found.transitions.push(Transition { event, state, is_expected: true });
     }
-    let left = fixed.case.disturbances - state.used;
+    let left = setup.case.max_faults - state.faults;
     if left == 0 {
         return Ok(found);
     }
-    for event in disturbances(state, fixed) {
-        let state = disturbed(state, &event, 1, statuses)?.canonical(statuses)?;
-        found.next.push(Next { event, state, is_natural: false });
+    for event in faults(state, setup) {
+        let state = with_fault(state, &event, 1, statuses)?.canonical(statuses)?;
+        found.transitions.push(Transition { event, state, is_expected: false });
     }
-    if fixed.case.trouble == Trouble::Any {
+    if setup.case.fault_set == FaultSet::All {
         if let Decision::Act(act) = &decision {
-            interrupted(&mut found, state, &world, act, fixed, statuses)?;
+            interrupted_act(&mut found, state, &world, act, setup, statuses)?;
         }
-        stale(&mut found, state, &world, left, fixed, statuses)?;
+        stale_decision(&mut found, state, &world, left, setup, statuses)?;
     }
     Ok(found)
 }
 
-/// What is only waited for.
-fn natural(state: &State, fixed: &Fixed, rests: bool) -> Vec<Event> {
+/// The events that happen without further faults.
+fn expected(state: &State, setup: &Setup, is_idle: bool) -> Vec<Event> {
     let mut events = Vec::new();
     for (pod, other) in state.pods.iter().zip(state.pods.iter().skip(1).map(Some).chain([None])) {
-        // Of neighbours that are alike one is enough.
-        if other.is_some_and(|other| Member { id: 0, ..*pod } == Member { id: 0, ..*other })
+        // Of equal neighbours one is enough.
+        if other.is_some_and(|other| PodState { id: 0, ..*pod } == PodState { id: 0, ..*other })
             && !is_named(state, pod)
         {
             continue;
         }
         if pod.terminating {
-            events.push(Event::Ended(pod.id));
-        } else if !pod.ready && !pod.broken && fixed.case.bad != Some(pod.template) {
+            events.push(Event::Terminated(pod.id));
+        } else if !pod.ready && !pod.never_ready && setup.case.broken_template != Some(pod.template) {
             events.push(Event::Ready(pod.id));
         }
     }
@@ -141,19 +141,19 @@ fn natural(state: &State, fixed: &Fixed, rests: bool) -> Vec<Event> {
     match hold {
         Some(hold) if hold.until.is_none() && status.resume_requested.is_none() => events.push(Event::Resume),
         Some(hold) if hold.until.as_ref().is_some_and(|until| until.0 > now()) => {
-            events.push(Event::HoldOver);
+            events.push(Event::HoldExpired);
         }
         _ => {}
     }
     if let Some(blocked) = &status.blocked {
         if blocked.since.0 == now() {
-            events.push(Event::GraceOver);
-        } else if rests && hold.is_none() && status.resume_requested.is_none() {
+            events.push(Event::BlockedGraceExpired);
+        } else if is_idle && hold.is_none() && status.resume_requested.is_none() {
             events.push(Event::Resume);
         }
     }
     if state.refused_since == Some(now()) {
-        events.push(Event::FailureOver);
+        events.push(Event::CreateFailureGraceExpired);
     }
     if state.paused {
         events.push(Event::Unpause);
@@ -163,27 +163,27 @@ fn natural(state: &State, fixed: &Fixed, rests: bool) -> Vec<Event> {
             && found.status == ConditionStatus::True
             && found.reason != reason::NEW_REPLICA_SET_AVAILABLE
     });
-    // Ten minutes are long: whatever pods do has been done by then.
-    if deadline && rests && !pods_move && hold.is_none() {
-        events.push(Event::Deadline);
+    // The deadline is ten minutes: pods have become ready or terminated by then.
+    if deadline && is_idle && !pods_move && hold.is_none() {
+        events.push(Event::ProgressDeadlineExceeded);
     }
     events
 }
 
 /// Whether the status names that pod.
-fn is_named(state: &State, pod: &Member) -> bool {
+fn is_named(state: &State, pod: &PodState) -> bool {
     let status = &state.status.status;
     let named = |uid: &str| id_of(uid) == Some(pod.id);
     status.hold.as_ref().is_some_and(|hold| named(&hold.pod_uid))
         || status.passed.iter().flatten().any(|passed| named(&passed.pod_uid))
 }
 
-/// What may come between.
-fn disturbances(state: &State, fixed: &Fixed) -> Vec<Event> {
+/// The faults that may happen in a state.
+fn faults(state: &State, setup: &Setup) -> Vec<Event> {
     let mut events = Vec::new();
-    let any = fixed.case.trouble == Trouble::Any;
+    let all = setup.case.fault_set == FaultSet::All;
     for (pod, other) in state.pods.iter().zip(state.pods.iter().skip(1).map(Some).chain([None])) {
-        if other.is_some_and(|other| Member { id: 0, ..*pod } == Member { id: 0, ..*other })
+        if other.is_some_and(|other| PodState { id: 0, ..*pod } == PodState { id: 0, ..*other })
             && !is_named(state, pod)
         {
             continue;
@@ -194,37 +194,37 @@ fn disturbances(state: &State, fixed: &Fixed) -> Vec<Event> {
         if pod.ready {
             events.push(Event::Unready(pod.id));
         }
-        if !pod.broken {
-            events.push(Event::Break(pod.id));
+        if !pod.never_ready {
+            events.push(Event::NeverReady(pod.id));
         }
-        events.push(Event::Lost(pod.id));
-        if any {
-            events.push(Event::Deleted(pod.id));
+        events.push(Event::ForceDeletePod(pod.id));
+        if all {
+            events.push(Event::DeletePod(pod.id));
         }
         if pod.template != state.template {
-            if pod.mark == Mark::None {
-                events.push(Event::Annotate(pod.id, Mark::Before));
-                if any {
-                    events.push(Event::Annotate(pod.id, Mark::After));
+            if pod.point == PodPausePoint::None {
+                events.push(Event::AnnotatePod(pod.id, PodPausePoint::Before));
+                if all {
+                    events.push(Event::AnnotatePod(pod.id, PodPausePoint::After));
                 }
             } else {
-                events.push(Event::Annotate(pod.id, Mark::None));
+                events.push(Event::AnnotatePod(pod.id, PodPausePoint::None));
             }
         }
     }
-    let replicas = fixed.case.replicas;
+    let replicas = setup.case.replicas;
     let sizes = [0, replicas - 1, replicas, replicas + 1];
     let mut sizes: Vec<i32> =
         sizes.into_iter().filter(|size| *size >= 0 && *size != state.replicas).collect();
     sizes.dedup();
     events.extend(sizes.into_iter().map(Event::Scale));
-    if any {
+    if all {
         let templates = (0..TEMPLATES).filter(|number| *number != state.template);
-        // Back to what there was, and on to what comes next.
+        // Back to a template that has a set, and on to the next one.
         let known = templates.filter(|number| {
-            state.sets.iter().any(|set| set.template == *number) || *number == fixed.case.template + 1
+            state.sets.iter().any(|set| set.template == *number) || *number == setup.case.template + 1
         });
-        events.extend(known.map(Event::Template));
+        events.extend(known.map(Event::SetTemplate));
         if !state.paused {
             events.push(Event::Pause);
         }
@@ -235,29 +235,31 @@ fn disturbances(state: &State, fixed: &Fixed) -> Vec<Event> {
     events
 }
 
-fn disturbed(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> Result<State> {
-    let mut next = happened(state, event, statuses)?;
-    next.used += cost;
+fn with_fault(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> Result<State> {
+    let mut next = apply(state, event, statuses)?;
+    next.faults += cost;
     Ok(next)
 }
 
-/// The state once that has happened, with its pods' names as they are.
-fn happened(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State> {
+/// The state after an event. Its pods keep their names.
+fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State> {
     let mut next = state.clone();
     let mut status = None;
     match event {
-        Event::Ready(id) => change(&mut next, *id, |pod| (pod.ready, pod.started) = (true, true)),
-        Event::Unready(id) => change(&mut next, *id, |pod| pod.ready = false),
-        Event::Break(id) => change(&mut next, *id, |pod| (pod.ready, pod.broken) = (false, true)),
-        Event::Deleted(id) => change(&mut next, *id, |pod| pod.terminating = true),
-        Event::Annotate(id, mark) => change(&mut next, *id, |pod| pod.mark = *mark),
-        Event::Ended(id) | Event::Lost(id) => next.pods.retain(|pod| pod.id != *id),
+        Event::Ready(id) => change_pod(&mut next, *id, |pod| (pod.ready, pod.started) = (true, true)),
+        Event::Unready(id) => change_pod(&mut next, *id, |pod| pod.ready = false),
+        Event::NeverReady(id) => {
+            change_pod(&mut next, *id, |pod| (pod.ready, pod.never_ready) = (false, true));
+        }
+        Event::DeletePod(id) => change_pod(&mut next, *id, |pod| pod.terminating = true),
+        Event::AnnotatePod(id, point) => change_pod(&mut next, *id, |pod| pod.point = *point),
+        Event::Terminated(id) | Event::ForceDeletePod(id) => next.pods.retain(|pod| pod.id != *id),
         Event::Scale(replicas) => next.replicas = *replicas,
-        Event::Template(template) => next.template = *template,
+        Event::SetTemplate(template) => next.template = *template,
         Event::Pause => next.paused = true,
         Event::Unpause => next.paused = false,
         Event::Restart => (next.failure, next.refused_since) = (None, None),
-        Event::HoldOver => {
+        Event::HoldExpired => {
             let mut changed = state.status.status.clone();
             if let Some(hold) = &mut changed.hold {
                 let lasts = hold.until.as_ref().map(|until| until.0.duration_since(hold.since.0));
@@ -266,21 +268,21 @@ fn happened(state: &State, event: &Event, statuses: &mut Statuses) -> Result<Sta
             }
             status = Some(changed);
         }
-        Event::Deadline => {
+        Event::ProgressDeadlineExceeded => {
             let mut changed = state.status.status.clone();
             let found =
                 changed.conditions.iter_mut().flatten().filter(|one| one.type_ == condition::PROGRESSING);
             found.for_each(|found| found.last_update_time = old().into());
             status = Some(changed);
         }
-        Event::GraceOver => {
+        Event::BlockedGraceExpired => {
             let mut changed = state.status.status.clone();
             if let Some(blocked) = &mut changed.blocked {
                 blocked.since = old().into();
             }
             status = Some(changed);
         }
-        Event::FailureOver => {
+        Event::CreateFailureGraceExpired => {
             next.refused_since = Some(old());
             if let Some(failure) = &mut next.failure {
                 failure.since = old();
@@ -293,8 +295,12 @@ fn happened(state: &State, event: &Event, statuses: &mut Statuses) -> Result<Sta
                 hold.or_else(|| changed.blocked.as_ref().map(|blocked| blocked.id.clone()));
             status = Some(changed);
         }
-        // These are decisions.
-        Event::Decide | Event::Refused(_) | Event::Crash(_) | Event::Between(..) | Event::Stale(_) => {}
+        // Decisions are carried out elsewhere.
+        Event::Decide
+        | Event::CreateRefused(_)
+        | Event::Crash(_)
+        | Event::FaultBetweenWrites(..)
+        | Event::StaleDecision(_) => {}
     }
     if let Some(status) = status {
         let names: BTreeMap<u16, u16> = next.pods.iter().map(|pod| (pod.id, pod.id)).collect();
@@ -303,18 +309,18 @@ fn happened(state: &State, event: &Event, statuses: &mut Statuses) -> Result<Sta
     Ok(next)
 }
 
-fn change(state: &mut State, id: u16, change: impl FnOnce(&mut Member)) {
+fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
     if let Some(pod) = state.pods.iter_mut().find(|pod| pod.id == id) {
         change(pod);
     }
 }
 
-/// The state once a decision is carried out, with its pods' names as they are. The create of that number is refused.
-fn carried_out(
+/// The state after a decision is carried out. The create of that number is refused. Its pods keep their names.
+fn carry_out(
     state: &State,
     world: &World,
     decision: &Decision,
-    fixed: &Fixed,
+    setup: &Setup,
     statuses: &mut Statuses,
     refused: Option<usize>,
 ) -> Result<State> {
@@ -328,22 +334,22 @@ fn carried_out(
             let mut created = 0;
             world.carry_out(act, |world, _| {
                 created += 1;
-                let full = fixed.case.quota.is_some_and(|quota| world.pods.len() >= quota);
+                let full = setup.case.quota.is_some_and(|quota| world.pods.len() >= quota);
                 if full || refused == Some(created) { Err("exceeded quota".to_owned()) } else { Ok(()) }
             });
         }
     }
-    state.after(&world, fixed, statuses)
+    state.after(&world, setup, statuses)
 }
 
-/// How many pods an act creates and deletes.
+/// The numbers of pods that an act creates and deletes.
 fn writes(act: &Act) -> (usize, usize) {
     let creates = act.creates.iter().map(|create| create.count).sum();
     let deletes = act.deletes.iter().map(|group| group.targets.len()).sum();
     (creates, deletes)
 }
 
-/// The first so many writes of an act, and the rest of it.
+/// The first writes of an act, as many as `at`, and the rest.
 fn split(act: &Act, at: usize) -> (Act, Act) {
     let (mut first, mut rest) = (act.clone(), act.clone());
     rest.sets.clear();
@@ -361,140 +367,156 @@ fn split(act: &Act, at: usize) -> (Act, Act) {
     (first, rest)
 }
 
-/// What can become of an act that is not carried out in peace.
-fn interrupted(
+/// An act with a refused create, a crash or a fault between two of its writes.
+fn interrupted_act(
     found: &mut Successors,
     state: &State,
     world: &World,
     act: &Act,
-    fixed: &Fixed,
+    setup: &Setup,
     statuses: &mut Statuses,
 ) -> Result<()> {
     let (creates, deletes) = writes(act);
     for number in 1..=creates {
         let decision = Decision::Act(act.clone());
         let mut next =
-            carried_out(state, world, &decision, fixed, statuses, Some(number))?.canonical(statuses)?;
-        next.used += 1;
-        found.next.push(Next { event: Event::Refused(number), state: next, is_natural: false });
+            carry_out(state, world, &decision, setup, statuses, Some(number))?.canonical(statuses)?;
+        next.faults += 1;
+        found.transitions.push(Transition {
+            event: Event::CreateRefused(number),
+            state: next,
+            is_expected: false,
+        });
     }
     for at in usize::from(act.sets.is_empty())..creates + deletes {
         let (first, rest) = split(act, at);
-        let begun = carried_out(state, world, &Decision::Act(first), fixed, statuses, None)?;
+        let begun = carry_out(state, world, &Decision::Act(first), setup, statuses, None)?;
         if begun.failure.is_some() {
             // The rest is not sent.
             break;
         }
         let mut crashed = begun.clone().canonical(statuses)?;
         (crashed.failure, crashed.refused_since) = (None, None);
-        crashed.used += 1;
-        found.next.push(Next { event: Event::Crash(at), state: crashed, is_natural: false });
-        for event in disturbances(&begun, fixed) {
-            let real = disturbed(&begun, &event, 1, statuses)?;
-            let next = late(&begun, &real, &rest, fixed, statuses)?.canonical(statuses)?;
-            let event = Event::Between(at, Box::new(event));
-            found.next.push(Next { event, state: next, is_natural: false });
+        crashed.faults += 1;
+        found.transitions.push(Transition { event: Event::Crash(at), state: crashed, is_expected: false });
+        for event in faults(&begun, setup) {
+            let actual = with_fault(&begun, &event, 1, statuses)?;
+            let next = carry_out_late(&begun, &actual, &rest, setup, statuses)?.canonical(statuses)?;
+            let event = Event::FaultBetweenWrites(at, Box::new(event));
+            found.transitions.push(Transition { event, state: next, is_expected: false });
         }
     }
     Ok(())
 }
 
-/// A decision that was made on less than there is.
-fn stale(
+/// A decision on a cache that does not show the latest event.
+fn stale_decision(
     found: &mut Successors,
     state: &State,
     world: &World,
     left: u8,
-    fixed: &Fixed,
+    setup: &Setup,
     statuses: &mut Statuses,
 ) -> Result<()> {
     let decision = ordereddeployment_planner::decide(&world.observed());
     let decision = match decision {
-        // What has to be read live is not stale.
+        // A live read is not stale.
         Decision::Read(Read::Live) => return Ok(()),
         Decision::Read(_) => world.decide(|_| Proof::Accepted).1,
         decided => decided,
     };
-    let unseen = natural(state, fixed, false).into_iter().map(|event| (event, 1));
-    let unseen = unseen.chain(disturbances(state, fixed).into_iter().map(|event| (event, 2)));
+    let unseen = expected(state, setup, false).into_iter().map(|event| (event, 1));
+    let unseen = unseen.chain(faults(state, setup).into_iter().map(|event| (event, 2)));
     let of_pods = |event: &Event| {
         matches!(
             event,
             Event::Ready(_)
-                | Event::Ended(_)
+                | Event::Terminated(_)
                 | Event::Unready(_)
-                | Event::Break(_)
-                | Event::Lost(_)
-                | Event::Deleted(_)
-                | Event::Annotate(..)
+                | Event::NeverReady(_)
+                | Event::ForceDeletePod(_)
+                | Event::DeletePod(_)
+                | Event::AnnotatePod(..)
         )
     };
     for (event, cost) in unseen.filter(|(event, cost)| *cost <= left && of_pods(event)) {
-        let real = disturbed(state, &event, cost, statuses)?;
+        let actual = with_fault(state, &event, cost, statuses)?;
         let next = match &decision {
             Decision::Read(_) => continue,
             Decision::Record(record) => {
-                let mut world = real.world(fixed);
+                let mut world = actual.world(setup);
                 world.store(&record.status);
-                real.after(&world, fixed, statuses)?
+                actual.after(&world, setup, statuses)?
             }
-            Decision::Act(act) => late(state, &real, act, fixed, statuses)?,
+            Decision::Act(act) => carry_out_late(state, &actual, act, setup, statuses)?,
         };
-        let event = Event::Stale(Box::new(event));
-        found.next.push(Next { event, state: next.canonical(statuses)?, is_natural: false });
+        let event = Event::StaleDecision(Box::new(event));
+        found.transitions.push(Transition { event, state: next.canonical(statuses)?, is_expected: false });
     }
     Ok(())
 }
 
-/// Carries out what was decided when the world looked otherwise: a delete of a pod that has changed since is refused, and ends it.
-fn late(seen: &State, real: &State, act: &Act, fixed: &Fixed, statuses: &mut Statuses) -> Result<State> {
+/// Carries out an act that was decided on an earlier state. The delete of a pod that has changed since is refused, which ends the act.
+fn carry_out_late(
+    seen: &State,
+    actual: &State,
+    act: &Act,
+    setup: &Setup,
+    statuses: &mut Statuses,
+) -> Result<State> {
     let mut act = act.clone();
     let mut ended = false;
     for group in &mut act.deletes {
         group.targets.retain(|target| {
             let of =
                 |state: &State| state.pods.iter().find(|pod| Some(pod.id) == id_of(&target.uid)).copied();
-            let Some(there) = of(real) else { return false };
+            let Some(there) = of(actual) else { return false };
             ended |= of(seen) != Some(there);
             !ended
         });
     }
     act.deletes.retain(|group| !group.targets.is_empty());
-    let world = real.world(fixed);
-    carried_out(real, &world, &Decision::Act(act), fixed, statuses, None)
+    let world = actual.world(setup);
+    carry_out(actual, &world, &Decision::Act(act), setup, statuses, None)
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pod = |id: &u16| format!("pod-{id:04}");
         match self {
-            Self::Decide => write!(f, "the controller decides, and carries it out"),
+            Self::Decide => write!(f, "the controller makes a decision and carries it out"),
             Self::Ready(id) => write!(f, "{} becomes ready", pod(id)),
-            Self::Ended(id) => write!(f, "{} has terminated", pod(id)),
-            Self::HoldOver => write!(f, "the duration of the hold is over"),
-            Self::GraceOver => write!(f, "the rollout has been blocked for 60 s"),
-            Self::FailureOver => write!(f, "creates have been refused for 10 s"),
-            Self::Deadline => write!(f, "the progress deadline passes"),
-            Self::Resume => write!(f, "a user resumes what the status names"),
-            Self::Unpause => write!(f, "a user ends the pause"),
+            Self::Terminated(id) => write!(f, "{} has terminated", pod(id)),
+            Self::HoldExpired => write!(f, "the duration of the hold expires"),
+            Self::BlockedGraceExpired => write!(f, "the rollout has been blocked for 60 s"),
+            Self::CreateFailureGraceExpired => write!(f, "creates have been refused for 10 s"),
+            Self::ProgressDeadlineExceeded => write!(f, "the progress deadline passes"),
+            Self::Resume => write!(f, "a user resumes the hold or the blocked point"),
+            Self::Unpause => write!(f, "a user unsets spec.paused"),
             Self::Unready(id) => write!(f, "{} becomes unready", pod(id)),
-            Self::Break(id) => write!(f, "{} becomes unready and stays so", pod(id)),
-            Self::Lost(id) => write!(f, "{} is gone at once", pod(id)),
-            Self::Deleted(id) => write!(f, "a user deletes {}", pod(id)),
+            Self::NeverReady(id) => write!(f, "{} becomes unready and stays unready", pod(id)),
+            Self::ForceDeletePod(id) => write!(f, "{} is deleted without a grace period", pod(id)),
+            Self::DeletePod(id) => write!(f, "a user deletes {}", pod(id)),
             Self::Scale(replicas) => write!(f, "a user scales to {replicas}"),
-            Self::Annotate(id, Mark::None) => write!(f, "a user takes the pause point of {} away", pod(id)),
-            Self::Annotate(id, mark) => write!(f, "a user gives {} a pause point ({mark:?})", pod(id)),
-            Self::Template(number) => write!(f, "a user sets the template v{}", number + 1),
-            Self::Pause => write!(f, "a user pauses the rollout"),
+            Self::AnnotatePod(id, PodPausePoint::None) => {
+                write!(f, "a user removes the pause point of {}", pod(id))
+            }
+            Self::AnnotatePod(id, point) => write!(f, "a user sets the pause point {point:?} on {}", pod(id)),
+            Self::SetTemplate(number) => write!(f, "a user sets the template v{}", number + 1),
+            Self::Pause => write!(f, "a user sets spec.paused"),
             Self::Restart => write!(f, "the controller restarts"),
-            Self::Refused(number) => {
-                write!(f, "the controller decides; its create number {number} is refused")
+            Self::CreateRefused(number) => {
+                write!(f, "the controller carries out a decision, and create {number} is refused")
             }
-            Self::Crash(writes) => write!(f, "the controller decides, and crashes after {writes} writes"),
-            Self::Between(writes, event) => {
-                write!(f, "the controller decides; after {writes} writes {event}; then it goes on")
+            Self::Crash(writes) => {
+                write!(f, "the controller carries out a decision, and crashes after {writes} writes")
             }
-            Self::Stale(event) => write!(f, "{event}; the controller decides without having seen it"),
+            Self::FaultBetweenWrites(writes, event) => {
+                write!(f, "the controller carries out a decision, and after {writes} writes {event}")
+            }
+            Self::StaleDecision(event) => {
+                write!(f, "{event}, and the controller makes a decision on a cache that does not show it")
+            }
         }
     }
 }

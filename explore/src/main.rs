@@ -1,13 +1,13 @@
-//! `cargo xtask explore`: the real planner in every state that a small cluster can come to.
+//! `cargo xtask explore`: runs the planner in every reachable state of small clusters.
 //!
-//! Each decision is judged by the oracles of the campaign. Once nothing disturbs any more, every order of what is waited for must end
-//! as the contract says, and never go round in a circle. It simulates no API server: that is the campaign's part.
+//! The rules of `crates/oracle` check each decision. Without further faults, every order of expected events must end in a state that the
+//! contract allows, and must not contain a cycle. No API server is simulated: the campaign of faults does that.
 
 mod case;
+mod display;
 mod events;
 mod search;
 mod state;
-mod words;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,48 +18,48 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use case::{Case, Depth, cases};
 use clap::Parser;
-use search::{Broken, Outcome, explore};
+use search::{Finding, Outcome, explore};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Explores every small cluster with the real planner.
+/// Explores small clusters with the planner.
 ///
-/// Each cluster is a rollout that is about to begin. A rule that is broken is printed once, with the shortest way to it.
+/// Each cluster starts with a rollout that is about to begin. A broken rule is printed once, with its shortest trace.
 #[derive(Debug, Parser)]
 #[command(name = "explore")]
 struct Arguments {
-    /// Explore only what every check of the repository does, in less than two minutes.
+    /// Explore only the part that every check of the repository explores, in less than two minutes.
     #[arg(long)]
     bounded: bool,
-    /// How many clusters at the same time; by default as many as there are processors.
+    /// How many clusters are explored in parallel. The default is the number of processors.
     #[arg(long)]
     jobs: Option<usize>,
-    /// End with success as soon as that oracle finds a rule broken, and with failure if it never does.
+    /// Exit with success when that oracle finds a violation, and with failure if it finds none.
     #[arg(long, value_name = "ORACLE")]
     until: Option<String>,
-    /// Explore this cluster alone, by the number that is printed with a trace.
+    /// Explore only the cluster with this number, as printed with a trace.
     #[arg(long, value_name = "NUMBER")]
     only: Option<usize>,
-    /// Explore one cluster of so many. By default all of them, and with --bounded one of 17.
+    /// Explore every n-th cluster. The default is 1, with --bounded 17.
     #[arg(long)]
     every: Option<usize>,
-    /// The most states of one cluster.
+    /// The maximum number of states of one cluster.
     #[arg(long, default_value_t = 20_000_000)]
     states: usize,
-    /// Name the clusters as they are explored.
+    /// Print each cluster when it is explored.
     #[arg(long)]
     verbose: bool,
 }
 
-/// All that was found.
+/// The results of all clusters.
 #[derive(Default)]
 struct Total {
     outcome: Outcome,
     clusters: u64,
     largest: u64,
     /// By oracle: the cluster with the shortest trace.
-    broken: BTreeMap<&'static str, (usize, Broken)>,
+    findings: BTreeMap<&'static str, (usize, Finding)>,
     error: Option<anyhow::Error>,
 }
 
@@ -86,14 +86,17 @@ fn main() -> Result<ExitCode> {
     if let Some(error) = total.error {
         return Err(error);
     }
-    for (oracle, (number, broken)) in &total.broken {
+    for (oracle, (number, finding)) in &total.findings {
         let case = cases.iter().find(|(other, _)| other == number).map(|(_, case)| case.to_string());
-        println!("{oracle} is broken in {} states. The shortest way, in cluster {number}:", broken.count);
+        println!(
+            "{oracle} finds violations in {} states. The shortest trace is in cluster {number}:",
+            finding.count
+        );
         println!("  {}", case.unwrap_or_default());
-        for line in &broken.trace {
+        for line in &finding.trace {
             println!("  {line}");
         }
-        println!("  {}", broken.wrong);
+        println!("  {}", finding.violation);
     }
     let Outcome { states, transitions, depth, is_cut, .. } = total.outcome;
     println!(
@@ -104,15 +107,15 @@ fn main() -> Result<ExitCode> {
         start.elapsed().as_secs(),
     );
     if is_cut {
-        bail!("the limit of states cut a cluster short");
+        bail!("a cluster has more states than --states allows");
     }
     if let Some(oracle) = &arguments.until {
-        let found = total.broken.contains_key(oracle.as_str());
+        let found = total.findings.contains_key(oracle.as_str());
         println!("{}", if found { format!("caught by {oracle}") } else { format!("{oracle} found nothing") });
         return Ok(if found { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
-    if total.broken.is_empty() {
-        println!("every rule was kept");
+    if total.findings.is_empty() {
+        println!("no violations");
         return Ok(ExitCode::SUCCESS);
     }
     Ok(ExitCode::FAILURE)
@@ -142,7 +145,7 @@ fn work(
             Err(error) => total.error = Some(error.context(format!("cluster {number}"))),
         }
         let caught =
-            arguments.until.as_ref().is_some_and(|oracle| total.broken.contains_key(oracle.as_str()));
+            arguments.until.as_ref().is_some_and(|oracle| total.findings.contains_key(oracle.as_str()));
         if caught || total.error.is_some() {
             next.store(cases.len(), Ordering::Relaxed);
         }
@@ -158,15 +161,15 @@ impl Total {
         all.transitions += found.transitions;
         all.depth = all.depth.max(found.depth);
         all.is_cut |= found.is_cut;
-        for (oracle, mut broken) in found.broken {
-            match self.broken.get_mut(oracle) {
+        for (oracle, mut finding) in found.findings {
+            match self.findings.get_mut(oracle) {
                 None => {
-                    self.broken.insert(oracle, (number, broken));
+                    self.findings.insert(oracle, (number, finding));
                 }
                 Some((of, known)) => {
-                    let count = known.count + broken.count;
-                    if broken.trace.len() < known.trace.len() {
-                        std::mem::swap(known, &mut broken);
+                    let count = known.count + finding.count;
+                    if finding.trace.len() < known.trace.len() {
+                        std::mem::swap(known, &mut finding);
                         *of = number;
                     }
                     known.count = count;

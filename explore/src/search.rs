@@ -1,55 +1,55 @@
-//! The search: every state that a cluster can come to, breadth first, and whether each order of what is waited for ends well.
+//! The search: every reachable state of a cluster, breadth first, and cycles of expected events.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use anyhow::Result;
 use ordereddeployment_oracle::{Violation, check_idle};
 
-use crate::case::{Case, Fixed};
+use crate::case::{Case, Setup};
 use crate::events::{Event, successors};
 use crate::state::{State, Statuses};
 
-/// What was found in one cluster.
+/// The results of one cluster.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// How many states there are.
+    /// The number of states.
     pub states: u64,
-    /// How many transitions.
+    /// The number of transitions.
     pub transitions: u64,
-    /// How many steps the farthest state is away.
+    /// The length of the longest shortest path.
     pub depth: u32,
     /// Whether the limit of states ended the search.
     pub is_cut: bool,
-    /// By oracle: how many states break a rule, and the first, which is the nearest.
-    pub broken: BTreeMap<&'static str, Broken>,
+    /// By oracle: the first finding, which has the shortest trace.
+    pub findings: BTreeMap<&'static str, Finding>,
 }
 
-/// A rule that is broken.
+/// A violation, and how it is reached.
 #[derive(Debug)]
-pub struct Broken {
-    /// In how many states.
+pub struct Finding {
+    /// The number of states with it.
     pub count: u64,
-    /// What is wrong.
-    pub wrong: Violation,
-    /// How it comes to that.
+    /// The violation.
+    pub violation: Violation,
+    /// The events and states that lead to it.
     pub trace: Vec<String>,
 }
 
 /// All states of one case, by their number.
 struct Graph {
-    /// From which state, and which of its successors.
+    /// Of each state: the state before, and the place of the transition there.
     parents: Vec<(u32, u32)>,
     depths: Vec<u32>,
-    /// The natural successors of all states one after the other, and where those of each begin.
+    /// The expected successors of all states one after the other, and where those of each state begin.
     edges: Vec<u32>,
     begins: Vec<usize>,
 }
 
 /// Explores one cluster.
 pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
-    let fixed = Fixed::of(case)?;
+    let setup = Setup::of(case)?;
     let mut statuses = Statuses::default();
-    let first = State::first(&fixed, &mut statuses)?;
+    let first = State::first(&setup, &mut statuses)?;
     let mut known: HashMap<u128, u32> = HashMap::from([(first.key(), 0)]);
     let mut graph = Graph { parents: vec![(0, 0)], depths: vec![0], edges: Vec::new(), begins: Vec::new() };
     let mut frontier = VecDeque::from([first]);
@@ -57,20 +57,20 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     let mut found: BTreeMap<&'static str, (u64, Violation, u32)> = BTreeMap::new();
     let mut at = 0_u32;
     while let Some(state) = frontier.pop_front() {
-        let followed = successors(&state, &fixed, &mut statuses)?;
-        let natural = followed.next.iter().filter(|next| next.is_natural).count();
-        let mut wrong = followed.wrong;
-        if let Some(observed) = &followed.rest {
-            wrong.extend(check_idle(observed, natural == 0, state.failure.is_some()));
+        let followed = successors(&state, &setup, &mut statuses)?;
+        let expected = followed.transitions.iter().filter(|next| next.is_expected).count();
+        let mut violations = followed.violations;
+        if let Some(observed) = &followed.idle {
+            violations.extend(check_idle(observed, expected == 0, state.failure.is_some()));
         }
-        for wrong in wrong {
-            found.entry(wrong.oracle).or_insert((0, wrong, at)).0 += 1;
+        for violation in violations {
+            found.entry(violation.oracle).or_insert((0, violation, at)).0 += 1;
         }
         graph.begins.push(graph.edges.len());
-        outcome.transitions += followed.next.len() as u64;
+        outcome.transitions += followed.transitions.len() as u64;
         let depth = graph.depths[at as usize];
         outcome.depth = outcome.depth.max(depth);
-        for (place, next) in (0..).zip(followed.next) {
+        for (place, next) in (0..).zip(followed.transitions) {
             let key = next.state.key();
             let number = match known.get(&key) {
                 Some(number) => *number,
@@ -87,7 +87,7 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
                     number
                 }
             };
-            if next.is_natural && number != at {
+            if next.is_expected && number != at {
                 graph.edges.push(number);
             }
         }
@@ -96,61 +96,59 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     graph.begins.push(graph.edges.len());
     outcome.states = u64::from(at);
     if let Some(state) = graph.cycle() {
-        let message = "nothing disturbs, and yet it comes back here for ever".to_owned();
-        found.insert(
-            "explore::cycle",
-            (1, Violation { rule: "L1", oracle: "explore::cycle", message }, state),
-        );
+        let message = "without faults, this state is reached again and again".to_owned();
+        let violation = Violation { rule: "L1", oracle: "explore::cycle", message };
+        found.insert("explore::cycle", (1, violation, state));
     }
-    for (oracle, (count, wrong, state)) in found {
-        let mut trace = graph.trace(state, &fixed)?;
+    for (oracle, (count, violation, state)) in found {
+        let mut trace = graph.trace(state, &setup)?;
         if oracle == "explore::cycle" {
-            trace.push("and then, again and again:".to_owned());
+            trace.push("repeated from here:".to_owned());
         }
-        outcome.broken.insert(oracle, Broken { count, wrong, trace });
+        outcome.findings.insert(oracle, Finding { count, violation, trace });
     }
     Ok(outcome)
 }
 
 impl Graph {
-    /// A state on a cycle of natural successors, if there is one.
+    /// A state on a cycle of expected events, if there is one.
     fn cycle(&self) -> Option<u32> {
         #[derive(Clone, Copy, PartialEq, Eq)]
-        enum Seen {
-            Not,
-            Open,
+        enum Visit {
+            Unvisited,
+            OnPath,
             Done,
         }
-        let mut seen = vec![Seen::Not; self.begins.len() - 1];
-        for start in 0..seen.len() {
-            if seen[start] != Seen::Not {
+        let mut visits = vec![Visit::Unvisited; self.begins.len() - 1];
+        for start in 0..visits.len() {
+            if visits[start] != Visit::Unvisited {
                 continue;
             }
-            seen[start] = Seen::Open;
+            visits[start] = Visit::OnPath;
             let mut path = vec![(start, self.begins[start])];
             while let Some((state, edge)) = path.last_mut() {
                 if *edge == self.begins[*state + 1] {
-                    seen[*state] = Seen::Done;
+                    visits[*state] = Visit::Done;
                     path.pop();
                     continue;
                 }
                 let next = self.edges[*edge] as usize;
                 *edge += 1;
-                match seen[next] {
-                    Seen::Not => {
-                        seen[next] = Seen::Open;
+                match visits[next] {
+                    Visit::Unvisited => {
+                        visits[next] = Visit::OnPath;
                         path.push((next, self.begins[next]));
                     }
-                    Seen::Open => return u32::try_from(next).ok(),
-                    Seen::Done => {}
+                    Visit::OnPath => return u32::try_from(next).ok(),
+                    Visit::Done => {}
                 }
             }
         }
         None
     }
 
-    /// How it comes to a state, in words.
-    fn trace(&self, state: u32, fixed: &Fixed) -> Result<Vec<String>> {
+    /// The events and states on the path to a state.
+    fn trace(&self, state: u32, setup: &Setup) -> Result<Vec<String>> {
         let mut places = Vec::new();
         let mut at = state;
         while at != 0 {
@@ -159,10 +157,10 @@ impl Graph {
             at = parent;
         }
         let mut statuses = Statuses::default();
-        let mut state = State::first(fixed, &mut statuses)?;
+        let mut state = State::first(setup, &mut statuses)?;
         let mut lines = vec![format!("{state}")];
         for place in places.into_iter().rev() {
-            let next = successors(&state, fixed, &mut statuses)?.next.into_iter().nth(place as usize);
+            let next = successors(&state, setup, &mut statuses)?.transitions.into_iter().nth(place as usize);
             let Some(next) = next else { break };
             lines.push(format!("{}:", next.event));
             state = next.state;

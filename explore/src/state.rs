@@ -1,8 +1,8 @@
-//! A state: all that a decision reads, in a canonical form, so that states that differ in nothing else are one.
+//! A state: everything that a decision reads, in a canonical form, so that states that differ in nothing else are one state.
 //!
-//! Pods have no names of their own, only a place: those of the larger priority come first, then the order of their UIDs. Times
-//! are not kept but for what they lead to: a timer runs or is over. All pods are of one age, so that within one priority the order
-//! of those that are equally ready is that of their UIDs, and a new pod comes last.
+//! Pods are named by their place: larger priorities come first, then UIDs in ascending order. Of times only their effect is kept: a
+//! timer runs or has expired. All pods have the same age. Within one priority, pods that are equally ready are ordered by UID, and a
+//! new pod is last.
 
 use std::collections::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,11 @@ use ordereddeployment_planner::{Compared, Failure, Pod, Point, Set, World};
 use ordereddeployment_sorter::{Facts, Phase};
 use serde_json::Value;
 
-use crate::case::{Fixed, Mark};
+use crate::case::{PodPausePoint, Setup};
 
 /// The time of every decision, in seconds.
 const NOW: i64 = 2_000_000_000;
-/// The time of everything that is over, or of no account.
+/// The time of everything that has expired or does not matter.
 const OLD: i64 = NOW - 100_000;
 /// How long a timed pause point lasts.
 const MINUTE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -34,23 +34,23 @@ pub fn old() -> Timestamp {
 }
 
 /// A pod.
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Member {
-    /// Its name and UID until the next canonical form.
+pub struct PodState {
+    /// The number in its name and UID, until the next canonical form.
     pub id: u16,
     pub template: u8,
     pub priority: i8,
-    pub mark: Mark,
+    pub point: PodPausePoint,
     pub ready: bool,
     /// Whether its containers run.
     pub started: bool,
     pub terminating: bool,
-    /// Whether it does not get ready by itself.
-    pub broken: bool,
+    /// Whether it never becomes ready.
+    pub never_ready: bool,
 }
 
-impl Member {
+impl PodState {
     pub fn is_active(&self) -> bool {
         !self.terminating
     }
@@ -58,7 +58,7 @@ impl Member {
 
 /// A set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Sized {
+pub struct SetState {
     pub template: u8,
     pub revision: i64,
     pub replicas: i32,
@@ -66,31 +66,31 @@ pub struct Sized {
 
 /// A status in its canonical form.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredStatus {
     pub status: OrderedDeploymentStatus,
     key: u128,
 }
 
-/// Every status met, once.
+/// Every status found so far, each stored once.
 #[derive(Default)]
-pub struct Statuses(HashMap<u128, Arc<Stored>>);
+pub struct Statuses(HashMap<u128, Arc<StoredStatus>>);
 
 impl Statuses {
-    /// The canonical form of a status, where pods are renamed so.
+    /// The canonical form of a status, with its pods renamed.
     pub fn canonical(
         &mut self,
         status: &OrderedDeploymentStatus,
         names: &BTreeMap<u16, u16>,
-    ) -> Result<Arc<Stored>> {
+    ) -> Result<Arc<StoredStatus>> {
         let mut value = serde_json::to_value(status).context("cannot write a status")?;
-        forget(&mut value);
+        remove_unread(&mut value);
         rename(&mut value, names);
         let key = fingerprint(&value.to_string());
         if let Some(found) = self.0.get(&key) {
             return Ok(Arc::clone(found));
         }
         let status = serde_json::from_value(value).context("cannot read a status")?;
-        let stored = Arc::new(Stored { status, key });
+        let stored = Arc::new(StoredStatus { status, key });
         self.0.insert(key, Arc::clone(&stored));
         Ok(stored)
     }
@@ -102,36 +102,36 @@ pub struct State {
     pub replicas: i32,
     pub template: u8,
     pub paused: bool,
-    pub status: Arc<Stored>,
-    pub sets: Vec<Sized>,
-    pub pods: Vec<Member>,
+    pub status: Arc<StoredStatus>,
+    pub sets: Vec<SetState>,
+    pub pods: Vec<PodState>,
     pub failure: Option<Failure>,
     /// Since when creates are refused.
     pub refused_since: Option<Timestamp>,
-    /// How many disturbances there were.
-    pub used: u8,
+    /// The number of faults so far.
+    pub faults: u8,
 }
 
 impl State {
-    /// How that cluster begins.
-    pub fn first(fixed: &Fixed, statuses: &mut Statuses) -> Result<Self> {
-        let case = &fixed.case;
+    /// The initial state of a cluster.
+    pub fn first(setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
+        let case = &setup.case;
         let templates: BTreeSet<u8> = case.pods.iter().map(|pod| pod.template).collect();
-        let sets = templates.into_iter().map(|template| Sized {
+        let sets = templates.into_iter().map(|template| SetState {
             template,
             revision: i64::from(template) + 1,
             replicas: i32::try_from(case.pods.iter().filter(|pod| pod.template == template).count())
                 .unwrap_or(0),
         });
-        let pods = case.pods.iter().zip(0..).map(|(pod, id)| Member {
+        let pods = case.pods.iter().zip(0..).map(|(pod, id)| PodState {
             id,
             template: pod.template,
             priority: pod.priority,
-            mark: pod.mark,
-            ready: !pod.broken,
+            point: pod.point,
+            ready: !pod.never_ready,
             started: true,
             terminating: false,
-            broken: pod.broken,
+            never_ready: pod.never_ready,
         });
         let state = Self {
             replicas: case.replicas,
@@ -142,12 +142,12 @@ impl State {
             pods: pods.collect(),
             failure: None,
             refused_since: None,
-            used: 0,
+            faults: 0,
         };
         state.canonical(statuses)
     }
 
-    /// The same with its pods named by their places.
+    /// The same state with its pods named by their places.
     pub fn canonical(mut self, statuses: &mut Statuses) -> Result<Self> {
         self.pods.sort_by_key(|pod| (-pod.priority, pod.id));
         let names: BTreeMap<u16, u16> = self.pods.iter().map(|pod| pod.id).zip(0..).collect();
@@ -166,11 +166,11 @@ impl State {
         Ok(self)
     }
 
-    /// What tells states apart.
+    /// The identity of the state.
     pub fn key(&self) -> u128 {
         let failure = self.failure.as_ref().map(|failure| format!("{failure:?}"));
         fingerprint(&(
-            (self.replicas, self.template, self.paused, self.used),
+            (self.replicas, self.template, self.paused, self.faults),
             self.status.key,
             &self.sets,
             &self.pods,
@@ -178,17 +178,17 @@ impl State {
         ))
     }
 
-    /// The world that a decision is made in.
-    pub fn world(&self, fixed: &Fixed) -> World {
-        let mut deployment = fixed.deployment.clone();
+    /// The world that the planner observes.
+    pub fn world(&self, setup: &Setup) -> World {
+        let mut deployment = setup.deployment.clone();
         deployment.spec.replicas = self.replicas;
         deployment.spec.paused = self.paused;
-        if self.template != fixed.case.template {
-            deployment.spec.template = fixed.templates[usize::from(self.template)].0.clone();
+        if self.template != setup.case.template {
+            deployment.spec.template = setup.templates[usize::from(self.template)].0.clone();
         }
         deployment.status = Some(self.status.status.clone());
         let sets = self.sets.iter().map(|set| {
-            let (_, template, hash) = &fixed.templates[usize::from(set.template)];
+            let (_, template, hash) = &setup.templates[usize::from(set.template)];
             Set {
                 name: format!("web-{hash}"),
                 uid: set_uid(set.template),
@@ -213,51 +213,51 @@ impl State {
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),
-            // Templates differ in more than their spelling.
+            // The templates are different for the API server, too.
             compared: Compared::New,
             count: 5000,
         }
     }
 
-    /// What became of the world, with its pods' names as they are.
-    pub fn after(&self, world: &World, fixed: &Fixed, statuses: &mut Statuses) -> Result<Self> {
+    /// The state of a world after this state. Its pods keep their names.
+    pub fn after(&self, world: &World, setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
         let mut state = self.clone();
         state.failure.clone_from(&world.failure);
         state.refused_since = world.refused_since;
         let template_of = |hash: &str| {
-            let place = fixed.templates.iter().position(|(.., one)| one == hash);
-            place.and_then(|place| u8::try_from(place).ok()).context("a set of no template")
+            let place = setup.templates.iter().position(|(.., one)| one == hash);
+            place.and_then(|place| u8::try_from(place).ok()).context("a set has an unknown template")
         };
         state.sets.clear();
         let mut by_uid = BTreeMap::new();
         for set in &world.sets {
             let template = template_of(&set.hash)?;
             by_uid.insert(Arc::clone(&set.uid), template);
-            state.sets.push(Sized { template, revision: set.revision, replicas: set.replicas });
+            state.sets.push(SetState { template, revision: set.revision, replicas: set.replicas });
         }
         state.sets.sort_by_key(|set| set.template);
         state.pods.clear();
         for pod in &world.pods {
-            let id = id_of(&pod.facts.uid).context("a pod without a number")?;
+            let id = id_of(&pod.facts.uid).context("a pod has no number")?;
             let known = self.pods.iter().find(|known| known.id == id).copied();
-            let new = || -> Result<Member> {
-                Ok(Member {
+            let new = || -> Result<PodState> {
+                Ok(PodState {
                     id,
-                    template: *by_uid.get(&pod.set).context("a pod of no set")?,
+                    template: *by_uid.get(&pod.set).context("a pod has no set")?,
                     priority: 0,
-                    mark: Mark::None,
+                    point: PodPausePoint::None,
                     ready: false,
                     started: false,
                     terminating: false,
-                    broken: false,
+                    never_ready: false,
                 })
             };
-            let member = known.map_or_else(new, Ok)?;
-            state.pods.push(Member { terminating: pod.terminating, ..member });
+            let known = known.map_or_else(new, Ok)?;
+            state.pods.push(PodState { terminating: pod.terminating, ..known });
         }
         let status = world.deployment.status.clone().unwrap_or_default();
         if status != self.status.status {
-            // Names stay as they are until the next canonical form.
+            // Pods keep their names until the next canonical form.
             let names: BTreeMap<u16, u16> = state.pods.iter().map(|pod| (pod.id, pod.id)).collect();
             state.status = statuses.canonical(&status, &names)?;
         }
@@ -278,39 +278,39 @@ pub fn id_of(uid: &str) -> Option<u16> {
     uid.strip_prefix("uid-")?.parse().ok()
 }
 
-fn pod(member: &Member) -> Pod {
+fn pod(state: &PodState) -> Pod {
     let at = |side, duration| Point::At { side, duration: Ok(duration) };
     Pod {
-        name: format!("pod-{:04}", member.id),
-        set: set_uid(member.template),
+        name: format!("pod-{:04}", state.id),
+        set: set_uid(state.template),
         resource_version: "1".to_owned(),
         facts: Facts {
-            uid: uid(member.id).into(),
+            uid: uid(state.id).into(),
             node: Some("n".into()),
-            phase: if member.started { Phase::Running } else { Phase::Pending },
-            ready: member.ready,
+            phase: if state.started { Phase::Running } else { Phase::Pending },
+            ready: state.ready,
             ready_since: Some(old()),
             created: Some(old()),
-            priority: Some(i32::from(member.priority)),
+            priority: Some(i32::from(state.priority)),
             ..Facts::default()
         },
-        terminating: member.terminating,
+        terminating: state.terminating,
         ends: None,
         finished: false,
         failed: None,
         unscheduled: None,
-        point: match member.mark {
-            Mark::None => Point::None,
-            Mark::Before => at(PausePoint::Before, None),
-            Mark::After => at(PausePoint::After, None),
-            Mark::BeforeTimed => at(PausePoint::Before, Some(MINUTE)),
-            Mark::AfterTimed => at(PausePoint::After, Some(MINUTE)),
+        point: match state.point {
+            PodPausePoint::None => Point::None,
+            PodPausePoint::Before => at(PausePoint::Before, None),
+            PodPausePoint::After => at(PausePoint::After, None),
+            PodPausePoint::BeforeTimed => at(PausePoint::Before, Some(MINUTE)),
+            PodPausePoint::AfterTimed => at(PausePoint::After, Some(MINUTE)),
         },
     }
 }
 
-/// Takes away what no decision reads: messages, and times of no account.
-fn forget(status: &mut Value) {
+/// Removes what no decision reads: messages, and times that do not matter.
+fn remove_unread(status: &mut Value) {
     let old = Value::from(old().to_string());
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         condition["message"] = "".into();
@@ -324,7 +324,7 @@ fn forget(status: &mut Value) {
     }
 }
 
-/// Renames pods. Those that are gone have one name; that a point of theirs was passed does not matter any more.
+/// Renames pods. Deleted pods get one common name, and their passed points are removed.
 fn rename(value: &mut Value, names: &BTreeMap<u16, u16>) {
     if let Some(passed) = value.get_mut("passed").and_then(Value::as_array_mut) {
         let is_there = |uid: &str| id_of(uid).is_none_or(|id| names.contains_key(&id));
@@ -359,7 +359,7 @@ fn rename_all(value: &mut Value, names: &BTreeMap<u16, u16>) {
     }
 }
 
-/// 128 bits of a value: states are told apart by them.
+/// A hash of 128 bits, which identifies a state.
 fn fingerprint(value: &impl Hash) -> u128 {
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();

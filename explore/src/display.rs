@@ -1,10 +1,10 @@
-//! States in plain words, for traces.
+//! States as text, for traces.
 
 use std::fmt;
 
 use ordereddeployment_api::ConditionStatus;
 
-use crate::case::Mark;
+use crate::case::PodPausePoint;
 use crate::state::State;
 
 impl fmt::Display for State {
@@ -18,8 +18,8 @@ impl fmt::Display for State {
         )?;
         for pod in &self.pods {
             write!(f, " pod-{:04} (v{}, priority {}", pod.id, pod.template + 1, pod.priority)?;
-            if pod.mark != Mark::None {
-                write!(f, ", {:?}", pod.mark)?;
+            if pod.point != PodPausePoint::None {
+                write!(f, ", {:?}", pod.point)?;
             }
             let is = match (pod.terminating, pod.ready, pod.started) {
                 (true, ..) => "terminating",
@@ -40,11 +40,11 @@ impl fmt::Display for State {
             write!(f, " passed {};", passed.join(", "))?;
         }
         if let Some(requested) = &status.resume_requested {
-            write!(f, " to be resumed: {requested};")?;
+            write!(f, " resume requested: {requested};")?;
         }
         for condition in status.conditions.iter().flatten() {
-            let says = condition.status == ConditionStatus::True;
-            if says && ["Complete", "Stalled"].contains(&condition.type_.as_str()) {
+            let is_true = condition.status == ConditionStatus::True;
+            if is_true && ["Complete", "Stalled"].contains(&condition.type_.as_str()) {
                 write!(f, " {} ({});", condition.type_, condition.reason)?;
             }
         }
