@@ -1,250 +1,253 @@
-//! What is played: a cluster, steps that people take, and faults. Plain data, so that a case can be printed, kept and shrunk.
+//! What is played: a cluster, the steps of its users, and faults. Plain data, so that a case can be printed, kept and shrunk.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A span of simulated time, in milliseconds.
+/// Simulated time in milliseconds.
 pub type Millis = u64;
 
-/// One run. Equal cases run equally.
+/// One run. Equal cases give equal runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Case {
     /// The name of its scenario.
     pub name: String,
-    /// Decides UIDs and the names of pods.
+    /// The seed of UIDs and pod names.
     pub seed: u64,
-    /// What stands before anything happens.
+    /// The cluster before the first step.
     pub cluster: Cluster,
-    /// What people do, one after the other.
+    /// The steps, one after the other.
     pub steps: Vec<Step>,
-    /// What goes wrong. Each stands for itself: any subset is a case too.
+    /// The faults. They are independent: any subset is a case too.
     pub faults: Vec<Fault>,
-    /// What it comes to where nothing goes wrong.
+    /// The outcome without faults.
     #[serde(default)]
-    pub ends: Ends,
-    /// Whether it is short enough to be crashed twice at every pair of writes.
+    pub outcome: Outcome,
+    /// Whether the campaign injects two crashes, at every pair of writes.
     #[serde(default)]
     pub short: bool,
 }
 
-/// What a case comes to where nothing goes wrong, once its last step was taken. Where somebody does more than the steps say
-/// (a pause point more, another spec), or where a step came in another moment than it was meant for, it can end otherwise:
-/// what stands then decides, a hold, a pause, a pod that never gets ready.
+/// The outcome of a case without faults, after its last step. Faults that change the spec or the pause points, or that delay a step,
+/// can lead to another outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ends {
-    /// The object says that it is complete, and is.
+pub enum Outcome {
+    /// The object is complete and its condition says so.
     #[default]
     Complete,
-    /// It is held, and nobody resumes it.
+    /// The rollout is held and stays held.
     Held,
-    /// `spec.paused` is set, and stays.
+    /// `spec.paused` is set and stays set.
     Paused,
-    /// It waits for something that never comes, and says so in `Stalled`: `InOrder` behind an unready pod, a template that the
-    /// server refuses, a template whose pods never get ready.
+    /// The rollout waits for something that never happens, and `Stalled` says so: `InOrder` behind an unready pod, a template that the
+    /// server refuses, a template whose pods never become ready.
     Stalled,
-    /// The object is gone, and all that it owned.
-    Gone,
-    /// The object is gone; its sets were left, owned by nobody, and its pods.
+    /// The object and everything that it owned are deleted.
+    Deleted,
+    /// The object is deleted; its sets are orphans, and its pods still exist.
     Orphaned,
-    /// Nobody says: with times that were drawn its steps may find another world than they were meant for.
-    Anyhow,
+    /// Unknown: the times of the steps are random.
+    Any,
 }
 
-/// What stands before anything happens.
+/// The cluster before the first step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cluster {
     /// The pool of each node; nodes are named `n1`, `n2`, ….
     pub pools: Vec<String>,
-    /// From a pod's assignment to Ready.
-    pub ready: Millis,
-    /// From a pod's mark of deletion to its end.
-    pub gone: Millis,
-    /// How many instances of the controller run. More than one stand for a lead.
+    /// The time from the assignment of a pod to Ready.
+    pub ready_delay: Millis,
+    /// The time from the `deletionTimestamp` of a pod to its end.
+    pub termination_delay: Millis,
+    /// The number of instances of the controller. Several instances elect a leader.
     pub instances: u32,
-    /// How many objects a page of a list has at most, whatever was asked for; 0: as many as were asked for.
-    pub page: u32,
+    /// The maximum number of objects in a page of a list; 0: as many as the request asks for.
+    pub page_limit: u32,
 }
 
 impl Default for Cluster {
     fn default() -> Self {
         let pools = ["inference", "inference", "hybrid", "hybrid"].map(str::to_owned).to_vec();
-        Self { pools, ready: 1000, gone: 500, instances: 1, page: 0 }
+        Self { pools, ready_delay: 1000, termination_delay: 500, instances: 1, page_limit: 0 }
     }
 }
 
-/// Something that somebody does, and when.
+/// An action, and when it happens.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What is waited for.
-    pub when: When,
-    /// What is done then.
-    pub act: Act,
+    /// What the step waits for.
+    pub wait_for: WaitFor,
+    /// The action after that.
+    pub action: UserAction,
 }
 
-/// What is waited for before a step; where it does not come, no longer than the time given.
+/// What a step waits for, no longer than the time given.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum When {
+pub enum WaitFor {
     /// That much time after the step before.
     After(Millis),
-    /// Until the rollout is complete.
+    /// The rollout is complete.
     Complete(Millis),
-    /// Until it is held, and nobody has asked to resume.
+    /// The rollout is held, and no resume is requested.
     Held(Millis),
-    /// Until there are that many pods of the current template, ready or not.
-    Updated(usize, Millis),
-    /// Until the condition of that type has that reason.
-    Reason(String, String, Millis),
-    /// Until there is nothing at that path.
-    Gone(String, Millis),
-    /// Until the object at that path has that value at that JSON pointer.
-    Shows(String, String, Value, Millis),
+    /// That many pods of the current template exist, ready or not.
+    UpdatedPods(usize, Millis),
+    /// The condition of that type has that reason.
+    ConditionReason(String, String, Millis),
+    /// No object is at that path.
+    NotFound(String, Millis),
+    /// The object at that path has that value at that JSON pointer.
+    FieldEquals(String, String, Value, Millis),
 }
 
-/// One of the pods there are at that moment, by name; a number counts on from the first and around.
+/// One of the pods of that moment, in the order of their names. The number counts from 0, modulo the number of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Pick {
+pub enum PodSelector {
     /// Of all pods that do not terminate.
     Any(usize),
     /// Of those of the current template's set.
     Updated(usize),
     /// Of those of other sets.
     Old(usize),
-    /// The held one.
+    /// The held pod.
     Held,
-    /// Of those that no controller owns.
+    /// Of those without an owner.
     Orphan(usize),
 }
 
-/// What somebody does.
+/// What a user does to the cluster, or a kubelet or a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Act {
+pub enum UserAction {
     /// Creates an object, by its `apiVersion` and `kind`.
     Create(Value),
-    /// Changes the spec of the OrderedDeployment: a merge patch.
-    Spec(Value),
-    /// Changes any object: a merge patch of that path.
+    /// Patches the spec of the OrderedDeployment with a merge patch.
+    PatchSpec(Value),
+    /// Patches the object at that path with a merge patch.
     Patch(String, Value),
-    /// Deletes any object, with these options.
+    /// Deletes the object at that path, with these options.
     Delete(String, Value),
-    /// Sets an annotation of a pod, or takes it away.
-    Annotate(Pick, String, Option<String>),
+    /// Sets an annotation of a pod, or removes it.
+    AnnotatePod(PodSelector, String, Option<String>),
     /// Deletes a pod, as `kubectl delete pod` does.
-    DeletePod(Pick),
-    /// Deletes a pod with no grace: it is gone at once, and no watch need show it terminating.
-    KillPod(Pick),
-    /// Says that a pod is ready, or is not, as its kubelet would.
-    Ready(Pick, bool),
-    /// Lets a pod fail, as its kubelet would.
-    Fail(Pick),
-    /// Changes a pod: a merge patch.
-    Pod(Pick, Value),
-    /// Takes all finalizers from all pods.
-    Free,
-    /// Deletes a pod with no grace, and creates another one of the same name; with the same owners, or with none.
-    Replace(Pick, bool),
-    /// Deletes a node, and its pods at once, as the collector of pods does some time after.
-    NodeGone(String),
-    /// Takes a node out of service: its kubelet is not heard of any more.
-    NodeLost(String),
-    /// Brings it back.
-    NodeBack(String),
-    /// Asks to resume.
-    Resume(Resumption),
-    /// Makes the garbage collector slow, late, or stop for a while.
-    Collector {
-        /// The least time between two of its writes.
+    DeletePod(PodSelector),
+    /// Deletes a pod without a grace period. A watch may never show it terminating.
+    ForceDeletePod(PodSelector),
+    /// Sets the Ready condition of a pod, as its kubelet does.
+    SetReady(PodSelector, bool),
+    /// Sets the phase of a pod to Failed, as its kubelet does.
+    FailPod(PodSelector),
+    /// Patches a pod with a merge patch.
+    PatchPod(PodSelector, Value),
+    /// Removes all finalizers from all pods.
+    RemoveFinalizers,
+    /// Deletes a pod without a grace period, and creates another one of the same name; with the same owners, or with none.
+    ReplacePod(PodSelector, bool),
+    /// Deletes a node, and its pods at once, as the pod garbage collector does later.
+    DeleteNode(String),
+    /// Stops the kubelet of a node.
+    StopNode(String),
+    /// Starts it again.
+    StartNode(String),
+    /// Requests a resume.
+    Resume(ResumeRequest),
+    /// Makes the garbage collector slow, lets it lag, or freezes it.
+    SetGarbageCollector {
+        /// The minimum time between two of its writes.
         pace: Millis,
-        /// How late it sees a change.
+        /// How late it observes a change.
         lag: Millis,
-        /// How long it is not given the processor.
+        /// How long it is frozen.
         frozen: Millis,
     },
-    /// Nothing: the waiting before it is what counts.
-    Nothing,
+    /// Nothing: the step only waits.
+    NoAction,
 }
 
-/// What a resume names.
+/// What a resume request names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Resumption {
-    /// The hold there is; where there is none, nothing is asked.
+pub enum ResumeRequest {
+    /// The current hold. Without a hold, nothing is requested.
     Current,
-    /// All points of the present revision.
+    /// All points of the current revision.
     All,
-    /// The hold that was seen before the present one; where there was none, nothing is asked.
-    Earlier,
-    /// A hold at that pod in the present revision, which need not be.
-    At(Pick),
-    /// This, whatever stands.
-    Text(String),
+    /// The hold before the current one. Without such a hold, nothing is requested.
+    Previous,
+    /// A hold at that pod in the current revision. It may not exist.
+    AtPod(PodSelector),
+    /// This text.
+    Raw(String),
 }
 
 /// Something that goes wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Fault {
-    /// The instance that makes that write (counted over all instances, from 1; leases are not counted) dies.
+    /// The instance that sends that write crashes. Writes of all instances are counted from 1, without leases.
     Crash {
-        /// Which write.
+        /// The number of the write.
         write: u32,
-        /// At which moment of it.
+        /// The moment of the crash.
         moment: Moment,
-        /// How long until a fresh instance starts in its stead.
-        back: Millis,
+        /// The time until a new instance starts.
+        restart_after: Millis,
     },
-    /// Requests that match are not answered as they should be.
+    /// Matching requests fail.
     Request {
         /// Which requests.
-        class: Class,
-        /// How many of them go well before.
+        matcher: RequestMatcher,
+        /// How many matching requests succeed before.
         skip: u32,
-        /// How many of them do not.
+        /// How many matching requests fail.
         times: u32,
-        /// What becomes of them.
-        how: How,
+        /// How they fail.
+        effect: RequestFault,
     },
-    /// Requests that match take time, each a part of this.
-    Slow {
+    /// Matching requests are slow. Each takes a part of these times.
+    Latency {
         /// Which requests.
-        class: Class,
-        /// The most from the moment they are sent to the moment they are carried out.
+        matcher: RequestMatcher,
+        /// The longest time until the server receives the request.
         before: Millis,
-        /// The most from then to the moment the answer is heard.
+        /// The longest time from then until the controller receives the response.
         after: Millis,
     },
-    /// Somebody does something just before a request that matches is carried out.
-    Before {
+    /// A user action happens just before the server receives a matching request.
+    ActionBefore {
         /// Which requests.
-        class: Class,
-        /// How many of them come before it.
+        matcher: RequestMatcher,
+        /// How many matching requests come before.
         skip: u32,
-        /// What.
-        act: Act,
+        /// The action.
+        action: UserAction,
     },
-    /// Watches that match show what there is in another way than they should.
+    /// Matching watches fail.
     Watch {
         /// The resource; an empty string matches all.
         plural: String,
-        /// The span of time in which it strikes.
+        /// When they fail.
         span: Span,
-        /// What becomes of them.
-        how: WatchHow,
+        /// How they fail.
+        effect: WatchFault,
     },
-    /// An instance reaches nobody, and nobody reaches it.
-    Cut {
-        /// Which one, from 1.
+    /// An instance is disconnected from the server.
+    Partition {
+        /// The number of the instance, from 1.
         instance: u32,
-        /// From when to when.
+        /// When.
         span: Span,
     },
-    /// An instance is not given the processor.
+    /// The process of an instance is stopped, and continued afterwards.
     Freeze {
-        /// Which one, from 1.
+        /// The number of the instance, from 1.
         instance: u32,
-        /// From when to when.
+        /// When.
         span: Span,
     },
-    /// The controllers' clocks jump, by so many milliseconds.
-    Jump {
-        /// Whose, from 1; 0: of all.
+    /// The clocks of controllers jump, by that many milliseconds.
+    ClockJump {
+        /// The number of the instance, from 1; 0: all instances.
         #[serde(default)]
         instance: u32,
         /// When, from the start of the run.
@@ -252,112 +255,118 @@ pub enum Fault {
         /// By how much.
         by: i64,
     },
-    /// The server forgets its history: watches resumed from before it expire.
-    Compact {
+    /// The server compacts its history: watches that are resumed from an earlier version expire.
+    Compaction {
         /// When, from the start of the run.
         at: Millis,
     },
-    /// Somebody does something, whatever the steps are at.
-    Somebody {
+    /// A user action happens, independent of the steps.
+    Action {
         /// When, from the start of the run.
         at: Millis,
-        /// What.
-        act: Act,
-        /// How they mend it, and how long after. It belongs to the act: what nobody mends stays broken.
+        /// The action.
+        action: UserAction,
+        /// The action that undoes it, and how long after. Without it, the action is not undone.
         #[serde(default)]
-        mend: Option<(Millis, Act)>,
+        undo: Option<(Millis, UserAction)>,
     },
 }
 
 impl Fault {
-    /// When it strikes, where that goes by time and not by what is asked.
+    /// When it happens, if that depends on the time and not on a request.
     #[must_use]
     pub fn span(&self) -> Option<Span> {
         match self {
-            Self::Freeze { span, .. } | Self::Cut { span, .. } | Self::Watch { span, .. } => Some(*span),
-            Self::Jump { at, .. } | Self::Compact { at } => Some(Span { at: *at, lasts: 1 }),
-            Self::Somebody { at, mend, .. } => {
-                // Time enough for what takes several requests.
-                let lasts = mend.as_ref().map_or(0, |(after, _)| *after).saturating_add(100);
-                Some(Span { at: *at, lasts })
+            Self::Freeze { span, .. } | Self::Partition { span, .. } | Self::Watch { span, .. } => {
+                Some(*span)
             }
-            Self::Crash { .. } | Self::Request { .. } | Self::Slow { .. } | Self::Before { .. } => None,
+            Self::ClockJump { at, .. } | Self::Compaction { at } => Some(Span { start: *at, duration: 1 }),
+            Self::Action { at, undo, .. } => {
+                // An action may take several requests.
+                let duration = undo.as_ref().map_or(0, |(after, _)| *after).saturating_add(100);
+                Some(Span { start: *at, duration })
+            }
+            Self::Crash { .. } | Self::Request { .. } | Self::Latency { .. } | Self::ActionBefore { .. } => {
+                None
+            }
         }
     }
 }
 
 /// A span of simulated time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Span {
     /// When it begins, from the start of the run.
-    pub at: Millis,
+    pub start: Millis,
     /// How long it lasts.
-    pub lasts: Millis,
+    pub duration: Millis,
 }
 
 impl Span {
-    /// When it is over, from the start of the run.
+    /// When it ends, from the start of the run.
     #[must_use]
     pub fn end(self) -> Millis {
-        self.at.saturating_add(self.lasts)
+        self.start.saturating_add(self.duration)
     }
 
     pub(crate) fn contains(self, time: Millis) -> bool {
-        self.at <= time && time < self.end()
+        self.start <= time && time < self.end()
     }
 }
 
-/// What becomes of a watch.
+/// How a watch fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WatchHow {
-    /// Every event comes that much late.
+pub enum WatchFault {
+    /// Every event is late by that time.
     Delay(Millis),
-    /// Nothing comes in this span; all of it after.
+    /// No event arrives in this span. All of them arrive afterwards.
     Freeze,
-    /// The connection is dead, and neither side knows: nothing comes any more until the client gives up reading.
+    /// The connection is half open: nothing arrives until the client times out.
     HalfOpen,
-    /// The connection breaks when the span begins, and whenever it is opened again in it.
-    Break,
-    /// Every event comes twice.
-    Double,
-    /// The watch says that it expired, when the span begins.
+    /// The connection breaks at the start of the span, and whenever it is opened again in the span.
+    Disconnect,
+    /// Every event arrives twice.
+    Duplicate,
+    /// The watch expires at the start of the span.
     Expire,
-    /// What lists and starts of watches show in this span is that many versions of the store old.
+    /// Lists and new watches in this span show a state that is that many versions old.
     Rewind(u64),
 }
 
 /// A moment of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moment {
-    /// It is not sent any more.
-    Before,
-    /// It is carried out, and nobody hears the answer.
-    Unanswered,
-    /// The answer is heard, and nothing is asked after it.
-    Answered,
+    /// The write is not sent.
+    BeforeRequest,
+    /// The server carries out the write, and the controller does not receive the response.
+    BeforeResponse,
+    /// The controller receives the response, and sends no other request.
+    AfterResponse,
 }
 
-/// A class of requests of the controllers. An empty string matches all.
+/// Matches requests of the controllers. An empty string matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Class {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`; `write`: any write that crashes are counted by.
+#[serde(deny_unknown_fields)]
+pub struct RequestMatcher {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch` or `delete`; `write`: any write that [`Fault::Crash`] counts.
     pub verb: String,
-    /// `pods`.
+    /// For example `pods`.
     pub plural: String,
-    /// `status`, `eviction`; an empty string matches all.
+    /// `status` or `eviction`; an empty string matches all.
     pub subresource: String,
-    /// Only lists that go on with a continue token.
+    /// Only lists with a continue token.
     pub continued: bool,
-    /// Only requests whose body has these words.
+    /// Only requests whose body contains this text.
     #[serde(default)]
-    pub says: String,
+    pub body_contains: String,
     /// Only dry runs, or only others.
     #[serde(default)]
     pub dry_run: Option<bool>,
 }
 
-impl Class {
-    /// The requests of that verb for these objects, whatever they say.
+impl RequestMatcher {
+    /// The requests of that verb for that resource, with any body.
     #[must_use]
     pub fn of(verb: &str, plural: &str, subresource: &str) -> Self {
         Self {
@@ -369,50 +378,51 @@ impl Class {
     }
 }
 
-/// What becomes of a request.
+/// How a request fails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum How {
-    /// It is answered with this code, reason and message; carried out before, or not.
-    Answer {
+pub enum RequestFault {
+    /// The response has this code, reason and message.
+    Response {
         /// The status code.
         code: u16,
         /// The status reason.
         reason: String,
         /// The message.
         message: String,
-        /// Whether it was carried out.
+        /// Whether the server carries out the request.
         applied: bool,
     },
-    /// The connection breaks.
+    /// The connection is reset.
     Reset {
-        /// Whether it was carried out.
+        /// Whether the server carries out the request.
         applied: bool,
     },
-    /// No answer comes until the client gives up reading.
-    Hang {
-        /// Whether it was carried out.
+    /// No response arrives until the client times out.
+    NoResponse {
+        /// Whether the server carries out the request.
         applied: bool,
     },
-    /// It reaches the server that much later.
-    Late(Millis),
+    /// The request reaches the server that much later.
+    Delay(Millis),
     /// A webhook changes the object before it is stored: a merge patch.
-    Mutated(Value),
-    /// Somebody writes the same object just before, which changes nothing that counts.
-    Overtaken,
-    /// Somebody deletes the same object just before, with no grace.
-    Gone,
-    /// Somebody sets that annotation of the same object just before, or takes it away: between the decision and the
-    /// request that it led to.
-    Annotated(String, Option<String>),
+    Mutate(Value),
+    /// A user updates the same object just before. The update does not matter to the controller.
+    UpdateBefore,
+    /// A user deletes the same object just before, without a grace period.
+    DeleteBefore,
+    /// A user sets that annotation of the same object just before, or removes it: after the decision and before the request.
+    AnnotateBefore(String, Option<String>),
 }
 
-impl How {
-    /// Whether it is carried out, and who asked is not told.
+impl RequestFault {
+    /// Whether the server carries out the request and the controller does not receive the response.
     #[must_use]
-    pub fn is_unheard(&self) -> bool {
+    pub fn loses_response(&self) -> bool {
         matches!(
             self,
-            Self::Answer { applied: true, .. } | Self::Reset { applied: true } | Self::Hang { applied: true }
+            Self::Response { applied: true, .. }
+                | Self::Reset { applied: true }
+                | Self::NoResponse { applied: true }
         )
     }
 }

@@ -1,4 +1,4 @@
-//! One instance of the controller: started, kept, frozen, killed and started anew.
+//! One instance of the controller: it is started, frozen, killed and restarted.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,28 +12,28 @@ use ordereddeployment_controller::{
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use crate::chaos::Chaos;
-use crate::log::What;
+use crate::injector::FaultInjector;
+use crate::log::RunEventKind;
 
-/// From the end of an instance that ended by itself to the start of another, as a kubelet would.
+/// The time from the exit of an instance to its restart, as by a kubelet.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// What every instance is started with.
+/// The options of all instances.
 #[derive(Clone)]
 pub(crate) struct Setup {
-    pub(crate) chaos: Chaos,
+    pub(crate) injector: FaultInjector,
     pub(crate) server: Client,
     /// The clock of each instance.
     pub(crate) clock: Arc<dyn Fn(u32) -> Clock + Send + Sync>,
     pub(crate) seed: u64,
-    /// Whether it stands for a lead.
+    /// Whether the instances elect a leader.
     pub(crate) elects: bool,
     pub(crate) frozen: Frozen,
     pub(crate) journal: Arc<dyn Fn(u32) -> Journal + Send + Sync>,
-    pub(crate) mark: Arc<dyn Fn(What) + Send + Sync>,
+    pub(crate) record: Arc<dyn Fn(RunEventKind) + Send + Sync>,
 }
 
-/// Until when each instance is not given the processor.
+/// Until when each instance is frozen.
 #[derive(Clone, Default)]
 pub(crate) struct Frozen(Arc<Mutex<Vec<(u32, Instant)>>>);
 
@@ -49,50 +49,50 @@ impl Frozen {
     }
 }
 
-/// Keeps an instance running, whatever becomes of it.
-pub(crate) async fn keep(setup: Setup, instance: u32) {
-    for life in 0_u64.. {
+/// Restarts an instance whenever it ends.
+pub(crate) async fn supervise(setup: Setup, instance: u32) {
+    for restart in 0_u64.. {
         let work = Freezable {
             instance,
             frozen: setup.frozen.clone(),
             thaw: None,
-            work: Box::pin(live(setup.clone(), instance, life)),
+            work: Box::pin(run_once(setup.clone(), instance, restart)),
         };
         let (killed, mut kills) = mpsc::unbounded_channel();
-        (setup.mark)(What::Started(instance));
+        (setup.record)(RunEventKind::InstanceStarted(instance));
         let running = tokio::spawn(work);
-        setup.chaos.lives(instance, running.abort_handle(), killed);
+        setup.injector.register(instance, running.abort_handle(), killed);
         let ended = running.await;
-        let back = match ended {
+        let restart_after = match ended {
             Err(error) if error.is_panic() => {
                 let panic = error.into_panic();
-                let words = panic
+                let message = panic
                     .downcast_ref::<String>()
                     .cloned()
-                    .or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).to_owned()));
-                (setup.mark)(What::Panicked(instance, words.unwrap_or_default()));
+                    .or_else(|| panic.downcast_ref::<&str>().map(|message| (*message).to_owned()));
+                (setup.record)(RunEventKind::InstancePanicked(instance, message.unwrap_or_default()));
                 RESTART
             }
             Err(_) => {
-                (setup.mark)(What::Killed(instance));
+                (setup.record)(RunEventKind::InstanceKilled(instance));
                 kills.try_recv().unwrap_or(RESTART)
             }
             Ok(outcome) => {
-                let words = outcome.err().map(|error| error.to_string());
-                (setup.mark)(What::Ended(instance, words.unwrap_or_default()));
+                let message = outcome.err().map(|error| error.to_string());
+                (setup.record)(RunEventKind::InstanceExited(instance, message.unwrap_or_default()));
                 RESTART
             }
         };
-        sleep(back).await;
+        sleep(restart_after).await;
     }
 }
 
-/// One life of an instance, as `main` of the controller's program has it.
-async fn live(setup: Setup, instance: u32, life: u64) -> Result<(), Error> {
-    let client = setup.chaos.client(&setup.server, instance);
+/// Runs an instance until it ends, like `main` of the controller's program.
+async fn run_once(setup: Setup, instance: u32, restart: u64) -> Result<(), Error> {
+    let client = setup.injector.client(&setup.server, instance);
     let mut options = Options::new(Arc::new(Metrics::new()?));
     options.clock = (setup.clock)(instance);
-    options.names = Names::seeded(setup.seed ^ (u64::from(instance) << 32) ^ (life << 40));
+    options.names = Names::seeded(setup.seed ^ (u64::from(instance) << 32) ^ (restart << 40));
     options.journal = (setup.journal)(instance);
     if !setup.elects {
         return Controller::run(client, options, std::future::pending()).await;
@@ -100,13 +100,13 @@ async fn live(setup: Setup, instance: u32, life: u64) -> Result<(), Error> {
     let fence = Fence::default();
     let (lead, leads) = watch::channel(false);
     options.lead = Some((fence.clone(), leads));
-    let name = format!("instance-{instance}-{life}");
+    let name = format!("instance-{instance}-{restart}");
     let (clock, health) = ((setup.clock)(instance), options.health.clone());
     let candidate = Candidate::new(&client, "default", &name, Timing::default(), fence, clock, health);
     candidate.run_while_leading(Controller::run(client, options, std::future::pending()), lead).await
 }
 
-/// Work that is not given the processor while its instance is frozen.
+/// Work that is not polled while its instance is frozen.
 struct Freezable {
     instance: u32,
     frozen: Frozen,

@@ -1,20 +1,20 @@
-//! A campaign of faults: the real controller on the sandbox, under simulated time, while what can go wrong does.
+//! A campaign of faults: the controller runs on the sandbox, under simulated time, while faults are injected.
 //!
-//! A [`Case`] is plain data: a cluster, what people do there, and faults. [`run`] plays it on a fresh sandbox and answers
-//! with a [`Log`] of what the server saw, which [`judge`](judge::judge) holds against the promises. Equal cases give equal
-//! logs: whatever a campaign finds can be kept as a file and played again. Nothing here decides for the controller.
+//! A [`Case`] is plain data: a cluster, user actions and faults. [`run`] plays it on a new sandbox and returns a [`Log`] of what the
+//! server received. [`oracles::check`] checks the log against the promises. Equal cases give equal logs, so a case can be kept as a
+//! file and played again. Nothing here decides for the controller.
 
 pub mod campaign;
 pub mod case;
-mod chaos;
+mod injector;
 mod instance;
-pub mod judge;
 pub mod log;
-mod people;
+pub mod oracles;
+mod random_faults;
 mod run;
 pub mod scenarios;
 pub mod shrink;
-mod trouble;
+mod user;
 
 pub use case::Case;
 pub use log::Log;

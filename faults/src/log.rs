@@ -1,4 +1,4 @@
-//! What happened in a run: all that a judge may look at.
+//! What happened in a run: the input of the oracles.
 
 use jiff::Timestamp;
 use ordereddeployment_planner::{Decision, Observed};
@@ -7,94 +7,94 @@ use ordereddeployment_sandbox::{Commit, Record};
 /// What happened in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// Every request as the server saw it, in the order of its answers. Those of controllers have a user agent that begins
-    /// with [`instance`]'s word.
+    /// Every request that the server received, in the order of its responses. The user agents of controllers begin as [`instance`]
+    /// reads them.
     pub requests: Vec<Record>,
     /// Every change that the server committed, in order; [`Commit::request`] is a place in `requests`.
     pub commits: Vec<Commit>,
     /// Every decision of every instance, in order.
-    pub decisions: Vec<Decided>,
-    /// What happened besides, in order.
-    pub marks: Vec<Mark>,
-    /// How many writes the controllers began, as [`Fault::Crash`](crate::case::Fault::Crash) counts them.
+    pub decisions: Vec<DecisionRecord>,
+    /// Everything else, in order.
+    pub events: Vec<RunEvent>,
+    /// How many writes the controllers sent, as [`Fault::Crash`](crate::case::Fault::Crash) counts them.
     pub writes: u32,
 }
 
-/// A decision as it was made.
+/// A decision of a controller.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct DecisionRecord {
     /// When, by the server's clock.
     pub at: Timestamp,
-    /// How many requests the server had answered by then.
+    /// How many requests the server had answered.
     pub requests: usize,
-    /// Which instance made it, from 1; one that was started anew has the number of the one before.
+    /// The number of the instance, from 1. A restarted instance keeps its number.
     pub instance: u32,
-    /// What was known.
+    /// What the decision was made on.
     pub observed: Observed,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
 }
 
-/// Something that happened besides requests.
+/// Something that happened other than requests, commits and decisions.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct RunEvent {
     /// When, by the server's clock.
     pub at: Timestamp,
-    /// How many requests the server had answered by then.
+    /// How many requests the server had answered.
     pub requests: usize,
-    /// What.
-    pub what: What,
+    /// What happened.
+    pub kind: RunEventKind,
 }
 
-/// What happened besides requests.
+/// What a [`RunEvent`] is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum RunEventKind {
     /// An instance started.
-    Started(u32),
+    InstanceStarted(u32),
     /// An instance was killed.
-    Killed(u32),
-    /// An instance ended by itself, with these words.
-    Ended(u32, String),
-    /// An instance panicked, with these words.
-    Panicked(u32, String),
-    /// A step was taken, or given up since what it waited for did not come.
+    InstanceKilled(u32),
+    /// An instance exited, with this error.
+    InstanceExited(u32, String),
+    /// An instance panicked, with this message.
+    InstancePanicked(u32, String),
+    /// A step was done, after what it waits for or after the time limit.
     Step {
         /// Its place, from 0.
         place: usize,
-        /// Whether what it waited for came in time.
+        /// Whether what it waits for happened within the time limit.
         in_time: bool,
-        /// What the server answered to it, where that was a refusal.
+        /// The error, if the server refused its action.
         refused: Option<String>,
     },
-    /// A fault struck.
-    Struck(String),
-    /// From here on nothing goes wrong any more, and nobody does anything.
-    Healed,
-    /// By here everything has to have settled.
-    Rest,
-    /// The end.
-    End,
+    /// A fault was injected.
+    FaultInjected(String),
+    /// Faults and user actions end here.
+    FaultsEnded,
+    /// Everything has settled by now.
+    Settled,
+    /// The run ends.
+    Finished,
 }
 
-/// Stands behind the instance's word where the request was long under way.
-pub const LATE: &str = " late";
-/// Stands behind the instance's word where the request was carried out, and its sender was not told so.
-pub const UNHEARD: &str = " unheard";
+/// Follows the instance in the user agent of a request that a fault delayed.
+pub const DELAYED: &str = " delayed";
+/// Follows the instance in the user agent of a request that was carried out and whose response a fault lost.
+pub const NO_RESPONSE: &str = " no-response";
 
-/// The number of the instance that signed a request so; none for anybody else.
+/// The number of the instance with that user agent; none for other clients.
 #[must_use]
 pub fn instance(user_agent: &str) -> Option<u32> {
     user_agent.strip_prefix("instance-")?.split(' ').next()?.parse().ok()
 }
 
 impl Log {
-    /// When that happened first.
+    /// The first event of that kind.
     #[must_use]
-    pub fn mark(&self, what: &What) -> Option<&Mark> {
-        self.marks.iter().find(|mark| mark.what == *what)
+    pub fn event(&self, kind: &RunEventKind) -> Option<&RunEvent> {
+        self.events.iter().find(|event| event.kind == *kind)
     }
 
-    /// All that can be seen of a run, as text: two runs of one case agree on every line.
+    /// The log as text. Two runs of one case give the same lines.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let mut lines: Vec<(usize, String)> = Vec::new();
@@ -106,8 +106,8 @@ impl Log {
             );
             lines.push((2 * place, text));
         }
-        for mark in &self.marks {
-            lines.push(((2 * mark.requests).saturating_sub(1), format!("{} {:?}", mark.at, mark.what)));
+        for event in &self.events {
+            lines.push(((2 * event.requests).saturating_sub(1), format!("{} {:?}", event.at, event.kind)));
         }
         lines.sort_by_key(|(place, _)| *place);
         lines.into_iter().map(|(_, line)| line).collect()

@@ -1,6 +1,6 @@
-//! `cargo xtask faults`: plays the campaign and says what it found.
+//! `cargo xtask faults`: plays the campaign and prints the violations.
 
-mod tally;
+mod summary;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,55 +12,55 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use faults::campaign::{Play, mixed, plays};
-use faults::judge::{Violation, judge};
+use faults::campaign::{CaseId, case_ids, interleaved};
+use faults::oracles::{Violation, check};
 use faults::shrink::shrink;
 use faults::{Case, run};
-use tally::Tally;
+use summary::Summary;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How often it says how far it is.
-const WORD: Duration = Duration::from_secs(20);
-/// One in so many random cases is played twice, and must run equally.
-const TWICE: u64 = 50;
-/// How many lines of a run are shown before what was not kept.
+/// How often the progress is printed.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(20);
+/// Every n-th random case is played twice; both runs must be equal.
+const PLAYED_TWICE: u64 = 50;
+/// How many lines of a run are printed before a violation.
 const LINES: usize = 60;
 
-/// Plays what can go wrong against the controller, under simulated time, and judges what the server saw.
+/// Runs the controller under simulated time, injects faults, and checks the log of the server against the promises.
 ///
-/// First every scenario as it is, then crashes at its writes, then random faults, one seed a run. What breaks a promise is
-/// shrunk to its shortest case and printed; it can be kept as a file and played again with --replay.
+/// It plays every scenario without faults, then with crashes at its writes, then with random faults, one seed per run. A case that
+/// breaks a promise is shrunk to the shortest one and printed. Keep it as a file to play it again with --replay.
 #[derive(Debug, Parser)]
 #[command(name = "faults")]
 struct Arguments {
-    /// How many runs, in all. Where not every write can be crashed at three moments in so many, each is crashed once; those
-    /// are played in any case.
+    /// The number of runs. If a crash at three moments of every write takes more runs, each write gets one crash; these runs are
+    /// played in any case.
     #[arg(long, default_value_t = 2000)]
     runs: usize,
-    /// The seed of the first random run; each one after has the next.
+    /// The seed of the first random run. Each run has the next seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Crash each write once and no pairs, instead of each write at three moments and all pairs of short scenarios.
+    /// Crash once at each write, instead of at three moments of each write and at all pairs of writes in short scenarios.
     #[arg(long)]
     slice: bool,
-    /// Only those whose name begins like this: `Calm`, `Crash`, `Deletion(1, 40`, `Random`.
-    #[arg(long, value_name = "NAME")]
+    /// Play only the cases whose ID starts with this text: `NoFaults`, `Crash`, `Deletion(1, 40`, `Random`.
+    #[arg(long, value_name = "ID")]
     only: Option<String>,
-    /// How many runs at the same time; by default as many as there are processors.
+    /// The number of parallel runs. The default is the number of processors.
     #[arg(long)]
     jobs: Option<usize>,
-    /// Play the random run of the first seed alone, and print all that happened.
+    /// Play only the random run of the first seed, and print its log.
     #[arg(long, conflicts_with = "replay")]
     alone: bool,
-    /// Play this case alone, and print all that happened.
+    /// Play only this case, and print its log.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// End with success as soon as that oracle finds a promise broken, and with failure if it never does.
+    /// Exit with success when that oracle finds a violation, and with failure if it finds none.
     #[arg(long, value_name = "ORACLE")]
     until: Option<String>,
-    /// Go on where a promise is broken, and print a line for each.
+    /// Continue after a violation, and print a line for each.
     #[arg(long, conflicts_with = "until")]
     all: bool,
 }
@@ -74,120 +74,120 @@ fn main() -> Result<ExitCode> {
         return replay(&case);
     }
     if arguments.alone {
-        return replay(&Play::Random(arguments.seed).case());
+        return replay(&CaseId::Random(arguments.seed).case());
     }
     campaign(&arguments)
 }
 
-/// Plays one case, and prints all that happened.
+/// Plays one case, and prints its log.
 fn replay(case: &Case) -> Result<ExitCode> {
     println!("{}", serde_json::to_string_pretty(case)?);
     let log = run(case)?;
     for line in log.lines() {
         println!("{line}");
     }
-    let violations = judge(case, &log);
+    let violations = check(case, &log);
     for violation in &violations {
         println!("{violation}");
     }
     Ok(if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What several threads share.
+/// The state that all threads share.
 struct Shared<'a> {
-    plays: &'a [Play],
+    ids: &'a [CaseId],
     next: AtomicUsize,
     over: AtomicBool,
-    tally: Mutex<Tally>,
-    found: Mutex<Vec<(Play, Vec<Violation>)>>,
+    summary: Mutex<Summary>,
+    found: Mutex<Vec<(CaseId, Vec<Violation>)>>,
     until: Option<&'a str>,
     all: bool,
 }
 
 fn campaign(arguments: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
-    let mut plays = plays(arguments.slice, arguments.runs, arguments.seed)?;
+    let mut ids = case_ids(arguments.slice, arguments.runs, arguments.seed)?;
     if let Some(only) = &arguments.only {
-        plays.retain(|play| format!("{play:?}").starts_with(only.as_str()));
+        ids.retain(|id| format!("{id:?}").starts_with(only.as_str()));
     }
     if arguments.until.is_some() {
-        plays = mixed(plays);
+        ids = interleaved(ids);
     }
     let jobs =
         arguments.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
     let shared = Shared {
-        plays: &plays,
+        ids: &ids,
         next: AtomicUsize::new(0),
         over: AtomicBool::new(false),
-        tally: Mutex::default(),
+        summary: Mutex::default(),
         found: Mutex::default(),
         until: arguments.until.as_deref(),
         all: arguments.all,
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(|| shared.work())).collect();
-        let mut said = Instant::now();
+        let mut printed = Instant::now();
         while !workers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::park_timeout(Duration::from_millis(200));
-            if said.elapsed() >= WORD {
-                said = Instant::now();
-                let played = shared.next.load(Ordering::Relaxed).min(plays.len());
-                eprintln!("{played} of {} runs in {} s", plays.len(), start.elapsed().as_secs());
+            if printed.elapsed() >= PROGRESS_INTERVAL {
+                printed = Instant::now();
+                let played = shared.next.load(Ordering::Relaxed).min(ids.len());
+                eprintln!("{played} of {} runs in {} s", ids.len(), start.elapsed().as_secs());
             }
         }
         workers.into_iter().try_for_each(|worker| match worker.join() {
             Ok(done) => done,
-            Err(_) => anyhow::bail!("a judge panicked; see above"),
+            Err(_) => anyhow::bail!("an oracle panicked; see above"),
         })
     })?;
     let mut found = shared.found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(play, _)| plays.iter().position(|other| other == play));
+    found.sort_by_key(|(id, _)| ids.iter().position(|other| other == id));
     if let Some(oracle) = &arguments.until {
-        println!("{oracle} found nothing in all of {} runs", plays.len());
+        println!("{oracle} found no violation in {} runs", ids.len());
         return Ok(ExitCode::FAILURE);
     }
-    let tally = shared.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    println!("{tally}");
+    let summary = shared.summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+    println!("{summary}");
     println!("{} s on {jobs} threads", start.elapsed().as_secs());
-    let Some((play, violations)) = found.into_iter().next() else {
-        println!("every promise was kept");
+    let Some((id, violations)) = found.into_iter().next() else {
+        println!("no violations");
         return Ok(ExitCode::SUCCESS);
     };
-    explain(play, &violations)?;
+    explain(id, &violations)?;
     Ok(ExitCode::FAILURE)
 }
 
 impl Shared<'_> {
     fn work(&self) -> Result<()> {
         while !self.over.load(Ordering::Relaxed) {
-            let Some(play) = self.plays.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
-            let case = play.case();
+            let Some(id) = self.ids.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
+            let case = id.case();
             let log = run(&case)?;
-            let mut violations = judge(&case, &log);
-            if let Play::Random(seed) = play
-                && seed.is_multiple_of(TWICE)
+            let mut violations = check(&case, &log);
+            if let CaseId::Random(seed) = id
+                && seed.is_multiple_of(PLAYED_TWICE)
             {
                 violations.extend(differs(&case, &log)?);
             }
-            self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(*play, &log);
+            self.summary.lock().unwrap_or_else(PoisonError::into_inner).add(*id, &log);
             if let Some(oracle) = self.until {
                 if let Some(caught) = violations.iter().find(|violation| violation.oracle == oracle) {
-                    println!("caught: {play:?}: {caught}");
-                    // At once: other runs may still be deciding without end.
+                    println!("caught: {id:?}: {caught}");
+                    // Other runs may be in an endless loop of decisions.
                     std::process::exit(0);
                 }
                 continue;
             }
             if self.all {
-                let mut told = String::new();
+                let mut text = String::new();
                 for violation in &violations {
-                    let _ = writeln!(told, "{play:?} {}: {violation}", case.name);
+                    let _ = writeln!(text, "{id:?} {}: {violation}", case.name);
                 }
-                print!("{told}");
+                print!("{text}");
             }
             if !violations.is_empty() {
                 self.over.store(!self.all, Ordering::Relaxed);
-                self.found.lock().unwrap_or_else(PoisonError::into_inner).push((*play, violations));
+                self.found.lock().unwrap_or_else(PoisonError::into_inner).push((*id, violations));
             }
         }
         Ok(())
@@ -201,40 +201,44 @@ fn differs(case: &Case, log: &faults::Log) -> Result<Option<Violation>> {
     let place = place.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len())));
     Ok(place.map(|place| Violation {
         rule: "repeatable",
-        oracle: "it is played twice",
+        oracle: "repeatable",
         at: log.requests.first().map(|record| record.at).unwrap_or_default(),
-        words: format!("line {place} is {:?} and then {:?}", one.get(place), other.get(place)),
+        message: format!(
+            "line {place} is {:?} in one run and {:?} in the other",
+            one.get(place),
+            other.get(place)
+        ),
     }))
 }
 
-/// Prints what was not kept, and the shortest case that shows it.
-fn explain(play: Play, violations: &[Violation]) -> Result<()> {
-    println!("{play:?} broke {} promises:", violations.len());
+/// Prints the violations, and the shortest case of the first one.
+fn explain(id: CaseId, violations: &[Violation]) -> Result<()> {
+    println!("{id:?} has {} violations:", violations.len());
     for violation in violations.iter().take(10) {
         println!("  {violation}");
     }
     let Some(first) = violations.first() else { return Ok(()) };
-    let shows = |case: &Case| {
-        run(case).is_ok_and(|log| judge(case, &log).iter().any(|violation| violation.oracle == first.oracle))
+    let fails = |case: &Case| {
+        run(case).is_ok_and(|log| check(case, &log).iter().any(|violation| violation.oracle == first.oracle))
     };
-    let shortest = shrink(&play.case(), shows);
+    let shortest = shrink(&id.case(), fails);
     let log = run(&shortest)?;
     let lines = log.lines();
-    let violation = judge(&shortest, &log).into_iter().find(|violation| violation.oracle == first.oracle);
+    let violation = check(&shortest, &log).into_iter().find(|violation| violation.oracle == first.oracle);
     let Some(violation) = violation else {
-        println!("It does not show when played again: the run is not repeatable.");
+        println!("The shrunk case has no violation when it is played again: the run is not repeatable.");
         return Ok(());
     };
-    println!("The shortest case that shows it, to keep in a file for --replay:");
+    println!("The shortest case, to be kept in a file for --replay:");
     println!("{}", serde_json::to_string_pretty(&shortest)?);
     let at = violation.at.to_string();
     let end = lines.iter().position(|line| line.split(' ').next() > Some(&at)).unwrap_or(lines.len());
-    println!("What the server saw until then:");
-    let told = lines[..end].iter().filter(|line| {
-        (!line.contains(" sandbox-") || is_collected(line)) && !line.contains(" somebody get ")
-    });
-    let told: Vec<&String> = told.collect();
-    for line in &told[told.len().saturating_sub(LINES)..] {
+    println!("The log until the violation:");
+    let shown = lines[..end]
+        .iter()
+        .filter(|line| (!line.contains(" sandbox-") || is_collected(line)) && !line.contains(" user get "));
+    let shown: Vec<&String> = shown.collect();
+    for line in &shown[shown.len().saturating_sub(LINES)..] {
         println!("  {}", brief(line));
     }
     println!("{violation}");

@@ -1,4 +1,4 @@
-//! Plays a case: a fresh sandbox, the controller's instances, the steps, the faults, the healing, the rest.
+//! Plays a case: starts a sandbox and the instances of the controller, does the steps, injects the faults, and waits until all settles.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,47 +14,46 @@ use ordereddeployment_sandbox::{self as sandbox, Collector, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::case::{Case, Fault, Span, WatchHow, When};
-use crate::chaos::Chaos;
-use crate::instance::{Frozen, Setup, keep};
-use crate::log::{Decided, Log, Mark, What};
-use crate::people::Somebody;
+use crate::case::{Case, Fault, Span, WaitFor, WatchFault};
+use crate::injector::FaultInjector;
+use crate::instance::{Frozen, Setup, supervise};
+use crate::log::{DecisionRecord, Log, RunEvent, RunEventKind};
+use crate::user::User;
 
-/// When every run begins.
+/// The start time of every run.
 const BASE: &str = "2030-01-01T00:00:00Z";
-/// From the healing to the moment by which everything has to have settled.
+/// The time from the end of the faults until everything must have settled.
 const SETTLING: Duration = Duration::from_secs(900);
-/// The same where the rollout is complete by then, and nothing is left over that only a long time ends.
+/// The same if the rollout is complete by then, and no fault has a long effect.
 const SETTLED: Duration = Duration::from_secs(60);
-/// What is still to be told, is told within that time.
-const UNTOLD: Duration = Duration::from_secs(10);
-/// How many decisions a run may make: one that decides without end must not take all memory.
-const MOST_DECISIONS: usize = 30_000;
-/// How many pods they may be about, in all.
-const MOST_PODS: usize = 3_000_000;
-/// From then to the end: nothing may be written any more. Longer than what looks at everything again by the clock.
+/// The time within which all events are reported.
+const REPORTING: Duration = Duration::from_secs(10);
+/// The maximum number of decisions of a run, so that an endless loop does not use all memory.
+const MAX_DECISIONS: usize = 30_000;
+/// The maximum number of pods of all decisions.
+const MAX_PODS: usize = 3_000_000;
+/// The time from then to the end, in which nothing may be written. It is longer than the resync period.
 const RESTING: Duration = Duration::from_secs(400);
 
-/// Why a case could not be played at all.
+/// Why a case cannot be played.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no runtime.
+    /// The runtime does not start.
     #[error("cannot start a runtime: {0}")]
     Runtime(#[source] std::io::Error),
-    /// The sandbox did not start.
+    /// The sandbox does not start.
     #[error(transparent)]
     Sandbox(#[from] sandbox::Error),
-    /// The CRDs were refused.
+    /// The server refuses the CRDs.
     #[error("cannot create the CRDs: {0}")]
     Define(#[source] kube::Error),
 }
 
-/// Plays a case to its end, in a thread of its own: it takes some milliseconds, and every run finds the thread as the others
-/// do.
+/// Plays a case to its end. Each run has a new thread, so that all runs start with the same state of the thread.
 ///
 /// # Errors
-/// Where nothing could be played at all. Whatever goes wrong in a run is in the log.
+/// If the case cannot be played. Errors of the controller are in the log.
 pub fn run(case: &Case) -> Result<Log, Error> {
     let alone = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -64,44 +63,44 @@ pub fn run(case: &Case) -> Result<Log, Error> {
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// The keys of hash maps, the same in each run. The standard library asks for them once a thread, by a weak symbol, so
-/// that whoever wants no randomness can stand in; the queue of kube-runtime goes through such maps in their order.
+/// The keys of hash maps, the same in each run. The standard library reads them once per thread by this weak symbol, which this
+/// function replaces. The queue of kube-runtime iterates over such maps in their order.
 #[allow(unsafe_code, reason = "the symbol is C's")]
 // SAFETY: nothing else in this program has the name, and the signature is the one of Linux.
 #[unsafe(no_mangle)]
 extern "C" fn getrandom(buffer: *mut u8, length: usize, _flags: u32) -> isize {
-    // SAFETY: who asks hands over that many bytes to be filled.
+    // SAFETY: the caller passes a buffer of that length.
     unsafe { buffer.write_bytes(0x5e, length) };
     isize::try_from(length).unwrap_or(isize::MAX)
 }
 
-/// The log under way.
+/// Writes the log of a run.
 #[derive(Clone)]
-struct Writer {
+struct LogWriter {
     log: Arc<Mutex<Log>>,
-    /// How many pods the decisions were about, in all.
+    /// The number of pods of all decisions so far.
     weight: Arc<AtomicUsize>,
     sandbox: Arc<Sandbox>,
 }
 
-impl Writer {
-    fn mark(&self, what: What) {
+impl LogWriter {
+    fn event(&self, kind: RunEventKind) {
         let (at, requests) = (self.sandbox.now(), self.sandbox.answered());
-        self.write(|log| log.marks.push(Mark { at, requests, what }));
+        self.write(|log| log.events.push(RunEvent { at, requests, kind }));
     }
 
     fn write(&self, entry: impl FnOnce(&mut Log)) {
         entry(&mut self.log.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// What the decisions of that instance are told to.
+    /// Records the decisions of that instance.
     fn journal(&self, instance: u32) -> Journal {
         let writer = self.clone();
         Journal::to(move |observed, decision| {
             let before = writer.weight.fetch_add(observed.pods.len(), Ordering::Relaxed);
-            // A panic of a controller is what a run tells of best.
-            assert!(before <= MOST_PODS, "it decides without end");
-            let decided = Decided {
+            // The panic of the controller is in the log.
+            assert!(before <= MAX_PODS, "the controller makes decisions in an endless loop");
+            let decided = DecisionRecord {
                 at: writer.sandbox.now(),
                 requests: writer.sandbox.answered(),
                 instance,
@@ -109,7 +108,10 @@ impl Writer {
                 decision: decision.clone(),
             };
             writer.write(|log| {
-                assert!(log.decisions.len() < MOST_DECISIONS, "it decides without end");
+                assert!(
+                    log.decisions.len() < MAX_DECISIONS,
+                    "the controller makes decisions in an endless loop"
+                );
                 log.decisions.push(decided);
             });
         })
@@ -123,31 +125,31 @@ async fn play(case: &Case) -> Result<Log, Error> {
     let config = sandbox::Config {
         seed: case.seed,
         nodes: pools.map(|(place, pool)| NodeSpec::in_pool(&format!("n{}", place + 1), pool)).collect(),
-        ready_delay: Duration::from_millis(case.cluster.ready),
-        termination_delay: Duration::from_millis(case.cluster.gone),
+        ready_delay: Duration::from_millis(case.cluster.ready_delay),
+        termination_delay: Duration::from_millis(case.cluster.termination_delay),
         clock: ticking.clone(),
         journal: true,
         ..sandbox::Config::default()
     };
     let sandbox = Arc::new(Sandbox::start(config).await?);
-    define(&sandbox.connect("setup")?).await?;
-    let writer = Writer { log: Arc::default(), weight: Arc::default(), sandbox: Arc::clone(&sandbox) };
-    let somebody = Somebody::new(&sandbox, ticking.clone())?;
-    let (told, mut strikes) = mpsc::unbounded_channel();
-    let chaos = Chaos::new(case, start, &sandbox, somebody.clone(), told);
+    create_crds(&sandbox.connect("setup")?).await?;
+    let writer = LogWriter { log: Arc::default(), weight: Arc::default(), sandbox: Arc::clone(&sandbox) };
+    let user = User::new(&sandbox, ticking.clone())?;
+    let (reports, mut injected) = mpsc::unbounded_channel();
+    let injector = FaultInjector::new(case, start, &sandbox, user.clone(), reports);
     let frozen = Frozen::default();
 
-    let teller = {
+    let reporter = {
         let writer = writer.clone();
         tokio::spawn(async move {
-            while let Some(what) = strikes.recv().await {
-                writer.mark(What::Struck(what));
+            while let Some(what) = injected.recv().await {
+                writer.event(RunEventKind::FaultInjected(what));
             }
         })
     };
     let offsets = Offsets::default();
     let setup = Setup {
-        chaos: chaos.clone(),
+        injector: injector.clone(),
         server: sandbox.connect("controller")?,
         clock: {
             let offsets = offsets.clone();
@@ -160,53 +162,53 @@ async fn play(case: &Case) -> Result<Log, Error> {
             let writer = writer.clone();
             Arc::new(move |instance| writer.journal(instance))
         },
-        mark: {
+        record: {
             let writer = writer.clone();
-            Arc::new(move |what| writer.mark(what))
+            Arc::new(move |kind| writer.event(kind))
         },
     };
-    let mut tasks = vec![teller.abort_handle()];
+    let mut tasks = vec![reporter.abort_handle()];
     for instance in 1..=case.cluster.instances.max(1) {
-        tasks.push(tokio::spawn(keep(setup.clone(), instance)).abort_handle());
+        tasks.push(tokio::spawn(supervise(setup.clone(), instance)).abort_handle());
     }
     let timed =
-        Timed { start, writer: writer.clone(), somebody: somebody.clone(), frozen, offsets: offsets.clone() };
-    let faults = tokio::spawn(timed.strike(case.faults.clone())).abort_handle();
+        TimedFaults { start, writer: writer.clone(), user: user.clone(), frozen, offsets: offsets.clone() };
+    let faults = tokio::spawn(timed.inject(case.faults.clone())).abort_handle();
     for (place, step) in case.steps.iter().enumerate() {
-        let in_time = somebody.wait(&step.when).await;
-        let refused = somebody.act(&step.act).await.err().map(|refusal| refusal.to_string());
-        writer.mark(What::Step { place, in_time, refused });
+        let in_time = user.wait(&step.wait_for).await;
+        let refused = user.perform(&step.action).await.err().map(|refusal| refusal.to_string());
+        writer.event(RunEventKind::Step { place, in_time, refused });
     }
-    sleep_until(end_of(case, start)).await;
+    sleep_until(end_of_faults(case, start)).await;
     faults.abort();
-    chaos.heal();
+    injector.end_faults();
     sandbox.set_collector(Collector::default());
-    // Somebody sets the clocks right, too: one that is hours behind keeps pods from being available for hours.
+    // Also the clocks are corrected: with a clock that is hours behind, pods do not become available for hours.
     offsets.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    writer.mark(What::Healed);
+    writer.event(RunEventKind::FaultsEnded);
     sleep(SETTLED).await;
-    if lingers(case) || !somebody.wait(&When::Complete(0)).await {
+    if takes_minutes(case) || !user.wait(&WaitFor::Complete(0)).await {
         sleep(SETTLING.saturating_sub(SETTLED)).await;
     }
-    sleep(UNTOLD).await;
-    writer.mark(What::Rest);
+    sleep(REPORTING).await;
+    writer.event(RunEventKind::Settled);
     sleep(RESTING).await;
-    writer.mark(What::End);
+    writer.event(RunEventKind::Finished);
     for task in tasks {
         task.abort();
     }
     let mut log = Log::default();
     writer.write(|written| log = std::mem::take(written));
-    (log.requests, log.commits, log.writes) = (sandbox.requests(), sandbox.commits(), chaos.writes());
+    (log.requests, log.commits, log.writes) = (sandbox.requests(), sandbox.commits(), injector.writes());
     Ok(log)
 }
 
-/// Whether something that struck is over only after a long time: a dead connection, which is read from for minutes.
-fn lingers(case: &Case) -> bool {
-    case.faults.iter().any(|fault| matches!(fault, Fault::Watch { how: WatchHow::HalfOpen, .. }))
+/// Whether a fault has an effect for minutes: a half-open connection, until the client times out.
+fn takes_minutes(case: &Case) -> bool {
+    case.faults.iter().any(|fault| matches!(fault, Fault::Watch { effect: WatchFault::HalfOpen, .. }))
 }
 
-async fn define(client: &Client) -> Result<(), Error> {
+async fn create_crds(client: &Client) -> Result<(), Error> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in crds() {
         api.create(&PostParams::default(), &crd).await.map_err(Error::Define)?;
@@ -214,10 +216,10 @@ async fn define(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whose clocks have jumped by how much; 0: those of all.
+/// By how much the clocks of instances have jumped; 0: all instances.
 type Offsets = Arc<Mutex<Vec<(u32, SignedDuration)>>>;
 
-/// An instance's clock: the server's, and what it has jumped by.
+/// The clock of an instance: the server's, and its jumps.
 fn jumping(instance: u32, ticking: sandbox::Clock, offsets: Offsets) -> Clock {
     Clock::from_fn(move || {
         let offsets = offsets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,57 +229,57 @@ fn jumping(instance: u32, ticking: sandbox::Clock, offsets: Offsets) -> Clock {
     })
 }
 
-/// When the last fault that goes by time is over, at the earliest now.
-fn end_of(case: &Case, start: Instant) -> Instant {
+/// When the last timed fault ends, at the earliest now.
+fn end_of_faults(case: &Case, start: Instant) -> Instant {
     let ends = case.faults.iter().filter_map(Fault::span).map(Span::end);
     let last = start + Duration::from_millis(ends.max().unwrap_or_default());
     last.max(Instant::now())
 }
 
-/// What faults that go by time need to strike.
-struct Timed {
+/// Injects the timed faults.
+struct TimedFaults {
     start: Instant,
-    writer: Writer,
-    somebody: Somebody,
+    writer: LogWriter,
+    user: User,
     frozen: Frozen,
     offsets: Offsets,
 }
 
-impl Timed {
-    async fn strike(self, mut faults: Vec<Fault>) {
-        let mends = faults.iter().filter_map(|fault| match fault {
-            Fault::Somebody { at, mend: Some((after, act)), .. } => {
-                Some(Fault::Somebody { at: at.saturating_add(*after), act: act.clone(), mend: None })
+impl TimedFaults {
+    async fn inject(self, mut faults: Vec<Fault>) {
+        let undos = faults.iter().filter_map(|fault| match fault {
+            Fault::Action { at, undo: Some((after, action)), .. } => {
+                Some(Fault::Action { at: at.saturating_add(*after), action: action.clone(), undo: None })
             }
             _ => None,
         });
-        let mends: Vec<Fault> = mends.collect();
-        faults.extend(mends);
-        faults.sort_by_key(|fault| fault.span().map(|span| span.at));
+        let undos: Vec<Fault> = undos.collect();
+        faults.extend(undos);
+        faults.sort_by_key(|fault| fault.span().map(|span| span.start));
         for fault in faults {
             let Some(span) = fault.span() else { continue };
-            sleep_until(self.start + Duration::from_millis(span.at)).await;
-            self.writer.mark(What::Struck(format!("{fault:?}")));
+            sleep_until(self.start + Duration::from_millis(span.start)).await;
+            self.writer.event(RunEventKind::FaultInjected(format!("{fault:?}")));
             match fault {
                 Fault::Freeze { instance, span } => {
                     self.frozen.freeze(instance, self.start + Duration::from_millis(span.end()));
                 }
-                Fault::Jump { instance, by, .. } => {
+                Fault::ClockJump { instance, by, .. } => {
                     let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
                     offsets.push((instance, SignedDuration::from_millis(by)));
                 }
-                Fault::Compact { .. } => self.writer.sandbox.compact(),
-                Fault::Somebody { act, .. } => {
-                    // Refusals are part of what happens.
-                    let _ = self.somebody.act(&act).await;
+                Fault::Compaction { .. } => self.writer.sandbox.compact(),
+                Fault::Action { action, .. } => {
+                    // The server may refuse the action.
+                    let _ = self.user.perform(&action).await;
                 }
-                // These strike where the controllers ask.
+                // The fault injector injects these.
                 Fault::Crash { .. }
                 | Fault::Request { .. }
-                | Fault::Slow { .. }
-                | Fault::Before { .. }
+                | Fault::Latency { .. }
+                | Fault::ActionBefore { .. }
                 | Fault::Watch { .. }
-                | Fault::Cut { .. } => {}
+                | Fault::Partition { .. } => {}
             }
         }
     }

@@ -1,19 +1,19 @@
-//! The shortest case that still shows what a longer one showed.
+//! Shrinks a case to the shortest one with the same violation.
 
 use crate::Case;
-use crate::case::{Fault, Span, WatchHow};
+use crate::case::{Fault, Span, WatchFault};
 
-/// Leaves out faults and steps, and makes what is left smaller, as long as `shows` still says yes.
+/// Removes faults and steps and makes the others smaller, as long as `fails` returns true.
 #[must_use]
-pub fn shrink(case: &Case, shows: impl Fn(&Case) -> bool) -> Case {
+pub fn shrink(case: &Case, fails: impl Fn(&Case) -> bool) -> Case {
     let mut best = case.clone();
-    while let Some(smaller) = smaller(&best).into_iter().find(|smaller| shows(smaller)) {
+    while let Some(smaller) = smaller(&best).into_iter().find(|smaller| fails(smaller)) {
         best = smaller;
     }
     best
 }
 
-/// Every case that is one step smaller, the boldest steps first.
+/// Every case that is one step smaller, the largest steps first.
 fn smaller(case: &Case) -> Vec<Case> {
     let with = |change: &dyn Fn(&mut Case)| {
         let mut smaller = case.clone();
@@ -31,8 +31,8 @@ fn smaller(case: &Case) -> Vec<Case> {
     if case.cluster.instances > 1 {
         all.push(with(&|case| case.cluster.instances = 1));
     }
-    if case.cluster.page > 0 {
-        all.push(with(&|case| case.cluster.page = 0));
+    if case.cluster.page_limit > 0 {
+        all.push(with(&|case| case.cluster.page_limit = 0));
     }
     for (place, fault) in case.faults.iter().enumerate() {
         all.extend(less(fault).into_iter().map(|less| with(&|case| case.faults[place] = less.clone())));
@@ -40,35 +40,40 @@ fn smaller(case: &Case) -> Vec<Case> {
     all
 }
 
-/// The same fault, striking less.
+/// Smaller variants of a fault.
 fn less(fault: &Fault) -> Vec<Fault> {
-    let half = |span: Span| (span.lasts > 1000).then_some(Span { lasts: span.lasts / 2, ..span });
+    let half = |span: Span| (span.duration > 1000).then_some(Span { duration: span.duration / 2, ..span });
     match fault.clone() {
-        Fault::Request { class, skip, times, how } => {
+        Fault::Request { matcher, skip, times, effect } => {
             let mut less = Vec::new();
             if times > 1 {
-                less.push(Fault::Request { class: class.clone(), skip, times: times / 2, how: how.clone() });
+                less.push(Fault::Request {
+                    matcher: matcher.clone(),
+                    skip,
+                    times: times / 2,
+                    effect: effect.clone(),
+                });
             }
             if skip > 0 {
-                less.push(Fault::Request { class, skip: skip / 2, times, how });
+                less.push(Fault::Request { matcher, skip: skip / 2, times, effect });
             }
             less
         }
-        Fault::Crash { write, moment, back } if back > 1000 => {
-            vec![Fault::Crash { write, moment, back: 1000 }]
+        Fault::Crash { write, moment, restart_after } if restart_after > 1000 => {
+            vec![Fault::Crash { write, moment, restart_after: 1000 }]
         }
-        Fault::Watch { plural, span, how } => {
+        Fault::Watch { plural, span, effect } => {
             let mut less = Vec::new();
-            less.extend(half(span).map(|span| Fault::Watch { plural: plural.clone(), span, how }));
-            if let WatchHow::Delay(millis) = how
+            less.extend(half(span).map(|span| Fault::Watch { plural: plural.clone(), span, effect }));
+            if let WatchFault::Delay(millis) = effect
                 && millis > 100
             {
-                less.push(Fault::Watch { plural, span, how: WatchHow::Delay(millis / 2) });
+                less.push(Fault::Watch { plural, span, effect: WatchFault::Delay(millis / 2) });
             }
             less
         }
-        Fault::Cut { instance, span } => {
-            half(span).map(|span| Fault::Cut { instance, span }).into_iter().collect()
+        Fault::Partition { instance, span } => {
+            half(span).map(|span| Fault::Partition { instance, span }).into_iter().collect()
         }
         Fault::Freeze { instance, span } => {
             half(span).map(|span| Fault::Freeze { instance, span }).into_iter().collect()

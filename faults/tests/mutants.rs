@@ -1,12 +1,12 @@
-//! Every oracle must be able to see: each has a mutant of the controller that it is to catch (`cargo xtask mutants` has it do so).
+//! Each oracle has a mutant of the controller that it must catch. `cargo xtask mutants` checks that it does.
 
-#![allow(clippy::unwrap_used, reason = "a mutant that cannot be read is none")]
+#![allow(clippy::unwrap_used, reason = "a mutant must be readable")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use faults::judge::oracles;
+use faults::oracles::names;
 
 #[test]
 fn every_oracle_has_a_mutant_that_names_it() {
@@ -15,7 +15,7 @@ fn every_oracle_has_a_mutant_that_names_it() {
     let mutants = patches.filter(|path| !path.ends_with("switch.patch"));
     let named: BTreeSet<String> = mutants
         .map(|path| (fs::read_to_string(&path).unwrap(), path))
-        // The exploration's own.
+        // Mutants of the exploration.
         .filter(|(patch, _)| !patch.starts_with("Found by exploring, by "))
         .flat_map(|(patch, path)| {
             let line =
@@ -24,5 +24,5 @@ fn every_oracle_has_a_mutant_that_names_it() {
             line.split(", ").map(str::to_owned).collect::<Vec<_>>()
         })
         .collect();
-    assert_eq!(named, oracles().map(str::to_owned).collect());
+    assert_eq!(named, names().map(str::to_owned).collect());
 }

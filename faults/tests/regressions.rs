@@ -1,15 +1,15 @@
-//! Every case that once broke a promise, each in a file of its own, named by what the controller did there.
+//! Cases that broke a promise in the past. The name of each file says what must hold.
 
-#![allow(clippy::unwrap_used, reason = "a case that cannot be read or played proves nothing")]
+#![allow(clippy::unwrap_used, reason = "a case must be readable and playable")]
 
 use std::fs;
 use std::path::Path;
 
-use faults::judge::judge;
+use faults::oracles::check;
 use faults::{Case, run};
 
 #[test]
-fn no_case_that_once_broke_a_promise_breaks_one() {
+fn no_regression_breaks_a_promise() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -18,7 +18,7 @@ fn no_case_that_once_broke_a_promise_breaks_one() {
     for file in files {
         let case: Case = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
         let log = run(&case).unwrap();
-        let violations = judge(&case, &log);
+        let violations = check(&case, &log);
         wrong.extend(violations.iter().map(|violation| format!("{}: {violation}", file.display())));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -1,28 +1,28 @@
-//! Scenarios rot silently: a step that waits for what never comes goes on all the same. So each is played as it is, with the
-//! plain parameters and with drawn ones.
+//! Plays each scenario without faults, with its default parameters and with random ones. A step whose condition does not happen
+//! continues after its time limit; these tests find such steps.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot play has nothing to say")]
+#![allow(clippy::unwrap_used, reason = "a scenario must be playable")]
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-use faults::case::Ends;
-use faults::judge::{Violation, judge};
-use faults::log::What;
+use faults::case::Outcome;
+use faults::log::RunEventKind;
+use faults::oracles::{Violation, check};
 use faults::scenarios::{ALL, Scenario};
 use faults::{Case, run};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-/// Seed 1 is the plain form.
+/// Seed 1 gives the default parameters.
 const SEEDS: RangeInclusive<u64> = 1..=2;
 
-/// What one run has shown.
+/// The result of one run.
 struct Played {
     case: Case,
-    /// Of seed 1.
+    /// Whether the parameters are the default ones.
     plain: bool,
-    steps: Vec<What>,
+    steps: Vec<RunEventKind>,
     writes: u32,
     violations: Vec<Violation>,
 }
@@ -44,23 +44,23 @@ static PLAYED: LazyLock<Vec<Played>> = LazyLock::new(|| {
 
 fn played((seed, case): &(u64, Case)) -> Played {
     let log = run(case).unwrap();
-    let steps = log.marks.iter().map(|mark| mark.what.clone());
-    let steps = steps.filter(|what| matches!(what, What::Step { .. })).collect();
-    let violations = judge(case, &log);
+    let steps = log.events.iter().map(|event| event.kind.clone());
+    let steps = steps.filter(|what| matches!(what, RunEventKind::Step { .. })).collect();
+    let violations = check(case, &log);
     Played { case: case.clone(), plain: *seed == 1, steps, writes: log.writes, violations }
 }
 
-fn told(wrong: impl Iterator<Item = String>) {
+fn assert_none(wrong: impl Iterator<Item = String>) {
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn every_step_of_every_scenario_comes_in_time_and_none_is_refused() {
-    told(PLAYED.iter().flat_map(|played| {
+fn every_step_of_every_scenario_is_in_time_and_not_refused() {
+    assert_none(PLAYED.iter().flat_map(|played| {
         let case = &played.case;
         played.steps.iter().filter_map(|step| {
-            let What::Step { place, in_time, refused } = step else { return None };
+            let RunEventKind::Step { place, in_time, refused } = step else { return None };
             let fine = *in_time && refused.is_none();
             (!fine)
                 .then(|| format!("{} (seed {}): {step:?} of {:?}", case.name, case.seed, case.steps[*place]))
@@ -69,20 +69,20 @@ fn every_step_of_every_scenario_comes_in_time_and_none_is_refused() {
 }
 
 #[test]
-fn every_scenario_keeps_every_promise_and_ends_as_it_says() {
-    told(PLAYED.iter().flat_map(|played| {
+fn every_scenario_keeps_every_promise_and_has_its_outcome() {
+    assert_none(PLAYED.iter().flat_map(|played| {
         let wrong = played.violations.iter();
         wrong.map(|violation| format!("{} (seed {}): {violation}", played.case.name, played.case.seed))
     }));
 }
 
 #[test]
-fn no_scenario_has_too_many_writes_to_be_crashed_at_each() {
-    told(PLAYED.iter().filter(|played| played.plain).filter_map(|played| {
-        let limit = match (played.case.short, played.case.ends) {
+fn no_scenario_has_too_many_writes_for_a_crash_at_each() {
+    assert_none(PLAYED.iter().filter(|played| played.plain).filter_map(|played| {
+        let limit = match (played.case.short, played.case.outcome) {
             (true, _) => 45,
-            // What is refused for ever is tried again for ever.
-            (_, Ends::Stalled) => 150,
+            // Refused writes are retried until the end.
+            (_, Outcome::Stalled) => 150,
             _ => 100,
         };
         let fits = (1..=limit).contains(&played.writes);
@@ -91,7 +91,7 @@ fn no_scenario_has_too_many_writes_to_be_crashed_at_each() {
 }
 
 #[test]
-fn names_of_scenarios_are_told_apart() {
+fn names_of_scenarios_are_unique() {
     let mut names: Vec<String> =
         ALL.iter().map(|scenario| scenario(&mut StdRng::seed_from_u64(1)).name).collect();
     let count = names.len();

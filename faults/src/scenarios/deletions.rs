@@ -1,28 +1,28 @@
-//! Objects that are deleted in the midst of a rollout, with a garbage collector that takes its time.
+//! Objects that are deleted during a rollout, with a slow garbage collector.
 
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
 use super::Scenario;
-use super::story::{Draw, NOTHING, Story, image, set};
-use crate::case::{Act, Case, Class, Ends, Fault, Millis};
-use crate::people::DEPLOYMENT;
+use super::builder::{Draw, NO_ACTION, ScenarioBuilder, image, set};
+use crate::case::{Case, Fault, Millis, Outcome, RequestMatcher, UserAction};
+use crate::user::DEPLOYMENT;
 
-/// Rollouts to a third template, of the ways in which pods are replaced.
-pub(crate) const UNDER_WAY: &[Scenario] = &[rolling, without_surge, recreating];
+/// Rollouts of a third template, by strategy.
+pub(crate) const ROLLOUTS: &[Scenario] = &[rolling, without_surge, recreating];
 
-/// Two revisions more than the one that is rolled out to: sets that have pods, and one that has none any more.
-fn under_way(name: &str, rng: &mut StdRng, strategy: &Value) -> Case {
+/// A rollout with two older revisions: one set has pods, the other has none.
+fn in_a_rollout(name: &str, rng: &mut StdRng, strategy: &Value) -> Case {
     let draw = &mut Draw::from(rng);
-    Story::of(name, draw, &json!({"replicas": 3, "strategy": strategy}))
+    ScenarioBuilder::of(name, draw, &json!({"replicas": 3, "strategy": strategy}))
         .after(0, image("web:2"))
-        .complete(image("web:3"))
-        .complete(NOTHING)
-        .ends(Ends::Complete)
+        .when_complete(image("web:3"))
+        .when_complete(NO_ACTION)
+        .build_with(Outcome::Complete)
 }
 
 fn rolling(rng: &mut StdRng) -> Case {
-    under_way(
+    in_a_rollout(
         "deleted-in-a-rolling-update",
         rng,
         &json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}),
@@ -30,14 +30,18 @@ fn rolling(rng: &mut StdRng) -> Case {
 }
 
 fn without_surge(rng: &mut StdRng) -> Case {
-    under_way("deleted-without-surge", rng, &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}))
+    in_a_rollout(
+        "deleted-without-surge",
+        rng,
+        &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}),
+    )
 }
 
 fn recreating(rng: &mut StdRng) -> Case {
-    under_way("deleted-under-recreate", rng, &json!({"type": "Recreate"}))
+    in_a_rollout("deleted-under-recreate", rng, &json!({"type": "Recreate"}))
 }
 
-/// What is deleted, how, and how the garbage collector works from then on.
+/// A deletion, and the behavior of the garbage collector afterwards.
 pub(crate) struct Deletion {
     /// The image of the set; none: the OrderedDeployment itself.
     set: Option<&'static str>,
@@ -70,20 +74,24 @@ pub(crate) const DELETIONS: &[Deletion] = &[
 ];
 
 impl Deletion {
-    /// Has it done just before that write of the controllers.
+    /// Adds the deletion just before that write of the controllers.
     pub(crate) fn before(&self, write: u32, case: &mut Case) {
         let path = self.set.map_or_else(|| DEPLOYMENT.to_owned(), set);
         let acts = [
-            Act::Collector { pace: self.pace, lag: self.lag, frozen: self.frozen },
-            Act::Delete(path, json!({"propagationPolicy": self.policy})),
+            UserAction::SetGarbageCollector { pace: self.pace, lag: self.lag, frozen: self.frozen },
+            UserAction::Delete(path, json!({"propagationPolicy": self.policy})),
         ];
-        let class = Class::of("write", "", "");
+        let matcher = RequestMatcher::of("write", "", "");
         let skip = write.saturating_sub(1);
-        case.faults.extend(acts.map(|act| Fault::Before { class: class.clone(), skip, act }));
+        case.faults.extend(acts.map(|action| Fault::ActionBefore { matcher: matcher.clone(), skip, action }));
         if self.set.is_none() {
             case.steps.pop();
-            let gone = Story::from(case.clone()).gone(DEPLOYMENT, NOTHING);
-            *case = gone.ends(if self.policy == "Orphan" { Ends::Orphaned } else { Ends::Gone });
+            let deleted = ScenarioBuilder::from(case.clone()).not_found(DEPLOYMENT, NO_ACTION);
+            *case = deleted.build_with(if self.policy == "Orphan" {
+                Outcome::Orphaned
+            } else {
+                Outcome::Deleted
+            });
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What people do with an OrderedDeployment, each as a case without faults.
+//! Scenarios: what users do with an OrderedDeployment, each as a case without faults.
 //!
-//! A scenario reaches its end where nothing goes wrong, and mends what it broke on the way unless its point is that it stays
-//! so ([`Ends`](crate::case::Ends)).
+//! Without faults, a scenario reaches its outcome. It undoes its disruptions, unless the outcome depends on them
+//! ([`Outcome`](crate::case::Outcome)).
 
+mod builder;
 mod changes;
 mod cluster;
 mod deletions;
@@ -11,20 +12,19 @@ mod ownership;
 mod resumes;
 mod rollouts;
 mod short;
-mod story;
 mod templates;
 
 use rand::rngs::StdRng;
 
-pub(crate) use story::{SPELLINGS, deployment, hash, in_plain_words, spelled, template};
+pub(crate) use builder::{SPELLINGS, deployment, hash, spelled, template, without_spelling};
 
 use crate::case::Case;
 
-/// A scenario: its parameters are drawn from what it is given; that of seed 1 gives the plain form.
+/// A scenario. It draws its parameters from the random numbers; those of seed 1 give the default parameters.
 pub type Scenario = fn(&mut StdRng) -> Case;
 
-/// Rollouts in which something is deleted just before a write, for [`Play::Deletion`](crate::campaign::Play::Deletion).
-pub(crate) use deletions::{DELETIONS, UNDER_WAY};
+/// Rollouts and deletions for [`CaseId::Deletion`](crate::campaign::CaseId::Deletion).
+pub(crate) use deletions::{DELETIONS, ROLLOUTS};
 
 /// Every scenario.
 pub const ALL: &[Scenario] = &[
@@ -42,11 +42,11 @@ pub const ALL: &[Scenario] = &[
     rollouts::recreate,
     rollouts::evict,
     rollouts::evict_with_a_budget,
-    rollouts::wait_for_ends,
+    rollouts::wait_for_termination,
     rollouts::min_ready,
     rollouts::when_blocked,
     rollouts::in_order,
-    rollouts::in_order_for_ever,
+    rollouts::in_order_stalled,
     rollouts::history,
     holds::before,
     holds::after,
@@ -58,7 +58,7 @@ pub const ALL: &[Scenario] = &[
     holds::under_recreate,
     holds::blocked,
     holds::blocked_and_resumed,
-    holds::for_ever,
+    holds::never_resumed,
     holds::point_added,
     holds::point_removed,
     holds::point_malformed,
@@ -73,30 +73,30 @@ pub const ALL: &[Scenario] = &[
     changes::third_template,
     changes::undo,
     changes::scaled,
-    changes::to_nothing_and_back,
+    changes::scaled_to_zero_and_back,
     changes::order,
     changes::bounds,
     changes::paused,
-    changes::paused_for_ever,
+    changes::stays_paused,
     changes::held_scaled,
-    changes::held_to_nothing_and_back,
+    changes::held_scaled_to_zero_and_back,
     changes::scaled_at_a_point,
-    changes::to_nothing_with_a_point,
+    changes::scaled_to_zero_with_a_point,
     changes::timed_held_scaled,
     changes::held_undone,
     changes::held_third_template,
     changes::held_and_paused,
     changes::held_bounds,
     templates::never_ready,
-    templates::never_ready_for_ever,
+    templates::never_ready_stalled,
     templates::refused,
     templates::refused_under_recreate,
-    templates::refused_for_ever,
+    templates::refused_stalled,
     templates::rejected_by_kubelets,
     templates::spelled_at_rest,
     templates::spelled_in_a_rollout,
     templates::spelled_while_held,
-    templates::undone_in_other_words,
+    templates::undone_with_another_spelling,
     ownership::pod_orphaned,
     ownership::pod_released,
     ownership::orphan_annotated,
@@ -108,7 +108,7 @@ pub const ALL: &[Scenario] = &[
     ownership::name_taken_by_an_orphan,
     ownership::two_of_one_selector,
     ownership::deleted,
-    ownership::deleted_in_the_foreground,
+    ownership::deleted_in_foreground,
     ownership::deleted_with_a_finalizer,
     ownership::deleted_without_its_pods,
     ownership::deleted_while_held,
@@ -116,12 +116,12 @@ pub const ALL: &[Scenario] = &[
     ownership::orphaned_and_created,
     cluster::quota,
     cluster::stuck,
-    cluster::stuck_waiting_for_ends,
+    cluster::stuck_waiting_for_termination,
     cluster::cordoned,
     cluster::node_lost,
     cluster::node_lost_for_long,
-    cluster::node_gone,
+    cluster::node_deleted,
     cluster::pods_fail,
     cluster::pods_lost,
-    cluster::namespace_ends,
+    cluster::namespace_deleted,
 ];

@@ -1,16 +1,18 @@
-//! Whose pods are whose: orphans, releases, names that are taken, objects deleted and created again.
+//! Ownership: orphans, releases, names that are taken, objects that are deleted and created again.
 
 use ordereddeployment_api::names::{condition, label};
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-use super::story::{Draw, NOTHING, Story, deployment, hash, image, prioritise, scale, set, template};
-use crate::case::{Act, Case, Ends, Pick};
-use crate::people::DEPLOYMENT;
+use super::builder::{
+    Draw, NO_ACTION, ScenarioBuilder, deployment, hash, image, prioritise, scale, set, template,
+};
+use crate::case::{Case, Outcome, PodSelector, UserAction};
+use crate::user::DEPLOYMENT;
 
-fn four(name: &str, draw: &mut Draw<'_>) -> Story {
+fn four(name: &str, draw: &mut Draw<'_>) -> ScenarioBuilder {
     let bounds = draw.bounds();
-    Story::of(name, draw, &json!({"strategy": bounds}))
+    ScenarioBuilder::of(name, draw, &json!({"strategy": bounds}))
 }
 
 fn disowned() -> Value {
@@ -21,109 +23,109 @@ fn labelled(app: &str) -> Value {
     json!({"metadata": {"labels": {"app": app}}})
 }
 
-/// It is taken in again, once in a rollout.
+/// Orphaned pods are adopted again, also during a rollout.
 pub(super) fn pod_orphaned(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     four("pod-orphaned", draw)
-        .after(0, Act::Pod(Pick::Any(1), disowned()))
+        .after(0, UserAction::PatchPod(PodSelector::Any(1), disowned()))
         .after(draw.pause(2000), image("web:2"))
-        .updated(1, Act::Pod(Pick::Old(0), disowned()))
-        .after(draw.pause(200), Act::Pod(Pick::Updated(0), disowned()))
-        .end()
+        .when_updated(1, UserAction::PatchPod(PodSelector::Old(0), disowned()))
+        .after(draw.pause(200), UserAction::PatchPod(PodSelector::Updated(0), disowned()))
+        .build()
 }
 
-/// Somebody takes a pod out, and gives it back.
+/// A user changes the label of a pod, and restores it.
 pub(super) fn pod_released(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     four("pod-released", draw)
-        .after(0, Act::Pod(Pick::Any(1), labelled("quarantine")))
-        .after(draw.pause(4000), Act::Pod(Pick::Orphan(0), labelled("web")))
-        .after(5000, NOTHING)
-        .end()
+        .after(0, UserAction::PatchPod(PodSelector::Any(1), labelled("quarantine")))
+        .after(draw.pause(4000), UserAction::PatchPod(PodSelector::Orphan(0), labelled("web")))
+        .after(5000, NO_ACTION)
+        .build()
 }
 
-/// Released, annotated and given back while it is scaled down.
+/// A pod is orphaned and annotated before the object is scaled down.
 pub(super) fn orphan_annotated(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     four("orphan-annotated", draw)
-        .after(0, Act::Pod(Pick::Any(1), disowned()))
-        .after(0, prioritise(Pick::Any(1), draw.of(&[9, -9])))
+        .after(0, UserAction::PatchPod(PodSelector::Any(1), disowned()))
+        .after(0, prioritise(PodSelector::Any(1), draw.of(&[9, -9])))
         .after(draw.pause(0), scale(draw.of(&[3, 2])))
-        .end()
+        .build()
 }
 
-/// Another pod of the same name.
+/// A pod is replaced by another one of the same name.
 pub(super) fn pod_replaced(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     four("pod-replaced", draw)
         .ranked(4)
-        .after(0, Act::Replace(Pick::Any(draw.of(&[0, 3])), draw.of(&[true, false])))
+        .after(0, UserAction::ReplacePod(PodSelector::Any(draw.of(&[0, 3])), draw.of(&[true, false])))
         .after(draw.pause(100), image("web:2"))
-        .updated(1, Act::Replace(Pick::Old(0), draw.of(&[false, true])))
-        .after(5000, NOTHING)
-        .end()
+        .when_updated(1, UserAction::ReplacePod(PodSelector::Old(0), draw.of(&[false, true])))
+        .after(5000, NO_ACTION)
+        .build()
 }
 
 pub(super) fn set_orphaned(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     four("set-orphaned", draw)
-        .after(0, Act::Patch(set("web:1"), disowned()))
+        .after(0, UserAction::Patch(set("web:1"), disowned()))
         .after(draw.pause(2000), image("web:2"))
-        .updated(1, Act::Patch(set(draw.of(&["web:1", "web:2"])), disowned()))
-        .after(2000, NOTHING)
-        .end()
+        .when_updated(1, UserAction::Patch(set(draw.of(&["web:1", "web:2"])), disowned()))
+        .after(2000, NO_ACTION)
+        .build()
 }
 
-/// Its name stays taken: the next one has another hash.
+/// The name of a released set stays taken: the next set has another hash.
 pub(super) fn set_released(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     four("set-released", draw)
-        .after(0, Act::Patch(set("web:1"), labelled("quarantine")))
-        .after(draw.pause(8000), Act::Patch(set("web:1"), labelled("web")))
-        .after(5000, NOTHING)
-        .end()
+        .after(0, UserAction::Patch(set("web:1"), labelled("quarantine")))
+        .after(draw.pause(8000), UserAction::Patch(set("web:1"), labelled("web")))
+        .after(5000, NO_ACTION)
+        .build()
 }
 
-/// By somebody, with its pods or without.
+/// A user deletes a set, with or without its pods.
 pub(super) fn set_deleted(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let policy = draw.of(&["Background", "Orphan", "Foreground"]);
     four("set-deleted", draw)
         .rollout(draw)
-        .updated(
+        .when_updated(
             draw.of(&[1, 2, 4]),
-            Act::Delete(set(draw.of(&["web:1", "web:2"])), json!({"propagationPolicy": policy})),
+            UserAction::Delete(set(draw.of(&["web:1", "web:2"])), json!({"propagationPolicy": policy})),
         )
-        .after(5000, NOTHING)
-        .end()
+        .after(5000, NO_ACTION)
+        .build()
 }
 
-/// A set in the place of the next one, of another template or of somebody else's.
+/// The name of the next set is taken by a set of another template or of another owner.
 pub(super) fn name_taken(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let foreign = json!([{
         "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other", "controller": true,
     }]);
     let owners = draw.of(&[foreign, Value::Null]);
-    // What no owner keeps is collected; the garbage collector cannot look up kinds that there are not.
+    // The garbage collector does not collect the set: it cannot look up the unknown kind of its owner.
     let template = if owners.is_null() { template("other:1") } else { template("web:2") };
     four("name-taken", draw)
-        .after(0, Act::Create(replica_set("web:2", "taken", &template, &owners)))
+        .after(0, UserAction::Create(replica_set("web:2", "taken", &template, &owners)))
         .rollout(draw)
-        .end()
+        .build()
 }
 
-/// It is of the right template, and nobody owns it.
+/// The name of the next set is taken by an orphan with its template.
 pub(super) fn name_taken_by_an_orphan(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let app = draw.of(&["web", "other"]);
     four("name-taken-by-an-orphan", draw)
-        .after(0, Act::Create(replica_set("web:2", app, &template("web:2"), &Value::Null)))
+        .after(0, UserAction::Create(replica_set("web:2", app, &template("web:2"), &Value::Null)))
         .after(draw.pause(500), image("web:2"))
-        .end()
+        .build()
 }
 
-/// A set of the name that the set of that image would have, with no pods.
+/// A set without pods, with the name of the set of that image.
 fn replica_set(image: &str, app: &str, template: &Value, owners: &Value) -> Value {
     let hash = hash(image);
     let mut template = template.clone();
@@ -139,67 +141,70 @@ fn replica_set(image: &str, app: &str, template: &Value, owners: &Value) -> Valu
     })
 }
 
-/// Two objects that select each other's pods: neither takes what the other owns, either may take an orphan.
+/// Two objects with the same selector: neither adopts the other's pods, and both may adopt orphans.
 pub(super) fn two_of_one_selector(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let small = json!({"replicas": 2});
-    Story::of("two-of-one-selector", draw, &small)
-        .after(draw.pause(100), Act::Create(deployment("api", &small)))
-        .after(5000, Act::Pod(Pick::Any(draw.of(&[0, 1, 2, 3])), disowned()))
+    ScenarioBuilder::of("two-of-one-selector", draw, &small)
+        .after(draw.pause(100), UserAction::Create(deployment("api", &small)))
+        .after(5000, UserAction::PatchPod(PodSelector::Any(draw.of(&[0, 1, 2, 3])), disowned()))
         .after(draw.pause(2000), image("web:2"))
-        .updated(1, Act::Pod(Pick::Any(draw.of(&[1, 3])), disowned()))
-        .after(8000, NOTHING)
-        .end()
+        .when_updated(1, UserAction::PatchPod(PodSelector::Any(draw.of(&[1, 3])), disowned()))
+        .after(8000, NO_ACTION)
+        .build()
 }
 
-fn delete(policy: &str) -> Act {
-    Act::Delete(DEPLOYMENT.to_owned(), json!({"propagationPolicy": policy}))
+fn delete(policy: &str) -> UserAction {
+    UserAction::Delete(DEPLOYMENT.to_owned(), json!({"propagationPolicy": policy}))
 }
 
-/// On the way to another template.
-fn under_way(name: &str, draw: &mut Draw<'_>) -> Story {
+/// A rollout of another template.
+fn in_a_rollout(name: &str, draw: &mut Draw<'_>) -> ScenarioBuilder {
     let pods = draw.of(&[1, 2]);
-    four(name, draw).rollout(draw).updated(pods, NOTHING)
+    four(name, draw).rollout(draw).when_updated(pods, NO_ACTION)
 }
 
 pub(super) fn deleted(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let pause = draw.pause(100);
-    under_way("deleted", draw).after(pause, delete("Background")).gone(DEPLOYMENT, NOTHING).ends(Ends::Gone)
+    in_a_rollout("deleted", draw)
+        .after(pause, delete("Background"))
+        .not_found(DEPLOYMENT, NO_ACTION)
+        .build_with(Outcome::Deleted)
 }
 
-pub(super) fn deleted_in_the_foreground(rng: &mut StdRng) -> Case {
+pub(super) fn deleted_in_foreground(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let pause = draw.pause(100);
-    under_way("deleted-in-the-foreground", draw)
+    in_a_rollout("deleted-in-the-foreground", draw)
         .after(pause, delete("Foreground"))
-        .gone(DEPLOYMENT, NOTHING)
-        .ends(Ends::Gone)
+        .not_found(DEPLOYMENT, NO_ACTION)
+        .build_with(Outcome::Deleted)
 }
 
-/// Somebody's finalizer keeps it for a while: nothing is made or taken away any more, and its pods stay until it is gone.
+/// A finalizer delays the deletion: nothing is created or deleted, and the pods stay until the object is deleted.
 pub(super) fn deleted_with_a_finalizer(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let keep = |finalizers: Value| {
-        Act::Patch(DEPLOYMENT.to_owned(), json!({"metadata": {"finalizers": finalizers}}))
+        UserAction::Patch(DEPLOYMENT.to_owned(), json!({"metadata": {"finalizers": finalizers}}))
     };
     let pauses = [draw.pause(0), draw.pause(1000), draw.pause(20_000)];
-    under_way("deleted-with-a-finalizer", draw)
+    in_a_rollout("deleted-with-a-finalizer", draw)
         .after(0, keep(json!(["example.com/not-yet"])))
         .after(pauses[0], delete("Background"))
-        .after(pauses[1], Act::KillPod(Pick::Any(0)))
+        .after(pauses[1], UserAction::ForceDeletePod(PodSelector::Any(0)))
         .after(pauses[2], keep(Value::Null))
-        .gone(DEPLOYMENT, NOTHING)
-        .ends(Ends::Gone)
+        .not_found(DEPLOYMENT, NO_ACTION)
+        .build_with(Outcome::Deleted)
 }
 
 pub(super) fn deleted_without_its_pods(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let pause = draw.pause(100);
-    under_way("deleted-without-its-pods", draw)
+    in_a_rollout("deleted-without-its-pods", draw)
         .after(pause, delete("Orphan"))
-        .gone(DEPLOYMENT, NOTHING)
-        .ends(Ends::Orphaned)
+        .not_found(DEPLOYMENT, NO_ACTION)
+        .build_with(Outcome::Orphaned)
 }
 
 pub(super) fn deleted_while_held(rng: &mut StdRng) -> Case {
@@ -208,37 +213,41 @@ pub(super) fn deleted_while_held(rng: &mut StdRng) -> Case {
     let point = draw.point();
     four("deleted-while-held", draw)
         .ranked(4)
-        .point(Pick::Any(1), point)
+        .point(PodSelector::Any(1), point)
         .rollout(draw)
-        .held(delete(policy))
-        .gone(DEPLOYMENT, NOTHING)
-        .ends(Ends::Gone)
+        .when_held(delete(policy))
+        .not_found(DEPLOYMENT, NO_ACTION)
+        .build_with(Outcome::Deleted)
 }
 
-/// And created again at once, under the same name.
+/// The object is deleted, and created again under the same name.
 pub(super) fn deleted_and_created(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let image = draw.of(&["web:1", "web:2", "web:3"]);
     let spec = json!({"replicas": draw.of(&[3, 4]), "template": template(image)});
     let pauses = [draw.pause(100), draw.pause(0)];
-    under_way("deleted-and-created", draw)
+    in_a_rollout("deleted-and-created", draw)
         .after(pauses[0], delete("Background"))
-        .gone(DEPLOYMENT, NOTHING)
-        .after(pauses[1], Act::Create(deployment("web", &spec)))
-        .after(5000, NOTHING)
-        .end()
+        .not_found(DEPLOYMENT, NO_ACTION)
+        .after(pauses[1], UserAction::Create(deployment("web", &spec)))
+        .after(5000, NO_ACTION)
+        .build()
 }
 
-/// What was left is taken in again.
+/// The object is deleted without its pods, and created again. It adopts them.
 pub(super) fn orphaned_and_created(rng: &mut StdRng) -> Case {
     let draw = &mut Draw::from(rng);
     let image = draw.of(&["web:2", "web:1", "web:3"]);
     let spec = json!({"replicas": draw.of(&[4, 3]), "template": template(image)});
     let pauses = [draw.pause(100), draw.pause(0)];
-    under_way("orphaned-and-created", draw)
+    in_a_rollout("orphaned-and-created", draw)
         .after(pauses[0], delete("Orphan"))
-        .gone(DEPLOYMENT, NOTHING)
-        .after(pauses[1], Act::Create(deployment("web", &spec)))
-        .told(condition::AVAILABLE, ordereddeployment_api::names::reason::MINIMUM_REPLICAS_AVAILABLE, NOTHING)
-        .end()
+        .not_found(DEPLOYMENT, NO_ACTION)
+        .after(pauses[1], UserAction::Create(deployment("web", &spec)))
+        .reason(
+            condition::AVAILABLE,
+            ordereddeployment_api::names::reason::MINIMUM_REPLICAS_AVAILABLE,
+            NO_ACTION,
+        )
+        .build()
 }

@@ -1,0 +1,197 @@
+//! S1, S2, S3, S5, S13, S15: which pods are deleted, in which order, and what stays.
+//!
+//! The oracles check the deletes that were sent for a decision against what the decision was made on.
+
+use std::collections::BTreeSet;
+
+use ordereddeployment_api::{PausePoint, Template};
+use ordereddeployment_oracle::{
+    ActivePod, Messages, View, below_floor, collected, rollout_order, scaling_order, surge,
+};
+use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target, without_hash};
+use ordereddeployment_sandbox::Record;
+
+use super::history::{History, Kind, Write, controller, found, is_terminating};
+use super::violation::Violation;
+use crate::log::{DecisionRecord, RunEvent, RunEventKind};
+use crate::scenarios::without_spelling;
+
+/// An act with deletes that were sent, and what it was decided on.
+struct Deletes<'h, 'a> {
+    decided: &'a DecisionRecord,
+    act: &'a Act,
+    view: View<'a>,
+    sent: Vec<&'h Write<'a>>,
+}
+
+fn all<'h, 'a>(history: &'h History<'a>) -> impl Iterator<Item = Deletes<'h, 'a>> {
+    history.acts().filter_map(move |(place, decided, act)| {
+        let sent: Vec<_> = history.sent(place).filter(|write| write.kind == Kind::DeletePod).collect();
+        // A delayed delete may belong to an earlier decision.
+        let sent: Vec<_> = sent.into_iter().filter(|write| !write.is_delayed).collect();
+        (!sent.is_empty()).then(|| Deletes { decided, act, view: View::of(&decided.observed), sent })
+    })
+}
+
+fn targets(act: &Act, purpose: Purpose) -> impl Iterator<Item = &Target> {
+    act.deletes.iter().filter(move |group| group.purpose == purpose).flat_map(|group| &group.targets)
+}
+
+fn purpose(write: &Write<'_>) -> Purpose {
+    if write.is_rollout() { Purpose::Rollout } else { Purpose::Scale }
+}
+
+fn name<'w>(write: &Write<'w>) -> &'w str {
+    write.record.name.as_deref().unwrap_or_default()
+}
+
+/// S1: deletions follow the order of the contract.
+pub(super) fn order(history: &History<'_>) -> Vec<Violation> {
+    let mut found_all = Vec::new();
+    for deletes in all(history) {
+        let Deletes { decided, act, view, sent } = &deletes;
+        let wrong = |message: String| found("S1", decided.at, message);
+        for write in sent {
+            let uid = write.precondition("uid");
+            let is_decided = targets(act, purpose(write))
+                .any(|target| target.name == name(write) && uid.is_none_or(|uid| *target.uid == *uid));
+            if !is_decided {
+                let client = &write.record.user_agent;
+                found_all.push(wrong(format!("{client} deletes {} without a decision", name(write))));
+            }
+        }
+        if sent.iter().any(|write| write.is_rollout()) {
+            found_all.extend(rollout_order(view, act).into_iter().map(wrong));
+        }
+        if sent.iter().any(|write| !write.is_rollout()) {
+            let oracles: [fn(&View<'_>, &Act) -> Messages; 3] = [scaling_order, surge, collected];
+            found_all.extend(oracles.into_iter().flat_map(|oracle| oracle(view, act)).map(wrong));
+        }
+    }
+    found_all
+}
+
+/// S15: a rollout deletes no pod of the current template, even if its set is deleted or released.
+pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
+    let rollouts = history.writes.iter().filter(|write| write.kind == Kind::DeletePod && write.is_rollout());
+    let wrong = rollouts.filter(|write| {
+        let (Some(decision), Some(pod)) =
+            (write.decision.filter(|_| !write.is_delayed), write.precondition("uid"))
+        else {
+            return false;
+        };
+        let wanted = without_hash(&history.decided(decision).observed.deployment.spec.template);
+        let set = history.controller_of(pod, write.place);
+        let set = set.and_then(|set| history.changes(set).next());
+        set.is_some_and(|set| without_hash(&Template::new(&set.object["spec"]["template"])).same_as(&wanted))
+    });
+    let message = |write: &Write<'_>| {
+        found("S15", write.record.at, format!("the rollout deletes {} of the current template", name(write)))
+    };
+    wrong.map(message).collect()
+}
+
+/// S2: no delete is sent before the server has accepted those of higher priorities.
+pub(super) fn prefix(history: &History<'_>) -> Vec<Violation> {
+    let mut found_all = Vec::new();
+    for deletes in all(history) {
+        for write in &deletes.sent {
+            let purpose = purpose(write);
+            let mut groups = deletes.act.deletes.iter().filter(|group| group.purpose == purpose);
+            let Some(own) =
+                groups.clone().position(|group| group.targets.iter().any(|one| one.name == name(write)))
+            else {
+                continue;
+            };
+            let waiting = groups.by_ref().take(own).flat_map(|group| &group.targets).find(|target| {
+                let accepted = deletes.sent.iter().any(|other| {
+                    other.place < write.place
+                        && name(other) == target.name
+                        && (other.is_accepted() || other.record.code == 404)
+                });
+                !accepted && history.at(&target.uid, write.place).is_some_and(|pod| !is_terminating(pod))
+            });
+            if let Some(waiting) = waiting {
+                let message = format!("{} is deleted before {}", name(write), waiting.name);
+                found_all.push(found("S2", write.record.at, message));
+            }
+        }
+    }
+    found_all
+}
+
+/// S3: a rollout leaves enough available pods, and enough pods that are old or available.
+pub(super) fn floors(history: &History<'_>) -> Vec<Violation> {
+    let mut found_all = Vec::new();
+    for Deletes { act, view, sent, .. } in all(history) {
+        let mut names = BTreeSet::new();
+        // After a conflict, a delete is sent again.
+        let first = sent.iter().filter(|write| write.is_rollout() && names.insert(name(write)));
+        let deleted: Vec<(&Write<'_>, ActivePod<'_>)> = first
+            .filter_map(|write| {
+                let active = view.pods.iter().find(|active| active.pod.name == name(write))?;
+                Some((*write, *active))
+            })
+            .collect();
+        let below = below_floor(&view, act, deleted.iter().map(|(_, pod)| *pod));
+        found_all.extend(below.map(|(number, message)| found("S3", deleted[number].0.record.at, message)));
+    }
+    found_all
+}
+
+/// S13: no rollout deletes a pod whose template is the spec's in another spelling, unless the server refuses to compare templates.
+pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
+    let refused = |record: &Record| record.plural == "podtemplates" && matches!(record.code, 400 | 403 | 422);
+    let injected = |event: &RunEvent| matches!(&event.kind, RunEventKind::FaultInjected(fault) if fault.starts_with("Response") && fault.ends_with("/podtemplates"));
+    if history.log.requests.iter().any(refused) || history.log.events.iter().any(injected) {
+        return Vec::new();
+    }
+    let mut found_all = Vec::new();
+    for deletes in all(history) {
+        let observed = deletes.view.observed;
+        let own = without_spelling(&observed.deployment.spec.template);
+        for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
+            let pod = observed.pods.iter().find(|pod| pod.name == name(write));
+            let set = pod.and_then(|pod| observed.sets.iter().find(|set| set.uid == pod.set));
+            if set.is_some_and(|set| without_spelling(&set.template) == own) {
+                let message =
+                    format!("{} is deleted although its template is only spelled differently", name(write));
+                found_all.push(found("S13", write.record.at, message));
+            }
+        }
+    }
+    found_all
+}
+
+/// S5: nothing at or behind a pause point is deleted before the point is passed, and no pod with a point `after` before its hold is
+/// stored.
+pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
+    let mut found_all = Vec::new();
+    for deletes in all(history) {
+        let view = &deletes.view;
+        let stops = view.keeps_sizes() || view.is_uncompared();
+        let limit = if stops { 0 } else { view.rollout_limit() };
+        for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
+            let place = view.old().position(|active| active.pod.name == name(write));
+            if place.is_some_and(|place| place >= limit) {
+                let message = format!("{} is deleted at or past the barrier", name(write));
+                found_all.push(found("S5", write.record.at, message));
+            } else if has_point_before(history, view, write) {
+                let message = format!("{} is deleted although it has a pause point before", name(write));
+                found_all.push(found("S5", write.record.at, message));
+            }
+        }
+    }
+    found_all
+}
+
+/// Whether the pod had a point `before` that was not passed when the server received this delete.
+fn has_point_before(history: &History<'_>, view: &View<'_>, write: &Write<'_>) -> bool {
+    let Some(uid) = write.precondition("uid").filter(|_| write.is_accepted()) else { return false };
+    let Some(pod) = history.at(uid, write.place) else { return false };
+    if view.status.has_passed(uid) || controller(pod).is_none() {
+        return false;
+    }
+    let pod: Option<PodView> = serde_json::from_value(pod.clone()).ok();
+    pod.is_some_and(|pod| matches!(pod.pod().point, Point::At { side: PausePoint::Before, .. }))
+}

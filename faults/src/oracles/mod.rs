@@ -1,0 +1,91 @@
+//! Checks a log against the promises. An oracle reads what the server received and what each decision was made on. It never reads
+//! the state of the controller.
+
+mod convergence;
+mod creates;
+mod decisions;
+mod deletes;
+mod history;
+mod leadership;
+mod max_staleness;
+mod orphans;
+mod outcome;
+mod outdated;
+mod ownership;
+mod preconditions;
+mod staleness;
+mod status;
+mod steady_state;
+mod violation;
+
+use crate::{Case, Log};
+use history::History;
+pub use violation::Violation;
+
+/// The number of requests in the server's log.
+const MAX_REQUESTS: usize = 200_000;
+
+/// One oracle.
+type Oracle = fn(&History<'_>) -> Vec<Violation>;
+
+/// Every oracle by name, in the order of the promises. Each has a mutant that it catches.
+const ORACLES: &[(&str, Oracle)] = &[
+    ("decisions::allowed", decisions::allowed),
+    ("deletes::order", deletes::order),
+    ("deletes::prefix", deletes::prefix),
+    ("deletes::floors", deletes::floors),
+    ("creates::ceiling", creates::ceiling),
+    ("creates::beside_orphans", creates::beside_orphans),
+    ("deletes::barrier", deletes::barrier),
+    ("deletes::current_template", deletes::current_template),
+    ("status::transitions", status::transitions),
+    ("ownership::targets", ownership::targets),
+    ("orphans::adopters", orphans::adopters),
+    ("orphans::kept", orphans::kept),
+    ("preconditions::deletes", preconditions::deletes),
+    ("creates::one_per_slot", creates::one_per_slot),
+    ("creates::one_set_per_template", creates::one_set_per_template),
+    ("leadership::lease", leadership::lease),
+    ("outdated::deleted_object", outdated::deleted_object),
+    ("outdated::changed_object", outdated::changed_object),
+    ("status::never_ahead", status::never_ahead),
+    ("status::conditions", status::conditions),
+    ("deletes::equal_templates", deletes::equal_templates),
+    ("steady_state::panics", steady_state::panics),
+    ("steady_state::write_storms", steady_state::write_storms),
+    ("steady_state::writes_at_rest", steady_state::writes_at_rest),
+    ("convergence::settled", convergence::settled),
+    ("outcome::as_expected", outcome::as_expected),
+    ("steady_state::holds_stay", steady_state::holds_stay),
+    ("convergence::resumes", convergence::resumes),
+    ("convergence::retries", convergence::retries),
+    ("convergence::retries_after_faults", convergence::retries_after_faults),
+    ("convergence::progress", convergence::progress),
+    ("convergence::replaces_old_pods", convergence::replaces_old_pods),
+    ("leadership::no_leader", leadership::no_leader),
+    ("leadership::idle_leader", leadership::idle_leader),
+    ("staleness::views", staleness::views),
+    ("staleness::causality", staleness::causality),
+    ("staleness::own_writes", staleness::own_writes),
+    ("staleness::as_stored", staleness::as_stored),
+];
+
+/// The violations in a run, for each oracle in the order of time.
+#[must_use]
+pub fn check(case: &Case, log: &Log) -> Vec<Violation> {
+    if let Some(last) = log.requests.last().filter(|_| log.requests.len() >= MAX_REQUESTS) {
+        // The server's log no longer has the first requests: the other oracles cannot check it.
+        let message = format!("there are {MAX_REQUESTS} requests or more");
+        return vec![Violation { rule: "S12", oracle: "steady_state::write_storms", at: last.at, message }];
+    }
+    let history = History::of(case, log);
+    let violations = ORACLES.iter().flat_map(|(name, oracle)| {
+        oracle(&history).into_iter().map(move |violation| Violation { oracle: name, ..violation })
+    });
+    violations.collect()
+}
+
+/// The names of all oracles.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ORACLES.iter().map(|(name, _)| *name)
+}

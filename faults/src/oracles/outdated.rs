@@ -1,0 +1,67 @@
+//! S10: no writes for an object that is deleted or has changed.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::history::{History, Kind, Write, deployment, found, is_terminating, uid};
+use super::leadership;
+use super::max_staleness::max_staleness;
+use super::violation::Violation;
+
+/// The time until a controller stops a decision that is outdated.
+const AT_ONCE: SignedDuration = SignedDuration::from_millis(100);
+
+/// S10: nothing is created or deleted for an object that is deleted or terminating, once the controller can know it.
+pub(super) fn deleted_object(history: &History<'_>) -> Vec<Violation> {
+    let mut deleted: BTreeMap<&str, Timestamp> = BTreeMap::new();
+    for commit in history.log.commits.iter().filter(|commit| commit.plural == "ordereddeployments") {
+        if commit.deleted || is_terminating(&commit.object) {
+            deleted.entry(uid(&commit.object)).or_insert(commit.at);
+        }
+    }
+    let moves = |write: &&Write<'_>| {
+        matches!(
+            write.kind,
+            Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::PatchSet | Kind::DeleteSet
+        ) && !write.is_delayed
+    };
+    let late = history.writes.iter().filter(moves).filter_map(|write| {
+        let decided = history.decided(write.decision?);
+        let since = deleted.get(deployment(decided))?;
+        let knows = decided.observed.deployment.metadata.deletion_timestamp.is_some();
+        let can_know = decided.at > *since + max_staleness(history.case, history.log, decided.at);
+        (knows || can_know).then(|| {
+            let message = format!("{} {} for a deleted object", write.record.verb, write.record.path);
+            found("S10", write.record.at, message)
+        })
+    });
+    late.collect()
+}
+
+/// S10: a decision is not carried out long after the object has changed or is deleted.
+pub(super) fn changed_object(history: &History<'_>) -> Vec<Violation> {
+    let moves = |write: &&Write<'_>| {
+        matches!(write.kind, Kind::CreatePod | Kind::DeletePod | Kind::CreateSet | Kind::DeleteSet)
+            && !write.is_delayed
+    };
+    let late = history.writes.iter().filter(moves).filter_map(|write| {
+        let decided = history.decided(write.decision?);
+        let known = decided.observed.deployment.metadata.generation;
+        let changed = history
+            .changes(deployment(decided))
+            .find(|commit| commit.deleted || commit.object["metadata"]["generation"].as_i64() > known)?;
+        let staleness = max_staleness(history.case, history.log, write.record.at);
+        let since = changed.at.max(decided.at);
+        let late = write.record.at > since + staleness + AT_ONCE;
+        (late && !leadership::is_away(history, write.instance)).then(|| {
+            let (verb, path) = (write.record.verb, &write.record.path);
+            found(
+                "S10",
+                write.record.at,
+                format!("{verb} {path} although the object changed at {}", changed.at),
+            )
+        })
+    });
+    late.collect()
+}

@@ -1,0 +1,95 @@
+//! S6: every write is to the object itself, its sets and their pods, or adopts an orphan that matches.
+
+use ordereddeployment_api::OrderedReplicaSet;
+use serde_json::Value;
+
+use super::history::{History, Kind, Write, controller, deployment, found, name, uid};
+use super::violation::Violation;
+use crate::case::{Fault, RequestFault};
+
+/// S6: only owned objects are written.
+pub(super) fn targets(history: &History<'_>) -> Vec<Violation> {
+    let wrong = history.writes.iter().filter_map(|write| Some((write, why_not_owned(history, write)?)));
+    let message = |(write, why): (&Write<'_>, &str)| {
+        found("S6", write.record.at, format!("{} {}: {why}", write.record.verb, write.record.path))
+    };
+    wrong.map(message).collect()
+}
+
+fn why_not_owned(history: &History<'_>, write: &Write<'_>) -> Option<&'static str> {
+    match write.kind {
+        Kind::Event | Kind::Lease => None,
+        Kind::Other => Some("the controllers never send such a write"),
+        Kind::PatchPod => owners(history, write, true),
+        Kind::PatchSet if body(write, "ownerReferences").is_some() => owners(history, write, false),
+        // A refused write changed nothing. Its object may be deleted.
+        _ if write.is_delayed || !write.is_accepted() && write.record.code != 409 => None,
+        Kind::DeletePod => {
+            let Some(pod) = write.precondition("uid").and_then(|uid| history.at(uid, write.place)) else {
+                return write.is_accepted().then_some("the write does not name its UID");
+            };
+            let view = &history.decided(write.decision?).observed;
+            let seen = view.pods.iter().find(|seen| *seen.facts.uid == *uid(pod)).map(|seen| &*seen.set);
+            let owner = controller(pod).and_then(|set| history.controller_of(set, write.place));
+            let by_view = seen.and_then(|set| history.controller_of(set, write.place));
+            let is_owned = [owner, by_view].contains(&Some(deployment(history.decided(write.decision?))));
+            (!is_owned).then_some("the pod is not controlled by a set of the object")
+        }
+        // The server's log has the object as the webhook changed it.
+        Kind::CreatePod | Kind::CreateSet if is_mutated(history) => None,
+        Kind::CreatePod | Kind::CreateSet => {
+            (write.owner.is_none() || write.decision.is_none()).then_some("the owner has no decision")
+        }
+        Kind::PatchSet | Kind::SetStatus | Kind::DeleteSet | Kind::Status => {
+            // A write with an older version changed nothing: the name may be another object's by now.
+            (write.decision.is_none() && write.is_accepted()).then_some("the owner has no decision")
+        }
+    }
+}
+
+/// Whether a webhook changes what is created.
+fn is_mutated(history: &History<'_>) -> bool {
+    let mutates = |fault: &Fault| matches!(fault, Fault::Request { effect: RequestFault::Mutate(_), .. });
+    history.case.faults.iter().any(mutates)
+}
+
+fn body<'a>(write: &Write<'a>, field: &str) -> Option<&'a Value> {
+    write.record.body.as_ref()?.get("metadata")?.get(field)
+}
+
+/// A pod is adopted only if it has no controller and matches, and released only by its controller.
+fn owners(history: &History<'_>, write: &Write<'_>, is_pod: bool) -> Option<&'static str> {
+    let Some(wanted) = body(write, "ownerReferences") else {
+        return Some("the write changes more than owners");
+    };
+    if !write.is_accepted() {
+        return None;
+    }
+    let named = body(write, "uid").and_then(Value::as_str).unwrap_or_default();
+    let Some(before) = history.at(named, write.place) else { return Some("the write does not name its UID") };
+    let after = serde_json::json!({"metadata": {"ownerReferences": wanted}});
+    match (controller(before), controller(&after)) {
+        (None, Some(owner)) if is_pod => {
+            let Some(set) = history.at(owner, write.place) else {
+                return Some("the new owner does not exist");
+            };
+            let set: Option<OrderedReplicaSet> = serde_json::from_value(set.clone()).ok();
+            let labels = serde_json::from_value(before["metadata"]["labels"].clone()).unwrap_or_default();
+            let matches = set.is_some_and(|set| set.spec.selector.matches(&labels));
+            (!matches).then_some("the adopted pod does not match")
+        }
+        (None, Some(owner)) => {
+            let is_missing = history.at(owner, write.place).is_none() && !name(before).is_empty();
+            is_missing.then_some("the new owner does not exist")
+        }
+        (Some(owner), None) => {
+            let set = if is_pod { history.controller_of(owner, write.place) } else { Some(owner) };
+            let known = set.is_some_and(|owner| {
+                history.log.decisions.iter().any(|decided| deployment(decided) == owner)
+            });
+            (!known).then_some("the released object had another controller")
+        }
+        (Some(before), Some(after)) if before != after => Some("the object has another controller"),
+        _ => None,
+    }
+}

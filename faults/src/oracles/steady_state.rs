@@ -1,0 +1,144 @@
+//! S12: no panic, a bounded number of writes, and none at rest. L2: a hold that is not resumed stays, without writes.
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_oracle::has_begun;
+use serde_json::Value;
+
+use super::history::{History, Kind, Write, deployment, found, name, uid};
+use super::violation::Violation;
+use crate::log::{RunEventKind, instance};
+
+/// The maximum number of writes: in each run, for each start of an instance, and for each fault or change by other clients.
+const PER_RUN: usize = 60;
+const PER_START: usize = 40;
+const PER_CHANGE: usize = 8;
+/// The maximum number of status updates of one object per second.
+const PER_SECOND: usize = 40;
+/// How long nothing must have happened in the cluster before it is at rest.
+const QUIET: SignedDuration = SignedDuration::from_secs(600);
+
+/// S12: nothing panics.
+pub(super) fn panics(history: &History<'_>) -> Vec<Violation> {
+    let message = history.log.events.iter().filter_map(|event| match &event.kind {
+        RunEventKind::InstancePanicked(instance, message) => {
+            Some(found("S12", event.at, format!("instance {instance} panicked: {message}")))
+        }
+        _ => None,
+    });
+    message.collect()
+}
+
+/// S12: the number of writes is bounded by the number of starts, faults and changes.
+pub(super) fn write_storms(history: &History<'_>) -> Vec<Violation> {
+    let writes: Vec<_> = history.writes.iter().filter(|write| write.kind != Kind::Lease).collect();
+    let Some(last) = writes.last() else { return Vec::new() };
+    let others =
+        history.log.commits.iter().filter(|commit| !is_by_controller(history, commit.request)).count();
+    let events = history.log.events.iter();
+    let starts =
+        events.clone().filter(|event| matches!(event.kind, RunEventKind::InstanceStarted(_))).count();
+    let faults = events.filter(|event| matches!(event.kind, RunEventKind::FaultInjected(_))).count();
+    let max = PER_RUN + PER_START * starts + PER_CHANGE * (others + faults);
+    let mut found_all = Vec::new();
+    if writes.len() > max {
+        let message = format!("{} writes, the maximum is {max}", writes.len());
+        found_all.push(found("S12", last.record.at, message));
+    }
+    let mut statuses: Vec<_> = writes.into_iter().filter(|write| write.kind == Kind::Status).collect();
+    statuses.sort_by_key(|write| (write.owner, write.place));
+    let storm = statuses.windows(PER_SECOND + 1).find(|window| {
+        let (first, last) = (window[0], window[PER_SECOND]);
+        let span = last.record.at.duration_since(first.record.at);
+        // Each conflict with the change of another client causes a reconcile at once.
+        let conflicts = history.log.events.iter().any(|event| {
+            let within = event.at >= first.record.at && event.at <= last.record.at;
+            within && matches!(&event.kind, RunEventKind::FaultInjected(message) if message.starts_with("UpdateBefore"))
+        });
+        first.owner == last.owner && span <= SignedDuration::from_secs(1) && !conflicts
+    });
+    found_all.extend(storm.map(|window| {
+        found("S12", window[0].record.at, format!("more than {PER_SECOND} status updates in a second"))
+    }));
+    found_all
+}
+
+fn is_by_controller(history: &History<'_>, request: Option<usize>) -> bool {
+    request.is_some_and(|place| instance(&history.log.requests[place].user_agent).is_some())
+}
+
+/// When everything has settled, and when the run ends.
+fn rest(history: &History<'_>) -> Option<(Timestamp, Timestamp)> {
+    Some((history.log.event(&RunEventKind::Settled)?.at, history.log.event(&RunEventKind::Finished)?.at))
+}
+
+/// S12: after everything has settled, nothing is written.
+pub(super) fn writes_at_rest(history: &History<'_>) -> Vec<Violation> {
+    let Some((rest, end)) = rest(history) else { return Vec::new() };
+    let resting = |at: Timestamp| at >= rest && at <= end;
+    let first = history.writes.iter().find(|write| write.kind != Kind::Lease && resting(write.record.at));
+    let Some(write) = first.filter(|_| !still_changes(history, rest)) else { return Vec::new() };
+    let count =
+        history.writes.iter().filter(|write| write.kind != Kind::Lease && resting(write.record.at)).count();
+    let message = format!("{count} writes at rest, the first is {} {}", write.record.verb, write.record.path);
+    vec![found("S12", write.record.at, message)]
+}
+
+/// Whether the scenario leaves a cluster in which pods still fail or requests are still refused.
+fn still_changes(history: &History<'_>, rest: Timestamp) -> bool {
+    let Ok(quiet) = rest.checked_sub(QUIET) else { return true };
+    let fails = history.log.commits.iter().any(|commit| {
+        let failed = |object: &Value| object["status"]["phase"] == "Failed";
+        commit.at > quiet && commit.plural == "pods" && failed(&commit.object)
+    });
+    let refused = history.log.requests.iter().any(|record| {
+        let writes = !matches!(record.verb, "get" | "list" | "watch");
+        record.at > quiet
+            && writes
+            && instance(&record.user_agent).is_some()
+            && (400..500).contains(&record.code)
+            && ![404, 409].contains(&record.code)
+    });
+    fails || refused
+}
+
+/// L2: a hold stays until it is resumed, and nothing is written meanwhile.
+pub(super) fn holds_stay(history: &History<'_>) -> Vec<Violation> {
+    let (Some(rest), Some(end)) =
+        (history.log.event(&RunEventKind::Settled), history.log.event(&RunEventKind::Finished))
+    else {
+        return Vec::new();
+    };
+    let status = |object: &Value| -> OrderedDeploymentStatus {
+        serde_json::from_value(object["status"].clone()).unwrap_or_default()
+    };
+    let mut found_all = Vec::new();
+    for object in history.all_at("ordereddeployments", rest.requests) {
+        let Some(hold) = status(object).hold.filter(|hold| !has_begun(hold) && hold.until.is_none()) else {
+            continue;
+        };
+        let moved = |write: &&Write<'_>| {
+            write.record.at >= rest.at && write.owner == Some(uid(object)) && write.kind != Kind::Event
+        };
+        let later = history.at(uid(object), end.requests).map(status);
+        if later.and_then(|later| later.hold) != Some(hold.clone()) {
+            found_all.push(found("L2", end.at, format!("the hold {} has ended", hold.id)));
+        } else if let Some(write) = history.writes.iter().find(moved)
+            && !still_changes(history, rest.at)
+        {
+            let message =
+                format!("{} is held, and {} {}", name(object), write.record.verb, write.record.path);
+            found_all.push(found("L2", write.record.at, message));
+        }
+    }
+    // During a hold, the rollout deletes nothing.
+    let rollout = history.acts().filter(|(place, decided, _)| {
+        let status = decided.observed.deployment.status.clone().unwrap_or_default();
+        let held = status.hold.is_some_and(|hold| !has_begun(&hold));
+        held && history.sent(*place).any(|write| write.is_rollout() && !write.is_delayed)
+    });
+    found_all.extend(rollout.map(|(_, decided, _)| {
+        found("L2", decided.at, format!("the rollout of {} deletes pods during a hold", deployment(decided)))
+    }));
+    found_all
+}

@@ -1,0 +1,287 @@
+//! Builds scenarios.
+
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::{Template, canonical, template_hash};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+
+use crate::case::{Case, Cluster, Millis, Outcome, PodSelector, ResumeRequest, Step, UserAction, WaitFor};
+
+/// How long a step waits for its condition, which faults may prevent.
+const TIME_LIMIT: Millis = 120_000;
+/// The path of the sets of these scenarios.
+const SETS: &str = "/apis/ordereddeployment.io/v1alpha1/namespaces/default/orderedreplicasets";
+
+/// Draws the parameters of a scenario.
+pub(super) struct Draw<'a> {
+    rng: &'a mut StdRng,
+    /// Whether every parameter has its default, the first option.
+    plain: bool,
+}
+
+impl<'a> Draw<'a> {
+    pub(super) fn from(rng: &'a mut StdRng) -> Self {
+        let plain = *rng == StdRng::seed_from_u64(1);
+        Self { rng, plain }
+    }
+
+    pub(super) fn of<T: Clone + Default>(&mut self, options: &[T]) -> T {
+        let first = options.first().cloned().unwrap_or_default();
+        if self.plain { first } else { options.choose(self.rng).cloned().unwrap_or(first) }
+    }
+
+    /// A time between two steps. `plain` is the default.
+    pub(super) fn pause(&mut self, plain: Millis) -> Millis {
+        if self.plain {
+            return plain;
+        }
+        match self.rng.random_range(0..4) {
+            0 => 0,
+            1 => plain,
+            2 => self.rng.random_range(0..100),
+            _ => self.rng.random_range(0..5000),
+        }
+    }
+
+    /// The number of pods.
+    pub(super) fn pods(&mut self) -> usize {
+        self.of(&[4, 5, 6])
+    }
+
+    /// The bounds of a rolling update.
+    pub(super) fn bounds(&mut self) -> Value {
+        let options = [
+            json!({"maxSurge": 1, "maxUnavailable": 1}),
+            json!({"maxSurge": 1, "maxUnavailable": 0}),
+            json!({"maxSurge": 0, "maxUnavailable": 1}),
+            json!({"maxSurge": 0, "maxUnavailable": 2}),
+            json!({"maxSurge": 2, "maxUnavailable": 0}),
+            json!({"maxSurge": "25%", "maxUnavailable": "25%"}),
+            json!({"maxSurge": "10%", "maxUnavailable": "10%"}),
+            json!({"maxSurge": 0, "maxUnavailable": "10%"}),
+            json!({"maxSurge": "100%", "maxUnavailable": 0}),
+            json!({"maxSurge": 0, "maxUnavailable": "100%"}),
+        ];
+        json!({"rollingUpdate": self.of(&options)})
+    }
+
+    /// `before` or `after`.
+    pub(super) fn point(&mut self) -> &'static str {
+        self.of(&["before", "after", "true"])
+    }
+
+    /// The place of one of that many pods. `plain` is the default.
+    pub(super) fn place(&mut self, plain: usize, pods: usize) -> usize {
+        if self.plain { plain } else { self.rng.random_range(0..pods) }
+    }
+}
+
+/// Builds a scenario step by step.
+pub(super) struct ScenarioBuilder(Case);
+
+impl From<Case> for ScenarioBuilder {
+    /// Adds steps to a case.
+    fn from(case: Case) -> Self {
+        Self(case)
+    }
+}
+
+impl ScenarioBuilder {
+    /// A scenario without steps.
+    pub(super) fn new(name: &str, draw: &mut Draw<'_>) -> Self {
+        let plain = Cluster::default();
+        let cluster = Cluster {
+            ready_delay: draw.of(&[plain.ready_delay, 0, 300, 4000]),
+            termination_delay: draw.of(&[plain.termination_delay, 0, 2500]),
+            page_limit: draw.of(&[plain.page_limit, plain.page_limit, 2]),
+            ..plain
+        };
+        let seed = if draw.plain { 1 } else { draw.rng.random_range(1..1_000_000) };
+        Self(Case {
+            name: name.to_owned(),
+            seed,
+            cluster,
+            steps: Vec::new(),
+            faults: Vec::new(),
+            outcome: Outcome::Complete,
+            short: false,
+        })
+    }
+
+    /// The OrderedDeployment `web` is complete, with these fields of the spec.
+    pub(super) fn of(name: &str, draw: &mut Draw<'_>, spec: &Value) -> Self {
+        Self::new(name, draw)
+            .after(100, UserAction::Create(deployment("web", spec)))
+            .when_complete(UserAction::NoAction)
+    }
+
+    /// Pods take at least a second to become ready, so that steps can happen during the rollout.
+    pub(super) fn slow_pods(mut self) -> Self {
+        self.0.cluster.ready_delay = self.0.cluster.ready_delay.max(1000);
+        self
+    }
+
+    fn step(mut self, wait_for: WaitFor, action: UserAction) -> Self {
+        self.0.steps.push(Step { wait_for, action });
+        self
+    }
+
+    pub(super) fn after(self, pause: Millis, action: UserAction) -> Self {
+        self.step(WaitFor::After(pause), action)
+    }
+
+    pub(super) fn when_complete(self, action: UserAction) -> Self {
+        self.step(WaitFor::Complete(TIME_LIMIT), action)
+    }
+
+    pub(super) fn when_held(self, action: UserAction) -> Self {
+        self.step(WaitFor::Held(TIME_LIMIT), action)
+    }
+
+    pub(super) fn resume(self) -> Self {
+        self.when_held(UserAction::Resume(ResumeRequest::Current))
+    }
+
+    pub(super) fn when_updated(self, pods: usize, action: UserAction) -> Self {
+        self.step(WaitFor::UpdatedPods(pods, TIME_LIMIT), action)
+    }
+
+    pub(super) fn reason(self, condition: &str, reason: &str, action: UserAction) -> Self {
+        self.step(WaitFor::ConditionReason(condition.to_owned(), reason.to_owned(), TIME_LIMIT), action)
+    }
+
+    pub(super) fn not_found(self, path: &str, action: UserAction) -> Self {
+        self.step(WaitFor::NotFound(path.to_owned(), TIME_LIMIT), action)
+    }
+
+    pub(super) fn field_equals(self, path: &str, pointer: &str, value: Value, action: UserAction) -> Self {
+        self.step(WaitFor::FieldEquals(path.to_owned(), pointer.to_owned(), value, TIME_LIMIT), action)
+    }
+
+    /// The first pods, by name, get descending delete priorities.
+    pub(super) fn ranked(self, pods: usize) -> Self {
+        (0..pods).fold(self, |builder, place| {
+            let priority = i32::try_from(10 * (pods - place)).unwrap_or_default();
+            builder.after(0, prioritise(PodSelector::Any(place), priority))
+        })
+    }
+
+    /// Sets the pause point of a pod.
+    pub(super) fn point(self, selector: PodSelector, point: &str) -> Self {
+        self.after(0, annotate(selector, annotation::PAUSE_POINT, Some(point)))
+    }
+
+    pub(super) fn rollout(self, draw: &mut Draw<'_>) -> Self {
+        self.after(draw.pause(50), image("web:2"))
+    }
+
+    /// The scenario ends complete.
+    pub(super) fn build(self) -> Case {
+        self.when_complete(UserAction::NoAction).0
+    }
+
+    /// The scenario ends complete, and is short.
+    pub(super) fn build_short(self) -> Case {
+        Case { short: true, ..self.build() }
+    }
+
+    /// The scenario ends with that outcome.
+    pub(super) fn build_with(self, outcome: Outcome) -> Case {
+        Case { outcome, ..self.0 }
+    }
+}
+
+/// An OrderedDeployment of pods `app=web`, with these fields of the spec besides selector and template.
+pub(crate) fn deployment(name: &str, spec: &Value) -> Value {
+    let mut whole = json!({
+        "replicas": 4,
+        "selector": {"matchLabels": {"app": "web"}},
+        "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+        "template": template("web:1"),
+    });
+    for (key, value) in spec.as_object().into_iter().flatten() {
+        whole[key] = value.clone();
+    }
+    json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+        "metadata": {"name": name}, "spec": whole,
+    })
+}
+
+pub(crate) fn template(image: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    })
+}
+
+/// The number of ways in which [`spelled`] spells a template.
+pub(crate) const SPELLINGS: usize = 5;
+
+/// The same template in another spelling; each number has its own.
+pub(crate) fn spelled(image: &str, spelling: usize) -> Value {
+    let mut template = template(image);
+    let spec = &mut template["spec"];
+    match spelling % SPELLINGS {
+        0 => spec["terminationGracePeriodSeconds"] = json!(30),
+        1 => spec["restartPolicy"] = json!("Always"),
+        2 => spec["containers"][0]["env"] = json!([]),
+        3 => spec["containers"][0]["tty"] = json!(false),
+        _ => spec["tolerations"] = json!([]),
+    }
+    template
+}
+
+/// A template without the fields that [`spelled`] adds.
+pub(crate) fn without_spelling(template: &Template) -> Value {
+    let mut template = canonical(&template.value());
+    let remove = |object: &mut Value, key: &str, says_nothing: &Value| {
+        if let Some(fields) = object.as_object_mut().filter(|fields| fields.get(key) == Some(says_nothing)) {
+            fields.remove(key);
+        }
+    };
+    let spec = &mut template["spec"];
+    remove(spec, "terminationGracePeriodSeconds", &json!(30));
+    remove(spec, "restartPolicy", &json!("Always"));
+    remove(spec, "tolerations", &json!([]));
+    for container in spec["containers"].as_array_mut().into_iter().flatten() {
+        remove(container, "env", &json!([]));
+        remove(container, "tty", &json!(false));
+    }
+    template
+}
+
+/// Writes the same template in another spelling.
+pub(super) fn respell(image: &str, spelling: usize) -> UserAction {
+    UserAction::PatchSpec(json!({"template": spelled(image, spelling)}))
+}
+
+pub(super) fn image(image: &str) -> UserAction {
+    UserAction::PatchSpec(json!({"template": template(image)}))
+}
+
+pub(super) fn scale(replicas: usize) -> UserAction {
+    UserAction::PatchSpec(json!({"replicas": replicas}))
+}
+
+pub(super) fn annotate(selector: PodSelector, key: &str, value: Option<&str>) -> UserAction {
+    UserAction::AnnotatePod(selector, key.to_owned(), value.map(str::to_owned))
+}
+
+pub(super) fn prioritise(selector: PodSelector, priority: i32) -> UserAction {
+    annotate(selector, annotation::DELETE_PRIORITY, Some(&priority.to_string()))
+}
+
+/// The hash of the pods of that image.
+pub(crate) fn hash(image: &str) -> String {
+    template_hash(&Template::new(&template(image)), 0)
+}
+
+/// The path of the set of `web` with that image.
+pub(super) fn set(image: &str) -> String {
+    format!("{SETS}/web-{}", hash(image))
+}
+
+pub(super) const NO_ACTION: UserAction = UserAction::NoAction;

@@ -1,0 +1,352 @@
+//! The user of a run, who performs the actions and waits for their conditions. A refused action does not end the run.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::Request;
+use kube::Client;
+use ordereddeployment_api::names::{condition, label};
+use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
+use ordereddeployment_sandbox::{self as sandbox, Clock, Collector, Sandbox};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::case::{Millis, PodSelector, ResumeRequest, UserAction, WaitFor};
+
+/// The OrderedDeployment of the scenarios.
+pub(crate) const DEPLOYMENT: &str =
+    "/apis/ordereddeployment.io/v1alpha1/namespaces/default/ordereddeployments/web";
+/// Its pods.
+const PODS: &str = "/api/v1/namespaces/default/pods";
+/// How often a condition is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// An error of the server.
+#[derive(Debug)]
+pub(crate) struct RequestError {
+    code: u16,
+    message: String,
+}
+
+impl RequestError {
+    fn is_not_found(&self) -> bool {
+        self.code == 404
+    }
+}
+
+impl From<sandbox::Error> for RequestError {
+    fn from(error: sandbox::Error) -> Self {
+        Self { code: 0, message: error.to_string() }
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// A user. The faults do not affect its client.
+#[derive(Clone)]
+pub(crate) struct User {
+    pub(crate) client: Client,
+    clock: Clock,
+    sandbox: Arc<Sandbox>,
+    /// The ids of the observed holds, each once, the latest last.
+    holds: Arc<Mutex<Vec<String>>>,
+}
+
+impl User {
+    pub(crate) fn new(sandbox: &Arc<Sandbox>, clock: Clock) -> Result<Self, sandbox::Error> {
+        let client = sandbox.connect("user")?;
+        Ok(Self { client, clock, sandbox: Arc::clone(sandbox), holds: Arc::default() })
+    }
+
+    async fn call(
+        &self,
+        request: http::request::Builder,
+        body: Option<&Value>,
+    ) -> Result<Value, RequestError> {
+        let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request =
+            request.body(bytes).map_err(|error| RequestError { code: 0, message: error.to_string() })?;
+        self.client.request::<Value>(request).await.map_err(|error| match error {
+            kube::Error::Api(status) => RequestError { code: status.code, message: status.to_string() },
+            other => RequestError { code: 0, message: other.to_string() },
+        })
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, RequestError> {
+        self.call(Request::get(path), None).await
+    }
+
+    async fn patch(&self, path: &str, kind: &str, change: &Value) -> Result<(), RequestError> {
+        let request = Request::patch(path).header("content-type", format!("application/{kind}-patch+json"));
+        self.call(request, Some(change)).await.map(drop)
+    }
+
+    async fn delete(&self, path: &str, options: &Value) -> Result<(), RequestError> {
+        let request = Request::delete(path).header("content-type", "application/json");
+        self.call(request, Some(options)).await.map(drop)
+    }
+
+    async fn deployment(&self) -> Option<OrderedDeployment> {
+        let found: OrderedDeployment = serde_json::from_value(self.get(DEPLOYMENT).await.ok()?).ok()?;
+        if let Some(hold) = found.status.as_ref().and_then(|status| status.hold.as_ref()) {
+            let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+            if !holds.contains(&hold.id) {
+                holds.push(hold.id.clone());
+            }
+        }
+        Some(found)
+    }
+
+    /// Waits for that. Returns whether it happened within the time limit.
+    pub(crate) async fn wait(&self, wait_for: &WaitFor) -> bool {
+        let limit = match wait_for {
+            WaitFor::After(millis) => {
+                sleep(Duration::from_millis(*millis)).await;
+                return true;
+            }
+            WaitFor::Complete(millis)
+            | WaitFor::Held(millis)
+            | WaitFor::UpdatedPods(_, millis)
+            | WaitFor::ConditionReason(_, _, millis)
+            | WaitFor::NotFound(_, millis)
+            | WaitFor::FieldEquals(_, _, _, millis) => *millis,
+        };
+        let deadline = Instant::now() + Duration::from_millis(limit);
+        loop {
+            if self.has_happened(wait_for).await {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    async fn has_happened(&self, wait_for: &WaitFor) -> bool {
+        match wait_for {
+            WaitFor::After(_) => true,
+            WaitFor::Complete(_) => self.deployment().await.is_some_and(|found| is_complete(&found)),
+            WaitFor::Held(_) => self.deployment().await.is_some_and(|found| is_held(&found)),
+            WaitFor::UpdatedPods(count, _) => self.deployment().await.is_some_and(|found| {
+                let updated = found.status.as_ref().and_then(|status| status.updated_replicas);
+                is_observed(&found) && usize::try_from(updated.unwrap_or_default()).unwrap_or(0) >= *count
+            }),
+            WaitFor::ConditionReason(kind, reason, _) => self.deployment().await.is_some_and(|found| {
+                let condition = found.status.as_ref().and_then(|status| status.condition(kind));
+                is_observed(&found) && condition.is_some_and(|condition| condition.reason == *reason)
+            }),
+            WaitFor::NotFound(path, _) => self.get(path).await.is_err_and(|error| error.is_not_found()),
+            WaitFor::FieldEquals(path, pointer, value, _) => {
+                self.get(path).await.is_ok_and(|found| found.pointer(pointer) == Some(value))
+            }
+        }
+    }
+
+    /// Performs that action.
+    pub(crate) async fn perform(&self, action: &UserAction) -> Result<(), RequestError> {
+        match action {
+            UserAction::NoAction => Ok(()),
+            UserAction::Create(object) => self.create(object).await,
+            UserAction::PatchSpec(change) => self.patch(DEPLOYMENT, "merge", &json!({"spec": change})).await,
+            UserAction::Patch(path, change) => self.patch(path, "merge", change).await,
+            UserAction::Delete(path, options) => self.delete(path, options).await,
+            UserAction::AnnotatePod(selector, key, value) => {
+                let Some(pod) = self.select(*selector).await else { return Ok(()) };
+                let patch = json!({"metadata": {"annotations": {key.as_str(): value}}});
+                self.patch(&path_of(&pod), "merge", &patch).await
+            }
+            UserAction::DeletePod(selector) => {
+                let Some(pod) = self.select(*selector).await else { return Ok(()) };
+                self.delete(&path_of(&pod), &json!({})).await
+            }
+            UserAction::ForceDeletePod(selector) => {
+                let Some(pod) = self.select(*selector).await else { return Ok(()) };
+                self.delete(&path_of(&pod), &json!({"gracePeriodSeconds": 0})).await
+            }
+            UserAction::SetReady(selector, ready) => {
+                let Some(pod) = self.select(*selector).await else { return Ok(()) };
+                let status = if *ready { "True" } else { "False" };
+                self.set_status(&pod, json!({"conditions": [{"type": "Ready", "status": status}]})).await
+            }
+            UserAction::FailPod(selector) => {
+                let Some(pod) = self.select(*selector).await else { return Ok(()) };
+                let conditions = json!([{"type": "Ready", "status": "False"}]);
+                self.set_status(&pod, json!({"phase": "Failed", "conditions": conditions})).await
+            }
+            UserAction::PatchPod(selector, change) => {
+                let Some(pod) = self.select(*selector).await else { return Ok(()) };
+                self.patch(&path_of(&pod), "merge", change).await
+            }
+            UserAction::RemoveFinalizers => self.remove_finalizers().await,
+            UserAction::ReplacePod(selector, owned) => {
+                let Some(pod) = self.select(*selector).await else { return Ok(()) };
+                self.replace(&pod, *owned).await
+            }
+            UserAction::DeleteNode(name) => {
+                self.delete(&format!("/api/v1/nodes/{name}"), &json!({})).await?;
+                for pod in self.pods_on(name).await? {
+                    self.delete(&path_of(&pod), &json!({"gracePeriodSeconds": 0})).await?;
+                }
+                Ok(())
+            }
+            UserAction::StopNode(name) => self.sandbox.lose_node(name).await.map_err(RequestError::from),
+            UserAction::StartNode(name) => self.sandbox.restore_node(name).await.map_err(RequestError::from),
+            UserAction::Resume(request) => self.resume(request).await,
+            UserAction::SetGarbageCollector { pace, lag, frozen } => {
+                self.set_garbage_collector(*pace, *lag, *frozen);
+                Ok(())
+            }
+        }
+    }
+
+    /// Updates the status of a pod as a kubelet does, with the time of the transition.
+    async fn set_status(&self, pod: &Value, mut status: Value) -> Result<(), RequestError> {
+        let since = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+            condition["lastTransitionTime"] = json!(since);
+        }
+        let path = format!("{}/status", path_of(pod));
+        self.patch(&path, "strategic-merge", &json!({"status": status})).await
+    }
+
+    fn set_garbage_collector(&self, pace: Millis, lag: Millis, frozen: Millis) {
+        let collector = Collector {
+            pace: Duration::from_millis(pace),
+            lag: Duration::from_millis(lag),
+            frozen: frozen > 0,
+        };
+        self.sandbox.set_collector(collector);
+        if frozen > 0 {
+            let sandbox = Arc::clone(&self.sandbox);
+            tokio::spawn(async move {
+                sleep(Duration::from_millis(frozen)).await;
+                sandbox.set_collector(Collector { frozen: false, ..sandbox.collector() });
+            });
+        }
+    }
+
+    async fn resume(&self, request: &ResumeRequest) -> Result<(), RequestError> {
+        let status = self.deployment().await.and_then(|found| found.status).unwrap_or_default();
+        let revision = status.rollout.map(|rollout| rollout.revision);
+        let current = status.hold.map(|hold| hold.id);
+        let id = match request {
+            ResumeRequest::Raw(text) => Some(text.clone()),
+            ResumeRequest::Current => current,
+            ResumeRequest::All => revision.map(|revision| format!("*@{revision}")),
+            ResumeRequest::Previous => {
+                let holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+                holds.iter().rev().find(|id| Some(*id) != current.as_ref()).cloned()
+            }
+            ResumeRequest::AtPod(selector) => {
+                self.select(*selector).await.zip(revision).map(|(pod, revision)| {
+                    format!("{}@{revision}", pod["metadata"]["name"].as_str().unwrap_or_default())
+                })
+            }
+        };
+        let Some(id) = id else { return Ok(()) };
+        let path = format!("{DEPLOYMENT}/status");
+        self.patch(&path, "merge", &json!({"status": {"resumeRequested": id}})).await
+    }
+
+    async fn remove_finalizers(&self) -> Result<(), RequestError> {
+        let list = self.get(PODS).await?;
+        for pod in list["items"].as_array().into_iter().flatten() {
+            if pod["metadata"]["finalizers"].is_array() {
+                self.patch(&path_of(pod), "merge", &json!({"metadata": {"finalizers": null}})).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn pods_on(&self, node: &str) -> Result<Vec<Value>, RequestError> {
+        let mut list = self.get(PODS).await?;
+        let pods = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        Ok(pods.into_iter().filter(|pod| pod["spec"]["nodeName"] == json!(node)).collect())
+    }
+
+    async fn replace(&self, pod: &Value, owned: bool) -> Result<(), RequestError> {
+        let metadata = &pod["metadata"];
+        let mut new_pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": metadata["name"], "labels": metadata["labels"]},
+            "spec": {"containers": pod["spec"]["containers"]},
+        });
+        if owned {
+            new_pod["metadata"]["ownerReferences"] = metadata["ownerReferences"].clone();
+        }
+        self.delete(&path_of(pod), &json!({"gracePeriodSeconds": 0})).await?;
+        self.create(&new_pod).await
+    }
+
+    async fn create(&self, object: &Value) -> Result<(), RequestError> {
+        let request = Request::post(collection(object)).header("content-type", "application/json");
+        self.call(request, Some(object)).await.map(drop)
+    }
+
+    async fn select(&self, selector: PodSelector) -> Option<Value> {
+        let status = self.deployment().await.and_then(|found| found.status).unwrap_or_default();
+        let hash = status.rollout.map(|rollout| rollout.template_hash).unwrap_or_default();
+        let held = status.hold.map(|hold| hold.pod).unwrap_or_default();
+        let list = self.get(PODS).await.ok()?;
+        let mut pods: Vec<Value> = list["items"].as_array()?.clone();
+        let is_updated = |pod: &Value| pod["metadata"]["labels"][label::POD_TEMPLATE_HASH] == json!(hash);
+        pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        pods.retain(|pod| match selector {
+            PodSelector::Any(_) => true,
+            PodSelector::Updated(_) => is_updated(pod),
+            PodSelector::Old(_) => !is_updated(pod),
+            PodSelector::Held => pod["metadata"]["name"] == json!(held),
+            PodSelector::Orphan(_) => pod["metadata"]["ownerReferences"].as_array().is_none_or(Vec::is_empty),
+        });
+        pods.sort_by_key(|pod| pod["metadata"]["name"].to_string());
+        let place = match selector {
+            PodSelector::Any(place)
+            | PodSelector::Updated(place)
+            | PodSelector::Old(place)
+            | PodSelector::Orphan(place) => place,
+            PodSelector::Held => 0,
+        };
+        let place = place.checked_rem(pods.len())?;
+        Some(pods.swap_remove(place))
+    }
+}
+
+fn path_of(pod: &Value) -> String {
+    format!("{PODS}/{}", pod["metadata"]["name"].as_str().unwrap_or_default())
+}
+
+/// The path where objects of that kind are created.
+fn collection(object: &Value) -> String {
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
+    let root = if version.contains('/') { "apis" } else { "api" };
+    if ["customresourcedefinition", "node", "namespace"].contains(&kind.as_str()) {
+        return format!("/{root}/{version}/{kind}s");
+    }
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+    format!("/{root}/{version}/namespaces/{namespace}/{kind}s")
+}
+
+/// Whether the status is of the current generation.
+fn is_observed(deployment: &OrderedDeployment) -> bool {
+    deployment.status.as_ref().and_then(|status| status.observed_generation) == deployment.metadata.generation
+}
+
+/// Whether the object is complete, as of the current generation.
+pub(crate) fn is_complete(deployment: &OrderedDeployment) -> bool {
+    let Some(status) = &deployment.status else { return false };
+    is_observed(deployment)
+        && status.condition(condition::COMPLETE).is_some_and(|found| found.status == ConditionStatus::True)
+}
+
+/// Whether the rollout is held, and no resume is requested.
+fn is_held(deployment: &OrderedDeployment) -> bool {
+    let Some(status) = &deployment.status else { return false };
+    is_observed(deployment) && status.hold.is_some() && status.resume_requested.is_none()
+}
