@@ -7,7 +7,8 @@ use anyhow::Result;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_oracle::{Wrong, has_begun, judge};
-use ordereddeployment_planner::{Act, Decision, Observed, Proof, Read, World};
+use ordereddeployment_planner::{Act, Decision, DryRun, Read, Snapshot};
+use ordereddeployment_preview::SimulatedCluster;
 
 use crate::case::{Fixed, Mark, TEMPLATES, Trouble};
 use crate::state::{Member, State, Statuses, id_of, now, old};
@@ -76,15 +77,15 @@ pub struct Successors {
     /// What the decision made here breaks.
     pub wrong: Vec<Wrong>,
     /// What that decision was made on, where it changes nothing.
-    pub rest: Option<Box<Observed>>,
+    pub rest: Option<Box<Snapshot>>,
 }
 
 /// Everything that can follow.
 pub fn successors(state: &State, fixed: &Fixed, statuses: &mut Statuses) -> Result<Successors> {
     let mut found = Successors::default();
     let world = state.world(fixed);
-    let (observed, decision) = world.decide(|_| Proof::Accepted);
-    found.wrong = judge(&observed, &decision);
+    let (snapshot, decision) = world.decide(|_| DryRun::Accepted);
+    found.wrong = judge(&snapshot, &decision);
     if let Decision::Read(read) = &decision {
         let words = format!("it asks for what it has: {read:?}");
         found.wrong.push(Wrong { rule: "L1", oracle: "explore::reads", words });
@@ -92,7 +93,7 @@ pub fn successors(state: &State, fixed: &Fixed, statuses: &mut Statuses) -> Resu
     }
     let decided = carried_out(state, &world, &decision, fixed, statuses, None)?.canonical(statuses)?;
     if decided.key() == state.key() {
-        found.rest = Some(Box::new(observed));
+        found.rest = Some(Box::new(snapshot));
     } else {
         found.next.push(Next { event: Event::Decide, state: decided, is_natural: true });
     }
@@ -312,7 +313,7 @@ fn change(state: &mut State, id: u16, change: impl FnOnce(&mut Member)) {
 /// The state once a decision is carried out, with its pods' names as they are. The create of that number is refused.
 fn carried_out(
     state: &State,
-    world: &World,
+    world: &SimulatedCluster,
     decision: &Decision,
     fixed: &Fixed,
     statuses: &mut Statuses,
@@ -365,7 +366,7 @@ fn split(act: &Act, at: usize) -> (Act, Act) {
 fn interrupted(
     found: &mut Successors,
     state: &State,
-    world: &World,
+    world: &SimulatedCluster,
     act: &Act,
     fixed: &Fixed,
     statuses: &mut Statuses,
@@ -403,7 +404,7 @@ fn interrupted(
 fn stale(
     found: &mut Successors,
     state: &State,
-    world: &World,
+    world: &SimulatedCluster,
     left: u8,
     fixed: &Fixed,
     statuses: &mut Statuses,
@@ -412,7 +413,7 @@ fn stale(
     let decision = match decision {
         // What has to be read live is not stale.
         Decision::Read(Read::Live) => return Ok(()),
-        Decision::Read(_) => world.decide(|_| Proof::Accepted).1,
+        Decision::Read(_) => world.decide(|_| DryRun::Accepted).1,
         decided => decided,
     };
     let unseen = natural(state, fixed, false).into_iter().map(|event| (event, 1));

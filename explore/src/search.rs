@@ -60,8 +60,8 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
         let followed = successors(&state, &fixed, &mut statuses)?;
         let natural = followed.next.iter().filter(|next| next.is_natural).count();
         let mut wrong = followed.wrong;
-        if let Some(observed) = &followed.rest {
-            wrong.extend(rest(observed, natural == 0, state.failure.is_some()));
+        if let Some(snapshot) = &followed.rest {
+            wrong.extend(rest(snapshot, natural == 0, state.failure.is_some()));
         }
         for wrong in wrong {
             found.entry(wrong.oracle).or_insert((0, wrong, at)).0 += 1;

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
-use ordereddeployment_planner::{Compared, Failure, Pod, Point, Set, World};
+use ordereddeployment_planner::{ComparisonResult, Failure, Pod, Point, Set};
+use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::{Facts, Phase};
 use serde_json::Value;
 
@@ -179,7 +180,7 @@ impl State {
     }
 
     /// The world that a decision is made in.
-    pub fn world(&self, fixed: &Fixed) -> World {
+    pub fn world(&self, fixed: &Fixed) -> SimulatedCluster {
         let mut deployment = fixed.deployment.clone();
         deployment.spec.replicas = self.replicas;
         deployment.spec.paused = self.paused;
@@ -202,7 +203,7 @@ impl State {
                 terminating: false,
             }
         });
-        World {
+        SimulatedCluster {
             deployment,
             sets: sets.collect(),
             pods: self.pods.iter().map(pod).collect(),
@@ -214,13 +215,13 @@ impl State {
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),
             // Templates differ in more than their spelling.
-            compared: Compared::New,
+            comparison: ComparisonResult::New,
             count: 5000,
         }
     }
 
     /// What became of the world, with its pods' names as they are.
-    pub fn after(&self, world: &World, fixed: &Fixed, statuses: &mut Statuses) -> Result<Self> {
+    pub fn after(&self, world: &SimulatedCluster, fixed: &Fixed, statuses: &mut Statuses) -> Result<Self> {
         let mut state = self.clone();
         state.failure.clone_from(&world.failure);
         state.refused_since = world.refused_since;

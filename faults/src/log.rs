@@ -1,7 +1,7 @@
 //! What happened in a run: all that a judge may look at.
 
 use jiff::Timestamp;
-use ordereddeployment_planner::{Decision, Observed};
+use ordereddeployment_planner::{Decision, Snapshot};
 use ordereddeployment_sandbox::{Commit, Record};
 
 /// What happened in a run.
@@ -30,7 +30,7 @@ pub struct Decided {
     /// Which instance made it, from 1; one that was started anew has the number of the one before.
     pub instance: u32,
     /// What was known.
-    pub observed: Observed,
+    pub snapshot: Snapshot,
     /// What was decided.
     pub decision: Decision,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ordereddeployment_api::{PausePoint, Template};
-use ordereddeployment_planner::{Compared, Point, line_up};
+use ordereddeployment_planner::{ComparisonResult, Point, rollout_order};
 
 use crate::observe::Seen;
 use crate::state::side;
@@ -22,21 +22,21 @@ pub(crate) struct Ahead {
 
 /// The pause points on the way to that template, in the order in which they are met. A new rollout has passed none.
 pub(crate) fn points(seen: &Seen, template: &Template) -> Vec<Ahead> {
-    let mut observed = seen.observed();
-    let deployment = Arc::make_mut(&mut observed.deployment);
+    let mut snapshot = seen.observed();
+    let deployment = Arc::make_mut(&mut snapshot.deployment);
     deployment.spec.template = template.clone();
     // It is one that the caller has changed, or that of a set as it stands there.
-    observed.compared = Compared::New;
+    snapshot.comparison = ComparisonResult::New;
     if let Some(status) = &mut deployment.status {
         (status.hold, status.passed, status.resume_requested) = (None, None, None);
     }
-    let lined_up = line_up(&observed);
+    let lined_up = rollout_order(&snapshot);
     if !lined_up.rolls {
         return Vec::new();
     }
     let of = lined_up.places.len();
     let ahead = lined_up.places.iter().enumerate().filter_map(|(index, place)| {
-        let pod = observed.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
+        let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
         let Point::At { side, .. } = pod.point else { return None };
         // Behind the last pod there is nothing to hold.
         (side == PausePoint::Before || index + 1 < of).then(|| Ahead {

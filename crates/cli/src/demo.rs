@@ -17,8 +17,8 @@ use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_controller::{Clock, Names};
-use ordereddeployment_planner::PodView;
 use ordereddeployment_sandbox::{Config, Sandbox};
+use ordereddeployment_wire::PodView;
 use serde_json::{Value, json};
 
 use crate::client::Connection;

@@ -31,7 +31,6 @@ mod pod;
 #[cfg(test)]
 mod reference;
 mod revisions;
-mod scale_down;
 mod state;
 mod style;
 mod table;

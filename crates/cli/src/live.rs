@@ -11,7 +11,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use kube_runtime::reflector::{self, Store};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner::NodeView;
+use ordereddeployment_wire::NodeView;
 use serde::de::DeserializeOwned;
 
 use crate::observe::{Reader, Seen};

@@ -9,8 +9,9 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::GROUP;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner::{self as planner, Compared, NodeView, Observed, Proof, Set};
+use ordereddeployment_planner::{self as planner, ComparisonResult, DryRun, Set, Snapshot};
 use ordereddeployment_sorter::Nodes;
+use ordereddeployment_wire::NodeView;
 
 use crate::explain::explain;
 use crate::pod::PodSeen;
@@ -119,8 +120,8 @@ impl Seen {
     ) -> Self {
         let uid = deployment.uid().unwrap_or_default();
         let mut sets: Vec<Set> =
-            sets.into_iter().filter(|set| is_owned(set, &uid)).map(planner::set).collect();
-        planner::tell_apart(&mut sets);
+            sets.into_iter().filter(|set| is_owned(set, &uid)).map(ordereddeployment_wire::set).collect();
+        planner::make_hashes_unique(&mut sets);
         let ours = |pod: &PodSeen| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
         let pods: Vec<PodSeen> = pods.into_iter().filter(ours).collect();
         let (nodes, nodes_unread) = match nodes {
@@ -131,26 +132,26 @@ impl Seen {
     }
 
     /// The same as the controller would observe it, read live.
-    pub(crate) fn observed(&self) -> Observed {
+    pub(crate) fn observed(&self) -> Snapshot {
         let pods: Vec<planner::Pod> = self.pods.iter().map(|pod| pod.pod()).collect();
         let mut nodes: Nodes =
             pods.iter().filter_map(|pod| pod.facts.node.clone()).map(|node| (node, None)).collect();
         for (name, node) in &mut nodes {
             *node = self.nodes.get(&**name).map(NodeView::facts);
         }
-        Observed {
+        Snapshot {
             deployment: Arc::clone(&self.deployment),
             sets: self.sets.clone(),
             pods,
             nodes,
             now: self.now,
             live: true,
-            proof: Proof::Accepted,
+            dry_run: DryRun::Accepted,
             failure: None,
             known_points: BTreeMap::new(),
             taken_names: std::collections::BTreeSet::new(),
             sources: BTreeMap::new(),
-            compared: Compared::Not,
+            comparison: ComparisonResult::Not,
         }
     }
 

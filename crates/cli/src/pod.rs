@@ -6,7 +6,7 @@ use std::ops::Deref;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
-use ordereddeployment_planner::PodView;
+use ordereddeployment_wire::PodView;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

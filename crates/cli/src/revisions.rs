@@ -41,7 +41,7 @@ fn of(deployment: &OrderedDeployment, sets: &[OrderedReplicaSet]) -> Vec<Revisio
         .iter()
         .filter(|set| is_owned(set, &uid))
         .map(|found| {
-            let set = planner::set(found);
+            let set = ordereddeployment_wire::set(found);
             Revision {
                 number: set.revision,
                 cause: found.annotations().get(annotation::CHANGE_CAUSE).cloned(),

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner as planner;
 use serde_json::{Value, json};
 
 use crate::observe::Seen;
@@ -92,7 +91,7 @@ pub(crate) fn seen(replicas: i32, image: &str, status: &Value, pods: &[Pod]) -> 
         .into_iter()
         .filter(|image| *image == "web:1" || pods.iter().any(|pod| pod.image == *image))
         .collect();
-    let sets = images.iter().map(|image| planner::set(&set(image, pods))).collect();
+    let sets = images.iter().map(|image| ordereddeployment_wire::set(&set(image, pods))).collect();
     let nodes = [("n1", "inference"), ("n2", "inference"), ("n3", "hybrid"), ("n4", "hybrid")];
     let nodes = nodes
         .into_iter()

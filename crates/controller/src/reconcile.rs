@@ -1,5 +1,15 @@
 //! One pass over one OrderedDeployment: observe, plan, execute, report, until there is nothing more to do.
 
+pub(crate) mod apply;
+pub(crate) mod claim;
+pub(crate) mod compare;
+pub(crate) mod compared;
+pub(crate) mod merge_patch;
+pub(crate) mod reconciler;
+pub(crate) mod report;
+pub(crate) mod snapshot;
+pub(crate) mod state;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +18,18 @@ use kube::ResourceExt;
 use kube_runtime::controller::Action;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{Act, Decision, Event, Hindrance, Read, Record, decide};
+use ordereddeployment_planner::{Act, Decision, Event, FailureKind, Read, Record, decide};
 use tokio::time::Instant;
 
-use crate::context::Context;
-use crate::execute::Halt;
-use crate::memory::Due;
-use crate::metrics::Waits;
-use crate::observe::Found;
-use crate::pass::Pass;
-use crate::report::{News, Stored};
-use crate::{Error, backoff};
+use crate::Error;
+use crate::reconcile::apply::Interrupt;
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::report::{StatusChange, StatusWrite};
+use crate::reconcile::snapshot::LiveObject;
+use crate::reconcile::state::LiveReadReason;
+use crate::runtime::backoff;
+use crate::runtime::context::Context;
+use crate::runtime::metrics::WaitTimes;
 
 /// How many decisions one pass makes at most: others want their turn.
 const ROUNDS: usize = 100;
@@ -29,7 +40,7 @@ const RESYNC: Duration = Duration::from_secs(300);
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum Outcome {
     /// Nothing more to do before that time is over.
     Idle(Duration),
     /// A write failed. It is tried again after the usual wait, at the latest after this time.
@@ -48,22 +59,22 @@ enum End {
 pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Context>) -> Action {
     let started = Instant::now();
     let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
-    if ctx.shown(&namespace, &name, deployment.metadata.uid.as_deref().unwrap_or_default()).is_none() {
+    if ctx.cached(&namespace, &name, deployment.metadata.uid.as_deref().unwrap_or_default()).is_none() {
         // It went while it waited for its turn.
         return Action::await_change();
     }
-    let memory = ctx.memory(&deployment);
-    let mut memory = memory.lock().await;
-    if let Some(until) = memory.not_before.filter(|until| started < *until) {
+    let state = ctx.state(&deployment);
+    let mut state = state.lock().await;
+    if let Some(until) = state.not_before.filter(|until| started < *until) {
         return Action::requeue(until - started);
     }
-    memory.refresh(Arc::clone(&deployment));
-    memory.nodes.clear();
-    memory.sources.clear();
-    let mut pass = Pass {
+    state.refresh(Arc::clone(&deployment));
+    state.nodes.clear();
+    state.sources.clear();
+    let mut pass = Reconciler {
         ctx: &ctx,
-        calls: ctx.calls.for_one(),
-        memory: &mut memory,
+        requests: ctx.requests.for_object(),
+        state: &mut state,
         namespace,
         name,
         uid: deployment.uid().unwrap_or_default().into(),
@@ -75,112 +86,112 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         decided_on: (0, None),
     };
     let mut end = pass.run().await;
-    pass.memory.not_before = pass.calls.asked_to_wait();
-    let waits = if pass.is_shown() { pass.waits() } else { Waits::default() };
+    pass.state.not_before = pass.requests.retry_after();
+    let waits = if pass.is_cached() { pass.waits() } else { WaitTimes::default() };
     ctx.metrics.waits(&pass.uid, &pass.namespace, &pass.name, waits);
-    if pass.memory.unclaimed().is_some() {
-        pass.memory.due = Some(Due::Conflict);
-        if let Ok(End::Idle(wait)) = end {
-            end = Ok(End::Failed(wait));
+    if pass.state.unclaimed().is_some() {
+        pass.state.live_read = Some(LiveReadReason::Conflict);
+        if let Ok(Outcome::Idle(wait)) = end {
+            end = Ok(Outcome::Failed(wait));
         }
     }
     let result = match &end {
-        Ok(End::Failed(_) | End::Refused(_) | End::NotFound) => "failed",
+        Ok(Outcome::Failed(_) | Outcome::Refused(_) | Outcome::NotFound) => "failed",
         Ok(_) => "ok",
         Err(_) => "error",
     };
     ctx.metrics.reconciles.with_label_values(&[result]).inc();
     ctx.metrics.reconcile_duration.observe(started.elapsed().as_secs_f64());
-    if let Ok(End::Idle(_) | End::Nothing | End::Refused(_)) = end {
-        memory.failures = 0;
-    } else if !matches!(end, Ok(End::Unfinished)) {
-        memory.failures = memory.failures.saturating_add(1);
+    if let Ok(Outcome::Idle(_) | Outcome::Nothing | Outcome::Refused(_)) = end {
+        state.failures = 0;
+    } else if !matches!(end, Ok(Outcome::Unfinished)) {
+        state.failures = state.failures.saturating_add(1);
     }
     let asked =
-        memory.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        state.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
     let after = |wait: Duration| Action::requeue(wait.max(asked));
     match end {
-        Ok(End::Idle(wait) | End::Refused(wait)) => after(wait),
-        Ok(End::NotFound) => after(backoff::after(memory.failures)),
-        Ok(End::Unfinished) => after(Duration::ZERO),
-        Ok(End::Nothing) => Action::await_change(),
-        Ok(End::Failed(wait)) => after(backoff::after(memory.failures).min(wait)),
+        Ok(Outcome::Idle(wait) | Outcome::Refused(wait)) => after(wait),
+        Ok(Outcome::NotFound) => after(backoff::after(state.failures)),
+        Ok(Outcome::Unfinished) => after(Duration::ZERO),
+        Ok(Outcome::Nothing) => Action::await_change(),
+        Ok(Outcome::Failed(wait)) => after(backoff::after(state.failures).min(wait)),
         Err(error) => {
-            let wait = backoff::after(memory.failures).max(asked);
+            let wait = backoff::after(state.failures).max(asked);
             tracing::warn!(%error, ?wait, "will try again");
             after(wait)
         }
     }
 }
 
-impl Pass<'_> {
-    async fn run(&mut self) -> Result<End, Error> {
+impl Reconciler<'_> {
+    async fn run(&mut self) -> Result<Outcome, Error> {
         let mut failed = false;
         let mut released = false;
         for _ in 0..ROUNDS {
-            if !self.is_shown() {
-                return Ok(End::Nothing);
+            if !self.is_cached() {
+                return Ok(Outcome::Nothing);
             }
-            if let Some(due) = self.settle() {
+            if let Some(due) = self.live_read_reason() {
                 match self.read_live(due).await? {
-                    Found::There => {
+                    LiveObject::Present => {
                         // It may show more that matches no more.
                         released = false;
                         continue;
                     }
                     // What it owns is the garbage collector's from now on.
-                    Found::Terminating => return Ok(End::Nothing),
-                    Found::Nowhere => return Ok(End::NotFound),
+                    LiveObject::Terminating => return Ok(Outcome::Nothing),
+                    LiveObject::NotFound => return Ok(Outcome::NotFound),
                 }
             }
             if !std::mem::replace(&mut released, true) {
-                self.memory.unreleased.clear();
+                self.state.unreleased.clear();
             }
             self.release().await?;
             if std::mem::take(&mut self.raced) {
-                self.memory.due = Some(Due::Conflict);
+                self.state.live_read = Some(LiveReadReason::Conflict);
                 released = false;
                 continue;
             }
-            let observed = self.observe();
-            let decision = match decide(&observed) {
+            let snapshot = self.observe();
+            let decision = match decide(&snapshot) {
                 Decision::Act(act) => Decision::Act(self.fold(act)),
                 other => other,
             };
-            self.ctx.journal.tell(&observed, &decision);
+            self.ctx.decision_log.record(&snapshot, &decision);
             match decision {
-                Decision::Read(Read::Live) => self.memory.due = Some(Due::Asked),
+                Decision::Read(Read::Live) => self.state.live_read = Some(LiveReadReason::Asked),
                 Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,
                 Decision::Read(Read::Sources(sources)) => self.read_sources(&sources).await?,
                 Decision::Read(Read::Template(sets)) => self.compare_templates(&sets).await,
                 Decision::Read(Read::DryRun { hash }) => self.try_template(&hash).await,
                 Decision::Record(record) => {
-                    if self.record(&record).await? == Stored::InPart {
+                    if self.record(&record).await? == StatusWrite::InPart {
                         // What must be stored before anything is done is not.
-                        return Ok(End::Failed(RESYNC));
+                        return Ok(Outcome::Failed(RESYNC));
                     }
                 }
                 Decision::Act(act) if failed => return self.end(&act, true).await,
-                Decision::Act(act) if act.is_idle() && self.memory.failure.is_some() => {
+                Decision::Act(act) if act.is_idle() && self.state.failure.is_some() => {
                     // What failed before is not wanted any more.
                     self.nothing_fails();
-                    self.memory.known_points.clone_from(&act.points);
+                    self.state.known_points.clone_from(&act.points);
                 }
                 Decision::Act(act) if act.is_idle() => match self.end(&act, false).await? {
-                    End::Unfinished => {}
+                    Outcome::Unfinished => {}
                     end => return Ok(end),
                 },
                 Decision::Act(act) => {
                     self.live = false;
                     match self.execute(&act).await {
                         Ok(()) => self.nothing_fails(),
-                        Err(Halt::DecideAgain) => released = false,
-                        Err(Halt::Unfinished) => {
+                        Err(Interrupt::DecideAgain) => released = false,
+                        Err(Interrupt::Unfinished) => {
                             self.nothing_fails();
-                            return Ok(End::Unfinished);
+                            return Ok(Outcome::Unfinished);
                         }
-                        Err(Halt::Failed(failure)) => {
-                            self.memory.failure = Some(failure);
+                        Err(Interrupt::Failed(failure)) => {
+                            self.state.failure = Some(failure);
                             failed = true;
                         }
                     }
@@ -188,58 +199,58 @@ impl Pass<'_> {
             }
         }
         tracing::debug!("much to do: letting others go first");
-        Ok(End::Unfinished)
+        Ok(Outcome::Unfinished)
     }
 
     /// What the object waits for, for metrics.
-    fn waits(&self) -> Waits {
-        let status = self.memory.deployment.status.as_ref();
-        let refused = [Hindrance::Evict, Hindrance::EvictAmbiguous];
-        Waits {
+    fn waits(&self) -> WaitTimes {
+        let status = self.state.deployment.status.as_ref();
+        let refused = [FailureKind::Evict, FailureKind::EvictAmbiguous];
+        WaitTimes {
             held: status.and_then(|status| status.hold.as_ref()).map(|hold| hold.since.0),
             blocked: status.and_then(|status| status.blocked.as_ref()).map(|blocked| blocked.since.0),
-            refused: refused.iter().filter_map(|what| self.memory.failing_since.get(what).copied()).min(),
+            refused: refused.iter().filter_map(|what| self.state.failing_since.get(what).copied()).min(),
         }
     }
 
     fn nothing_fails(&mut self) {
-        self.memory.failure = None;
-        self.memory.refused = None;
+        self.state.failure = None;
+        self.state.refused = None;
     }
 
     /// Stores what must be stored before anything is done.
-    async fn record(&mut self, record: &Record) -> Result<Stored, Error> {
+    async fn record(&mut self, record: &Record) -> Result<StatusWrite, Error> {
         let stored = self.store_status(&record.status).await?;
-        if stored == Stored::Yes {
-            self.tell(&record.events);
+        if stored == StatusWrite::Yes {
+            self.publish(&record.events);
         }
         Ok(stored)
     }
 
     /// Reports and says when to come back.
-    async fn end(&mut self, act: &Act, failed: bool) -> Result<End, Error> {
+    async fn end(&mut self, act: &Act, failed: bool) -> Result<Outcome, Error> {
         let now = self.ctx.clock.now();
         let until = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
-        let news = News::of(&self.status(), &act.status);
-        let since = self.memory.reported.map(|reported| reported.elapsed());
+        let news = StatusChange::of(&self.status(), &act.status);
+        let since = self.state.reported.map(|reported| reported.elapsed());
         let left = since.map_or(Duration::ZERO, |since| news.every().saturating_sub(since));
         // What is not stored is tried again at the pace of failures.
-        if !failed && !left.is_zero() && self.memory.unstored.is_empty() {
-            let asks = self.memory.asks_again(Instant::now());
+        if !failed && !left.is_zero() && self.state.unstored.is_empty() {
+            let asks = self.state.asks_again(Instant::now());
             let wait = [act.requeue, self.publishes_at().map(until), asks].into_iter().flatten();
-            return Ok(End::Idle(wait.fold(left, Duration::min).max(SHORTEST)));
+            return Ok(Outcome::Idle(wait.fold(left, Duration::min).max(SHORTEST)));
         }
         let stored = self.store_status(&act.status).await?;
-        if stored == Stored::Conflict {
-            return Ok(if failed { End::Failed(RESYNC) } else { End::Unfinished });
+        if stored == StatusWrite::Conflict {
+            return Ok(if failed { Outcome::Failed(RESYNC) } else { Outcome::Unfinished });
         }
-        if news != News::Nothing {
-            self.memory.reported = Some(Instant::now());
+        if news != StatusChange::Nothing {
+            self.state.reported = Some(Instant::now());
         }
         if !failed {
-            self.memory.failing_since.retain(|what, _| *what == Hindrance::Claim);
-            self.tell(&act.events);
-            self.memory.known_points.clone_from(&act.points);
+            self.state.failing_since.retain(|what, _| *what == FailureKind::Claim);
+            self.publish(&act.events);
+            self.state.known_points.clone_from(&act.points);
         }
         let all_stored = self.report_sets().await;
         self.warn_of_malformed();
@@ -247,31 +258,30 @@ impl Pass<'_> {
             return Ok(self.refused(act));
         }
         // A moment later, so that the time really is over.
-        let expires = self.overlay_expires().map(|time| until(time) + Duration::from_secs(1));
+        let expires = self.expectations_expire().map(|time| until(time) + Duration::from_secs(1));
         let publishes = self.publishes_at().map(until);
-        let asks = self.memory.asks_again(Instant::now());
+        let asks = self.state.asks_again(Instant::now());
         let wait = [act.requeue, expires, publishes, asks].into_iter().flatten().fold(RESYNC, Duration::min);
         let wait = wait.max(SHORTEST);
-        Ok(if all_stored && stored == Stored::Yes { End::Idle(wait) } else { End::Failed(wait) })
+        Ok(if all_stored && stored == StatusWrite::Yes { Outcome::Idle(wait) } else { Outcome::Failed(wait) })
     }
 
     /// The end of a pass in which a write failed: refused evictions have a pace of their own.
-    fn refused(&self, act: &Act) -> End {
-        let evicts = self
-            .memory
-            .failure
-            .as_ref()
-            .is_some_and(|failure| matches!(failure.what, Hindrance::Evict | Hindrance::EvictAmbiguous));
-        match self.memory.refused.as_ref().filter(|_| evicts) {
+    fn refused(&self, act: &Act) -> Outcome {
+        let evicts =
+            self.state.failure.as_ref().is_some_and(|failure| {
+                matches!(failure.what, FailureKind::Evict | FailureKind::EvictAmbiguous)
+            });
+        match self.state.refused.as_ref().filter(|_| evicts) {
             Some(refused) => {
                 let wait = refused.until.saturating_duration_since(Instant::now());
-                End::Refused(act.requeue.map_or(wait, |requeue| requeue.min(wait)).max(SHORTEST))
+                Outcome::Refused(act.requeue.map_or(wait, |requeue| requeue.min(wait)).max(SHORTEST))
             }
-            None => End::Failed(RESYNC),
+            None => Outcome::Failed(RESYNC),
         }
     }
 
-    fn tell(&self, events: &[Event]) {
+    fn publish(&self, events: &[Event]) {
         for event in events {
             let resume = match event.reason {
                 reason::PAUSE_POINT_RESUMED => Some("accepted"),
@@ -281,7 +291,7 @@ impl Pass<'_> {
             if let Some(result) = resume {
                 self.ctx.metrics.resumes.with_label_values(&[result]).inc();
             }
-            self.ctx.events.tell(&self.memory.deployment, event);
+            self.ctx.events.publish(&self.state.deployment, event);
         }
     }
 }

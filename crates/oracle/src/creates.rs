@@ -37,8 +37,8 @@ pub(crate) fn ceiling(view: &View<'_>, act: &Act) -> Found {
     if after > ceiling {
         found.push(format!("{after} active pods, where {ceiling} are allowed"));
     }
-    let current = current_sets(view.observed);
-    let old_there = view.observed.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
+    let current = current_sets(view.snapshot);
+    let old_there = view.snapshot.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
     if view.recreates() && !view.is_kept() && old_there {
         found.push("a pod is created while an old one is there, under Recreate".to_owned());
     }
@@ -55,15 +55,15 @@ pub(crate) fn few(view: &View<'_>, act: &Act) -> Found {
 /// A running rolling update creates updated pods, D − B of them while there is a barrier, and old ones only where too few are left
 /// to rely on or where it is scaled.
 pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Found {
-    let observed = view.observed;
-    let spec = &observed.deployment.spec;
+    let snapshot = view.snapshot;
+    let spec = &snapshot.deployment.spec;
     let runs = spec.replicas > 0 && spec.strategy.type_ == StrategyType::RollingUpdate && !view.is_kept();
     if !runs || view.old().next().is_none() {
         return Found::new();
     }
-    let current = current_set(observed);
+    let current = current_set(snapshot);
     let is_new = |hash: &str| {
-        let other = || observed.sets.iter().all(|set| set.terminating || set.hash != hash);
+        let other = || snapshot.sets.iter().all(|set| set.terminating || set.hash != hash);
         current.map_or_else(other, |set| set.hash == hash)
     };
     let sum = |new: bool| -> i64 {
@@ -95,16 +95,16 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Found {
 
 /// Each pod that failed young keeps one replacement waiting, twice as long as the failure that it follows.
 pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Found {
-    let observed = view.observed;
+    let snapshot = view.snapshot;
     let mut found = Found::new();
     if view.is_kept() {
         return found;
     }
     for create in &act.creates {
-        let Some(set) = observed.sets.iter().find(|set| set.hash == create.hash && !set.terminating) else {
+        let Some(set) = snapshot.sets.iter().find(|set| set.hash == create.hash && !set.terminating) else {
             continue;
         };
-        let of_set = observed.pods.iter().filter(|pod| pod.set == set.uid && !pod.terminating);
+        let of_set = snapshot.pods.iter().filter(|pod| pod.set == set.uid && !pod.terminating);
         let mut failures: Vec<(i64, i64, Timestamp, i64)> = of_set
             .filter_map(|pod| {
                 let failed = pod.failed.as_ref()?;
@@ -119,7 +119,7 @@ pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Found {
             failures[index].3 = before.map(|(.., wait)| (wait * 2).min(LONGEST)).max().unwrap_or(1);
         }
         let waits = |(_, _, seen, wait): &&(i64, i64, Timestamp, i64)| {
-            seen.as_second() + wait > observed.now.as_second()
+            seen.as_second() + wait > snapshot.now.as_second()
         };
         let waiting = count(failures.iter().filter(waits).count());
         let room = view.ceiling - count(view.pods.len());

@@ -1,7 +1,7 @@
 //! Which pods an act deletes, in which order, and what stays.
 
 use ordereddeployment_api::PausePoint;
-use ordereddeployment_planner::{Act, Point, Proof, Purpose, Target};
+use ordereddeployment_planner::{Act, DryRun, Point, Purpose, Target};
 
 use crate::Found;
 use crate::view::{Member, View, count, current_sets};
@@ -201,10 +201,10 @@ pub(crate) fn floors(view: &View<'_>, act: &Act) -> Found {
 
 /// Nothing is deleted for a template that is not known to work.
 pub(crate) fn proof(view: &View<'_>, act: &Act) -> Found {
-    let observed = view.observed;
-    let current = current_sets(observed);
-    let created = observed.pods.iter().any(|pod| current.contains(&*pod.set));
-    let proven = created || observed.proof == Proof::Accepted;
+    let snapshot = view.snapshot;
+    let current = current_sets(snapshot);
+    let created = snapshot.pods.iter().any(|pod| current.contains(&*pod.set));
+    let proven = created || snapshot.dry_run == DryRun::Accepted;
     let goes = targets(act, Purpose::Rollout).next().filter(|_| !proven);
     goes.map(|target| format!("{} is deleted for a template that is not proven", target.name))
         .into_iter()
@@ -237,9 +237,9 @@ pub(crate) fn kept(view: &View<'_>, act: &Act) -> Found {
     if let Some((sizes, replicas)) = stored
         && i64::from(replicas) == view.desired
     {
-        let current = current_sets(view.observed);
+        let current = current_sets(view.snapshot);
         for updated in [false, true] {
-            let sets = view.observed.sets.iter().filter(|set| !set.terminating);
+            let sets = view.snapshot.sets.iter().filter(|set| !set.terminating);
             let of = sets.filter(|set| current.contains(&*set.uid) == updated);
             let share: i64 = of.filter_map(|set| sizes.get(&set.hash)).map(|size| i64::from(*size)).sum();
             let members = || view.pods.iter().filter(|one| one.updated == updated && !view.is_collected(one));

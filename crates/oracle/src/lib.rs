@@ -15,7 +15,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ordereddeployment_api::validate;
-use ordereddeployment_planner::{Act, Decision, Observed};
+use ordereddeployment_planner::{Act, Decision, Snapshot};
 
 pub use rest::rest;
 pub use stored::{conditions, counts, generation, transitions};
@@ -79,20 +79,20 @@ const WHATEVER_IS_STORED: [(&str, &str, Oracle); 8] =
 
 /// The rules that a decision breaks.
 #[must_use]
-pub fn judge(observed: &Observed, decision: &Decision) -> Vec<Wrong> {
+pub fn judge(snapshot: &Snapshot, decision: &Decision) -> Vec<Wrong> {
     match decision {
         Decision::Read(_) => Vec::new(),
         Decision::Record(record) => {
-            let before = observed.deployment.status.clone().unwrap_or_default();
-            let words = transitions(&View::of(observed), &before, &record.status);
+            let before = snapshot.deployment.status.clone().unwrap_or_default();
+            let words = transitions(&View::of(snapshot), &before, &record.status);
             words
                 .into_iter()
                 .map(|words| Wrong { rule: "S11", oracle: "stored::transitions", words })
                 .collect()
         }
         Decision::Act(act) => {
-            let mut wrong = hold(observed, act, &ALWAYS);
-            let view = View::of(observed);
+            let mut wrong = hold(snapshot, act, &ALWAYS);
+            let view = View::of(snapshot);
             let mut say = |oracle, words: Option<String>| {
                 wrong.extend(words.map(|words| Wrong { rule: "S11", oracle, words }));
             };
@@ -108,8 +108,8 @@ pub fn judge(observed: &Observed, decision: &Decision) -> Vec<Wrong> {
 
 /// The rules that an act breaks where its status is not the planner's own.
 #[must_use]
-pub fn judge_whatever_is_stored(observed: &Observed, act: &Act) -> Vec<Wrong> {
-    hold(observed, act, &WHATEVER_IS_STORED)
+pub fn judge_whatever_is_stored(snapshot: &Snapshot, act: &Act) -> Vec<Wrong> {
+    hold(snapshot, act, &WHATEVER_IS_STORED)
 }
 
 /// A decision that changes nothing is not made again at once: that would never end.
@@ -119,8 +119,8 @@ fn at_once(view: &View<'_>, act: &Act) -> Option<Wrong> {
     is_again.then_some(Wrong { rule: "S12", oracle: "rest::at_once", words })
 }
 
-fn hold(observed: &Observed, act: &Act, oracles: &[(&'static str, &'static str, Oracle)]) -> Vec<Wrong> {
-    if observed.deployment.metadata.deletion_timestamp.is_some() {
+fn hold(snapshot: &Snapshot, act: &Act, oracles: &[(&'static str, &'static str, Oracle)]) -> Vec<Wrong> {
+    if snapshot.deployment.metadata.deletion_timestamp.is_some() {
         let words = "something is done for an object that is being deleted".to_owned();
         return if act.is_idle() {
             Vec::new()
@@ -128,7 +128,7 @@ fn hold(observed: &Observed, act: &Act, oracles: &[(&'static str, &'static str, 
             vec![Wrong { rule: "S10", oracle: "lead::gone", words }]
         };
     }
-    if !validate(&observed.deployment.spec).is_empty() {
+    if !validate(&snapshot.deployment.spec).is_empty() {
         let words = "an invalid spec moves something".to_owned();
         return if act.is_idle() {
             Vec::new()
@@ -136,7 +136,7 @@ fn hold(observed: &Observed, act: &Act, oracles: &[(&'static str, &'static str, 
             vec![Wrong { rule: "S3", oracle: "deletes::floors", words }]
         };
     }
-    let view = View::of(observed);
+    let view = View::of(snapshot);
     let wrong = oracles.iter().flat_map(|(rule, oracle, judge)| {
         judge(&view, act).into_iter().map(move |words| Wrong { rule, oracle, words })
     });

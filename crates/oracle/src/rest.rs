@@ -2,7 +2,7 @@
 
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, PausePoint};
-use ordereddeployment_planner::Observed;
+use ordereddeployment_planner::Snapshot;
 
 use crate::Wrong;
 use crate::view::{View, count};
@@ -10,8 +10,8 @@ use crate::view::{View, count};
 /// What is wrong with standing still on that observation. `for_good`: nothing is waited for any more, neither pods nor time nor a
 /// resume. `refused`: pods cannot be created.
 #[must_use]
-pub fn rest(observed: &Observed, for_good: bool, refused: bool) -> Vec<Wrong> {
-    let view = View::of(observed);
+pub fn rest(snapshot: &Snapshot, for_good: bool, refused: bool) -> Vec<Wrong> {
+    let view = View::of(snapshot);
     let mut found = Vec::new();
     let mut wrong = |oracle, words: String| found.push(Wrong { rule: "L1", oracle, words });
     if let Some(words) = surge(&view) {
@@ -45,7 +45,7 @@ fn surge(view: &View<'_>) -> Option<String> {
     let surplus = view.updated() - (view.desired - old).max(0);
     let may_go = view.available() > view.floor || view.pods.iter().any(|one| one.updated && !one.available);
     // Sizes for another D follow rules of their own.
-    let is_settled = i64::from(hold.replicas) == view.desired && !view.observed.deployment.spec.paused;
+    let is_settled = i64::from(hold.replicas) == view.desired && !view.snapshot.deployment.spec.paused;
     (surplus > 0 && may_go && is_settled && view.status.resume_requested.is_none())
         .then(|| format!("a hold keeps {surplus} pods more than it has use for"))
 }

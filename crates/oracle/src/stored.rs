@@ -13,7 +13,7 @@ use crate::view::{View, count, current_sets, has_begun};
 /// The published sizes sum up to D, and between two writes to no less than before or after.
 pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Found {
     let mut found = Found::new();
-    let sets = &view.observed.sets;
+    let sets = &view.snapshot.sets;
     if sets.iter().any(|set| set.terminating) {
         return found;
     }
@@ -40,7 +40,7 @@ pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Found {
                 if sizes.remove(&**uid) != Some(0) {
                     found.push(format!("set {uid} is deleted, which has a size"));
                 }
-                if view.observed.pods.iter().any(|pod| pod.set == *uid && !pod.finished) {
+                if view.snapshot.pods.iter().any(|pod| pod.set == *uid && !pod.finished) {
                     found.push(format!("set {uid} is deleted, which has pods"));
                 }
             }
@@ -81,7 +81,7 @@ pub fn generation(
     before: &OrderedDeploymentStatus,
     after: &OrderedDeploymentStatus,
 ) -> Option<String> {
-    let seen = view.observed.deployment.metadata.generation;
+    let seen = view.snapshot.deployment.metadata.generation;
     let moved = before.observed_generation != after.observed_generation;
     (moved && after.observed_generation > seen).then(|| {
         format!("observedGeneration {:?} was stored where {seen:?} was seen", after.observed_generation)
@@ -108,7 +108,7 @@ pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String
 /// The conditions that an act stores say what was seen: that all is done, that enough pods are available, that it is held.
 #[must_use]
 pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
-    let mut annotations = view.observed.deployment.metadata.annotations.iter().flatten();
+    let mut annotations = view.snapshot.deployment.metadata.annotations.iter().flatten();
     if !view.is_valid() || annotations.any(|(key, _)| key == annotation::HANDING_BACK) {
         return None;
     }
@@ -199,7 +199,7 @@ pub(crate) fn blocked(view: &View<'_>, act: &Act) -> Found {
         found.push("it is blocked although the rollout could go on".to_owned());
     }
     let since = blocked.since.0;
-    if says != (view.observed.now.duration_since(since) >= GRACE) || since > view.observed.now {
+    if says != (view.snapshot.now.duration_since(since) >= GRACE) || since > view.snapshot.now {
         found.push(format!("Stalled tells {says} of what is blocked since {since}"));
     }
     found
@@ -266,12 +266,12 @@ fn held(
 
 /// Whether a hold may end with no request.
 fn may_end(view: &View<'_>, hold: &Hold) -> bool {
-    let observed = view.observed;
-    let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= observed.now);
+    let snapshot = view.snapshot;
+    let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= snapshot.now);
     let pod = view.pods.iter().find(|member| member.is(&hold.pod_uid));
     let unmarked = pod.is_some_and(|member| member.pod.point == Point::None);
     let none_left = view.desired > 0 && view.old().next().is_none();
-    observed.live && (over || unmarked) || none_left
+    snapshot.live && (over || unmarked) || none_left
 }
 
 /// The numbers of replicas that the rollout, the hold and the pause stored.
@@ -317,9 +317,9 @@ fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
     if hold.until.is_some() || has_begun(hold) || view.recreates() {
         return None;
     }
-    let current = current_sets(view.observed);
+    let current = current_sets(view.snapshot);
     let rollout = view.status.rollout.as_ref();
-    let is_current = |hash: &str| match view.observed.sets.iter().find(|set| set.hash == hash) {
+    let is_current = |hash: &str| match view.snapshot.sets.iter().find(|set| set.hash == hash) {
         Some(set) => current.contains(&*set.uid),
         None => rollout.is_some_and(|rollout| rollout.template_hash == hash),
     };

@@ -16,10 +16,10 @@ pub(super) fn allowed(history: &History<'_>) -> Vec<Violation> {
 fn wrong(decided: &Decided) -> Vec<Wrong> {
     let mut wrong = match &decided.decision {
         // While nobody knows whether the template is new, the status of the rollout so far stands.
-        Decision::Act(act) if !to_compare(&decided.observed).is_empty() => {
-            judge_whatever_is_stored(&decided.observed, act)
+        Decision::Act(act) if !to_compare(&decided.snapshot).is_empty() => {
+            judge_whatever_is_stored(&decided.snapshot, act)
         }
-        decision => judge(&decided.observed, decision),
+        decision => judge(&decided.snapshot, decision),
     };
     // The controller publishes the sizes of several small batches at once.
     wrong.retain(|wrong| wrong.oracle != "stored::sizes");

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 
 use ordereddeployment_api::{PausePoint, Template};
 use ordereddeployment_oracle::{Member, View, count, current_set};
-use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target, without_hash};
+use ordereddeployment_planner::{Act, Point, Purpose, Target};
 use ordereddeployment_sandbox::Record;
+use ordereddeployment_wire::PodView;
 
 use super::history::{History, Kind, Write, controller, found, is_terminating};
 use super::violation::Violation;
@@ -27,7 +28,7 @@ fn all<'h, 'a>(history: &'h History<'a>) -> impl Iterator<Item = Deletes<'h, 'a>
         let sent: Vec<_> = history.sent(place).filter(|write| write.kind == Kind::DeletePod).collect();
         // One that came late may be an earlier decision's.
         let sent: Vec<_> = sent.into_iter().filter(|write| !write.is_late).collect();
-        (!sent.is_empty()).then(|| Deletes { decided, act, view: View::of(&decided.observed), sent })
+        (!sent.is_empty()).then(|| Deletes { decided, act, view: View::of(&decided.snapshot), sent })
     })
 }
 
@@ -100,15 +101,15 @@ fn of_rollout(view: &View<'_>, places: &[usize]) -> Option<String> {
 }
 
 fn of_scaling(view: &View<'_>, places: &[usize]) -> Option<String> {
-    let observed = view.observed;
+    let snapshot = view.snapshot;
     let status = &view.status;
     let share = |hash: &str| {
         status.pause.as_ref().and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0)
     };
-    let current = current_set(observed).map(|set| &set.uid);
-    let mut older = observed.sets.iter().filter(|set| !set.terminating && Some(&set.uid) != current);
+    let current = current_set(snapshot).map(|set| &set.uid);
+    let mut older = snapshot.sets.iter().filter(|set| !set.terminating && Some(&set.uid) != current);
     // A pause in a rollout keeps the share of an older set even while none of its pods is there.
-    let keeps_old = observed.deployment.spec.paused && older.any(|set| share(&set.hash));
+    let keeps_old = snapshot.deployment.spec.paused && older.any(|set| share(&set.hash));
     let collected = |member: &Member<'_>| view.is_collected(member);
     if let Some(place) = places.iter().find(|place| collected(&view.pods[**place])) {
         return Some(format!("{} is scaled away while its set is being deleted", view.pods[*place].pod.name));
@@ -171,10 +172,10 @@ pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
         else {
             return false;
         };
-        let wanted = without_hash(&history.decided(decision).observed.deployment.spec.template);
+        let wanted = history.decided(decision).snapshot.deployment.spec.template.without_hash();
         let set = history.controller_of(pod, write.place);
         let set = set.and_then(|set| history.changes(set).next());
-        set.is_some_and(|set| without_hash(&Template::new(&set.object["spec"]["template"])).same_as(&wanted))
+        set.is_some_and(|set| Template::new(&set.object["spec"]["template"]).without_hash().same_as(&wanted))
     });
     let words = |write: &Write<'_>| {
         found("S15", write.record.at, format!("the rollout deletes {} of the current template", name(write)))
@@ -255,11 +256,11 @@ pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
     }
     let mut found_all = Vec::new();
     for deletes in all(history) {
-        let observed = deletes.view.observed;
-        let own = in_plain_words(&observed.deployment.spec.template);
+        let snapshot = deletes.view.snapshot;
+        let own = in_plain_words(&snapshot.deployment.spec.template);
         for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
-            let pod = observed.pods.iter().find(|pod| pod.name == name(write));
-            let set = pod.and_then(|pod| observed.sets.iter().find(|set| set.uid == pod.set));
+            let pod = snapshot.pods.iter().find(|pod| pod.name == name(write));
+            let set = pod.and_then(|pod| snapshot.sets.iter().find(|set| set.uid == pod.set));
             if set.is_some_and(|set| in_plain_words(&set.template) == own) {
                 let words =
                     format!("{} is deleted for a template that is its own in other words", name(write));

@@ -320,7 +320,7 @@ pub(super) fn controller(object: &Value) -> Option<&str> {
 
 /// The UID of the object that a decision was about.
 pub(super) fn deployment(decided: &Decided) -> &str {
-    decided.observed.deployment.metadata.uid.as_deref().unwrap_or_default()
+    decided.snapshot.deployment.metadata.uid.as_deref().unwrap_or_default()
 }
 
 /// The controller's write at that place of the log of requests.

@@ -66,7 +66,7 @@ pub(super) fn gone(history: &History<'_>) -> Vec<Violation> {
     let late = history.writes.iter().filter(moves).filter_map(|write| {
         let decided = history.decided(write.decision?);
         let since = gone.get(deployment(decided))?;
-        let knew = decided.observed.deployment.metadata.deletion_timestamp.is_some();
+        let knew = decided.snapshot.deployment.metadata.deletion_timestamp.is_some();
         let could_know =
             decided.at > *since + super::bounds::staleness(history.case, history.log, decided.at);
         (knew || could_know).then(|| {
@@ -85,7 +85,7 @@ pub(super) fn goes_on(history: &History<'_>) -> Vec<Violation> {
     };
     let late = history.writes.iter().filter(moves).filter_map(|write| {
         let decided = history.decided(write.decision?);
-        let known = decided.observed.deployment.metadata.generation;
+        let known = decided.snapshot.deployment.metadata.generation;
         let changed = history
             .changes(deployment(decided))
             .find(|commit| commit.deleted || commit.object["metadata"]["generation"].as_i64() > known)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ordereddeployment_api::Template;
 use ordereddeployment_api::names::label;
 use ordereddeployment_oracle::{View, count, current_sets};
-use ordereddeployment_planner::{SetChange, without_hash};
+use ordereddeployment_planner::SetChange;
 use serde_json::Value;
 
 use super::history::{
@@ -23,7 +23,7 @@ pub(super) fn ceiling(history: &History<'_>) -> Vec<Violation> {
     for (place, decided, _) in history.acts() {
         let sent = creates(history, place);
         let Some(last) = sent.last() else { continue };
-        let view = View::of(&decided.observed);
+        let view = View::of(&decided.snapshot);
         let mut wrong = |words: String| found_all.push(found("S4", last.record.at, words));
         let after = view.present() + count(sent.len());
         // What a hold or a pause stored may include surge pods of a larger maxSurge.
@@ -37,8 +37,8 @@ pub(super) fn ceiling(history: &History<'_>) -> Vec<Violation> {
         if after > ceiling {
             wrong(format!("{after} active pods, where {ceiling} are allowed"));
         }
-        let current = current_sets(&decided.observed);
-        let old_there = decided.observed.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
+        let current = current_sets(&decided.snapshot);
+        let old_there = decided.snapshot.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
         if view.recreates() && !view.is_kept() && old_there {
             wrong("a pod is created while an old one is there, under Recreate".to_owned());
         }
@@ -53,18 +53,18 @@ pub(super) fn beside_orphans(history: &History<'_>) -> Vec<Violation> {
     for (place, decided, _) in history.acts() {
         let sent = creates(history, place);
         let Some(first) = sent.first() else { continue };
-        let observed = &decided.observed;
+        let snapshot = &decided.snapshot;
         let staleness = super::bounds::staleness(history.case, history.log, decided.at);
         let Ok(since) = decided.at.checked_sub(staleness) else { continue };
         let hash =
             |pod: &Value| pod["metadata"]["labels"][label::POD_TEMPLATE_HASH].as_str().map(str::to_owned);
         let is_left = |pod: &Value| {
             let labels = serde_json::from_value(pod["metadata"]["labels"].clone()).unwrap_or_default();
-            let adopter = hash(pod).and_then(|hash| observed.sets.iter().find(|set| *set.hash == *hash));
+            let adopter = hash(pod).and_then(|hash| snapshot.sets.iter().find(|set| *set.hash == *hash));
             controller(pod).is_none()
                 && !is_terminating(pod)
                 && !matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
-                && observed.deployment.spec.selector.matches(&labels)
+                && snapshot.deployment.spec.selector.matches(&labels)
                 && adopter.is_some_and(|set| !set.terminating)
         };
         let was_left = |pod: &Value| {
@@ -93,12 +93,12 @@ pub(super) fn one_a_slot(history: &History<'_>) -> Vec<Violation> {
             let words = format!("{} creates were sent where {asked} were decided", sent.len());
             found_all.push(found("S8", first.record.at, words));
         }
-        let observed = &decided.observed;
+        let snapshot = &decided.snapshot;
         let ours = |pod: &&Value| {
             controller(pod).is_some_and(|set| history.is_set_of(set, deployment(decided), decided.requests))
         };
         let missing = history.all_at("pods", decided.requests).filter(ours).find(|pod| {
-            observed.pods.iter().all(|known| *known.facts.uid != *uid(pod)) && was_created(history, pod)
+            snapshot.pods.iter().all(|known| *known.facts.uid != *uid(pod)) && was_created(history, pod)
         });
         if let Some(missing) = missing {
             let words = format!("a pod is created while {}, made before, is not seen", name(missing));
@@ -151,5 +151,5 @@ fn decided_once(history: &History<'_>) -> Vec<Violation> {
 }
 
 fn template(set: &Value) -> Template {
-    without_hash(&Template::new(&set["spec"]["template"]))
+    Template::new(&set["spec"]["template"]).without_hash()
 }

@@ -9,7 +9,6 @@ use kube::core::{DynamicObject, ObjectMeta};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::names::label::{self, POD_TEMPLATE_HASH as HASH};
 use ordereddeployment_api::{Template, template_hash};
-use ordereddeployment_planner::without_hash;
 use serde_json::{Map, Value, json};
 
 use super::seen::{Kind, annotation_of};
@@ -122,7 +121,7 @@ pub(crate) fn same_template(first: &DynamicObject, second: &DynamicObject) -> bo
 
 /// The template without its hash.
 fn template(object: &DynamicObject) -> Template {
-    without_hash(&Template::new(object.data.pointer("/spec/template").unwrap_or(&Value::Null)))
+    Template::new(object.data.pointer("/spec/template").unwrap_or(&Value::Null)).without_hash()
 }
 
 /// A word for this attempt: another one has another.

@@ -8,10 +8,10 @@ use crate::client::{ConnectArgs, object_name};
 use crate::escape::{escaped, print};
 use crate::observe::{Reader, Seen};
 use crate::overview::{Overview, PodRow};
-use crate::scale_down::scale_down;
 use crate::style::Paint;
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened};
 use crate::tree::{Drawing, barrier_line};
+use ordereddeployment_preview::scale_down;
 
 /// What is left out first where the lines get too wide.
 const DROPPED: [Dropped; 2] = [("POOL", REASON), ("NODE", REASON)];

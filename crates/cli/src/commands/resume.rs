@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use kube_runtime::wait::await_condition;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
 use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus};
-use ordereddeployment_planner::PodView;
+use ordereddeployment_wire::PodView;
 use serde_json::json;
 
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};

@@ -7,7 +7,7 @@ use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_planner::PodView;
+use ordereddeployment_wire::PodView;
 
 use super::words::{Thing, deployment};
 use crate::client::{ConnectArgs, Connection};

@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_placement as placement;
-use ordereddeployment_planner::PodView;
 use ordereddeployment_preview::{Assumptions, Preview, preview};
+use ordereddeployment_wire::PodView;
 
 use super::change::{Change, refuse_invalid};
 use crate::compare::compare;
@@ -51,13 +51,13 @@ pub(super) struct Plan {
 /// Looks ahead from what was seen, with that change.
 pub(super) async fn plan(client: &Client, seen: &Seen, change: &Change, given: Given) -> Result<Plan> {
     let mut notes = Vec::new();
-    let mut observed = seen.observed();
-    let deployment = change.apply(&observed.deployment)?;
+    let mut snapshot = seen.observed();
+    let deployment = change.apply(&snapshot.deployment)?;
     refuse_invalid(&deployment.spec)?;
     let name = deployment.name_any();
     let namespace = deployment.namespace().unwrap_or_default();
-    observed.deployment = deployment.into();
-    observed.compared = compare(client, &observed, &mut notes).await?;
+    snapshot.deployment = deployment.into();
+    snapshot.comparison = compare(client, &snapshot, &mut notes).await?;
     let learned = ready_after(seen);
     let placed_on = nodes(client, &mut notes).await?;
     let assumptions = Assumptions {
@@ -68,12 +68,12 @@ pub(super) async fn plan(client: &Client, seen: &Seen, change: &Change, given: G
         nodes: placed_on,
     };
     for (name, facts) in &seen.nodes {
-        observed.nodes.insert(name.as_str().into(), Some(facts.facts()));
+        snapshot.nodes.insert(name.as_str().into(), Some(facts.facts()));
     }
     Ok(Plan {
         name,
         namespace,
-        preview: preview(&observed, &assumptions),
+        preview: preview(&snapshot, &assumptions),
         ready_after: assumptions.ready_after,
         gone_after: assumptions.gone_after,
         resumed_after: assumptions.resumed_after,
