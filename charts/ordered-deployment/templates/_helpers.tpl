@@ -15,8 +15,8 @@
 {{- end -}}
 
 {{/*
-The name of cluster-wide objects. It depends on the watched namespace, not on the release: Helm refuses a second release that
-watches the same objects.
+The name of cluster-wide objects. It depends on the watched namespace, not on the release: Helm refuses a second release with
+the same watchNamespace.
 */}}
 {{- define "ordered-deployment.clusterName" -}}
 {{- if .Values.watchNamespace -}}
