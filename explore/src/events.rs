@@ -454,7 +454,7 @@ fn late(seen: &State, real: &State, act: &Act, fixed: &Fixed, statuses: &mut Sta
     for group in &mut act.deletes {
         group.targets.retain(|target| {
             let of =
-                |state: &State| state.pods.iter().find(|pod| Some(pod.id) == id_of(&target.uid)).copied();
+                |state: &State| state.pods.iter().find(|pod| Some(pod.id) == id_of(target.uid())).copied();
             let Some(there) = of(real) else { return false };
             ended |= of(seen) != Some(there);
             !ended

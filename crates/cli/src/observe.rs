@@ -133,7 +133,7 @@ impl Seen {
 
     /// The same as the controller would observe it, read live.
     pub(crate) fn observed(&self) -> Snapshot {
-        let pods: Vec<planner::Pod> = self.pods.iter().map(|pod| pod.pod()).collect();
+        let pods: Vec<Arc<planner::Pod>> = self.pods.iter().map(|pod| Arc::new(pod.pod())).collect();
         let mut nodes: Nodes =
             pods.iter().filter_map(|pod| pod.facts.node.clone()).map(|node| (node, None)).collect();
         for (name, node) in &mut nodes {

@@ -163,17 +163,6 @@ impl EventRecorder {
             tracing::warn!("an event was dropped: too many are waiting");
         }
     }
-
-    /// The same for what the executor did itself.
-    pub(crate) fn publish_message(
-        &self,
-        deployment: &OrderedDeployment,
-        type_: EventType,
-        reason: &'static str,
-        message: String,
-    ) {
-        self.publish(deployment, &Event { type_, reason, message, regarding: Regarding::Deployment });
-    }
 }
 
 impl EventWriter {

@@ -1,14 +1,21 @@
-//! One pass over one OrderedDeployment: observe, plan, execute, report, until there is nothing more to do.
+//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until nothing is left to do.
+//!
+//! [`Reconciler::run`] is the pipeline. Its steps stand in the modules below it: requests do not change what is remembered of the
+//! object, they return what they have shown, and that is recorded.
 
 pub(crate) mod apply;
 pub(crate) mod claim;
-pub(crate) mod compare;
 pub(crate) mod compared;
+pub(crate) mod effect;
+pub(crate) mod live;
 pub(crate) mod merge_patch;
+pub(crate) mod observation;
 pub(crate) mod reconciler;
+pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod snapshot;
 pub(crate) mod state;
+pub(crate) mod templates;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,28 +24,28 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube_runtime::controller::Action;
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{Act, Decision, Event, FailureKind, Read, Record, decide};
+use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide};
 use tokio::time::Instant;
 
 use crate::Error;
-use crate::reconcile::apply::Interrupt;
+use crate::reconcile::live::LiveObject;
+use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::record::Interrupt;
 use crate::reconcile::report::{StatusChange, StatusWrite};
-use crate::reconcile::snapshot::LiveObject;
 use crate::reconcile::state::LiveReadReason;
 use crate::runtime::backoff;
 use crate::runtime::context::Context;
 use crate::runtime::metrics::WaitTimes;
 
-/// How many decisions one pass makes at most: others want their turn.
+/// How many decisions one reconciliation makes at most: other objects want their turn.
 const ROUNDS: usize = 100;
-/// How soon a pass follows another at the earliest, where it waits for time to pass.
+/// How soon a reconciliation follows another at the earliest, where it waits for time to pass.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// How soon everything is looked at again, even if nothing is seen to happen.
+/// How soon every object is reconciled again, even if nothing is seen to happen.
 const RESYNC: Duration = Duration::from_secs(300);
 
-/// How a pass ended.
+/// How a reconciliation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     /// Nothing more to do before that time is over.
@@ -55,12 +62,20 @@ enum Outcome {
     NotFound,
 }
 
-/// Looks at one OrderedDeployment. What goes wrong is logged and tried again later.
+/// What a round leads to.
+enum Next {
+    /// Another round.
+    Round,
+    /// The end of the reconciliation.
+    End(Outcome),
+}
+
+/// Reconciles one OrderedDeployment. What fails is logged and tried again later.
 pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Context>) -> Action {
     let started = Instant::now();
     let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
     if ctx.cached(&namespace, &name, deployment.metadata.uid.as_deref().unwrap_or_default()).is_none() {
-        // It went while it waited for its turn.
+        // It was deleted while it waited for its turn.
         return Action::await_change();
     }
     let state = ctx.state(&deployment);
@@ -71,10 +86,11 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     state.refresh(Arc::clone(&deployment));
     state.nodes.clear();
     state.sources.clear();
-    let mut pass = Reconciler {
+    let mut reconciler = Reconciler {
         ctx: &ctx,
         requests: ctx.requests.for_object(),
         state: &mut state,
+        observation: Observation::default(),
         namespace,
         name,
         uid: deployment.uid().unwrap_or_default().into(),
@@ -83,14 +99,13 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
         has_raced: false,
         taken: 0,
         conflicts: 0,
-        decided_on: (0, None),
     };
-    let mut end = pass.run().await;
-    pass.state.not_before = pass.requests.retry_after();
-    let waits = if pass.is_cached() { pass.waits() } else { WaitTimes::default() };
-    ctx.metrics.waits(&pass.uid, &pass.namespace, &pass.name, waits);
-    if pass.state.unclaimed().is_some() {
-        pass.state.live_read = Some(LiveReadReason::Conflict);
+    let mut end = reconciler.run().await;
+    reconciler.state.not_before = reconciler.requests.retry_after();
+    let waits = if reconciler.refresh() { reconciler.waits() } else { WaitTimes::default() };
+    ctx.metrics.waits(&reconciler.uid, &reconciler.namespace, &reconciler.name, waits);
+    if reconciler.state.unclaimed().is_some() {
+        reconciler.state.live_read = Some(LiveReadReason::Conflict);
         if let Ok(Outcome::Idle(wait)) = end {
             end = Ok(Outcome::Failed(wait));
         }
@@ -126,24 +141,27 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
 
 impl Reconciler<'_> {
     async fn run(&mut self) -> Result<Outcome, Error> {
+        // Whether a write failed in this reconciliation: then the next decision is only reported.
         let mut failed = false;
+        // Whether everything that no longer matches was released since the last live read.
         let mut released = false;
         for _ in 0..ROUNDS {
-            if !self.is_cached() {
+            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live where that is due.
+            if !self.refresh() {
                 return Ok(Outcome::Nothing);
             }
-            if let Some(due) = self.live_read_reason() {
-                match self.read_live(due).await? {
-                    LiveObject::Present => {
-                        // It may show more that matches no more.
-                        released = false;
-                        continue;
-                    }
+            if let Some(reason) = self.live_read_reason() {
+                match self.read_live(reason).await? {
+                    LiveObject::Present => {}
                     // What it owns is the garbage collector's from now on.
                     LiveObject::Terminating => return Ok(Outcome::Nothing),
                     LiveObject::NotFound => return Ok(Outcome::NotFound),
                 }
+                // It may show more that no longer matches.
+                released = false;
+                continue;
             }
+            self.observation = self.observe();
             if !std::mem::replace(&mut released, true) {
                 self.state.unreleased.clear();
             }
@@ -153,37 +171,33 @@ impl Reconciler<'_> {
                 released = false;
                 continue;
             }
-            let snapshot = self.observe();
+            let snapshot = self.snapshot();
+
+            // Decide.
             let decision = match decide(&snapshot) {
-                Decision::Act(act) => Decision::Act(self.fold(act)),
+                Decision::Act(act) => Decision::Act(self.defer_sizes(act)),
                 other => other,
             };
             self.ctx.decision_log.record(&snapshot, &decision);
-            match decision {
-                Decision::Read(Read::Live) => self.state.live_read = Some(LiveReadReason::Asked),
-                Decision::Read(Read::Nodes(names)) => self.read_nodes(&names).await?,
-                Decision::Read(Read::Sources(sources)) => self.read_sources(&sources).await?,
-                Decision::Read(Read::Template(sets)) => self.compare_templates(&sets).await,
-                Decision::Read(Read::DryRun { hash }) => self.try_template(&hash).await,
-                Decision::Record(record) => {
-                    if self.record(&record).await? == StatusWrite::InPart {
-                        // What must be stored before anything is done is not.
-                        return Ok(Outcome::Failed(RESYNC));
-                    }
-                }
-                Decision::Act(act) if failed => return self.end(&act, true).await,
+
+            // Apply and record; report where nothing is left to do.
+            let next = match decision {
+                Decision::Read(read) => self.read(&snapshot, read).await?,
+                Decision::Record(record) => self.store(&record).await?,
+                Decision::Act(act) if failed => Next::End(self.report(&act, true).await?),
                 Decision::Act(act) if act.is_idle() && self.state.failure.is_some() => {
                     // What failed before is not wanted any more.
                     self.nothing_fails();
-                    self.state.known_points.clone_from(&act.points);
+                    self.state.known_points = act.points;
+                    Next::Round
                 }
-                Decision::Act(act) if act.is_idle() => match self.end(&act, false).await? {
-                    Outcome::Unfinished => {}
-                    end => return Ok(end),
+                Decision::Act(act) if act.is_idle() => match self.report(&act, false).await? {
+                    Outcome::Unfinished => Next::Round,
+                    outcome => Next::End(outcome),
                 },
                 Decision::Act(act) => {
                     self.live = false;
-                    match self.execute(&act).await {
+                    match self.apply(&act).await {
                         Ok(()) => self.nothing_fails(),
                         Err(Interrupt::DecideAgain) => released = false,
                         Err(Interrupt::Unfinished) => {
@@ -195,11 +209,44 @@ impl Reconciler<'_> {
                             failed = true;
                         }
                     }
+                    Next::Round
                 }
+            };
+            if let Next::End(outcome) = next {
+                return Ok(outcome);
             }
         }
-        tracing::debug!("much to do: letting others go first");
+        tracing::debug!("much to do: letting other objects go first");
         Ok(Outcome::Unfinished)
+    }
+
+    /// Reads what a decision asks for.
+    async fn read(&mut self, snapshot: &Snapshot, read: Read) -> Result<Next, Error> {
+        match read {
+            Read::Live => self.state.live_read = Some(LiveReadReason::Asked),
+            Read::Nodes(names) => self.read_nodes(&names).await?,
+            Read::Sources(sources) => self.read_sources(&sources).await?,
+            Read::Template(sets) => {
+                let record = self.compare_templates(snapshot, &sets).await;
+                self.state.template_comparison = Some(record);
+            }
+            Read::DryRun { hash } => {
+                let answer = self.try_template(&hash).await;
+                self.state.record_dry_run(answer, Instant::now());
+            }
+        }
+        Ok(Next::Round)
+    }
+
+    /// Stores what must be stored before anything is done.
+    async fn store(&mut self, record: &Record) -> Result<Next, Error> {
+        let stored = self.store_status(&record.status).await?;
+        if stored == StatusWrite::Yes {
+            self.publish(&record.events);
+        }
+        // What must be stored before anything is done is not.
+        let is_lost = stored == StatusWrite::InPart;
+        Ok(if is_lost { Next::End(Outcome::Failed(RESYNC)) } else { Next::Round })
     }
 
     /// What the object waits for, for metrics.
@@ -218,22 +265,13 @@ impl Reconciler<'_> {
         self.state.refused = None;
     }
 
-    /// Stores what must be stored before anything is done.
-    async fn record(&mut self, record: &Record) -> Result<StatusWrite, Error> {
-        let stored = self.store_status(&record.status).await?;
-        if stored == StatusWrite::Yes {
-            self.publish(&record.events);
-        }
-        Ok(stored)
-    }
-
-    /// Reports and says when to come back.
-    async fn end(&mut self, act: &Act, failed: bool) -> Result<Outcome, Error> {
+    /// Reports, and says when to reconcile again.
+    async fn report(&mut self, act: &Act, failed: bool) -> Result<Outcome, Error> {
         let now = self.ctx.clock.now();
         let until = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
-        let news = StatusChange::of(&self.status(), &act.status);
+        let change = StatusChange::of(&self.status(), &act.status);
         let since = self.state.reported.map(|reported| reported.elapsed());
-        let left = since.map_or(Duration::ZERO, |since| news.every().saturating_sub(since));
+        let left = since.map_or(Duration::ZERO, |since| change.every().saturating_sub(since));
         // What is not stored is tried again at the pace of failures.
         if !failed && !left.is_zero() && self.state.unstored.is_empty() {
             let asks = self.state.asks_again(Instant::now());
@@ -244,7 +282,7 @@ impl Reconciler<'_> {
         if stored == StatusWrite::Conflict {
             return Ok(if failed { Outcome::Failed(RESYNC) } else { Outcome::Unfinished });
         }
-        if news != StatusChange::Nothing {
+        if change != StatusChange::Nothing {
             self.state.reported = Some(Instant::now());
         }
         if !failed {
@@ -278,20 +316,6 @@ impl Reconciler<'_> {
                 Outcome::Refused(act.requeue.map_or(wait, |requeue| requeue.min(wait)).max(SHORTEST))
             }
             None => Outcome::Failed(RESYNC),
-        }
-    }
-
-    fn publish(&self, events: &[Event]) {
-        for event in events {
-            let resume = match event.reason {
-                reason::PAUSE_POINT_RESUMED => Some("accepted"),
-                reason::RESUME_IGNORED => Some("ignored"),
-                _ => None,
-            };
-            if let Some(result) = resume {
-                self.ctx.metrics.resumes.with_label_values(&[result]).inc();
-            }
-            self.ctx.events.publish(&self.state.deployment, event);
         }
     }
 }

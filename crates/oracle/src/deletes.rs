@@ -16,15 +16,15 @@ pub(crate) fn targets(act: &Act, purpose: Purpose) -> impl Iterator<Item = &Targ
 
 /// The places of those pods in the order; of one that is not active the rest says what is wrong.
 fn places(view: &View<'_>, act: &Act, purpose: Purpose) -> Vec<usize> {
-    targets(act, purpose).filter_map(|target| view.place(&target.uid)).collect()
+    targets(act, purpose).filter_map(|target| view.place(target.uid())).collect()
 }
 
 /// A rollout's deletions follow the order over the old pods, but for unavailable pods that pass available ones (`WhenBlocked`).
 pub(crate) fn order(view: &View<'_>, act: &Act) -> Found {
     let mut found = Found::new();
     let gone =
-        act.deletes.iter().flat_map(|group| &group.targets).filter(|one| view.place(&one.uid).is_none());
-    found.extend(gone.map(|target| format!("{} is deleted, which is not active", target.name)));
+        act.deletes.iter().flat_map(|group| &group.targets).filter(|one| view.place(one.uid()).is_none());
+    found.extend(gone.map(|target| format!("{} is deleted, which is not active", target.name())));
     let places = places(view, act, Purpose::Rollout);
     if !places.is_sorted() {
         found.push("a rollout's deletions do not follow the order".to_owned());
@@ -117,7 +117,7 @@ pub(crate) fn surge(view: &View<'_>, act: &Act) -> Found {
 /// then the held one, whose hold outlives it, and those whose point waits for somebody last.
 pub(crate) fn points(view: &View<'_>, act: &Act) -> Found {
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
-    let goes = |member: &Member<'_>| scale.iter().any(|target| member.is(&target.uid));
+    let goes = |member: &Member<'_>| scale.iter().any(|target| member.is(target.uid()));
     let mut found = Found::new();
     if !view.old().any(goes) {
         return found;
@@ -158,7 +158,7 @@ pub(crate) fn points(view: &View<'_>, act: &Act) -> Found {
 
 /// Pods of a set that is being deleted are the garbage collector's.
 pub(crate) fn collected(view: &View<'_>, act: &Act) -> Found {
-    let places = act.deletes.iter().flat_map(|group| &group.targets).filter_map(|one| view.place(&one.uid));
+    let places = act.deletes.iter().flat_map(|group| &group.targets).filter_map(|one| view.place(one.uid()));
     let wrong = places.map(|place| &view.pods[place]).find(|member| view.is_collected(member));
     wrong.map(|member| format!("{} is deleted while its set is", member.pod.name)).into_iter().collect()
 }
@@ -178,7 +178,7 @@ pub(crate) fn groups(_: &View<'_>, act: &Act) -> Found {
 
 /// A rollout leaves enough available pods, and enough to rely on.
 pub(crate) fn floors(view: &View<'_>, act: &Act) -> Found {
-    let member = |target: &Target| view.place(&target.uid).map(|place| view.pods[place]);
+    let member = |target: &Target| view.place(target.uid()).map(|place| view.pods[place]);
     // Both kinds of deletions come of one decision: what scaling takes, the rollout cannot count on.
     let scaled = targets(act, Purpose::Scale).filter_map(member);
     let leaving = count(scaled.filter(|one| one.available).count());
@@ -206,7 +206,7 @@ pub(crate) fn proof(view: &View<'_>, act: &Act) -> Found {
     let created = snapshot.pods.iter().any(|pod| current.contains(&*pod.set));
     let proven = created || snapshot.dry_run == DryRun::Accepted;
     let goes = targets(act, Purpose::Rollout).next().filter(|_| !proven);
-    goes.map(|target| format!("{} is deleted for a template that is not proven", target.name))
+    goes.map(|target| format!("{} is deleted for a template that is not proven", target.name()))
         .into_iter()
         .collect()
 }
@@ -215,10 +215,10 @@ pub(crate) fn proof(view: &View<'_>, act: &Act) -> Found {
 pub(crate) fn barrier(view: &View<'_>, act: &Act) -> Found {
     let may_go = if view.is_kept() { 0 } else { view.may_go() };
     let past = targets(act, Purpose::Rollout).find(|target| {
-        let place = view.old().position(|member| member.is(&target.uid));
+        let place = view.old().position(|member| member.is(target.uid()));
         place.is_some_and(|place| place >= may_go)
     });
-    past.map(|target| format!("{} is deleted at or past the barrier", target.name)).into_iter().collect()
+    past.map(|target| format!("{} is deleted at or past the barrier", target.name())).into_iter().collect()
 }
 
 /// Held or paused: what is kept stays, and one old pod at least.
@@ -228,7 +228,7 @@ pub(crate) fn kept(view: &View<'_>, act: &Act) -> Found {
         return found;
     }
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
-    let stays = |member: &&Member<'_>| scale.iter().all(|target| !member.is(&target.uid));
+    let stays = |member: &&Member<'_>| scale.iter().all(|target| !member.is(target.uid()));
     let stored = match (view.held(), &view.status.hold, &view.status.pause) {
         (Some(hold), ..) => Some((&hold.sizes, hold.replicas)),
         (None, None, Some(pause)) => Some((&pause.sizes, pause.replicas)),

@@ -63,6 +63,7 @@ impl<'a> View<'a> {
             .pods
             .iter()
             .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
+            .map(|pod| &**pod)
             .collect();
         let facts: Vec<_> = active.iter().map(|pod| pod.facts.clone()).collect();
         let ranks = Ranks::of(&facts);

@@ -125,7 +125,7 @@ fn sizes_after(state: &State<'_, '_>, changes: &PodChanges) -> Sizes {
             *sizes.entry(hash.clone()).or_default() += count;
         }
         let targets = changes.deletes.iter().flat_map(|group| &group.targets);
-        let leaving: BTreeSet<&str> = targets.map(|target| &*target.uid).collect();
+        let leaving: BTreeSet<&str> = targets.map(|target| &**target.uid()).collect();
         for ranked in inventory.ranked_pods.iter().filter(|ranked| leaving.contains(&**ranked.uid())) {
             if let Some(size) = sizes.get_mut(ranked.hash) {
                 *size -= 1;
@@ -175,7 +175,7 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
 fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
     let groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
     let reached: BTreeSet<&Arc<str>> =
-        groups.flat_map(|group| &group.targets).map(|target| &target.uid).collect();
+        groups.flat_map(|group| &group.targets).map(|target| target.uid()).collect();
     let ahead = inventory
         .old()
         .filter(|ranked| barrier::point(ranked, inventory).is_some() && !reached.contains(ranked.uid()));

@@ -37,7 +37,7 @@ impl Bounds {
 /// An active pod at its place in the order.
 #[derive(Clone, Debug)]
 pub(crate) struct RankedPod<'a> {
-    pub(crate) pod: &'a Pod,
+    pub(crate) pod: &'a Arc<Pod>,
     pub(crate) key: Key,
     pub(crate) hash: &'a str,
     /// Whether it is of the current template, in whichever set.
@@ -111,7 +111,7 @@ impl<'a> Inventory<'a> {
         let sets: BTreeMap<&str, (&Set, bool)> =
             snapshot.sets.iter().map(|set| (&*set.uid, (set, revision.has(set)))).collect();
         self.current_sets = sets.iter().filter(|(_, (_, updated))| *updated).map(|(uid, _)| *uid).collect();
-        let active: Vec<&Pod> = active(snapshot).collect();
+        let active: Vec<&Arc<Pod>> = active(snapshot).collect();
         let rules = node_rules(self.spec);
         let ranks = Ranks::of(active.iter().map(|pod| &pod.facts));
         let ctx = Context { now: Some(snapshot.now), rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
@@ -244,7 +244,7 @@ impl<'a> Inventory<'a> {
     }
 }
 
-fn active(snapshot: &Snapshot) -> impl Iterator<Item = &Pod> {
+fn active(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Pod>> {
     snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished)
 }
 

@@ -17,7 +17,7 @@ pub struct Snapshot {
     /// Its sets: those whose controller it is.
     pub sets: Vec<Set>,
     /// The pods of those sets, finished and terminating ones included.
-    pub pods: Vec<Pod>,
+    pub pods: Vec<Arc<Pod>>,
     /// The nodes that rules of `deletionOrder.nodePriorities` need, as far as known.
     pub nodes: Nodes,
     /// The time of the decision.
@@ -354,18 +354,28 @@ pub enum Purpose {
 /// A pod to delete.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its name.
-    pub name: String,
-    /// Its UID: a precondition.
-    pub uid: Arc<str>,
-    /// The version that was read: a precondition.
-    pub resource_version: String,
+    /// The pod as the decision was made on it. Its UID and version are preconditions.
+    pub pod: Arc<Pod>,
     /// Its priority when the decision was made.
     pub priority: i32,
     /// Whether it counted as available.
     pub available: bool,
     /// Why it goes before the next pod of the order; `None` for the last.
     pub why: Option<Why>,
+}
+
+impl Target {
+    /// The pod's UID.
+    #[must_use]
+    pub fn uid(&self) -> &Arc<str> {
+        &self.pod.facts.uid
+    }
+
+    /// The pod's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.pod.name
+    }
 }
 
 /// An event to publish.

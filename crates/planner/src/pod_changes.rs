@@ -1,6 +1,7 @@
 //! Pods to create and to delete, and what bounds their number.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ordereddeployment_api::Blocked;
 use ordereddeployment_sorter as sorter;
@@ -81,7 +82,7 @@ pub(crate) fn create_failed(inventory: &Inventory<'_>) -> bool {
 
 /// Whether a pod of an older revision still runs while it terminates.
 pub(crate) fn old_terminating(inventory: &Inventory<'_>) -> bool {
-    let old = |pod: &&Pod| !inventory.is_current_set(&pod.set);
+    let old = |pod: &&Arc<Pod>| !inventory.is_current_set(&pod.set);
     inventory.snapshot.pods.iter().filter(old).any(|pod| pod.terminating && !pod.finished)
 }
 
@@ -131,9 +132,7 @@ fn target(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> Target {
     // Why it goes before the next pod it could have been: an old one in a rollout, one of its set elsewhere.
     let next = inventory.ranked_pods[ranked.place + 1..].iter().find(|other| other.updated == ranked.updated);
     Target {
-        name: ranked.pod.name.clone(),
-        uid: std::sync::Arc::clone(ranked.uid()),
-        resource_version: ranked.pod.resource_version.clone(),
+        pod: Arc::clone(ranked.pod),
         priority: ranked.key.priority(),
         available: ranked.available,
         why: next.and_then(|next| sorter::why(&ranked.key, &next.key)),

@@ -224,7 +224,7 @@ impl Model<'_> {
             let what = What::Create { set, revision, count };
             self.steps.insert(at, Step { at: self.world.now, what });
         }
-        for uid in act.deletes.iter().flat_map(|group| &group.targets).map(|target| &target.uid) {
+        for uid in act.deletes.iter().flat_map(|group| &group.targets).map(|target| target.uid()) {
             let Some(pod) = self.world.pods.iter().find(|pod| pod.facts.uid == *uid) else { continue };
             let gone_after = self.gone_after(pod);
             // Nobody has to end what runs nowhere.
@@ -262,10 +262,10 @@ impl Model<'_> {
     }
 
     fn deleted(&self, target: &Target) -> Deleted {
-        let pod = self.world.pods.iter().find(|pod| pod.facts.uid == target.uid);
+        let pod = self.world.pods.iter().find(|pod| pod.facts.uid == *target.uid());
         Deleted {
-            name: target.name.clone(),
-            made_up: self.made.contains(&target.uid),
+            name: target.name().to_owned(),
+            made_up: self.made.contains(target.uid()),
             node: pod.and_then(|pod| pod.facts.node.clone()),
             priority: target.priority,
             available: target.available,

@@ -27,7 +27,7 @@ pub fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
         let Some(act) = act_of(&mut cluster) else { break };
         let groups = act.deletes.iter().filter(|group| group.purpose == Purpose::Scale);
         let deleted: Vec<Arc<str>> =
-            groups.flat_map(|group| &group.targets).map(|target| Arc::clone(&target.uid)).collect();
+            groups.flat_map(|group| &group.targets).map(|target| Arc::clone(target.uid())).collect();
         if deleted.is_empty() {
             break;
         }

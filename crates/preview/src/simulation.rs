@@ -64,7 +64,7 @@ impl SimulatedCluster {
         Self {
             deployment: (*snapshot.deployment).clone(),
             sets: snapshot.sets.clone(),
-            pods: snapshot.pods.clone(),
+            pods: snapshot.pods.iter().map(|pod| (**pod).clone()).collect(),
             nodes: nodes.filter_map(|(name, node)| Some((Arc::clone(name), node.clone()?))).collect(),
             now: snapshot.now,
             failure: snapshot.failure.clone(),
@@ -89,7 +89,7 @@ impl SimulatedCluster {
         Snapshot {
             deployment: Arc::new(self.deployment.clone()),
             sets,
-            pods: self.pods.clone(),
+            pods: self.pods.iter().cloned().map(Arc::new).collect(),
             nodes: Nodes::new(),
             now: self.now,
             live: false,
@@ -184,7 +184,7 @@ impl SimulatedCluster {
         if self.failure.is_none() {
             done.deleted = true;
             for target in act.deletes.iter().flat_map(|group| &group.targets) {
-                self.delete(&target.uid);
+                self.delete(target.uid());
             }
         }
         done.changed |= !done.created.is_empty() || (done.deleted && !act.deletes.is_empty());

@@ -108,6 +108,14 @@ pub struct MalformedAnnotation {
     pub value: String,
 }
 
+/// What the annotations of a pod say.
+struct Annotations {
+    priority: Option<i32>,
+    cost: Option<i32>,
+    point: Point,
+    malformed: Vec<MalformedAnnotation>,
+}
+
 /// How many characters of a malformed value are kept.
 const SHOWN: usize = 64;
 
@@ -135,6 +143,19 @@ impl PodView {
     /// What decisions read of it. Without an OrderedReplicaSet as its controller, `set` is empty.
     #[must_use]
     pub fn pod(&self) -> Pod {
+        self.read().0
+    }
+
+    /// Its annotations that count as absent since their values are malformed.
+    #[must_use]
+    pub fn malformed(&self) -> Vec<MalformedAnnotation> {
+        self.read().1
+    }
+
+    /// What decisions read of it, and the annotations that count as absent since their values are malformed.
+    #[must_use]
+    pub fn read(&self) -> (Pod, Vec<MalformedAnnotation>) {
+        let Annotations { priority, cost, point, malformed } = self.annotations();
         let phase = self.phase();
         let ready = self.status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
         let ready = ready.filter(|condition| condition.status == "True");
@@ -147,12 +168,10 @@ impl PodView {
             created: timestamp(self.metadata.creation_timestamp.as_ref()),
             restarts: most_restarts(self.status.container_statuses.iter().flatten()),
             sidecar_restarts: self.sidecar_restarts(),
-            priority: self
-                .int32(annotation::DELETE_PRIORITY)
-                .or_else(|| self.int32(annotation::DELETE_PRIORITY_ALIAS)),
-            cost: self.int32(annotation::POD_DELETION_COST),
+            priority,
+            cost,
         };
-        Pod {
+        let pod = Pod {
             name: self.metadata.name.clone().unwrap_or_default(),
             set: self.set_uid().unwrap_or_default().into(),
             resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
@@ -162,8 +181,9 @@ impl PodView {
             finished: matches!(phase, "Succeeded" | "Failed"),
             failed: (phase == "Failed").then(|| self.failed()).flatten().map(Box::new),
             unscheduled: self.unscheduled(),
-            point: self.point(),
-        }
+            point,
+        };
+        (pod, malformed)
     }
 
     /// What is known of its failure. A kubelet that evicts a pod may leave no condition, one that refuses it no
@@ -186,41 +206,43 @@ impl PodView {
         Some(found.message.as_deref().unwrap_or_default().into())
     }
 
-    /// Its annotations that count as absent since their values are malformed.
-    #[must_use]
-    pub fn malformed(&self) -> Vec<MalformedAnnotation> {
-        let numbers =
-            [annotation::DELETE_PRIORITY, annotation::DELETE_PRIORITY_ALIAS, annotation::POD_DELETION_COST];
-        let checks = numbers.map(|key| (key, (|text| parse_int32(text).is_some()) as fn(&str) -> bool));
-        let checks = checks.into_iter().chain([
-            (annotation::PAUSE_POINT, (|text| side(text).is_some()) as fn(&str) -> bool),
-            (annotation::PAUSE_DURATION, |text| parse_pause_duration(text).is_some()),
-        ]);
-        checks
-            .filter_map(|(key, is_well_formed)| {
-                let value = self.annotation(key)?;
-                (!is_well_formed(value))
-                    .then(|| MalformedAnnotation { key, value: value.chars().take(SHOWN).collect() })
-            })
-            .collect()
+    /// Its annotations, each parsed once.
+    fn annotations(&self) -> Annotations {
+        let mut malformed = Vec::new();
+        let mut number = |key: &'static str| self.parsed(key, parse_int32, &mut malformed).flatten();
+        let priority = number(annotation::DELETE_PRIORITY);
+        let alias = number(annotation::DELETE_PRIORITY_ALIAS);
+        let cost = number(annotation::POD_DELETION_COST);
+        let side = self.parsed(annotation::PAUSE_POINT, side, &mut malformed);
+        let duration = self.parsed(annotation::PAUSE_DURATION, parse_pause_duration, &mut malformed);
+        let point = match side {
+            None => Point::None,
+            Some(None) => Point::Malformed,
+            Some(Some(side)) => {
+                let duration = duration.map_or(Ok(None), |parsed| parsed.map(Some).ok_or(Malformed));
+                Point::At { side, duration }
+            }
+        };
+        Annotations { priority: priority.or(alias), cost, point, malformed }
+    }
+
+    /// The value of an annotation; `Some(None)`: it is malformed, which is noted.
+    fn parsed<T>(
+        &self,
+        key: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+        malformed: &mut Vec<MalformedAnnotation>,
+    ) -> Option<Option<T>> {
+        let text = self.annotation(key)?;
+        let value = parse(text);
+        if value.is_none() {
+            malformed.push(MalformedAnnotation { key, value: text.chars().take(SHOWN).collect() });
+        }
+        Some(value)
     }
 
     fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
-    }
-
-    fn int32(&self, key: &str) -> Option<i32> {
-        self.annotation(key).and_then(parse_int32)
-    }
-
-    fn point(&self) -> Point {
-        let Some(text) = self.annotation(annotation::PAUSE_POINT) else { return Point::None };
-        let Some(side) = side(text) else { return Point::Malformed };
-        let duration = match self.annotation(annotation::PAUSE_DURATION) {
-            None => Ok(None),
-            Some(text) => parse_pause_duration(text).map(Some).ok_or(Malformed),
-        };
-        Point::At { side, duration }
     }
 
     fn sidecar_restarts(&self) -> i32 {

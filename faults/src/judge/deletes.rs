@@ -52,7 +52,7 @@ pub(super) fn order(history: &History<'_>) -> Vec<Violation> {
             let targets = decided(deletes.act, purpose);
             let asked = targets
                 .iter()
-                .any(|target| target.name == name(write) && uid.is_none_or(|uid| *target.uid == *uid));
+                .any(|target| target.name() == name(write) && uid.is_none_or(|uid| **target.uid() == *uid));
             if !asked {
                 let purpose = &write.record.user_agent;
                 found_all.push(wrong(format!("nobody decided to delete {} ({purpose})", name(write))));
@@ -60,7 +60,7 @@ pub(super) fn order(history: &History<'_>) -> Vec<Violation> {
         }
         let places = |purpose| -> Vec<usize> {
             let targets = decided(deletes.act, purpose);
-            targets.iter().filter_map(|target| deletes.view.place(&target.uid)).collect()
+            targets.iter().filter_map(|target| deletes.view.place(target.uid())).collect()
         };
         let sent = |rollout: bool| deletes.sent.iter().any(|write| write.is_rollout() == rollout);
         if sent(true) {
@@ -191,20 +191,20 @@ pub(super) fn prefix(history: &History<'_>) -> Vec<Violation> {
             let purpose = if write.is_rollout() { Purpose::Rollout } else { Purpose::Scale };
             let mut groups = deletes.act.deletes.iter().filter(|group| group.purpose == purpose);
             let Some(own) =
-                groups.clone().position(|group| group.targets.iter().any(|one| one.name == name(write)))
+                groups.clone().position(|group| group.targets.iter().any(|one| one.name() == name(write)))
             else {
                 continue;
             };
             let waiting = groups.by_ref().take(own).flat_map(|group| &group.targets).find(|target| {
                 let accepted = deletes.sent.iter().any(|other| {
                     other.place < write.place
-                        && name(other) == target.name
+                        && name(other) == target.name()
                         && (other.is_accepted() || other.record.code == 404)
                 });
-                !accepted && history.at(&target.uid, write.place).is_some_and(|pod| !is_terminating(pod))
+                !accepted && history.at(target.uid(), write.place).is_some_and(|pod| !is_terminating(pod))
             });
             if let Some(waiting) = waiting {
-                let words = format!("{} is deleted while {} still waits", name(write), waiting.name);
+                let words = format!("{} is deleted while {} still waits", name(write), waiting.name());
                 found_all.push(found("S2", write.record.at, words));
             }
         }
@@ -221,7 +221,7 @@ pub(super) fn floors(history: &History<'_>) -> Vec<Violation> {
         // What scaling takes in the same decision, the rollout cannot count on.
         let scaled = decided(deletes.act, Purpose::Scale);
         let leaving = count(
-            scaled.iter().filter(|target| member(&target.uid).is_some_and(|one| one.available)).count(),
+            scaled.iter().filter(|target| member(target.uid()).is_some_and(|one| one.available)).count(),
         );
         let mut available = view.available() - leaving;
         let mut reliable = view.reliable() - leaving;

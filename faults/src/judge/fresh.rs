@@ -33,7 +33,7 @@ fn seen(pods: &BTreeMap<&str, &Pod>, uid: &str) -> Seen {
 }
 
 fn by_uid(decided: &Decided) -> BTreeMap<&str, &Pod> {
-    decided.snapshot.pods.iter().map(|pod| (&*pod.facts.uid, pod)).collect()
+    decided.snapshot.pods.iter().map(|pod| (&*pod.facts.uid, &**pod)).collect()
 }
 
 /// The UIDs of all pods that sets of that object ever controlled.

@@ -28,7 +28,7 @@ pub(crate) trait Entry {
 /// A pod of one of our sets.
 #[derive(Clone, Debug)]
 pub(crate) struct PodEntry {
-    pub(crate) pod: Pod,
+    pub(crate) pod: Arc<Pod>,
     pub(crate) malformed: Vec<MalformedAnnotation>,
     /// For whether its set's selector still matches it.
     pub(crate) labels: BTreeMap<String, String>,
@@ -39,9 +39,9 @@ impl PodEntry {
     /// `None`: it has no set of ours as its controller.
     pub(crate) fn of(view: &PodView) -> Option<Self> {
         view.set_uid()?;
-        let pod = view.pod();
+        let (pod, malformed) = view.read();
         let labels = view.labels().clone();
-        Some(Self { version: number(&pod.resource_version), pod, malformed: view.malformed(), labels })
+        Some(Self { version: number(&pod.resource_version), pod: Arc::new(pod), malformed, labels })
     }
 }
 
@@ -64,7 +64,7 @@ impl Entry for PodEntry {
 
     fn terminating(&self) -> Self {
         let mut entry = self.clone();
-        entry.pod.terminating = true;
+        Arc::make_mut(&mut entry.pod).terminating = true;
         entry
     }
 

@@ -15,6 +15,38 @@ use crate::cache::index::Index;
 /// How long an entry is believed while the watch does not confirm it.
 pub(crate) const BOUND: SignedDuration = SignedDuration::from_secs(30);
 
+/// What is known of one pod or set by an answer of the API server.
+#[derive(Debug)]
+pub(crate) enum Fact<E> {
+    /// It is like this.
+    Is(E),
+    /// Its deletion was accepted.
+    Terminating(Arc<E>),
+    /// It does not exist any more.
+    Gone(Arc<str>),
+    /// At this version it was not controlled by the object, or by one of its sets.
+    NotOurs(Arc<str>, u64),
+}
+
+impl<E: Entry> Fact<E> {
+    pub(crate) fn uid(&self) -> &Arc<str> {
+        match self {
+            Self::Is(entry) => entry.uid(),
+            Self::Terminating(entry) => entry.uid(),
+            Self::Gone(uid) | Self::NotOurs(uid, _) => uid,
+        }
+    }
+
+    /// Of a read of the object with that UID: its version, and its entry where it is ours; `None` where it is gone.
+    pub(crate) fn read(uid: &Arc<str>, found: Option<(u64, Option<E>)>) -> Self {
+        match found {
+            Some((_, Some(entry))) => Self::Is(entry),
+            Some((version, None)) => Self::NotOurs(Arc::clone(uid), version),
+            None => Self::Gone(Arc::clone(uid)),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Known<E> {
     /// It is there, at least at this version.
@@ -113,12 +145,13 @@ impl<E: Entry> Expectations<E> {
         }
     }
 
-    /// It was read live: ours, or at that version not, or no more there at all.
-    pub(crate) fn read(&mut self, uid: &Arc<str>, found: Option<(u64, Option<E>)>, now: Timestamp) {
-        match found {
-            Some((_, Some(entry))) => self.present(entry, now),
-            Some((version, None)) => self.away(uid, version, now),
-            None => self.gone(uid, now),
+    /// Takes in what an answer of the API server has shown.
+    pub(crate) fn record(&mut self, fact: Fact<E>, now: Timestamp) {
+        match fact {
+            Fact::Is(entry) => self.present(entry, now),
+            Fact::Terminating(entry) => self.terminating(&entry, now),
+            Fact::Gone(uid) => self.gone(&uid, now),
+            Fact::NotOurs(uid, version) => self.away(&uid, version, now),
         }
     }
 

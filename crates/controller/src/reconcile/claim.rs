@@ -1,8 +1,8 @@
-//! Whose pods and sets are whose: adopts orphans that match, releases what matches no more, as a Deployment does.
+//! Claims: adopts orphans that match, releases what no longer matches, as a Deployment does.
 //!
-//! Adoption happens in a live read only, and only after the owner was read, later than the orphan: the garbage collector, too,
-//! makes orphans, of what an owner has that is being deleted. Each write carries UID and version; after one that fails everything
-//! is read again, before long. It never takes anything from another controller, and nothing that is being deleted.
+//! Adoption happens in a live read only, and only after the owner was read, later than the orphan: the garbage collector makes
+//! orphans too, of what a terminating owner has. Each write carries UID and version; after one that fails everything is read again
+//! soon. Nothing is taken from another controller, and nothing that is being deleted.
 
 use std::sync::Arc;
 
@@ -16,8 +16,25 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
+use crate::cache::expectations::Fact;
 use crate::client::error::RequestError;
 use crate::reconcile::reconciler::Reconciler;
+
+/// What became of one adoption or release.
+#[derive(Debug)]
+pub(crate) struct Claim<T> {
+    verb: &'static str,
+    kind: &'static str,
+    name: String,
+    outcome: Result<T, Unclaimed>,
+}
+
+#[derive(Debug)]
+enum Unclaimed {
+    Refused(RequestError),
+    /// It came back without its owner reference.
+    Altered,
+}
 
 impl Reconciler<'_> {
     /// Whether the object may take this, where its selector matches.
@@ -31,8 +48,8 @@ impl Reconciler<'_> {
         !is_handed_back(deployment) && validate(&deployment.spec).is_empty()
     }
 
-    /// Takes a set that nobody controls. It was listed by the deployment's selector, before the deployment was read.
-    pub(crate) async fn adopt_set(&mut self, set: &OrderedReplicaSet) -> Option<SetEntry> {
+    /// Adopts a set. It was listed by the deployment's selector, before the deployment was read.
+    pub(crate) async fn adopt_set(&self, set: &OrderedReplicaSet) -> Option<Claim<SetEntry>> {
         if !self.may_take(&set.metadata) {
             return None;
         }
@@ -40,12 +57,15 @@ impl Reconciler<'_> {
         let patch = owners_patch(&set.metadata, &with(&set.metadata, owner));
         let name = set.name_any();
         let adopted = self.requests.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
-        let adopted = SetEntry::of(self.claimed("adopt", "set", &name, adopted)?);
-        let adopted = adopted.filter(|entry| *entry.owner() == self.uid);
-        self.kept("set", &name, adopted)
+        let is_ours = |entry: &SetEntry| *entry.owner() == self.uid;
+        let outcome = match adopted {
+            Ok(set) => SetEntry::of(set).filter(is_ours).ok_or(Unclaimed::Altered),
+            Err(error) => Err(Unclaimed::Refused(error)),
+        };
+        Some(Claim { verb: "adopt", kind: "set", name, outcome })
     }
 
-    /// The set that is to take a pod, if nobody controls it: whose selector, with the hash, it matches.
+    /// The set that adopts a pod without a controller: the one whose selector, with the hash, matches it.
     pub(crate) fn adopter_of<'s>(
         &self,
         pod: &PodView,
@@ -57,48 +77,39 @@ impl Reconciler<'_> {
         sets.iter().find(|set| !set.is_terminating() && set.object.spec.selector.matches(pod.labels()))
     }
 
-    /// Takes a pod for a set. It was listed before the set was read.
-    pub(crate) async fn adopt_pod(&mut self, pod: &PodView, set: &SetEntry) -> Option<PodEntry> {
+    /// Adopts a pod for a set. It was listed before the set was read.
+    pub(crate) async fn adopt_pod(&self, pod: &PodView, set: &SetEntry) -> Option<Claim<PodEntry>> {
         let owner = set.object.controller_owner_ref(&())?;
         let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
         let name = pod.name_any();
         let adopted = self.requests.patch::<PodView>(&self.namespace, &name, &patch).await;
-        let adopted = PodEntry::of(&self.claimed("adopt", "pod", &name, adopted)?);
-        let adopted = adopted.filter(|entry| entry.owner() == set.uid());
-        self.kept("pod", &name, adopted)
+        let is_ours = |entry: &PodEntry| entry.owner() == set.uid();
+        let outcome = match adopted {
+            Ok(pod) => PodEntry::of(&pod).filter(is_ours).ok_or(Unclaimed::Altered),
+            Err(error) => Err(Unclaimed::Refused(error)),
+        };
+        Some(Claim { verb: "adopt", kind: "pod", name, outcome })
     }
 
-    /// Says of what was adopted, and came back without its owner, that it could not be.
-    fn kept<E>(&mut self, kind: &str, name: &str, adopted: Option<E>) -> Option<E> {
-        if adopted.is_none() {
-            let message = format!(
-                "Cannot adopt {kind} {name}: it came back without its owner reference, as if a webhook took it away"
-            );
-            self.unclaimed("adopt", kind, name, message);
-        }
-        adopted
-    }
-
-    /// Lets go of what does not match any more, but for what was refused: what the API server refuses now, it refuses a moment
-    /// later.
+    /// Releases what no longer matches, except what was refused in this reconciliation: what the API server refuses now, it refuses
+    /// a moment later.
     pub(crate) async fn release(&mut self) -> Result<(), Error> {
         self.release_sets().await?;
         self.release_pods().await
     }
 
-    /// Lets go of sets whose own labels do not match the deployment's selector any more. Their pods stay theirs.
+    /// Releases sets whose own labels no longer match the deployment's selector. Their pods stay theirs.
     async fn release_sets(&mut self) -> Result<(), Error> {
         if !validate(&self.state.deployment.spec).is_empty() {
             // Nothing is done for a spec that is invalid.
             return Ok(());
         }
         let selector = self.state.deployment.spec.selector.clone();
-        for entry in self.sets() {
+        let matches = |entry: &&Arc<SetEntry>| selector.matches(entry.object.labels());
+        let sets = self.observation.sets.iter().filter(|entry| !entry.is_terminating() && !matches(entry));
+        for entry in sets.cloned().collect::<Vec<_>>() {
             let name = &entry.set.name;
-            if entry.is_terminating()
-                || selector.matches(entry.object.labels())
-                || self.state.unreleased.contains_key(&format!("set/{name}"))
-            {
+            if self.state.unreleased.contains_key(&format!("set/{name}")) {
                 continue;
             }
             let found = self.requests.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
@@ -108,86 +119,86 @@ impl Reconciler<'_> {
                 // It is gone, or going, or matches again by now.
                 other => {
                     let other = other.map(|found| (version_of(&found), SetEntry::of(found)));
-                    self.state.sets.read(entry.uid(), other, self.ctx.clock.now());
+                    self.record_set(Fact::read(entry.uid(), other));
                     continue;
                 }
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, &self.uid));
             let released = self.requests.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
-            if let Some(set) = self.claimed("release", "set", name, released) {
-                self.state.sets.away(entry.uid(), version_of(&set), self.ctx.clock.now());
+            let outcome = released.map_err(Unclaimed::Refused);
+            let claim = Claim { verb: "release", kind: "set", name: name.clone(), outcome };
+            if let Some(set) = self.record_claim(Some(claim)) {
+                self.record_set(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&set)));
             }
         }
         Ok(())
     }
 
-    /// Lets go of pods whose labels match their set no more: somebody took them out, to look at them for instance.
+    /// Releases pods whose labels no longer match their set: a user took them out, for instance to debug them.
     async fn release_pods(&mut self) -> Result<(), Error> {
-        let sets = self.sets();
-        for entry in self.pods(&sets) {
-            let set = sets.iter().find(|set| set.uid() == entry.owner() && !set.is_terminating());
-            let Some(set) =
-                set.filter(|set| !entry.is_terminating() && !set.object.spec.selector.matches(&entry.labels))
+        for entry in self.observation.pods.clone() {
+            let set = self.observation.set(entry.owner()).filter(|set| !set.is_terminating());
+            let Some(set) = set
+                .filter(|set| !entry.is_terminating() && !set.object.spec.selector.matches(&entry.labels))
+                .cloned()
             else {
                 continue;
             };
-            if self.state.unreleased.contains_key(&format!("pod/{}", entry.pod.name)) {
+            let name = &entry.pod.name;
+            if self.state.unreleased.contains_key(&format!("pod/{name}")) {
                 continue;
             }
-            let found = self.requests.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
+            let found = self.requests.pod(&self.namespace, name).await.map_err(Error::ReadPod)?;
             let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
+            let matches = |pod: &PodView| set.object.spec.selector.matches(pod.labels());
             let found = match found {
-                Some(found)
-                    if !set.object.spec.selector.matches(found.labels()) && !is_ending(&found.metadata) =>
-                {
-                    found
-                }
+                Some(found) if !matches(&found) && !is_ending(&found.metadata) => found,
                 // It is gone, or going, or matches again by now.
                 other => {
                     let other = other.map(|found| (version_of(&found), PodEntry::of(&found)));
-                    self.state.pods.read(entry.uid(), other, self.ctx.clock.now());
+                    self.record_pod(Fact::read(entry.uid(), other));
                     continue;
                 }
             };
             let patch = owners_patch(&found.metadata, &without(&found.metadata, set.uid()));
-            let name = &entry.pod.name;
             let released = self.requests.patch::<PodView>(&self.namespace, name, &patch).await;
-            if let Some(pod) = self.claimed("release", "pod", name, released) {
-                self.state.pods.away(entry.uid(), version_of(&pod), self.ctx.clock.now());
+            let outcome = released.map_err(Unclaimed::Refused);
+            let claim = Claim { verb: "release", kind: "pod", name: name.clone(), outcome };
+            if let Some(pod) = self.record_claim(Some(claim)) {
+                self.record_pod(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&pod)));
             }
         }
         Ok(())
     }
 
-    /// Tells how it went. What somebody changed meanwhile is read again at once, the first time in a pass; what fails otherwise
-    /// keeps everything as it is until it is tried again.
-    fn claimed<T>(
-        &mut self,
-        verb: &str,
-        kind: &str,
-        name: &str,
-        outcome: Result<T, RequestError>,
-    ) -> Option<T> {
-        let error = match outcome {
+    /// Takes in how a claim went. An object that another client changed meanwhile is read again at once, the first time in a
+    /// reconciliation; any other failure keeps everything as it is until the claim is tried again.
+    pub(crate) fn record_claim<T>(&mut self, claim: Option<Claim<T>>) -> Option<T> {
+        let Claim { verb, kind, name, outcome } = claim?;
+        let message = match outcome {
             Ok(object) => {
                 tracing::info!("{verb} {kind} {name}: done");
                 return Some(object);
             }
-            Err(error) => error,
+            Err(Unclaimed::Refused(error)) => {
+                if (error.is_conflict() || error.is_not_found()) && !self.has_raced {
+                    (self.has_raced, self.raced) = (true, true);
+                    return None;
+                }
+                self.ctx.metrics.write_failed(verb);
+                format!("Cannot {verb} {kind} {name}: {error}")
+            }
+            Err(Unclaimed::Altered) => {
+                tracing::info!("{verb} {kind} {name}: done");
+                format!(
+                    "Cannot adopt {kind} {name}: it came back without its owner reference, as if a webhook took it away"
+                )
+            }
         };
-        if (error.is_conflict() || error.is_not_found()) && !self.has_raced {
-            (self.has_raced, self.raced) = (true, true);
-            return None;
-        }
-        self.ctx.metrics.write_failed(verb);
-        self.unclaimed(verb, kind, name, format!("Cannot {verb} {kind} {name}: {error}"));
-        None
-    }
-
-    fn unclaimed(&mut self, verb: &str, kind: &str, name: &str, message: String) {
         self.warn(reason::FAILED_CLAIM, message.clone());
         let failed = if verb == "adopt" { &mut self.state.unadopted } else { &mut self.state.unreleased };
         failed.insert(format!("{kind}/{name}"), message);
+        None
     }
 }
 

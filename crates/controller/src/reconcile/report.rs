@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::Error;
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
+use crate::cache::expectations::Fact;
 use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
@@ -118,6 +119,7 @@ impl Reconciler<'_> {
                 Ok((StatusWrite::Yes, missing))
             }
             Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
+                self.conflicts += 1;
                 self.state.live_read = Some(LiveReadReason::Conflict);
                 Ok((StatusWrite::Conflict, Vec::new()))
             }
@@ -132,19 +134,23 @@ impl Reconciler<'_> {
     /// Stores what is seen of each set; whether nothing is left to store. A failure is none of the deployment's: it is logged,
     /// and tried again.
     pub(crate) async fn report_sets(&mut self) -> bool {
-        let sets = self.sets();
-        let pods = self.pods(&sets);
         let now = self.ctx.clock.now();
         let mut all = true;
-        for entry in sets.iter().filter(|entry| !entry.is_terminating()) {
-            let status = set_status(entry, &pods, now);
+        let sets: Vec<_> =
+            self.observation.sets.iter().filter(|entry| !entry.is_terminating()).cloned().collect();
+        for entry in sets {
+            let status = set_status(&entry, &self.observation.pods, now);
             let old = entry.object.status.clone().unwrap_or_default();
             let Some(change) = diff(&json_of(&old), &json_of(&status)) else { continue };
             let patch =
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
             match self.requests.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
-                Ok(stored) => self.saw_set(stored),
+                Ok(stored) => {
+                    if let Some(entry) = SetEntry::of(stored) {
+                        self.record_set(Fact::Is(entry));
+                    }
+                }
                 // The watch tells that it is gone.
                 Err(error) if error.is_not_found() => {}
                 Err(error) if error.is_conflict() => all = false,

@@ -1,58 +1,22 @@
-//! Observe: what a decision is made of, from the cache and from what is known beyond it, or read live.
+//! The snapshot that a decision is made of: the observation of the round, and what is remembered of the object.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
-use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{
-    self as planner, DryRun, Event, EventType, Regarding, Snapshot, Source, make_hashes_unique,
-};
+use ordereddeployment_planner::{Event, EventType, Pod, Regarding, Snapshot};
 use ordereddeployment_sorter::Nodes;
-use ordereddeployment_wire::{PodView, new_pod, new_set};
+use ordereddeployment_wire::MalformedAnnotation;
 use tokio::time::Instant;
 
-use crate::Error;
-use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
-use crate::cache::expectations::{Expectations, MinVersions, merge};
-use crate::cache::index::Index;
-use crate::client::decode::{Decoded, FromResponse};
-use crate::client::error::DryRunAnswer;
+use crate::cache::entry::Entry;
+use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::{LiveRead, LiveReadReason};
-use crate::runtime::pod_names::without_name;
-
-/// What a live read finds of the object itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LiveObject {
-    /// It is there.
-    Present,
-    /// It is being deleted.
-    Terminating,
-    /// It is not found.
-    NotFound,
-}
+use crate::reconcile::state::LiveReadReason;
 
 impl Reconciler<'_> {
-    /// The sets as known now.
-    pub(crate) fn sets(&self) -> Vec<Arc<SetEntry>> {
-        let mut sets = merge([&self.uid], &self.ctx.cache().sets, &self.state.sets);
-        let hashes: BTreeSet<&str> = sets.iter().map(|entry| &*entry.set.hash).collect();
-        if hashes.len() < sets.len() {
-            make_hashes_unique(sets.iter_mut().map(|entry| &mut Arc::make_mut(entry).set));
-        }
-        sets
-    }
-
-    /// The pods of these sets as known now.
-    pub(crate) fn pods(&self, sets: &[Arc<SetEntry>]) -> Vec<Arc<PodEntry>> {
-        merge(sets.iter().map(|set| set.uid()), &self.ctx.cache().pods, &self.state.pods)
-    }
-
-    /// Drops what the watch has caught up with; why a live read is due, if it is.
+    /// Drops the expectations that the watch has caught up with. Returns why a live read is due, if it is.
     pub(crate) fn live_read_reason(&mut self) -> Option<LiveReadReason> {
         let now = self.ctx.clock.now();
         let mut cache = self.ctx.cache();
@@ -71,16 +35,15 @@ impl Reconciler<'_> {
     }
 
     /// All that the planner reads.
-    pub(crate) fn observe(&mut self) -> Snapshot {
-        let sets = self.sets();
-        let entries = self.pods(&sets);
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        let Observation { sets, pods } = &self.observation;
         let now = self.ctx.clock.now();
-        let mut pods: Vec<_> = entries.iter().map(|entry| entry.pod.clone()).collect();
+        let mut pods: Vec<_> = pods.iter().map(|entry| Arc::clone(&entry.pod)).collect();
         self.state.date_failures(&mut pods, now);
         let failure = self.state.failure(now);
         Snapshot {
             deployment: Arc::clone(&self.state.deployment),
-            nodes: self.nodes(&entries),
+            nodes: self.nodes(),
             sets: sets.iter().map(|entry| entry.set.clone()).collect(),
             pods,
             now,
@@ -90,14 +53,14 @@ impl Reconciler<'_> {
             known_points: self.state.known_points.clone(),
             taken_names: self.state.taken_names.clone(),
             sources: self.state.sources.clone(),
-            comparison: self.state.compared(&sets, now, Instant::now()),
+            comparison: self.state.compared(sets, now, Instant::now()),
         }
     }
 
-    fn nodes(&self, pods: &[Arc<PodEntry>]) -> Nodes {
+    fn nodes(&self) -> Nodes {
         let cache = self.ctx.cache();
-        let names: BTreeSet<&Arc<str>> =
-            pods.iter().filter_map(|entry| entry.pod.facts.node.as_ref()).collect();
+        let pods = self.observation.pods.iter();
+        let names: BTreeSet<&Arc<str>> = pods.filter_map(|entry| entry.pod.facts.node.as_ref()).collect();
         let mut nodes = self.state.nodes.clone();
         for name in names {
             if let Some(facts) = cache.node(name) {
@@ -107,261 +70,10 @@ impl Reconciler<'_> {
         nodes
     }
 
-    /// Reads the object, its sets and its pods past the cache, the pods last: an annotation written before the change
-    /// of the object that we see is in them. It ends where the object is found to be gone, or going: then nothing is adopted.
-    pub(crate) async fn read_live(&mut self, due: LiveReadReason) -> Result<LiveObject, Error> {
-        tracing::debug!(reason = due.label(), "reading live");
-        self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
-        let began = self.ctx.clock.now();
-        let (pods, sets) = (self.state.pods.dates(), self.state.sets.dates());
-        let known = self.sets();
-        let min_versions = (
-            self.state.sets.min_versions(&known, began),
-            self.state.pods.min_versions(&self.pods(&known), began),
-        );
-        // Counted before: a list completed meanwhile makes the next read due.
-        let lists = self.ctx.cache().lists();
-        let found = self.read_deployment().await?;
-        if found != LiveObject::Present {
-            return Ok(found);
-        }
-        // Adopting says anew what could not be adopted.
-        self.state.unadopted.clear();
-        let generation = self.state.generation();
-        let selector = self.state.deployment.spec.selector.to_selector_string();
-        let found = self.read_sets(&selector, generation, &min_versions.0).await?;
-        if found != LiveObject::Present {
-            return Ok(found);
-        }
-        let found = self.read_pods(&selector, generation, &min_versions.1).await?;
-        if found != LiveObject::Present {
-            return Ok(found);
-        }
-        {
-            let (cache, now) = (self.ctx.cache(), self.ctx.clock.now());
-            self.state.pods.confirm(&pods, began, &cache.pods, now);
-            self.state.sets.confirm(&sets, began, &cache.sets, now);
-        }
-        self.state.last_live = Some(LiveRead { generation, lists });
-        self.state.live_read = std::mem::take(&mut self.raced).then_some(LiveReadReason::Conflict);
-        self.live = true;
-        Ok(LiveObject::Present)
-    }
-
-    /// Reads the object itself past the cache.
-    pub(crate) async fn read_deployment(&mut self) -> Result<LiveObject, Error> {
-        let found = self.requests.deployment(&self.namespace, &self.name).await;
-        let found = found.map_err(Error::ReadDeployment)?;
-        let Some(mut found) = found.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
-            return Ok(LiveObject::NotFound);
-        };
-        found.spec.template.share_equal(&self.state.deployment.spec.template);
-        let terminates = found.metadata.deletion_timestamp.is_some();
-        self.state.created = 0;
-        let shown = self.ctx.cached(&self.namespace, &self.name, &self.uid);
-        self.state.read(Arc::new(found), shown.as_deref());
-        Ok(if terminates { LiveObject::Terminating } else { LiveObject::Present })
-    }
-
-    /// Reads the object again before orphans of a list are adopted: the garbage collector releases what an object owns only once
-    /// that object is marked as being deleted, so whoever reads the owner after the orphan sees the mark.
-    async fn may_adopt(&mut self, generation: i64) -> Result<(LiveObject, bool), Error> {
-        let found = self.read_deployment().await?;
-        // By a newer spec something else may match: the next read, which is due then, adopts.
-        Ok((found, found == LiveObject::Present && self.state.generation() == generation))
-    }
-
-    /// Looks at what the watch shows by now, between two adoptions: many take long.
-    fn still_adopts(&mut self, generation: i64) -> bool {
-        self.is_cached() && self.state.generation() == generation
-    }
-
-    async fn read_sets(
-        &mut self,
-        selector: &str,
-        generation: i64,
-        min_versions: &MinVersions,
-    ) -> Result<LiveObject, Error> {
-        let listed: Vec<Decoded<OrderedReplicaSet>> =
-            self.requests.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
-        let mut sets = Vec::new();
-        for set in listed {
-            if matches!(&set, Decoded::Undecodable(stub, _) if !is_controlled_by(&stub.metadata, &self.uid)) {
-                // Nobody may decide without a set of his own; one of another's keeps nobody from it.
-                continue;
-            }
-            sets.push(OrderedReplicaSet::of(set).map_err(Error::ListSets)?);
-        }
-        let mut adopts = sets.iter().any(|set| self.may_take(&set.metadata));
-        if adopts {
-            let found;
-            (found, adopts) = self.may_adopt(generation).await?;
-            if found != LiveObject::Present {
-                return Ok(found);
-            }
-        }
-        let mut found = Vec::new();
-        for set in sets {
-            adopts = adopts && self.still_adopts(generation);
-            let adopted = if adopts { self.adopt_set(&set).await } else { None };
-            found.extend(adopted.or_else(|| SetEntry::of(set)));
-        }
-        let known = self.sets();
-        for entry in unlisted(&known, &found) {
-            let set = self.requests.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
-            let set = set.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
-            let set = set.map(|set| (version_of(&set), SetEntry::of(set)));
-            let now = self.ctx.clock.now();
-            if let Some((_, Some(entry))) = &set {
-                rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, entry, now);
-            }
-            self.state.sets.read(entry.uid(), set, now);
-        }
-        let now = self.ctx.clock.now();
-        for entry in &found {
-            rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, entry, now);
-        }
-        learn(&mut self.state.sets, &known, found, |owner| *owner == self.uid, now);
-        Ok(LiveObject::Present)
-    }
-
-    async fn read_pods(
-        &mut self,
-        selector: &str,
-        generation: i64,
-        min_versions: &MinVersions,
-    ) -> Result<LiveObject, Error> {
-        let listed: Vec<PodView> =
-            self.requests.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
-        let sets = self.sets();
-        let mut found = Vec::new();
-        let mut orphans = Vec::new();
-        for pod in &listed {
-            if let Some(entry) = PodEntry::of(pod) {
-                found.push(entry);
-            } else if let Some(set) = self.adopter_of(pod, &sets) {
-                orphans.push((pod, set));
-            }
-        }
-        if !orphans.is_empty() {
-            let (read, adopts) = self.may_adopt(generation).await?;
-            if read != LiveObject::Present {
-                return Ok(read);
-            }
-            let adopters: BTreeMap<&Arc<str>, &Arc<SetEntry>> =
-                orphans.iter().map(|(_, set)| (set.uid(), *set)).collect();
-            let mut standing = BTreeMap::new();
-            for (uid, set) in adopters.into_iter().filter(|_| adopts) {
-                if let Some(fresh) = self.read_adopter(set).await? {
-                    standing.insert(Arc::clone(uid), fresh);
-                }
-            }
-            for (pod, set) in orphans {
-                let Some(set) = standing.get(set.uid()) else { continue };
-                if !self.still_adopts(generation) {
-                    break;
-                }
-                found.extend(self.adopt_pod(pod, set).await);
-            }
-        }
-        // Pods of ours that do not match the selector any more, and pods that are gone.
-        let known = self.pods(&sets);
-        for entry in unlisted(&known, &found) {
-            let pod = self.requests.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
-            let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
-            let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(&pod)));
-            let now = self.ctx.clock.now();
-            if let Some((_, Some(entry))) = &pod {
-                rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, entry, now);
-            }
-            self.state.pods.read(entry.uid(), pod, now);
-        }
-        let now = self.ctx.clock.now();
-        for entry in &found {
-            rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, entry, now);
-        }
-        let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
-        let is_ours = |owner: &Arc<str>| owners.contains(owner);
-        learn(&mut self.state.pods, &known, found, is_ours, now);
-        Ok(LiveObject::Present)
-    }
-
-    /// Reads a set again that is to adopt pods of a list; `None` where it is not there any more, or being deleted.
-    async fn read_adopter(&mut self, set: &SetEntry) -> Result<Option<SetEntry>, Error> {
-        let read = self.requests.set(&self.namespace, &set.set.name).await.map_err(Error::ReadSet)?;
-        let read = read.filter(|read| read.metadata.uid.as_deref() == Some(&**set.uid()));
-        let read = read.map(|read| (version_of(&read), SetEntry::of(read)));
-        let stands = read.as_ref().and_then(|(_, entry)| entry.clone());
-        self.state.sets.read(set.uid(), read, self.ctx.clock.now());
-        Ok(stands.filter(|stands| !stands.is_terminating() && *stands.owner() == self.uid))
-    }
-
-    /// Reads these nodes live. One that is gone is known to be gone.
-    pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
-        for name in names {
-            let node = self.requests.node(name).await.map_err(Error::ReadNode)?;
-            self.state.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
-        }
-        Ok(())
-    }
-
-    /// Reads whether these are still there; once none is, what they have left is read live.
-    pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
-        for source in sources {
-            let there = self.requests.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;
-            self.state.sources.insert(source.clone(), there);
-        }
-        // A takeover may be left halfway for days: until it goes on this is asked each second, and must stay cheap.
-        if !self.state.sources.values().any(|there| *there) {
-            self.state.live_read = Some(LiveReadReason::Asked);
-        }
-        Ok(())
-    }
-
-    /// Asks the API server whether it would take a pod of the current template.
-    pub(crate) async fn try_template(&mut self, hash: &str) {
-        let deployment = Arc::clone(&self.state.deployment);
-        let set_name = format!("{}-{hash}", self.name);
-        let set = new_set(&deployment, &set_name, hash, 0, 0);
-        // The set may not exist yet; the deployment's UID stands in, since an owner without one is refused.
-        let sets = self.sets();
-        let existing = sets.iter().find(|entry| entry.set.hash == hash);
-        let uid = existing.map_or(&self.uid, |entry| entry.uid());
-        let name = self.ctx.names.pod(&set_name, |_| false);
-        let pod = new_pod(&set_name, uid, &set.spec.template, &name, &self.namespace);
-        let dry_run = match self.requests.create_pod(&self.namespace, &pod, true).await {
-            Ok(_) => DryRun::Accepted,
-            Err(error) => {
-                let said = |words: &str| without_name(words, &name, &set_name);
-                match error.dry_run_answer() {
-                    DryRunAnswer::Refused(words) => DryRun::Refused(said(&words)),
-                    DryRunAnswer::Undecided(words) => {
-                        let words = said(&words);
-                        let message =
-                            format!("The dry run of a pod of the new template could not decide: {words}");
-                        self.warn(reason::TEMPLATE_UNPROVEN, message);
-                        DryRun::Accepted
-                    }
-                    DryRunAnswer::Retry => {
-                        self.ctx.metrics.write_failed("dry-run");
-                        let words = said(&error.to_string());
-                        let message = format!(
-                            "The dry run of a pod of the new template had no answer, and is made again: {words}"
-                        );
-                        self.warn(reason::TEMPLATE_UNPROVEN, message);
-                        DryRun::NoAnswer(words)
-                    }
-                }
-            }
-        };
-        self.state.record_dry_run(dry_run, Instant::now());
-    }
-
     /// Warns of each malformed annotation once.
     pub(crate) fn warn_of_malformed(&mut self) {
-        let sets = self.sets();
         let mut current = BTreeSet::new();
-        for entry in self.pods(&sets) {
+        for entry in &self.observation.pods {
             for malformed in &entry.malformed {
                 let id = (Arc::clone(entry.uid()), malformed.clone());
                 if !self.state.warned.contains(&id) {
@@ -374,68 +86,18 @@ impl Reconciler<'_> {
         self.state.warned = current;
     }
 
-    pub(crate) fn warn(&self, reason: &'static str, message: String) {
-        self.ctx.events.publish_message(&self.state.deployment, EventType::Warning, reason, message);
-    }
-
-    /// When the first thing known beyond the watch stops being believed.
+    /// When the first expectation stops being believed.
     pub(crate) fn expectations_expire(&self) -> Option<Timestamp> {
         [self.state.pods.expires(), self.state.sets.expires()].into_iter().flatten().min()
     }
 }
 
-fn malformed_event(pod: &planner::Pod, malformed: &ordereddeployment_wire::MalformedAnnotation) -> Event {
-    let ordereddeployment_wire::MalformedAnnotation { key, value } = malformed;
+fn malformed_event(pod: &Pod, malformed: &MalformedAnnotation) -> Event {
+    let MalformedAnnotation { key, value } = malformed;
     Event {
         type_: EventType::Warning,
         reason: reason::MALFORMED_ANNOTATION,
         message: format!("Pod {}: the value {value:?} of {key} is malformed and counts as absent", pod.name),
         regarding: Regarding::Deployment,
     }
-}
-
-fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
-    let owners = metadata.owner_references.iter().flatten();
-    owners.filter(|owner| owner.controller == Some(true)).any(|owner| owner.uid == uid)
-}
-
-/// Where a live read shows what it cannot, by what was known when it began, the API server went back in time: the read counts.
-fn rewind<E: Entry + Clone>(
-    expectations: &mut Expectations<E>,
-    index: &mut Index<E>,
-    min_versions: &MinVersions,
-    entry: &E,
-    now: Timestamp,
-) {
-    if min_versions.is_older(entry, index) {
-        expectations.rewind(entry.clone(), now);
-        index.rewind(entry.clone(), now);
-    }
-}
-
-/// Takes in what was listed live: what is ours, and what was thought to be. The rest that a selector matches is of others.
-/// `known` is ordered by UID, as [`merge`] returns it.
-fn learn<E: Entry>(
-    expectations: &mut Expectations<E>,
-    known: &[Arc<E>],
-    listed: Vec<E>,
-    is_ours: impl Fn(&Arc<str>) -> bool,
-    now: Timestamp,
-) {
-    for mut entry in listed {
-        let at = known.binary_search_by(|known| known.uid().cmp(entry.uid()));
-        let known = at.ok().and_then(|at| known.get(at));
-        if let Some(known) = known {
-            entry.share(known);
-        }
-        if is_ours(entry.owner()) || expectations.knows(entry.uid()) || known.is_some() {
-            expectations.present(entry, now);
-        }
-    }
-}
-
-/// What is known and was not read.
-fn unlisted<E: Entry>(known: &[Arc<E>], found: &[E]) -> Vec<Arc<E>> {
-    let found: BTreeSet<&Arc<str>> = found.iter().map(Entry::uid).collect();
-    known.iter().filter(|entry| !found.contains(entry.uid())).cloned().collect()
 }

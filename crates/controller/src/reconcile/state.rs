@@ -131,7 +131,7 @@ pub(crate) struct ObjectState {
     /// How many pods and sets were created since the object was last read live.
     pub(crate) created: usize,
     pub(crate) dry_run: Option<DryRunRecord>,
-    pub(crate) verdict: Option<ComparisonRecord>,
+    pub(crate) template_comparison: Option<ComparisonRecord>,
     /// When the status was last reported.
     pub(crate) reported: Option<Instant>,
     /// Since when the published sizes have been behind the last batch.
@@ -166,7 +166,7 @@ impl ObjectState {
             last_live: None,
             created: 0,
             dry_run: None,
-            verdict: None,
+            template_comparison: None,
             reported: None,
             unpublished: None,
             failures: 0,
@@ -204,17 +204,22 @@ impl ObjectState {
 
     /// Says in these pods since when each failed one is seen: what had failed before the first look, since it failed. By a
     /// clock that is set back nothing was seen in the future.
-    pub(crate) fn date_failures(&mut self, pods: &mut [Pod], now: Timestamp) {
+    pub(crate) fn date_failures(&mut self, pods: &mut [Arc<Pod>], now: Timestamp) {
         let before = self.failures_seen.take();
         let mut seen = BTreeMap::new();
         for pod in pods {
-            let Some(failed) = &mut pod.failed else { continue };
+            let Some(failed) = &pod.failed else { continue };
             let first = match &before {
                 Some(before) => before.get(&pod.facts.uid).copied().unwrap_or(now),
                 None => failed.at,
             };
-            failed.seen = first.min(now);
-            seen.insert(Arc::clone(&pod.facts.uid), failed.seen);
+            let first = first.min(now);
+            seen.insert(Arc::clone(&pod.facts.uid), first);
+            if failed.seen != first
+                && let Some(failed) = &mut Arc::make_mut(pod).failed
+            {
+                failed.seen = first;
+            }
         }
         self.failures_seen = Some(seen);
     }
@@ -456,7 +461,7 @@ mod tests {
             let mut pod = pod(uid, 1).pod;
             let word = |text: &str| Arc::from(text);
             let failed = Failed { at, seen: at, reason: word("Evicted"), message: word("") };
-            pod.failed = Some(Box::new(failed));
+            Arc::make_mut(&mut pod).failed = Some(Box::new(failed));
             pod
         };
         let mut state = ObjectState::new(deployment(1, 1, "web:1"));

@@ -279,7 +279,7 @@ impl Cluster {
         let own = read(&self.deployment.spec.template);
         let rollout = act.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
         for target in rollout.flat_map(|group| &group.targets) {
-            let pod = self.pods.iter().find(|pod| pod.facts.uid == target.uid).unwrap();
+            let pod = self.pods.iter().find(|pod| pod.facts.uid == *target.uid()).unwrap();
             let set = self.sets.iter().find(|set| set.uid == pod.set).unwrap();
             assert_ne!(read(&set.template), own, "{} is deleted for its own template", pod.name);
         }
@@ -333,9 +333,9 @@ impl Cluster {
         }
         for group in act.deletes.iter().filter(|_| done.deleted) {
             for target in &group.targets {
-                self.deleted.push((target.name.clone(), group.purpose));
+                self.deleted.push((target.name().to_owned(), group.purpose));
                 if group.purpose == Purpose::Rollout {
-                    self.reached.insert(Arc::clone(&target.uid));
+                    self.reached.insert(Arc::clone(target.uid()));
                 }
             }
         }

@@ -194,7 +194,7 @@ fn a_relist_settles_what_it_shows_and_what_vanished() {
 fn a_recreated_name_is_another_pod() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     let named = |mut entry: PodEntry| {
-        entry.pod.name = "web-1".to_owned();
+        Arc::make_mut(&mut entry.pod).name = "web-1".to_owned();
         entry
     };
     index.apply(shows(named(pod("a", 1))), at(0));

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use kube::ResourceExt;
-use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{EventType, FailureKind};
+use ordereddeployment_planner::FailureKind;
 use ordereddeployment_wire::{PodView, new_pod};
 
-use super::{Interrupt, MOST, worst};
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
 use crate::client::error::RequestError;
+use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
 use crate::runtime::pod_names::without_name;
@@ -32,136 +31,122 @@ pub(crate) fn batches(count: usize) -> impl Iterator<Item = usize> {
 }
 
 impl Reconciler<'_> {
-    pub(super) async fn create_pods(&mut self, hash: &str, count: usize) -> Result<(), Interrupt> {
-        let sets = self.sets();
-        let set = sets.iter().find(|entry| entry.set.hash == hash && !entry.is_terminating());
-        let Some(set) = set else {
-            tracing::warn!(hash, "no set for the pods to create");
-            return Err(Interrupt::DecideAgain);
-        };
-        if !set.object.spec.selector.matches(&set.template().labels()) {
-            return Err(self.not_selecting(&set.set.name));
-        }
-        let known = self.pods(&sets);
-        let mut taken: BTreeSet<String> = known.iter().map(|entry| entry.pod.name.clone()).collect();
-        if self.state.altered_creates.contains_key(set.uid()) {
-            self.try_pod(set).await?;
-        }
-        for batch in batches(count.min(MOST)) {
-            let names: Vec<String> = (0..batch)
-                .map(|_| {
-                    let name = self.ctx.names.pod(&set.set.name, |name| taken.contains(name));
-                    taken.insert(name.clone());
-                    name
-                })
-                .collect();
-            self.check_still_wanted()?;
-            self.check_object_exists(batch).await?;
-            self.create_batch(set, &names).await?;
-        }
-        if count > MOST { Err(Interrupt::Unfinished) } else { Ok(()) }
+    /// The names of the pods that are known.
+    pub(super) fn pod_names(&self) -> BTreeSet<String> {
+        self.observation.pods.iter().map(|entry| entry.pod.name.clone()).collect()
     }
 
-    async fn create_batch(&mut self, set: &SetEntry, names: &[String]) -> Result<(), Interrupt> {
+    /// Names for that many new pods of the set, which are taken from then on.
+    pub(super) fn new_pod_names(
+        &self,
+        set: &SetEntry,
+        count: usize,
+        taken: &mut BTreeSet<String>,
+    ) -> Vec<String> {
+        let new = |taken: &mut BTreeSet<String>| {
+            let name = self.ctx.names.pod(&set.set.name, |name| taken.contains(name));
+            taken.insert(name.clone());
+            name
+        };
+        (0..count).map(|_| new(taken)).collect()
+    }
+
+    /// Creates pods of these names, in parallel.
+    pub(super) async fn create_batch(&self, set: &SetEntry, names: &[String]) -> Vec<Effect> {
         let template = &set.template();
         let answers = join_all(names.iter().map(|name| {
             let pod = new_pod(&set.set.name, set.uid(), template, name, &self.namespace);
-            let (requests, namespace) = (&self.requests, &self.namespace);
-            async move { requests.create_pod(namespace, &pod, false).await }
+            async move { self.requests.create_pod(&self.namespace, &pod, false).await }
         }))
         .await;
-        let (mut halt, taken_before) = (None, self.taken > 0);
-        let now = self.ctx.clock.now();
+        let mut effects = Vec::new();
         if answers.iter().any(|answer| answer.as_ref().is_err_and(RequestError::is_already_there)) {
-            // The names are random: it is rather ours, made by a request that something on the way repeated.
-            self.taken += 1;
-            self.state.live_read = Some(LiveReadReason::Unknown);
+            // The names are random: the pod is rather ours, made by a request that something on the way repeated.
+            effects.extend([Effect::NameTaken, Effect::LiveReadDue(LiveReadReason::Unknown)]);
         }
+        let taken_before = self.taken > 0;
         for (name, answer) in names.iter().zip(answers) {
             match answer {
                 Ok(view) => {
-                    self.ctx.metrics.pod_creations.inc();
-                    self.state.created += 1;
-                    if let Some(entry) = PodEntry::of(&view) {
-                        self.state.pods.present(entry, now);
+                    effects.push(Effect::PodCreated(PodEntry::of(&view)));
+                    match change_of(set, &view) {
+                        Some(change) => effects.extend(altered(set.uid(), &format!("Pod {name}"), &change)),
+                        None => effects.push(Effect::PodAccepted(name.clone())),
                     }
-                    if let Some(change) = change_of(set, &view) {
-                        worst(&mut halt, self.altered(set.uid(), &format!("Pod {name}"), &change));
-                        continue;
-                    }
-                    self.state.succeeded(FailureKind::Create);
-                    let message = format!("Created pod {name}");
-                    let deployment = &self.state.deployment;
-                    self.ctx.events.publish_message(
-                        deployment,
-                        EventType::Normal,
-                        reason::SUCCESSFUL_CREATE,
-                        message,
-                    );
                 }
-                Err(error) if error.is_already_there() && !taken_before => {
-                    halt.get_or_insert(Interrupt::DecideAgain);
-                }
+                Err(error) if error.is_already_there() && !taken_before => effects.push(Effect::DecideAgain),
                 Err(error) => {
                     let message = without_name(&error.to_string(), name, &set.set.name);
-                    let failed =
-                        self.failed(FailureKind::Create, "create", "creating a pod", &error, message);
-                    worst(&mut halt, failed);
+                    effects.push(create_failed("creating a pod", &error, message));
                 }
             }
         }
-        halt.map_or(Ok(()), Err)
+        effects
     }
-}
 
-impl Reconciler<'_> {
-    /// Asks whether a pod of this set would come back as its own, where the last one did not: nothing that is made counts before.
-    async fn try_pod(&mut self, set: &SetEntry) -> Result<(), Interrupt> {
+    /// Asks whether a pod of this set would come back as its own, where the last one did not: a dry run.
+    pub(super) async fn try_pod(&self, set: &SetEntry) -> Vec<Effect> {
         let name = self.ctx.names.pod(&set.set.name, |_| false);
         let pod = new_pod(&set.set.name, set.uid(), &set.template(), &name, &self.namespace);
         match self.requests.create_pod(&self.namespace, &pod, true).await {
             Ok(view) if change_of(set, &view).is_none() => {
-                self.state.altered_creates.remove(set.uid());
-                Ok(())
+                vec![Effect::Unaltered(Arc::clone(set.uid()))]
             }
-            Ok(_) => Err(self.still_altered(set.uid())),
+            Ok(_) => vec![self.still_altered(set.uid())],
             Err(error) => {
                 let message = without_name(&error.to_string(), &name, &set.set.name);
-                Err(self.failed(FailureKind::Create, "create", "trying a pod", &error, message))
+                vec![create_failed("trying a pod", &error, message)]
             }
         }
     }
 
-    /// Somebody changed a set so that no pod of it would be its own.
-    fn not_selecting(&mut self, set: &str) -> Interrupt {
-        let message = format!(
-            "set {set} does not select the pods of its own template: delete it, and another one comes"
-        );
-        self.halts(format!("Error creating pods: {message}"), message)
-    }
-
-    /// Ends the act, where what somebody makes of objects keeps it from going on: the event, and the message of the condition.
-    pub(super) fn halts(&mut self, told: String, message: String) -> Interrupt {
-        self.warn(FailureKind::Create.reason(), told);
-        Interrupt::Failed(self.state.failed(FailureKind::Create, message, self.ctx.clock.now()))
-    }
-
-    /// What was created came back as another's.
-    pub(super) fn altered(&mut self, owner: &Arc<str>, what: &str, change: &str) -> Interrupt {
-        let message = format!(
-            "{what} was created, but came back {change}, as if a mutating webhook had changed it. No other one is created before a \
-             dry run comes back unchanged"
-        );
-        self.state.altered_creates.insert(Arc::clone(owner), message);
-        self.still_altered(owner)
-    }
-
-    /// What would be created still comes back as another's.
-    pub(super) fn still_altered(&mut self, owner: &Arc<str>) -> Interrupt {
+    /// What would be created for that owner still comes back altered.
+    pub(super) fn still_altered(&self, owner: &str) -> Effect {
         let message = self.state.altered_creates.get(owner).cloned().unwrap_or_default();
-        self.ctx.metrics.write_failed("create");
-        self.halts(message.clone(), message)
+        altered_failure(message)
     }
+}
+
+/// A set whose template was changed so that no pod of it would be its own.
+pub(super) fn selects_no_pod(set: &SetEntry) -> Option<Effect> {
+    if set.object.spec.selector.matches(&set.template().labels()) {
+        return None;
+    }
+    let name = &set.set.name;
+    let message =
+        format!("set {name} does not select the pods of its own template: delete it, and another one comes");
+    Some(Effect::Failed(WriteFailure {
+        kind: FailureKind::Create,
+        verb: None,
+        event: format!("Error creating pods: {message}"),
+        message,
+        outcome_unknown: false,
+    }))
+}
+
+/// What was created for that owner came back as another's.
+pub(super) fn altered(owner: &Arc<str>, what: &str, change: &str) -> [Effect; 2] {
+    let message = format!(
+        "{what} was created, but came back {change}, as if a mutating webhook had changed it. No other one is created before a \
+         dry run comes back unchanged"
+    );
+    let owner = Arc::clone(owner);
+    [Effect::Altered { owner, message: message.clone() }, altered_failure(message)]
+}
+
+fn altered_failure(message: String) -> Effect {
+    let event = message.clone();
+    Effect::Failed(WriteFailure {
+        kind: FailureKind::Create,
+        verb: Some("create"),
+        event,
+        message,
+        outcome_unknown: false,
+    })
+}
+
+fn create_failed(doing: &str, error: &RequestError, message: String) -> Effect {
+    Effect::Failed(WriteFailure::of(FailureKind::Create, "create", doing, error, message))
 }
 
 /// What keeps a pod that was created for this set from being its own.

@@ -1,49 +1,36 @@
 //! Deletes or evicts pods, each only as it was when the decision was made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use ordereddeployment_api::PodDeletion;
-use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{DeleteGroup, EventType, FailureKind, Pod, Purpose, Target};
+use ordereddeployment_planner::{DeleteGroup, FailureKind, Pod, Purpose, Target};
 use tokio::time::Instant;
 
 use super::refusals::explain;
-use super::{Interrupt, MOST, worst};
 use crate::cache::entry::{Entry, PodEntry};
+use crate::cache::expectations::Fact;
 use crate::client::error::RequestError;
-use crate::client::requests::{ObjectVersion, Requests};
+use crate::client::requests::ObjectVersion;
+use crate::reconcile::effect::{Effect, WriteFailure};
+use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::LiveReadReason;
 
 /// How often a delete is tried again with a fresh version, where the pod is the same in all that counts.
 const RETRIES: usize = 5;
 
-/// How many deletes are sent before the object is looked at again: a webhook may take its time for each.
-const AT_ONCE: usize = 100;
-
-/// How long one act evicts: each eviction is a request of its own.
-const EVICTING: Duration = Duration::from_secs(3);
-
-/// What an act deletes.
-struct Batch {
-    /// The pods as they were when it was decided.
-    decided: BTreeMap<Arc<str>, Arc<PodEntry>>,
-    /// How many more it may delete.
-    left: usize,
-    /// Until when it evicts.
-    until: Instant,
-}
-
 /// How old the pods are that remain: their mean time of creation, if there are any.
-struct Ages(Option<Timestamp>);
+pub(super) struct Ages(Option<Timestamp>);
 
 impl Ages {
-    fn of_rest(known: &[Arc<PodEntry>], going: &BTreeSet<&str>) -> Self {
+    /// Of all pods but those of the group.
+    pub(super) fn of_rest(observation: &Observation, group: &DeleteGroup) -> Self {
+        let going: BTreeSet<&str> = group.targets.iter().map(|target| &**target.uid()).collect();
         let stays = |entry: &&Arc<PodEntry>| !entry.pod.terminating && !going.contains(&**entry.uid());
-        let created: Vec<i64> = known
+        let created: Vec<i64> = observation
+            .pods
             .iter()
             .filter(stays)
             .filter_map(|entry| entry.pod.facts.created.map(Timestamp::as_second))
@@ -77,224 +64,120 @@ enum Outcome {
 }
 
 impl Reconciler<'_> {
-    /// Deletes one group after the other, as long as the watch shows what was decided on.
-    /// `decided` are the pods as they were when it was decided.
-    pub(super) async fn delete_groups(
-        &mut self,
-        groups: &[DeleteGroup],
-        decided: Vec<Arc<PodEntry>>,
-    ) -> Result<(), Interrupt> {
-        let decided = decided.into_iter().map(|entry| (Arc::clone(entry.uid()), entry)).collect();
-        let mut batch = Batch { decided, left: MOST, until: Instant::now() + EVICTING };
-        for (place, group) in groups.iter().enumerate() {
-            if batch.left < group.targets.len() {
-                return Err(Interrupt::Unfinished);
-            }
-            batch.left -= group.targets.len();
-            self.still_decided(&batch, groups[place..].iter().flat_map(|group| &group.targets))?;
-            self.delete_group(group, &batch).await?;
-        }
-        Ok(())
+    /// How many pods are ready and not on their way out.
+    pub(super) fn ready_pods(&self) -> usize {
+        let pods = self.observation.pods.iter();
+        pods.filter(|entry| entry.pod.facts.ready && !entry.pod.terminating).count()
     }
 
-    /// Whether the object and these pods, which are to go, are in the watch's view what the decision was made of.
-    fn still_decided<'t>(
-        &mut self,
-        batch: &Batch,
-        targets: impl Iterator<Item = &'t Target>,
-    ) -> Result<(), Interrupt> {
-        self.check_still_wanted()?;
-        let cache = self.ctx.cache();
-        let changed = targets.take(batch.left + 1).any(|target| {
-            let (Some(decided), Some(shown)) = (batch.decided.get(&target.uid), cache.pods.get(&target.uid))
-            else {
-                return false;
-            };
-            let (decided_on, now) = (&decided.pod, &shown.pod);
-            shown.version() > decided.version()
-                && (decided_on.facts.priority, &decided_on.point) != (now.facts.priority, &now.point)
-        });
-        if changed { Err(Interrupt::DecideAgain) } else { Ok(()) }
-    }
-
-    async fn delete_group(&mut self, group: &DeleteGroup, batch: &Batch) -> Result<(), Interrupt> {
-        let known = self.pods(&self.sets());
-        let entries: Vec<Option<&Arc<PodEntry>>> = group
-            .targets
-            .iter()
-            .map(|target| known.iter().find(|entry| *entry.uid() == target.uid))
-            .collect();
-        let going: BTreeSet<&str> = group.targets.iter().map(|target| &*target.uid).collect();
-        let ages = Ages::of_rest(&known, &going);
-        // A budget can refuse an unavailable pod for ever.
-        let evict = self.state.deployment.spec.pod_deletion == PodDeletion::Evict;
-        let (evicted, deleted): (Vec<_>, Vec<_>) =
-            group.targets.iter().zip(entries).partition(|(target, _)| evict && target.available);
-        let mut halt = None;
-        let mut deleted = deleted.into_iter().peekable();
-        while deleted.peek().is_some() && halt.is_none() {
-            let part: Vec<_> = deleted.by_ref().take(AT_ONCE).collect();
-            self.still_decided(batch, part.iter().map(|(target, _)| *target))?;
-            let outcomes = join_all(part.iter().map(|(target, _)| {
-                let decided = batch.decided.get(&target.uid);
-                delete(&self.requests, &self.namespace, target, decided, group.purpose, false)
-            }))
-            .await;
-            for ((target, entry), outcome) in part.into_iter().zip(outcomes) {
-                if let Err(stop) = self.note(target, entry, group.purpose, outcome, &ages) {
-                    worst(&mut halt, stop);
-                }
-            }
-        }
-        // One by one: what one eviction takes of a budget, the next would be refused for.
-        let ready = known.iter().filter(|entry| entry.pod.facts.ready && !entry.pod.terminating).count();
-        for (target, entry) in evicted {
-            if halt.is_some() {
-                break;
-            }
-            if Instant::now() >= batch.until {
-                // Others want their turn, and who must go may be another by now.
-                return Err(Interrupt::Unfinished);
-            }
-            self.still_decided(batch, std::iter::once(target))?;
-            halt = self.evict(target, entry, batch, group.purpose, ready, &ages).await.err();
-        }
-        halt.map_or(Ok(()), Err)
+    /// Deletes these pods, in parallel.
+    pub(super) async fn delete_batch(
+        &self,
+        targets: &[&Target],
+        purpose: Purpose,
+        ages: &Ages,
+    ) -> Vec<Effect> {
+        let outcomes = join_all(targets.iter().map(|target| self.delete(target, purpose, false))).await;
+        let outcomes = targets.iter().zip(outcomes);
+        outcomes.flat_map(|(target, outcome)| self.effects_of(target, purpose, outcome, ages)).collect()
     }
 
     /// Evicts a pod, unless it is known that this is refused.
-    async fn evict(
-        &mut self,
+    pub(super) async fn evict(
+        &self,
         target: &Target,
-        entry: Option<&Arc<PodEntry>>,
-        batch: &Batch,
         purpose: Purpose,
         ready: usize,
         ages: &Ages,
-    ) -> Result<(), Interrupt> {
-        if let Some(failure) = self.state.refusal(&target.uid, ready, Instant::now()) {
-            return Err(Interrupt::Failed(failure.clone()));
+    ) -> Vec<Effect> {
+        if let Some(failure) = self.state.refusal(target.uid(), ready, Instant::now()) {
+            return vec![Effect::StillRefused(failure.clone())];
         }
-        let decided = batch.decided.get(&target.uid);
-        let outcome = delete(&self.requests, &self.namespace, target, decided, purpose, true).await;
+        let outcome = self.delete(target, purpose, true).await;
         let refusal = match &outcome {
             Outcome::Failed(_, error) => error.refusal(),
             _ => None,
         };
         let Some(refusal) = refusal else {
-            if matches!(outcome, Outcome::Terminating | Outcome::Deleted | Outcome::Gone) {
-                self.state.refused = None;
-                self.state.succeeded(FailureKind::Evict);
-                self.state.succeeded(FailureKind::EvictAmbiguous);
-            }
-            return self.note(target, entry, purpose, outcome, ages);
+            let accepted = matches!(outcome, Outcome::Terminating | Outcome::Deleted | Outcome::Gone);
+            let mut effects = if accepted { vec![Effect::Evicted] } else { Vec::new() };
+            effects.extend(self.effects_of(target, purpose, outcome, ages));
+            return effects;
         };
+        let entry = self.observation.pod(target.uid());
         let labels = entry.map(|entry| entry.labels.clone()).unwrap_or_default();
-        let (what, message) = explain(&self.requests, &self.namespace, &target.name, &labels, refusal).await;
-        self.ctx.metrics.write_failed("evict");
-        self.warn(what.reason(), message.clone());
-        let failure = self.state.failed(what, message, self.ctx.clock.now());
-        self.state.refuse(&target.uid, ready, Instant::now(), failure.clone());
-        Err(Interrupt::Failed(failure))
+        let (kind, message) = explain(&self.requests, &self.namespace, target.name(), &labels, refusal).await;
+        vec![Effect::EvictionRefused { uid: Arc::clone(target.uid()), ready, kind, message }]
     }
 
-    fn note(
-        &mut self,
-        target: &Target,
-        entry: Option<&Arc<PodEntry>>,
-        purpose: Purpose,
-        outcome: Outcome,
-        ages: &Ages,
-    ) -> Result<(), Interrupt> {
-        let now = self.ctx.clock.now();
+    fn effects_of(&self, target: &Target, purpose: Purpose, outcome: Outcome, ages: &Ages) -> Vec<Effect> {
         match outcome {
             Outcome::Terminating | Outcome::Deleted => {
-                self.state.succeeded(FailureKind::Delete);
-                match entry {
-                    Some(entry) if matches!(outcome, Outcome::Terminating) => {
-                        self.state.pods.terminating(entry, now);
-                    }
-                    _ => self.state.pods.gone(&target.uid, now),
-                }
-                self.ctx.metrics.deleted(word(purpose), target.why.as_ref().map(|why| why.rule));
-                if let Some(ratio) = entry.and_then(|entry| ages.of(&entry.pod, now)) {
-                    self.ctx.metrics.deletion_age_ratio.observe(ratio);
-                }
-                let why = target.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
-                let message = format!("Deleted pod {} for the {} ({why})", target.name, word(purpose));
-                let deployment = &self.state.deployment;
-                self.ctx.events.publish_message(
-                    deployment,
-                    EventType::Normal,
-                    reason::SUCCESSFUL_DELETE,
-                    message,
-                );
-                Ok(())
+                let terminating = matches!(outcome, Outcome::Terminating);
+                let age_ratio = ages.of(&target.pod, self.ctx.clock.now());
+                let entry = self.observation.pod(target.uid()).cloned();
+                vec![Effect::PodDeleted { target: target.clone(), purpose, entry, terminating, age_ratio }]
             }
-            Outcome::Gone => {
-                self.state.pods.gone(&target.uid, now);
-                Ok(())
-            }
+            Outcome::Gone => vec![Effect::Pod(Fact::Gone(Arc::clone(target.uid())))],
             Outcome::Changed(fresh) => {
-                match fresh {
-                    Some(fresh) => self.state.pods.present(*fresh, now),
-                    // Nobody's now: the watch tells, or the next live read.
-                    None => self.state.live_read = Some(crate::reconcile::state::LiveReadReason::Conflict),
-                }
-                Err(Interrupt::DecideAgain)
+                let shown = match fresh {
+                    Some(fresh) => Effect::Pod(Fact::Is(*fresh)),
+                    // It has no controller now: the watch tells, or the next live read.
+                    None => Effect::LiveReadDue(LiveReadReason::Conflict),
+                };
+                vec![shown, Effect::DecideAgain]
             }
             Outcome::Failed(verb, error) => {
-                let doing =
-                    format!("{} pod {}", if verb == "evict" { "evicting" } else { "deleting" }, target.name);
-                Err(self.failed(FailureKind::Delete, verb, &doing, &error, error.to_string()))
+                let doing = if verb == "evict" { "evicting" } else { "deleting" };
+                let doing = format!("{doing} pod {}", target.name());
+                let message = error.to_string();
+                let failure = WriteFailure::of(FailureKind::Delete, verb, &doing, &error, message);
+                vec![Effect::Failed(failure)]
             }
         }
     }
-}
 
-async fn delete(
-    requests: &Requests,
-    namespace: &str,
-    target: &Target,
-    decided: Option<&Arc<PodEntry>>,
-    purpose: Purpose,
-    evict: bool,
-) -> Outcome {
-    let verb = if evict { "evict" } else { "delete" };
-    let mut version = target.resource_version.clone();
-    for attempt in 0.. {
-        let object = ObjectVersion { namespace, name: &target.name, uid: &target.uid, version: &version };
-        let answer = if evict {
-            requests.evict_pod(&object, purpose).await.map(|()| false)
-        } else {
-            requests.delete_pod(&object, purpose).await
-        };
-        let error = match answer {
-            Ok(true) => return Outcome::Deleted,
-            Ok(false) => return Outcome::Terminating,
-            Err(error) if error.says_gone(&target.name) => return Outcome::Gone,
-            Err(error) => error,
-        };
-        if !error.is_conflict() {
-            return Outcome::Failed(verb, error);
+    async fn delete(&self, target: &Target, purpose: Purpose, evict: bool) -> Outcome {
+        let (requests, namespace, name) = (&self.requests, &self.namespace, target.name());
+        let verb = if evict { "evict" } else { "delete" };
+        let decided = self.observation.pod(target.uid());
+        let mut version = target.pod.resource_version.clone();
+        for attempt in 0.. {
+            let object = ObjectVersion { namespace, name, uid: target.uid(), version: &version };
+            let answer = if evict {
+                requests.evict_pod(&object, purpose).await.map(|()| false)
+            } else {
+                requests.delete_pod(&object, purpose).await
+            };
+            let error = match answer {
+                Ok(true) => return Outcome::Deleted,
+                Ok(false) => return Outcome::Terminating,
+                Err(error) if error.says_gone(name) => return Outcome::Gone,
+                Err(error) => error,
+            };
+            if !error.is_conflict() {
+                return Outcome::Failed(verb, error);
+            }
+            let fresh = match requests.pod(namespace, name).await {
+                Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&**target.uid())),
+                Err(error) => return Outcome::Failed("delete", error),
+            };
+            let Some(fresh) = fresh else { return Outcome::Gone };
+            let entry = PodEntry::of(&fresh);
+            // One with other labels may have to be released instead.
+            let is_same = matches!((decided, &entry), (Some(decided), Some(entry))
+                if decided.labels == entry.labels && counts_as_same(&target.pod, &entry.pod));
+            match entry {
+                Some(entry) if is_same && attempt < RETRIES => {
+                    version.clone_from(&entry.pod.resource_version);
+                }
+                // It is not the pod: a webhook, say, refuses with this code.
+                Some(_) if is_same => return Outcome::Failed(verb, error),
+                entry => return Outcome::Changed(entry.map(Box::new)),
+            }
         }
-        let fresh = match requests.pod(namespace, &target.name).await {
-            Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&*target.uid)),
-            Err(error) => return Outcome::Failed("delete", error),
-        };
-        let Some(fresh) = fresh else { return Outcome::Gone };
-        let entry = PodEntry::of(&fresh);
-        // One with other labels may have to be released instead.
-        let is_same = matches!((decided, &entry), (Some(decided), Some(entry))
-            if decided.labels == entry.labels && counts_as_same(&decided.pod, &entry.pod));
-        match entry {
-            Some(entry) if is_same && attempt < RETRIES => version = entry.pod.resource_version,
-            // It is not the pod: a webhook, say, refuses with this code.
-            Some(_) if is_same => return Outcome::Failed(verb, error),
-            entry => return Outcome::Changed(entry.map(Box::new)),
-        }
+        Outcome::Changed(None)
     }
-    Outcome::Changed(None)
 }
 
 /// Whether a delete that was decided for the one is right for the other: same UID, priority, pause keys, owner, node and
@@ -309,13 +192,6 @@ fn counts_as_same(decided: &Pod, fresh: &Pod) -> bool {
         // Time alone makes a ready pod available, and never the other way round.
         && (one.ready, one.ready_since) == (other.ready, other.ready_since)
         && (decided.terminating, decided.finished) == (fresh.terminating, fresh.finished)
-}
-
-fn word(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::Rollout => "rollout",
-        Purpose::Scale => "scale",
-    }
 }
 
 #[cfg(test)]
@@ -335,7 +211,7 @@ mod tests {
             |pod| pod.facts.cost = Some(1),
         ];
         for change in unchanged {
-            let mut fresh = decided.clone();
+            let mut fresh = (*decided).clone();
             change(&mut fresh);
             assert!(counts_as_same(&decided, &fresh), "{fresh:?}");
         }
@@ -350,7 +226,7 @@ mod tests {
             |pod| pod.terminating = true,
         ];
         for change in changed {
-            let mut fresh = decided.clone();
+            let mut fresh = (*decided).clone();
             change(&mut fresh);
             assert!(!counts_as_same(&decided, &fresh), "{fresh:?}");
         }

@@ -11,78 +11,68 @@ use ordereddeployment_planner::{FailureKind, SetChange};
 use ordereddeployment_wire::{new_set, owner_of};
 use serde_json::{Map, Value, json};
 
-use super::Interrupt;
+use super::creates::altered;
 use crate::cache::entry::{Entry, SetEntry};
+use crate::cache::expectations::Fact;
 use crate::client::error::RequestError;
 use crate::client::requests::ObjectVersion;
+use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
 
-/// How many writes of sets may meet a conflict in one pass before the next one counts as failed.
-const CONFLICTS: usize = 5;
-
 impl Reconciler<'_> {
-    pub(super) async fn change_set(&mut self, change: &SetChange) -> Result<(), Interrupt> {
-        match change {
+    pub(super) async fn change_set(&self, change: &SetChange) -> Vec<Effect> {
+        let uid = match change {
             SetChange::Create { name, hash, revision, replicas } => {
-                self.create_set(name, hash, *revision, *replicas).await
+                return self.create_set(name, hash, *revision, *replicas).await;
             }
-            SetChange::Update { uid, replicas, revision, min_ready_seconds } => {
-                let entry = self.set_by_uid(uid)?;
+            SetChange::Update { uid, .. } | SetChange::Equal { uid, .. } | SetChange::Delete { uid } => uid,
+        };
+        let Some(entry) = self.observation.set(uid) else { return vec![Effect::DecideAgain] };
+        match change {
+            SetChange::Update { replicas, revision, min_ready_seconds, .. } => {
                 let cause = revision.is_some().then(|| self.change_cause()).flatten();
-                let patch = set_patch(&entry, *replicas, *revision, *min_ready_seconds, cause);
-                self.update_set(&entry, &patch).await
+                let patch = set_patch(entry, *replicas, *revision, *min_ready_seconds, cause);
+                self.update_set(entry, &patch, |_| None).await
             }
-            SetChange::Equal { uid, equal_templates } => {
-                let entry = self.set_by_uid(uid)?;
-                self.remember_equal(&entry, equal_templates).await
-            }
-            SetChange::Delete { uid } => {
-                let entry = self.set_by_uid(uid)?;
-                self.delete_set(&entry).await
-            }
+            SetChange::Equal { equal_templates, .. } => self.remember_equal(entry, equal_templates).await,
+            SetChange::Create { .. } | SetChange::Delete { .. } => self.delete_set(entry).await,
         }
     }
 
-    async fn create_set(
-        &mut self,
-        name: &str,
-        hash: &str,
-        revision: i64,
-        replicas: i32,
-    ) -> Result<(), Interrupt> {
-        self.check_object_exists(1).await?;
+    async fn create_set(&self, name: &str, hash: &str, revision: i64, replicas: i32) -> Vec<Effect> {
         let set = new_set(&self.state.deployment, name, hash, revision, replicas);
-        let uid = Arc::clone(&self.uid);
-        if self.state.altered_creates.contains_key(&uid) {
+        let mut effects = Vec::new();
+        if self.state.altered_creates.contains_key(&self.uid) {
             match self.requests.create_set(&self.namespace, &set, true).await {
                 Ok(tried) if self.change_of_set(&set, &tried).is_none() => {
-                    _ = self.state.altered_creates.remove(&uid);
+                    effects.push(Effect::Unaltered(Arc::clone(&self.uid)));
                 }
-                Ok(_) => return Err(self.still_altered(&uid)),
+                Ok(_) => return vec![self.still_altered(&self.uid)],
                 // It came to be ours after all, or the name is another's.
                 Err(error) if error.is_already_there() => return self.meet_set(name, &error).await,
-                Err(error) => {
-                    return Err(self.set_failed(FailureKind::Create, "create", "trying", name, &error));
-                }
+                Err(error) => return vec![set_failed(FailureKind::Create, "create", "trying", name, &error)],
             }
         }
         match self.requests.create_set(&self.namespace, &set, false).await {
             Ok(created) => {
-                self.state.created += 1;
+                effects.push(Effect::SetCreated);
                 if let Some(change) = self.change_of_set(&set, &created) {
-                    return Err(self.altered(&uid, &format!("Set {name}"), &change));
+                    effects.extend(altered(&self.uid, &format!("Set {name}"), &change));
+                    return effects;
                 }
                 if self.ctx.cache().has_orphan_of(&created) {
                     // Left by a set of the same template that was deleted: they come before fresh ones.
-                    self.state.live_read = Some(LiveReadReason::Orphan);
+                    effects.push(Effect::LiveReadDue(LiveReadReason::Orphan));
                 }
-                self.saw_set(created);
-                Ok(())
+                effects.extend(shown(created));
             }
-            Err(error) if error.is_already_there() => self.meet_set(name, &error).await,
-            Err(error) => Err(self.set_failed(FailureKind::Create, "create", "creating", name, &error)),
+            Err(error) if error.is_already_there() => effects.extend(self.meet_set(name, &error).await),
+            Err(error) => {
+                effects.push(set_failed(FailureKind::Create, "create", "creating", name, &error));
+            }
         }
+        effects
     }
 
     /// What keeps a set that was created from being the object's own, and of its template.
@@ -98,133 +88,113 @@ impl Reconciler<'_> {
         change_of_spec(sent, came)
     }
 
-    /// A set of that name is there already: ours of the same template, which the watch has not shown yet, or not.
-    async fn meet_set(&mut self, name: &str, error: &RequestError) -> Result<(), Interrupt> {
+    /// A set of that name exists already: ours of the same template, which the watch has not shown yet, or not.
+    async fn meet_set(&self, name: &str, error: &RequestError) -> Vec<Effect> {
         let met = match self.requests.set(&self.namespace, name).await {
             Ok(met) => met,
-            Err(error) => {
-                return Err(self.set_failed(FailureKind::Create, "create", "reading", name, &error));
-            }
+            Err(error) => return vec![set_failed(FailureKind::Create, "create", "reading", name, &error)],
         };
         let Some(met) = met else {
             // It may just have gone. The second time that is not the reason.
-            self.taken += 1;
-            return Err(if self.taken > 1 {
-                self.set_failed(FailureKind::Create, "create", "creating", name, error)
+            let stop = if self.taken > 0 {
+                set_failed(FailureKind::Create, "create", "creating", name, error)
             } else {
-                Interrupt::DecideAgain
-            });
+                Effect::DecideAgain
+            };
+            return vec![Effect::NameTaken, stop];
         };
         let is_same = met.spec.template.without_hash().same_as(&self.state.deployment.spec.template);
         let is_ending = met.metadata.deletion_timestamp.is_some();
         let is_ours = SetEntry::of(met.clone()).is_some_and(|entry| *entry.owner() == self.uid);
-        if is_ours && is_same {
-            self.saw_set(met);
-            // One that is being deleted must be gone first.
-            return if is_ending { Err(Interrupt::DecideAgain) } else { Ok(()) };
+        if !is_ours || !is_same {
+            return vec![Effect::SetNameTaken(name.to_owned()), Effect::DecideAgain];
         }
-        // The planner then counts a collision of hashes and names the set anew.
-        self.state.taken_names.insert(name.to_owned());
-        Err(Interrupt::DecideAgain)
+        // One that is being deleted must be gone first.
+        shown(met).into_iter().chain(is_ending.then_some(Effect::DecideAgain)).collect()
     }
 
-    async fn update_set(&mut self, entry: &SetEntry, patch: &Value) -> Result<(), Interrupt> {
+    /// Changes a set. `unkept` names what the answer lacks besides the fields that were sent.
+    async fn update_set(
+        &self,
+        entry: &SetEntry,
+        patch: &Value,
+        unkept_besides: impl FnOnce(&SetEntry) -> Option<String>,
+    ) -> Vec<Effect> {
         let name = &entry.set.name;
         match self.requests.patch(&self.namespace, name, patch).await {
             Ok(updated) => {
-                let unkept = unkept(patch, &updated);
-                self.saw_set(updated);
-                unkept.map_or(Ok(()), |field| Err(self.not_kept(name, &field)))
+                let lacks = unkept(patch, &updated)
+                    .or_else(|| SetEntry::of(updated.clone()).and_then(|entry| unkept_besides(&entry)));
+                let failure = lacks.map(|field| not_kept(name, &field));
+                shown(updated).into_iter().chain(failure).collect()
             }
             Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
-                self.state.live_read = Some(LiveReadReason::Conflict);
-                Err(Interrupt::DecideAgain)
+                vec![Effect::Conflict, Effect::LiveReadDue(LiveReadReason::Conflict), Effect::DecideAgain]
             }
-            Err(error) => Err(self.set_failed(FailureKind::Create, "update", "changing", name, &error)),
+            Err(error) => vec![set_failed(FailureKind::Create, "update", "changing", name, &error)],
         }
     }
 
     /// Stores the templates that are equal to the set's.
-    async fn remember_equal(
-        &mut self,
-        entry: &SetEntry,
-        equal_templates: &[String],
-    ) -> Result<(), Interrupt> {
+    async fn remember_equal(&self, entry: &SetEntry, equal_templates: &[String]) -> Vec<Effect> {
         let patch = json!({"metadata": {
             "resourceVersion": entry.object.metadata.resource_version,
             "annotations": {annotation::EQUAL_TEMPLATES: equal_templates.join(",")},
         }});
-        self.update_set(entry, &patch).await?;
-        let stored = self.set_by_uid(entry.uid())?;
-        if stored.set.equal_templates == equal_templates {
-            return Ok(());
-        }
-        Err(self.not_kept(&entry.set.name, &format!("the annotation {}", annotation::EQUAL_TEMPLATES)))
+        self.update_set(entry, &patch, |stored| {
+            (stored.set.equal_templates != equal_templates)
+                .then(|| format!("the annotation {}", annotation::EQUAL_TEMPLATES))
+        })
+        .await
     }
 
-    /// Ends the act where a set was changed, and came back without that: to ask for it again at once would not help.
-    fn not_kept(&mut self, name: &str, field: &str) -> Interrupt {
-        let message = format!(
-            "set {name} came back without {field} as it was sent, as if a mutating webhook had changed it"
-        );
-        self.ctx.metrics.write_failed("update");
-        self.halts(format!("Error changing sets: {message}"), message)
-    }
-
-    async fn delete_set(&mut self, entry: &SetEntry) -> Result<(), Interrupt> {
+    async fn delete_set(&self, entry: &Arc<SetEntry>) -> Vec<Effect> {
         let version = entry.object.metadata.resource_version.clone().unwrap_or_default();
         let name = &entry.set.name;
         let object = ObjectVersion { namespace: &self.namespace, name, uid: entry.uid(), version: &version };
         match self.requests.delete_set(&object).await {
-            Ok(()) => {
-                self.state.sets.terminating(entry, self.ctx.clock.now());
-                Ok(())
-            }
-            Err(error) if error.says_gone(name) => {
-                self.state.sets.gone(entry.uid(), self.ctx.clock.now());
-                Ok(())
-            }
+            Ok(()) => vec![Effect::Set(Fact::Terminating(Arc::clone(entry)))],
+            Err(error) if error.says_gone(name) => vec![Effect::Set(Fact::Gone(Arc::clone(entry.uid())))],
             Err(error) if error.is_conflict() && self.may_conflict() => {
-                self.state.live_read = Some(LiveReadReason::Conflict);
-                Err(Interrupt::DecideAgain)
+                vec![Effect::Conflict, Effect::LiveReadDue(LiveReadReason::Conflict), Effect::DecideAgain]
             }
-            Err(error) => Err(self.set_failed(FailureKind::Delete, "delete", "deleting", name, &error)),
+            Err(error) => vec![set_failed(FailureKind::Delete, "delete", "deleting", name, &error)],
         }
-    }
-
-    /// Whether a conflict may be somebody's write in between, which a live read shows: in one pass so many are not.
-    pub(crate) fn may_conflict(&mut self) -> bool {
-        self.conflicts += 1;
-        self.conflicts <= CONFLICTS
-    }
-
-    fn set_failed(
-        &mut self,
-        what: FailureKind,
-        verb: &str,
-        doing: &str,
-        name: &str,
-        error: &RequestError,
-    ) -> Interrupt {
-        self.failed(what, verb, &format!("{doing} set {name}"), error, error.to_string())
-    }
-
-    pub(crate) fn saw_set(&mut self, set: OrderedReplicaSet) {
-        if let Some(mut entry) = SetEntry::of(set) {
-            if let Ok(known) = self.set_by_uid(entry.uid()) {
-                entry.share(&known);
-            }
-            self.state.sets.present(entry, self.ctx.clock.now());
-        }
-    }
-
-    fn set_by_uid(&self, uid: &str) -> Result<Arc<SetEntry>, Interrupt> {
-        self.sets().into_iter().find(|entry| **entry.uid() == *uid).ok_or(Interrupt::DecideAgain)
     }
 
     fn change_cause(&self) -> Option<String> {
         self.state.deployment.metadata.annotations.as_ref()?.get(annotation::CHANGE_CAUSE).cloned()
     }
+}
+
+/// A set as an answer shows it, where it is ours.
+fn shown(set: OrderedReplicaSet) -> Option<Effect> {
+    SetEntry::of(set).map(|entry| Effect::Set(Fact::Is(entry)))
+}
+
+fn set_failed(
+    kind: FailureKind,
+    verb: &'static str,
+    doing: &str,
+    name: &str,
+    error: &RequestError,
+) -> Effect {
+    let doing = format!("{doing} set {name}");
+    Effect::Failed(WriteFailure::of(kind, verb, &doing, error, error.to_string()))
+}
+
+/// A set was changed, and came back without that: to ask for it again at once would not help.
+fn not_kept(name: &str, field: &str) -> Effect {
+    let message = format!(
+        "set {name} came back without {field} as it was sent, as if a mutating webhook had changed it"
+    );
+    Effect::Failed(WriteFailure {
+        kind: FailureKind::Create,
+        verb: Some("update"),
+        event: format!("Error changing sets: {message}"),
+        message,
+        outcome_unknown: false,
+    })
 }
 
 /// What of the spec of a set came back otherwise than it was sent. How a template is spelled does not count.
