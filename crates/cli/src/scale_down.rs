@@ -1,25 +1,23 @@
-//! What a scale-down would do: the planner's decisions, carried out on a copy of what was observed.
-//!
-//! Nothing leaves this module but names: no server hears of it.
+//! Previews a scale-down: applies the planner's decisions to a copy of the observed state. It sends no request.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ordereddeployment_planner::{Act, Compared, Decision, Observed, Purpose, Read, SetChange, decide};
 
-/// More decisions than any scale-down takes: each deletes at least one pod or stores one change.
-const MOST_DECISIONS: usize = 10_000;
-/// How many reads and records a decision may ask for before it acts.
-const MOST_PREPARATIONS: usize = 16;
+/// An upper limit of the decisions for one scale-down: each deletes at least one pod or stores one change.
+const MAX_DECISIONS: usize = 10_000;
+/// The maximum number of reads and status updates before an act.
+const MAX_PREPARATIONS: usize = 16;
 
-/// What the controller would do next, once it has read and stored what it must.
-pub(crate) fn settle(observed: &Observed) -> Option<Act> {
+/// The next act of the controller, after the reads and status updates that it needs.
+pub(crate) fn next_act(observed: &Observed) -> Option<Act> {
     let mut observed = observed.clone();
     prepare(&mut observed)
 }
 
 fn prepare(observed: &mut Observed) -> Option<Act> {
-    for _ in 0..MOST_PREPARATIONS {
+    for _ in 0..MAX_PREPARATIONS {
         match decide(observed) {
             Decision::Act(act) => return Some(act),
             Decision::Record(record) => store(observed, record.status),
@@ -28,12 +26,12 @@ fn prepare(observed: &mut Observed) -> Option<Act> {
                     observed.nodes.entry(node).or_insert(None);
                 }
             }
-            // No server is asked here: until the controller has asked, the sets stay what they are.
+            // This preview sends no request. Until the controller has the comparison, it keeps the sets as they are.
             Decision::Read(Read::Template(_)) => {
                 let (since, again) = (observed.now, observed.now);
                 observed.compared = Compared::NoAnswer { since, again, message: String::new() };
             }
-            // What was observed is live, and a dry run proves nothing that a scale-down needs.
+            // The observed state is live already, and a scale-down needs no dry run.
             Decision::Read(Read::Live | Read::Sources(_) | Read::DryRun { .. }) => return None,
         }
     }
@@ -44,14 +42,14 @@ fn store(observed: &mut Observed, status: ordereddeployment_api::OrderedDeployme
     Arc::make_mut(&mut observed.deployment).status = Some(status);
 }
 
-/// The UIDs of the pods that go in a scale-down to `replicas`, in order.
+/// The UIDs of the pods that a scale-down to `replicas` deletes, in order.
 pub(crate) fn scale_down(observed: &Observed, replicas: i32) -> Vec<Arc<str>> {
     let mut observed = observed.clone();
     let deployment = Arc::make_mut(&mut observed.deployment);
     deployment.spec.replicas = replicas;
     deployment.metadata.generation = deployment.metadata.generation.map(|generation| generation + 1);
-    let mut gone: Vec<Arc<str>> = Vec::new();
-    for _ in 0..MOST_DECISIONS {
+    let mut deleted: Vec<Arc<str>> = Vec::new();
+    for _ in 0..MAX_DECISIONS {
         let Some(act) = prepare(&mut observed) else { break };
         let groups = act.deletes.iter().filter(|group| group.purpose == Purpose::Scale);
         let now: Vec<Arc<str>> =
@@ -69,7 +67,7 @@ pub(crate) fn scale_down(observed: &Observed, replicas: i32) -> Vec<Arc<str>> {
             }
         }
         store(&mut observed, act.status);
-        gone.extend(now);
+        deleted.extend(now);
     }
-    gone
+    deleted
 }
