@@ -6,7 +6,7 @@ use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
 use kube::{ResourceExt, core::Status};
-use ordereddeployment_planner::{Answer, Compared, Comparison, Observed, to_compare};
+use ordereddeployment_planner::{Answer, Comparison, ComparisonResult, Snapshot, to_compare};
 use serde_json::Value;
 
 use crate::explain::explain;
@@ -14,15 +14,15 @@ use crate::explain::explain;
 /// The result of the comparison. If dry runs are not possible, `notes` gets the reason.
 pub(crate) async fn compare(
     client: &Client,
-    observed: &Observed,
+    snapshot: &Snapshot,
     notes: &mut Vec<String>,
-) -> Result<Compared> {
-    let sets = to_compare(observed);
+) -> Result<ComparisonResult> {
+    let sets = to_compare(snapshot);
     if sets.is_empty() {
-        return Ok(Compared::Not);
+        return Ok(ComparisonResult::Not);
     }
-    let namespace = observed.deployment.namespace().unwrap_or_default();
-    let mut comparison = Comparison::of(observed, &sets);
+    let namespace = snapshot.deployment.namespace().unwrap_or_default();
+    let mut comparison = Comparison::of(snapshot, &sets);
     while let Some(object) = comparison.question() {
         match dry_run(client, &namespace, &object).await {
             Ok(taken) => comparison.answered(&Answer::Taken(taken)),
@@ -31,7 +31,7 @@ pub(crate) async fn compare(
                     "templates are compared as written, so one with explicit defaults can look like a new one: {}",
                     status.message
                 ));
-                return Ok(Compared::New);
+                return Ok(ComparisonResult::New);
             }
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
                 comparison.answered(&Answer::Refused);

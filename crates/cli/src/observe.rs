@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::GROUP;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner::{self as planner, Compared, NodeView, Observed, Proof, Set};
+use ordereddeployment_planner::{self as planner, ComparisonResult, DryRun, NodeView, Set, Snapshot};
 use ordereddeployment_sorter::Nodes;
 
 use crate::explain::explain;
@@ -120,7 +120,7 @@ impl ObservedState {
         let uid = deployment.uid().unwrap_or_default();
         let mut sets: Vec<Set> =
             sets.into_iter().filter(|set| is_owned(set, &uid)).map(planner::set).collect();
-        planner::tell_apart(&mut sets);
+        planner::make_hashes_unique(&mut sets);
         let ours =
             |pod: &ObservedPod| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
         let pods: Vec<ObservedPod> = pods.into_iter().filter(ours).collect();
@@ -132,26 +132,26 @@ impl ObservedState {
     }
 
     /// The input for the planner, marked as read live.
-    pub(crate) fn observed(&self) -> Observed {
+    pub(crate) fn observed(&self) -> Snapshot {
         let pods: Vec<planner::Pod> = self.pods.iter().map(|pod| pod.pod()).collect();
         let mut nodes: Nodes =
             pods.iter().filter_map(|pod| pod.facts.node.clone()).map(|node| (node, None)).collect();
         for (name, node) in &mut nodes {
             *node = self.nodes.get(&**name).map(NodeView::facts);
         }
-        Observed {
+        Snapshot {
             deployment: Arc::clone(&self.deployment),
             sets: self.sets.clone(),
             pods,
             nodes,
             now: self.now,
             live: true,
-            proof: Proof::Accepted,
+            dry_run: DryRun::Accepted,
             failure: None,
             known_points: BTreeMap::new(),
             taken_names: std::collections::BTreeSet::new(),
             sources: BTreeMap::new(),
-            compared: Compared::Not,
+            compared: ComparisonResult::Not,
         }
     }
 

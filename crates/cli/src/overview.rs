@@ -12,7 +12,7 @@ use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{
     ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint, Strategy, StrategyType,
 };
-use ordereddeployment_planner::{LineUp, Observed, Place, Pod, Point, line_up, node_rules};
+use ordereddeployment_planner::{Place, Pod, Point, RolloutOrder, Snapshot, node_rules, rollout_order};
 use ordereddeployment_sorter::{self as sorter, Context, Ranks};
 use serde_json::Value;
 
@@ -128,21 +128,21 @@ pub(crate) struct PodRow {
 
 impl Overview {
     pub(crate) fn of(state: &ObservedState, pool_label: &str) -> Self {
-        let observed = state.observed();
-        let stored = observed.deployment.status.clone().unwrap_or_default();
-        let counts = next_act(&observed).map_or_else(|| stored.clone(), |act| act.status);
-        let lined_up = line_up(&observed);
+        let snapshot = state.observed();
+        let stored = snapshot.deployment.status.clone().unwrap_or_default();
+        let counts = next_act(&snapshot).map_or_else(|| stored.clone(), |act| act.status);
+        let lined_up = rollout_order(&snapshot);
         let places: BTreeMap<&Arc<str>, (usize, &Place)> = lined_up
             .places
             .iter()
             .enumerate()
             .map(|(index, place)| (&place.uid, (index + 1, place)))
             .collect();
-        let priority = priorities(&observed);
+        let priority = priorities(&snapshot);
         let label = state.pool_label(pool_label);
         let pods_by_uid: BTreeMap<&str, &ObservedPod> =
             state.pods.iter().filter_map(|pod| Some((pod.metadata.uid.as_deref()?, pod))).collect();
-        let rows = observed.pods.iter().map(|pod| {
+        let rows = snapshot.pods.iter().map(|pod| {
             let place = places.get(&pod.facts.uid);
             let node = pod.facts.node.as_deref();
             let labels = node.and_then(|node| state.nodes.get(node)).map(ResourceExt::labels);
@@ -170,7 +170,7 @@ impl Overview {
         for (set, row) in rows {
             by_set.entry(set).or_default().push(row);
         }
-        let mut sets: Vec<SetRow> = observed
+        let mut sets: Vec<SetRow> = snapshot
             .sets
             .iter()
             .map(|set| {
@@ -190,7 +190,7 @@ impl Overview {
         sets.sort_by(|first, second| (second.revision, &second.name).cmp(&(first.revision, &first.name)));
         let all = sets.len();
         sets.retain(|set| set.current || set.size > 0 || !set.pods.is_empty());
-        let deployment = &observed.deployment;
+        let deployment = &snapshot.deployment;
         Self {
             name: deployment.name_any(),
             now: state.now,
@@ -200,7 +200,7 @@ impl Overview {
             available: counts.available_replicas.unwrap_or(0),
             strategy: strategy(&deployment.spec.strategy),
             revision: stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
-            phase: phase(&observed, &stored, &counts),
+            phase: phase(&snapshot, &stored, &counts),
             barrier: barrier(&stored, &lined_up),
             empty_sets: all - sets.len(),
             sets,
@@ -297,11 +297,11 @@ fn sort_key(row: &PodRow) -> (bool, Option<usize>, &str) {
 }
 
 /// The delete priority of any pod, also of one without a place in the order.
-fn priorities(observed: &Observed) -> impl Fn(&Pod) -> i32 {
-    let rules = observed.deployment.spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
+fn priorities(snapshot: &Snapshot) -> impl Fn(&Pod) -> i32 {
+    let rules = snapshot.deployment.spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
     let ranks = Ranks::none();
     move |pod| {
-        let ctx = Context { now: None, rules: &rules, nodes: &observed.nodes, ranks: &ranks };
+        let ctx = Context { now: None, rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
         sorter::effective_priority(&pod.facts, &ctx)
     }
 }
@@ -312,7 +312,7 @@ fn point(pod: &Pod, status: &OrderedDeploymentStatus) -> Option<PausePoint> {
     (!pod.terminating && !pod.finished && !status.has_passed(&pod.facts.uid)).then_some(*side)
 }
 
-fn barrier(status: &OrderedDeploymentStatus, lined_up: &LineUp) -> Option<Barrier> {
+fn barrier(status: &OrderedDeploymentStatus, lined_up: &RolloutOrder) -> Option<Barrier> {
     if let Some(hold) = &status.hold {
         return Some(Barrier {
             uid: hold.pod_uid.as_str().into(),
@@ -328,7 +328,7 @@ fn barrier(status: &OrderedDeploymentStatus, lined_up: &LineUp) -> Option<Barrie
     Some(Barrier { uid, pod, side, reached: false, rolling: lined_up.rolls })
 }
 
-fn phase(observed: &Observed, stored: &OrderedDeploymentStatus, counts: &OrderedDeploymentStatus) -> Phase {
+fn phase(snapshot: &Snapshot, stored: &OrderedDeploymentStatus, counts: &OrderedDeploymentStatus) -> Phase {
     let is_true = |status: &OrderedDeploymentStatus, type_: &str| {
         status.condition(type_).filter(|found| found.status == ConditionStatus::True).cloned()
     };
@@ -344,7 +344,7 @@ fn phase(observed: &Observed, stored: &OrderedDeploymentStatus, counts: &Ordered
     if let Some(stalled) = is_true(stored, condition::STALLED) {
         return Phase::Stalled(stalled.message);
     }
-    if observed.deployment.spec.paused {
+    if snapshot.deployment.spec.paused {
         return Phase::Paused;
     }
     if is_true(counts, condition::COMPLETE).is_some() { Phase::Complete } else { Phase::Rolling }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ordereddeployment_api::{PausePoint, Template};
-use ordereddeployment_planner::{Compared, Point, line_up};
+use ordereddeployment_planner::{ComparisonResult, Point, rollout_order};
 
 use crate::observe::ObservedState;
 use crate::state::side;
@@ -22,21 +22,21 @@ pub(crate) struct UpcomingPausePoint {
 
 /// The pause points of a rollout to that template, in order. A new rollout has passed none.
 pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<UpcomingPausePoint> {
-    let mut observed = state.observed();
-    let deployment = Arc::make_mut(&mut observed.deployment);
+    let mut snapshot = state.observed();
+    let deployment = Arc::make_mut(&mut snapshot.deployment);
     deployment.spec.template = template.clone();
     // The template is new, or identical to that of a set.
-    observed.compared = Compared::New;
+    snapshot.comparison = ComparisonResult::New;
     if let Some(status) = &mut deployment.status {
         (status.hold, status.passed, status.resume_requested) = (None, None, None);
     }
-    let lined_up = line_up(&observed);
+    let lined_up = rollout_order(&snapshot);
     if !lined_up.rolls {
         return Vec::new();
     }
     let of = lined_up.places.len();
     let upcoming = lined_up.places.iter().enumerate().filter_map(|(index, place)| {
-        let pod = observed.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
+        let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
         let Point::At { side, .. } = pod.point else { return None };
         // A pause point after the last pod has no effect: no pod is left.
         (side == PausePoint::Before || index + 1 < of).then(|| UpcomingPausePoint {

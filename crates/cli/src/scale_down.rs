@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use ordereddeployment_planner::{Act, Compared, Decision, Observed, Purpose, Read, SetChange, decide};
+use ordereddeployment_planner::{
+    Act, ComparisonResult, Decision, Purpose, Read, SetChange, Snapshot, decide,
+};
 
 /// An upper limit of the decisions for one scale-down: each deletes at least one pod or stores one change.
 const MAX_DECISIONS: usize = 10_000;
@@ -11,25 +13,25 @@ const MAX_DECISIONS: usize = 10_000;
 const MAX_PREPARATIONS: usize = 16;
 
 /// The next act of the controller, after the reads and status updates that it needs.
-pub(crate) fn next_act(observed: &Observed) -> Option<Act> {
-    let mut observed = observed.clone();
-    prepare(&mut observed)
+pub(crate) fn next_act(snapshot: &Snapshot) -> Option<Act> {
+    let mut snapshot = snapshot.clone();
+    prepare(&mut snapshot)
 }
 
-fn prepare(observed: &mut Observed) -> Option<Act> {
+fn prepare(snapshot: &mut Snapshot) -> Option<Act> {
     for _ in 0..MAX_PREPARATIONS {
-        match decide(observed) {
+        match decide(snapshot) {
             Decision::Act(act) => return Some(act),
-            Decision::Record(record) => store(observed, record.status),
+            Decision::Record(record) => store(snapshot, record.status),
             Decision::Read(Read::Nodes(nodes)) => {
                 for node in nodes {
-                    observed.nodes.entry(node).or_insert(None);
+                    snapshot.nodes.entry(node).or_insert(None);
                 }
             }
             // This preview sends no request. Until the controller has the comparison, it keeps the sets as they are.
             Decision::Read(Read::Template(_)) => {
-                let (since, again) = (observed.now, observed.now);
-                observed.compared = Compared::NoAnswer { since, again, message: String::new() };
+                let (since, again) = (snapshot.now, snapshot.now);
+                snapshot.comparison = ComparisonResult::NoAnswer { since, again, message: String::new() };
             }
             // The observed state is live already, and a scale-down needs no dry run.
             Decision::Read(Read::Live | Read::Sources(_) | Read::DryRun { .. }) => return None,
@@ -38,19 +40,19 @@ fn prepare(observed: &mut Observed) -> Option<Act> {
     None
 }
 
-fn store(observed: &mut Observed, status: ordereddeployment_api::OrderedDeploymentStatus) {
-    Arc::make_mut(&mut observed.deployment).status = Some(status);
+fn store(snapshot: &mut Snapshot, status: ordereddeployment_api::OrderedDeploymentStatus) {
+    Arc::make_mut(&mut snapshot.deployment).status = Some(status);
 }
 
 /// The UIDs of the pods that a scale-down to `replicas` deletes, in order.
-pub(crate) fn scale_down(observed: &Observed, replicas: i32) -> Vec<Arc<str>> {
-    let mut observed = observed.clone();
-    let deployment = Arc::make_mut(&mut observed.deployment);
+pub(crate) fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
+    let mut snapshot = snapshot.clone();
+    let deployment = Arc::make_mut(&mut snapshot.deployment);
     deployment.spec.replicas = replicas;
     deployment.metadata.generation = deployment.metadata.generation.map(|generation| generation + 1);
     let mut deleted: Vec<Arc<str>> = Vec::new();
     for _ in 0..MAX_DECISIONS {
-        let Some(act) = prepare(&mut observed) else { break };
+        let Some(act) = prepare(&mut snapshot) else { break };
         let groups = act.deletes.iter().filter(|group| group.purpose == Purpose::Scale);
         let now: Vec<Arc<str>> =
             groups.flat_map(|group| &group.targets).map(|target| Arc::clone(&target.uid)).collect();
@@ -58,15 +60,15 @@ pub(crate) fn scale_down(observed: &Observed, replicas: i32) -> Vec<Arc<str>> {
             break;
         }
         let leaving: BTreeSet<&Arc<str>> = now.iter().collect();
-        observed.pods.retain(|pod| !leaving.contains(&pod.facts.uid));
+        snapshot.pods.retain(|pod| !leaving.contains(&pod.facts.uid));
         for change in &act.sets {
             if let SetChange::Update { uid, replicas: Some(replicas), .. } = change {
-                for set in observed.sets.iter_mut().filter(|set| set.uid == *uid) {
+                for set in snapshot.sets.iter_mut().filter(|set| set.uid == *uid) {
                     set.replicas = *replicas;
                 }
             }
         }
-        store(&mut observed, act.status);
+        store(&mut snapshot, act.status);
         deleted.extend(now);
     }
     deleted

@@ -117,11 +117,11 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
 /// Waits until the controller has started the rollout. A resume before that would be for the previous rollout.
 async fn wait_for_start(connection: &Connection, name: &str, generation: i64) -> Result<()> {
     let api: Api<OrderedDeployment> = Api::namespaced(connection.watching.clone(), &connection.namespace);
-    let observed = await_condition(api, name, |found: Option<&OrderedDeployment>| {
+    let snapshot = await_condition(api, name, |found: Option<&OrderedDeployment>| {
         let status = found.map(|found| found.status.clone().unwrap_or_default());
         status.is_none_or(|status| status.observed_generation.unwrap_or(0) >= generation)
     });
-    match observed.await {
+    match snapshot.await {
         Ok(Some(_)) => Ok(()),
         Ok(None) => Err(anyhow!("{name} was deleted")),
         Err(error) => Err(anyhow!("cannot watch {name}: {error}")),

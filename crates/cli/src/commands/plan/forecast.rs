@@ -56,13 +56,13 @@ pub(super) async fn plan(
     given: AssumptionFlags,
 ) -> Result<Plan> {
     let mut notes = Vec::new();
-    let mut observed = state.observed();
-    let deployment = change.apply(&observed.deployment)?;
+    let mut snapshot = state.observed();
+    let deployment = change.apply(&snapshot.deployment)?;
     refuse_invalid(&deployment.spec)?;
     let name = deployment.name_any();
     let namespace = deployment.namespace().unwrap_or_default();
-    observed.deployment = deployment.into();
-    observed.compared = compare(client, &observed, &mut notes).await?;
+    snapshot.deployment = deployment.into();
+    snapshot.comparison = compare(client, &snapshot, &mut notes).await?;
     let learned = ready_after(state);
     let placed_on = nodes(client, &mut notes).await?;
     let assumptions = Assumptions {
@@ -77,12 +77,12 @@ pub(super) async fn plan(
         nodes: placed_on,
     };
     for (name, facts) in &state.nodes {
-        observed.nodes.insert(name.as_str().into(), Some(facts.facts()));
+        snapshot.nodes.insert(name.as_str().into(), Some(facts.facts()));
     }
     Ok(Plan {
         name,
         namespace,
-        preview: preview(&observed, &assumptions),
+        preview: preview(&snapshot, &assumptions),
         ready_after: assumptions.ready_after,
         gone_after: assumptions.gone_after,
         resumed_after: assumptions.resumed_after,

@@ -24,8 +24,8 @@ fn four() -> Vec<Pod> {
 
 /// The plan for that change, on the four nodes of the state.
 fn plan_of(state: &ObservedState, change: &SpecChange) -> Plan {
-    let mut observed = state.observed();
-    observed.deployment = change.apply(&observed.deployment).unwrap().into();
+    let mut snapshot = state.observed();
+    snapshot.deployment = change.apply(&snapshot.deployment).unwrap().into();
     let node = json!({"status": {"allocatable": {"pods": "110"}}});
     let nodes: BTreeMap<String, Node> = state
         .nodes
@@ -42,7 +42,7 @@ fn plan_of(state: &ObservedState, change: &SpecChange) -> Plan {
     Plan {
         name: "web".into(),
         namespace: "shop".into(),
-        preview: preview(&observed, &assumptions),
+        preview: preview(&snapshot, &assumptions),
         ready_after: assumptions.ready_after,
         gone_after: assumptions.gone_after,
         resumed_after: assumptions.resumed_after,
