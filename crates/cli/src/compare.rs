@@ -1,5 +1,5 @@
-//! Whether a template that no set is known to have is that of one, spelled differently: asked as the controller asks, in the
-//! user's name. Nothing is stored.
+//! Compares a template with those of the sets by dry runs, as the controller does, but as the user. Two templates are
+//! equal if the API server stores them equally. Nothing is stored.
 
 use anyhow::Result;
 use kube::Client;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::explain::explain;
 
-/// What the API server says of the template; `notes` gets why it does not compare, where it does not.
+/// The result of the comparison. If dry runs are not possible, `notes` gets the reason.
 pub(crate) async fn compare(
     client: &Client,
     snapshot: &Snapshot,
@@ -26,10 +26,9 @@ pub(crate) async fn compare(
     while let Some(object) = comparison.question() {
         match dry_run(client, &namespace, &object).await {
             Ok(taken) => comparison.answered(&Answer::Taken(taken)),
-            Err(kube::Error::Api(status)) if does_not_compare(&status) => {
+            Err(kube::Error::Api(status)) if is_not_supported(&status) => {
                 notes.push(format!(
-                    "the template is compared as it is written, and one that is only spelled differently looks like a new \
-                     one: {}",
+                    "templates are compared as written, so one with explicit defaults can look like a new one: {}",
                     status.message
                 ));
                 return Ok(ComparisonResult::New);
@@ -43,7 +42,7 @@ pub(crate) async fn compare(
     Ok(comparison.verdict())
 }
 
-fn does_not_compare(status: &Status) -> bool {
+fn is_not_supported(status: &Status) -> bool {
     status.code == 403 || status.message.contains("does not support dry run")
 }
 
