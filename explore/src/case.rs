@@ -3,7 +3,6 @@
 use std::fmt;
 
 use ordereddeployment_api::{OrderedDeployment, Template, template_hash};
-use ordereddeployment_planner::without_hash;
 use serde_json::json;
 
 /// A pod's pause point.
@@ -110,7 +109,7 @@ impl Setup {
         }))?;
         let templates = (0..TEMPLATES).map(template).map(|template| {
             let hash = template_hash(&template, 0);
-            (template.clone(), without_hash(&template), hash)
+            (template.clone(), template.without_hash(), hash)
         });
         Ok(Self { deployment, templates: templates.collect(), case })
     }

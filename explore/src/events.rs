@@ -7,7 +7,8 @@ use anyhow::Result;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_oracle::{Violation, check, has_begun};
-use ordereddeployment_planner::{Act, Decision, Observed, Proof, Read, World};
+use ordereddeployment_planner::{Act, Decision, DryRun, Read, Snapshot};
+use ordereddeployment_preview::SimulatedCluster;
 
 use crate::case::{FaultSet, PodPausePoint, Setup, TEMPLATES};
 use crate::state::{PodState, State, Statuses, id_of, now, old};
@@ -76,15 +77,15 @@ pub struct Successors {
     /// The rules that the decision in this state breaks.
     pub violations: Vec<Violation>,
     /// What that decision was made on, where it changes nothing.
-    pub idle: Option<Box<Observed>>,
+    pub idle: Option<Box<Snapshot>>,
 }
 
 /// All transitions from a state.
 pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Result<Successors> {
     let mut found = Successors::default();
     let world = state.world(setup);
-    let (observed, decision) = world.decide(|_| Proof::Accepted);
-    found.violations = check(&observed, &decision);
+    let (snapshot, decision) = world.decide(|_| DryRun::Accepted);
+    found.violations = check(&snapshot, &decision);
     if let Decision::Read(read) = &decision {
         let message = format!("the planner reads again what it has just read: {read:?}");
         found.violations.push(Violation { rule: "L1", oracle: "explore::reads", message });
@@ -92,7 +93,7 @@ pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Resu
     }
     let decided = carry_out(state, &world, &decision, setup, statuses, None)?.canonical(statuses)?;
     if decided.key() == state.key() {
-        found.idle = Some(Box::new(observed));
+        found.idle = Some(Box::new(snapshot));
     } else {
         found.transitions.push(Transition { event: Event::Decide, state: decided, is_expected: true });
     }
@@ -318,7 +319,7 @@ fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
 /// The state after a decision is carried out. The create of that number is refused. Its pods keep their names.
 fn carry_out(
     state: &State,
-    world: &World,
+    world: &SimulatedCluster,
     decision: &Decision,
     setup: &Setup,
     statuses: &mut Statuses,
@@ -371,7 +372,7 @@ fn split(act: &Act, at: usize) -> (Act, Act) {
 fn interrupted_act(
     found: &mut Successors,
     state: &State,
-    world: &World,
+    world: &SimulatedCluster,
     act: &Act,
     setup: &Setup,
     statuses: &mut Statuses,
@@ -413,16 +414,16 @@ fn interrupted_act(
 fn stale_decision(
     found: &mut Successors,
     state: &State,
-    world: &World,
+    world: &SimulatedCluster,
     left: u8,
     setup: &Setup,
     statuses: &mut Statuses,
 ) -> Result<()> {
-    let decision = ordereddeployment_planner::decide(&world.observed());
+    let decision = ordereddeployment_planner::decide(&world.snapshot());
     let decision = match decision {
         // A live read is not stale.
         Decision::Read(Read::Live) => return Ok(()),
-        Decision::Read(_) => world.decide(|_| Proof::Accepted).1,
+        Decision::Read(_) => world.decide(|_| DryRun::Accepted).1,
         decided => decided,
     };
     let unseen = expected(state, setup, false).into_iter().map(|event| (event, 1));
@@ -469,7 +470,7 @@ fn carry_out_late(
     for group in &mut act.deletes {
         group.targets.retain(|target| {
             let of =
-                |state: &State| state.pods.iter().find(|pod| Some(pod.id) == id_of(&target.uid)).copied();
+                |state: &State| state.pods.iter().find(|pod| Some(pod.id) == id_of(target.uid())).copied();
             let Some(there) = of(actual) else { return false };
             ended |= of(seen) != Some(there);
             !ended

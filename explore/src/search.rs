@@ -60,8 +60,8 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
         let followed = successors(&state, &setup, &mut statuses)?;
         let expected = followed.transitions.iter().filter(|next| next.is_expected).count();
         let mut violations = followed.violations;
-        if let Some(observed) = &followed.idle {
-            violations.extend(check_idle(observed, expected == 0, state.failure.is_some()));
+        if let Some(snapshot) = &followed.idle {
+            violations.extend(check_idle(snapshot, expected == 0, state.failure.is_some()));
         }
         for violation in violations {
             found.entry(violation.oracle).or_insert((0, violation, at)).0 += 1;

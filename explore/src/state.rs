@@ -12,7 +12,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
-use ordereddeployment_planner::{Compared, Failure, Pod, Point, Set, World};
+use ordereddeployment_planner::{ComparisonResult, Failure, Pod, Point, Set};
+use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::{Facts, Phase};
 use serde_json::Value;
 
@@ -179,7 +180,7 @@ impl State {
     }
 
     /// The world that the planner observes.
-    pub fn world(&self, setup: &Setup) -> World {
+    pub fn world(&self, setup: &Setup) -> SimulatedCluster {
         let mut deployment = setup.deployment.clone();
         deployment.spec.replicas = self.replicas;
         deployment.spec.paused = self.paused;
@@ -202,7 +203,7 @@ impl State {
                 terminating: false,
             }
         });
-        World {
+        SimulatedCluster {
             deployment,
             sets: sets.collect(),
             pods: self.pods.iter().map(pod).collect(),
@@ -214,13 +215,13 @@ impl State {
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),
             // The templates are different for the API server, too.
-            compared: Compared::New,
+            comparison: ComparisonResult::New,
             count: 5000,
         }
     }
 
     /// The state of a world after this state. Its pods keep their names.
-    pub fn after(&self, world: &World, setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
+    pub fn after(&self, world: &SimulatedCluster, setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
         let mut state = self.clone();
         state.failure.clone_from(&world.failure);
         state.refused_since = world.refused_since;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube::Client;
 use ordereddeployment_controller::{
-    Candidate, Clock, Controller, Error, Fence, Journal, Metrics, Names, Options, Timing,
+    Candidate, Clock, Controller, Error, Fence, DecisionLog, Metrics, Names, Options, Timing,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -29,7 +29,7 @@ pub(crate) struct Setup {
     /// Whether the instances elect a leader.
     pub(crate) elects: bool,
     pub(crate) frozen: Frozen,
-    pub(crate) journal: Arc<dyn Fn(u32) -> Journal + Send + Sync>,
+    pub(crate) decision_log: Arc<dyn Fn(u32) -> DecisionLog + Send + Sync>,
     pub(crate) record: Arc<dyn Fn(RunEventKind) + Send + Sync>,
 }
 
@@ -93,7 +93,7 @@ async fn run_once(setup: Setup, instance: u32, restart: u64) -> Result<(), Error
     let mut options = Options::new(Arc::new(Metrics::new()?));
     options.clock = (setup.clock)(instance);
     options.names = Names::seeded(setup.seed ^ (u64::from(instance) << 32) ^ (restart << 40));
-    options.journal = (setup.journal)(instance);
+    options.decision_log = (setup.decision_log)(instance);
     if !setup.elects {
         return Controller::run(client, options, std::future::pending()).await;
     }

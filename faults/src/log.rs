@@ -1,7 +1,7 @@
 //! What happened in a run: the input of the oracles.
 
 use jiff::Timestamp;
-use ordereddeployment_planner::{Decision, Observed};
+use ordereddeployment_planner::{Decision, Snapshot};
 use ordereddeployment_sandbox::{Commit, Record};
 
 /// What happened in a run.
@@ -30,7 +30,7 @@ pub struct DecisionRecord {
     /// The number of the instance, from 1. A restarted instance keeps its number.
     pub instance: u32,
     /// What the decision was made on.
-    pub observed: Observed,
+    pub snapshot: Snapshot,
     /// The decision.
     pub decision: Decision,
 }

@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, PostParams};
 use ordereddeployment_api::crds;
-use ordereddeployment_controller::{Clock, Journal};
+use ordereddeployment_controller::{Clock, DecisionLog};
 use ordereddeployment_sandbox::{self as sandbox, Collector, NodeSpec, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -94,17 +94,17 @@ impl LogWriter {
     }
 
     /// Records the decisions of that instance.
-    fn journal(&self, instance: u32) -> Journal {
+    fn decision_log(&self, instance: u32) -> DecisionLog {
         let writer = self.clone();
-        Journal::to(move |observed, decision| {
-            let before = writer.weight.fetch_add(observed.pods.len(), Ordering::Relaxed);
+        DecisionLog::to(move |snapshot, decision| {
+            let before = writer.weight.fetch_add(snapshot.pods.len(), Ordering::Relaxed);
             // The panic of the controller is in the log.
             assert!(before <= MAX_PODS, "the controller makes decisions in an endless loop");
             let decided = DecisionRecord {
                 at: writer.sandbox.now(),
                 requests: writer.sandbox.answered(),
                 instance,
-                observed: observed.clone(),
+                snapshot: snapshot.clone(),
                 decision: decision.clone(),
             };
             writer.write(|log| {
@@ -128,7 +128,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
         ready_delay: Duration::from_millis(case.cluster.ready_delay),
         termination_delay: Duration::from_millis(case.cluster.termination_delay),
         clock: ticking.clone(),
-        journal: true,
+        decision_log: true,
         ..sandbox::Config::default()
     };
     let sandbox = Arc::new(Sandbox::start(config).await?);
@@ -158,9 +158,9 @@ async fn play(case: &Case) -> Result<Log, Error> {
         seed: case.seed,
         elects: case.cluster.instances > 1,
         frozen: frozen.clone(),
-        journal: {
+        decision_log: {
             let writer = writer.clone();
-            Arc::new(move |instance| writer.journal(instance))
+            Arc::new(move |instance| writer.decision_log(instance))
         },
         record: {
             let writer = writer.clone();

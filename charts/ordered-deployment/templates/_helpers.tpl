@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* The name of everything in the release's namespace. Short enough for what is appended to it. */}}
+{{/* The name of all objects in the release's namespace. It is short enough for the suffixes that are appended to it. */}}
 {{- define "ordered-deployment.fullname" -}}
 {{- $name := include "ordered-deployment.name" . -}}
 {{- if .Values.fullnameOverride -}}
@@ -15,8 +15,8 @@
 {{- end -}}
 
 {{/*
-The name of what has no namespace. It follows from what is watched, not from the release: Helm refuses a second release that
-watches the same.
+The name of cluster-wide objects. It depends on the watched namespace, not on the release: Helm refuses a second release with
+the same watchNamespace.
 */}}
 {{- define "ordered-deployment.clusterName" -}}
 {{- if .Values.watchNamespace -}}
@@ -64,7 +64,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* The newest version of admission policies that the server has; empty where it has none. */}}
+{{/* The newest version of admission policies that the server supports; empty if it supports none. */}}
 {{- define "ordered-deployment.admissionPolicyVersion" -}}
 {{- range list "v1" "v1beta1" -}}
 {{- if $.Capabilities.APIVersions.Has (printf "admissionregistration.k8s.io/%s/ValidatingAdmissionPolicy" .) -}}
@@ -74,7 +74,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{/*
-Exactly what the controller does in the namespaces that it watches. Each rule says why.
+Exactly the permissions that the controller uses in the watched namespaces. A comment explains each rule.
 */}}
 {{- define "ordered-deployment.controllerRules" -}}
 - apiGroups: [ordereddeployment.io]
@@ -83,23 +83,23 @@ Exactly what the controller does in the namespaces that it watches. Each rule sa
 - apiGroups: [ordereddeployment.io]
   resources: [ordereddeployments/status]
   verbs: [patch]
-# One set a revision, sized by patches and deleted by the history limit.
+# One set for each revision. Patches change its size; the history limit deletes it.
 - apiGroups: [ordereddeployment.io]
   resources: [orderedreplicasets]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [ordereddeployment.io]
   resources: [orderedreplicasets/status]
   verbs: [patch]
-# Never asked for directly: where the admission plugin OwnerReferencesPermissionEnforcement is on, only who may set an
-# owner's finalizers may let a dependent block its deletion. Sets block their deployment, pods their set.
+# Never requested directly. With the admission plugin OwnerReferencesPermissionEnforcement, only a client that can update the
+# finalizers of an owner can create a dependent that blocks its deletion. Sets block their OrderedDeployment, pods block their set.
 - apiGroups: [ordereddeployment.io]
   resources: [ordereddeployments/finalizers, orderedreplicasets/finalizers]
   verbs: [update]
-# Patched only to adopt and to release.
+# Patches only adopt and release pods.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
-# Dry runs only: what the API server makes of two templates tells whether they are one, spelled differently.
+# Dry runs only: the answers of the API server show whether two templates are equal but written differently.
 - apiGroups: [""]
   resources: [podtemplates]
   verbs: [create]
@@ -107,21 +107,21 @@ Exactly what the controller does in the namespaces that it watches. Each rule sa
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
-# To name the budgets of a pod that has several, which no server evicts.
+# To name the budgets of a pod with several budgets. No server evicts such a pod.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [list]
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]
-# Read only while an OrderedDeployment takes over from a Deployment: it waits until both are gone. (And by nodecosts, which finds
-# a pod's Deployment through its ReplicaSet; what it patches are pods, as above.)
+# Read only during the conversion of a Deployment: the controller waits until both are gone. (nodecosts finds the Deployment of a
+# pod through its ReplicaSet. It patches only pods, see above.)
 - apiGroups: [apps]
   resources: [deployments, replicasets]
   verbs: [get{{ if .Values.nodeCosts.enabled }}, list, watch{{ end }}]
 {{- end -}}
 
-{{/* Pods run on nodes, and rules by node need their labels, taints and whether they are cordoned. */}}
+{{/* Node rules need the labels and taints of nodes, and whether a node is cordoned. */}}
 {{- define "ordered-deployment.nodeRules" -}}
 - apiGroups: [""]
   resources: [nodes]

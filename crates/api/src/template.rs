@@ -9,7 +9,7 @@ use lz4_flex::block::{compress, compress_with_dict, decompress, decompress_with_
 use serde::de::Deserializer;
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A pod template as the user wrote it. Raw JSON, so that a field this build has never heard of reaches the pod.
 ///
@@ -61,6 +61,38 @@ impl PartialEq for Packed {
 }
 
 impl Template {
+    /// The template without its `pod-template-hash` label: as it stood in the deployment it was made from.
+    #[must_use]
+    pub fn without_hash(&self) -> Self {
+        let mut value = self.value();
+        let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return self.clone();
+        };
+        let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) else {
+            return self.clone();
+        };
+        let had_it = labels.remove(crate::names::label::POD_TEMPLATE_HASH).is_some();
+        if labels.is_empty() {
+            metadata.remove("labels");
+        } else if !had_it {
+            return self.clone();
+        }
+        Self::new(&value)
+    }
+
+    /// The template with that `pod-template-hash`, as its set has it.
+    #[must_use]
+    pub fn with_hash(&self, hash: &str) -> Self {
+        let mut value = self.value();
+        // A template without labels cannot match a selector, but its author may have written null.
+        let metadata = child(&mut value, "metadata");
+        let labels = metadata.map(|metadata| child(metadata, "labels"));
+        if let Some(Some(Value::Object(labels))) = labels {
+            labels.insert(crate::names::label::POD_TEMPLATE_HASH.to_owned(), json!(hash));
+        }
+        Self::new(&value)
+    }
+
     /// The template that this JSON is.
     #[must_use]
     pub fn new(value: &Value) -> Self {
@@ -236,6 +268,15 @@ pub fn equality_hash(own: &Template, spelled: &Template) -> String {
     // JSON text has no zero byte: no two pairs read alike.
     let hash = fnv128(texts[0].bytes().chain([0]).chain(texts[1].bytes()));
     format!("{hash:032x}")
+}
+
+/// The child of that name; null and nothing become an empty object.
+fn child<'a>(value: &'a mut Value, key: &str) -> Option<&'a mut Value> {
+    let child = value.as_object_mut()?.entry(key).or_insert(Value::Null);
+    if child.is_null() {
+        *child = json!({});
+    }
+    Some(child)
 }
 
 #[cfg(test)]

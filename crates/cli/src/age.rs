@@ -1,4 +1,4 @@
-//! How long ago, in few characters, as kubectl writes it. Pure.
+//! Ages in the short form that kubectl prints. Pure functions.
 
 use jiff::Timestamp;
 
@@ -21,7 +21,7 @@ pub(crate) fn span(from: Timestamp, to: Timestamp) -> String {
     }
 }
 
-/// The age of what was created then; `-` where that is unknown.
+/// The age of an object; `-` if its creation time is unknown.
 pub(crate) fn age(created: Option<Timestamp>, now: Timestamp) -> String {
     created.map_or_else(|| "-".to_owned(), |created| span(created, now))
 }

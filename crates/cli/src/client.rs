@@ -1,4 +1,4 @@
-//! The connection to a cluster, by the flags that kubectl has. It reads kubeconfigs and never writes one.
+//! The connection to a cluster, from kubectl's flags and the kubeconfig, which is never written.
 
 mod args;
 mod kubeconfig;
@@ -11,18 +11,18 @@ use ordereddeployment_controller::Clock;
 pub(crate) use args::{ConnectArgs, Timeout, quoted, timeout};
 pub(crate) use names::{object_name, pod_name};
 
-/// What audit logs show.
+/// The User-Agent in audit logs.
 const USER_AGENT: &str = concat!("kubectl-ordered/", env!("CARGO_PKG_VERSION"));
 
-/// A cluster, and where in it.
+/// A connection to a cluster, with a namespace.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// For watches: the time limit of a request does not cut it.
+    /// For watches, without the timeout of `--request-timeout`.
     pub(crate) watching: Client,
     pub(crate) namespace: String,
     pub(crate) clock: Clock,
-    /// Flags that a command for the user to copy must repeat.
+    /// Flags to repeat in printed commands.
     pub(crate) flags: String,
 }
 

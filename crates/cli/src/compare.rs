@@ -1,38 +1,37 @@
-//! Whether a template that no set is known to have is that of one, spelled differently: asked as the controller asks, in the
-//! user's name. Nothing is stored.
+//! Compares a template with those of the sets by dry runs, as the controller does, but as the user. Two templates are
+//! equal if the API server stores them equally. Nothing is stored.
 
 use anyhow::Result;
 use kube::Client;
 use kube::api::PostParams;
 use kube::core::Request;
 use kube::{ResourceExt, core::Status};
-use ordereddeployment_planner::{Answer, Compared, Comparison, Observed, to_compare};
+use ordereddeployment_planner::{Answer, Comparison, ComparisonResult, Snapshot, to_compare};
 use serde_json::Value;
 
 use crate::explain::explain;
 
-/// What the API server says of the template; `notes` gets why it does not compare, where it does not.
+/// The result of the comparison. If dry runs are not possible, `notes` gets the reason.
 pub(crate) async fn compare(
     client: &Client,
-    observed: &Observed,
+    snapshot: &Snapshot,
     notes: &mut Vec<String>,
-) -> Result<Compared> {
-    let sets = to_compare(observed);
+) -> Result<ComparisonResult> {
+    let sets = to_compare(snapshot);
     if sets.is_empty() {
-        return Ok(Compared::Not);
+        return Ok(ComparisonResult::Not);
     }
-    let namespace = observed.deployment.namespace().unwrap_or_default();
-    let mut comparison = Comparison::of(observed, &sets);
+    let namespace = snapshot.deployment.namespace().unwrap_or_default();
+    let mut comparison = Comparison::of(snapshot, &sets);
     while let Some(object) = comparison.question() {
         match dry_run(client, &namespace, &object).await {
             Ok(taken) => comparison.answered(&Answer::Taken(taken)),
-            Err(kube::Error::Api(status)) if does_not_compare(&status) => {
+            Err(kube::Error::Api(status)) if is_not_supported(&status) => {
                 notes.push(format!(
-                    "the template is compared as it is written, and one that is only spelled differently looks like a new \
-                     one: {}",
+                    "templates are compared as written, so one with explicit defaults can look like a new one: {}",
                     status.message
                 ));
-                return Ok(Compared::New);
+                return Ok(ComparisonResult::New);
             }
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 422) => {
                 comparison.answered(&Answer::Refused);
@@ -43,7 +42,7 @@ pub(crate) async fn compare(
     Ok(comparison.verdict())
 }
 
-fn does_not_compare(status: &Status) -> bool {
+fn is_not_supported(status: &Status) -> bool {
     status.code == 403 || status.message.contains("does not support dry run")
 }
 

@@ -1,46 +1,47 @@
-//! Completion, for shells and for kubectl: what could come next, from the definitions of the commands and from the cluster.
+//! Completion for shells and kubectl, from the command definitions and from the cluster.
 //!
-//! It answers as kubectl's own `__complete` does: a candidate a line, then a directive. It never fails and never writes.
+//! The output is that of kubectl's `__complete`: one candidate per line, then a directive. It never fails and never
+//! writes.
 
+mod arguments;
 mod cluster;
 mod scripts;
-mod words;
 
 use std::time::Duration;
 
 use clap::FromArgMatches;
 
 use crate::client::ConnectArgs;
+pub(crate) use arguments::{Completion, completion};
 pub(crate) use scripts::{Shell, script};
-pub(crate) use words::{Wanted, wanted};
 
-/// How long a cluster may take to answer somebody who has pressed Tab.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// cobra's directives: the shell completes files; or it does not; or it does not, and adds no blank either.
+/// The timeout for requests to the cluster: the user has pressed Tab and waits.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Directives of cobra: complete files, complete no files, and complete no files without a space after the word.
 const FILES: u8 = 0;
 const NO_FILES: u8 = 4;
-const NO_BLANK: u8 = 6;
+const NO_SPACE: u8 = 6;
 
-/// Prints what could be the last of these words. The first is the one behind `kubectl ordered`.
+/// Prints the candidates for the last of these words. The first word is the one after `kubectl ordered`.
 pub(crate) fn print(words: &[String]) {
     let (lines, directive) = answer(words);
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
-    // Nobody is left to tell where this fails.
+    // A failure to print cannot be reported anywhere.
     let _ = crate::escape::print(format_args!("{text}:{directive}\n"));
 }
 
 fn answer(words: &[String]) -> (Vec<String>, u8) {
     let definition = crate::command();
-    let (wanted, prefix) = wanted(&definition, words);
+    let (expected, prefix) = completion(&definition, words);
     let current = words.last().map_or("", String::as_str);
     let typed = current.strip_prefix(prefix.as_str()).unwrap_or(current);
-    let (found, directive) = match wanted {
-        Wanted::Files => return (Vec::new(), FILES),
-        Wanted::Nothing => return (Vec::new(), NO_FILES),
-        Wanted::Words(found) => (found, NO_FILES),
-        Wanted::Cluster(what) => {
-            let directive = if what == words::Thing::Containers { NO_BLANK } else { NO_FILES };
-            (ask(words, what), directive)
+    let (found, directive) = match expected {
+        Completion::Files => return (Vec::new(), FILES),
+        Completion::Nothing => return (Vec::new(), NO_FILES),
+        Completion::Words(found) => (found, NO_FILES),
+        Completion::Cluster(resource) => {
+            let directive = if resource == arguments::Resource::Containers { NO_SPACE } else { NO_FILES };
+            (from_cluster(words, resource), directive)
         }
     };
     let mut fitting: Vec<String> = found
@@ -53,24 +54,25 @@ fn answer(words: &[String]) -> (Vec<String>, u8) {
     (fitting, directive)
 }
 
-/// Asks the cluster that the words speak of; nothing where it does not answer.
-fn ask(words: &[String], what: words::Thing) -> Vec<String> {
+/// Candidates from the cluster; none if it does not answer.
+fn from_cluster(words: &[String], resource: arguments::Resource) -> Vec<String> {
     let connect = connect(words);
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
-    // The clock of a time limit is the runtime's.
-    let found = runtime
-        .block_on(async { tokio::time::timeout(PATIENCE, cluster::candidates(connect, words, what)).await });
+    // A timeout must be created inside the runtime.
+    let found = runtime.block_on(async {
+        tokio::time::timeout(TIMEOUT, cluster::candidates(connect, words, resource)).await
+    });
     found.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// The flags for the cluster among the words, whatever else is there.
+/// The flags for the cluster among the words.
 fn connect(words: &[String]) -> ConnectArgs {
     let command = clap::Command::new("words").ignore_errors(true).no_binary_name(true);
     let command = <ConnectArgs as clap::Args>::augment_args(command)
         .arg(clap::Arg::new("rest").num_args(0..).allow_hyphen_values(false));
-    let known = words::cluster_flags(words);
+    let known = arguments::cluster_flags(words);
     let matches = command.try_get_matches_from(known);
     matches.ok().and_then(|matches| ConnectArgs::from_arg_matches(&matches).ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Manifests of Deployments as OrderedDeployments, and back. Text in, text out: it asks no server.
+//! Converts manifests between Deployment and OrderedDeployment. Text in, text out: no server.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::output::yaml;
 
-/// Which way.
+/// The kind to convert to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum To {
     #[value(alias = "od")]
@@ -18,22 +18,22 @@ pub(crate) enum To {
     Deployment,
 }
 
-/// What came of it.
+/// The converted manifests.
 #[derive(Debug)]
 pub(crate) struct Converted {
     pub(crate) text: String,
-    /// What the user should know, a line each.
+    /// Notes for the user, one line each.
     pub(crate) notes: Vec<String>,
 }
 
-/// What a server fills in, and no manifest should have.
+/// Metadata that the API server sets. Manifests do not have it.
 const FILLED_IN: [&str; 6] =
     ["uid", "resourceVersion", "generation", "creationTimestamp", "selfLink", "managedFields"];
 const FILLED_IN_ANNOTATIONS: [&str; 2] =
     ["deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"];
-/// The fields that a Deployment has not.
+/// Fields that a Deployment does not have.
 const OUR_FIELDS: [&str; 2] = ["deletionOrder", "podDeletion"];
-/// What our defaults fill in, which a Deployment does anyway; not every cluster knows the second field.
+/// Defaults of the CRD that are the behaviour of a Deployment. Older clusters do not have the second field.
 const OUR_DEFAULTS: [(&str, &str); 2] =
     [("podDeletion", "Delete"), ("podReplacementPolicy", "TerminationStarted")];
 
@@ -52,21 +52,21 @@ impl To {
         }
     }
 
-    /// Whether the object is of the kind that is converted.
+    /// Whether the object has the kind to convert from.
     fn takes(self, object: &Value) -> bool {
         let (version, kind) = self.from().is();
         object["apiVersion"] == version.as_str() && object["kind"] == kind
     }
 }
 
-/// Converts all documents. Those of other kinds stay as they are, byte by byte, but for references to what was converted.
+/// Converts all documents. Other kinds stay unchanged byte by byte, except for references to converted objects.
 pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
     let documents = split(text);
     let mut parsed = Vec::new();
     for (index, document) in documents.iter().enumerate() {
         parsed.push(parse(document).map_err(|error| {
             anyhow!(
-                "document {}: {error}\nhint: templates are to be rendered first: `helm template … | kubectl ordered convert -f -`",
+                "document {}: {error}\nhint: render templates first: `helm template … | kubectl ordered convert -f -`",
                 index + 1
             )
         })?);
@@ -91,12 +91,12 @@ pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
         written.push(if value == before { (*document).to_owned() } else { text_of(document, &value, to)? });
     }
     if names.is_empty() {
-        notes.push(format!("there is no {} here; nothing was converted", to.from().is().1));
+        notes.push(format!("no {} found; nothing was converted", to.from().is().1));
     }
     Ok(Converted { text: join(&written), notes })
 }
 
-/// The pod template of the Deployment or OrderedDeployment of that name; an error where there is none.
+/// The pod template of the Deployment or OrderedDeployment of that name; an error if there is none.
 pub(crate) fn template_of(text: &str, name: &str) -> Result<Value> {
     let parsed: Vec<Value> = split(text).into_iter().map(parse).collect::<Result<_>>()?;
     let wanted = |object: &&&Value| {
@@ -105,8 +105,7 @@ pub(crate) fn template_of(text: &str, name: &str) -> Result<Value> {
     };
     let found = parsed.iter().flat_map(objects).collect::<Vec<_>>();
     let template = found.iter().find(wanted).and_then(|object| object.pointer("/spec/template")).cloned();
-    template
-        .ok_or_else(|| anyhow!("there is no Deployment {name} in the manifest\nhint: is it the right file?"))
+    template.ok_or_else(|| anyhow!("the manifest has no Deployment {name}\nhint: check the file"))
 }
 
 /// The documents of a stream.
@@ -139,14 +138,14 @@ fn join(documents: &[String]) -> String {
     text
 }
 
-/// How kubectl reads YAML: `defaultMode: 0440` is octal to it.
+/// The YAML options of kubectl: `defaultMode: 0440` is octal.
 pub(crate) fn as_kubectl() -> serde_saphyr::Options {
     serde_saphyr::options! { legacy_octal_numbers: true }
 }
 
 fn parse(document: &str) -> Result<Value> {
     let parsed: Result<Value, _> = serde_saphyr::from_str_with_options(document, as_kubectl());
-    // The parser draws a picture of the place below its message.
+    // The first line is the message; the parser adds an excerpt of the document.
     parsed.map_err(|error| anyhow!("{}", error.to_string().lines().next().unwrap_or_default().to_owned()))
 }
 
@@ -172,7 +171,7 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
             }
             if value["spec"]["podReplacementPolicy"].is_string() {
                 notes.push(format!(
-                    "{name}: not every Kubernetes knows a Deployment's podReplacementPolicy: kept"
+                    "{name}: podReplacementPolicy is kept, but older Kubernetes versions do not have this field"
                 ));
             }
             let dropped: Vec<&str> = OUR_FIELDS
@@ -182,7 +181,10 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
                 })
                 .collect();
             if !dropped.is_empty() {
-                notes.push(format!("{name}: a Deployment has no {}: dropped", dropped.join(" and ")));
+                notes.push(format!(
+                    "{name}: removed {}, which a Deployment does not have",
+                    dropped.join(" and ")
+                ));
             }
         } else {
             check(value, &name)?;
@@ -192,7 +194,7 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
     let kind = value["kind"].as_str().unwrap_or_default().to_owned();
     if kind == "Deployment" && to == To::Ordereddeployment {
         let version = value["apiVersion"].as_str().unwrap_or_default();
-        notes.push(format!("{name}: a Deployment of {version} is left as it is; only apps/v1 is converted"));
+        notes.push(format!("{name}: Deployment of {version} not converted: only apps/v1 is supported"));
     }
     let field = match kind.as_str() {
         "HorizontalPodAutoscaler" | "ScaledObject" => "scaleTargetRef",
@@ -204,17 +206,17 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
     let target = value.pointer_mut(&format!("/spec/{field}")).and_then(Value::as_object_mut);
     let Some(target) = target else { return Ok(()) };
     let points_at = target.get("name").and_then(Value::as_str).is_some_and(|name| names.contains(name));
-    // KEDA means a Deployment where it names no kind.
+    // The default kind of KEDA is Deployment.
     let of_kind = target.get("kind").map_or(from == "Deployment", |kind| kind == from);
     if points_at && of_kind {
         target.insert("apiVersion".to_owned(), version.into());
         target.insert("kind".to_owned(), wanted.into());
-        notes.push(format!("{kind} {name}: now scales the {wanted}"));
+        notes.push(format!("{kind} {name}: now targets the {wanted}"));
     }
     Ok(())
 }
 
-/// Takes away what a server has filled in: the manifest may come from `kubectl get -o yaml`.
+/// Removes fields that the API server sets, for manifests from `kubectl get -o yaml`.
 fn strip(value: &mut Value) {
     value.as_object_mut().map(|object| object.remove("status"));
     let Some(metadata) = value["metadata"].as_object_mut() else { return };
@@ -229,19 +231,20 @@ fn strip(value: &mut Value) {
     }
 }
 
-/// What a server would refuse is told now.
+/// An error if the API server would reject the object.
 fn check(value: &Value, name: &str) -> Result<()> {
     let typed: Result<OrderedDeployment, _> = serde_json::from_value(value.clone());
-    let typed =
-        typed.map_err(|error| anyhow!("Deployment {name}: {error}\nhint: would `kubectl apply` take it?"))?;
+    let typed = typed.map_err(|error| {
+        anyhow!("Deployment {name}: {error}\nhint: check it with `kubectl apply --dry-run=server`")
+    })?;
     let violations: Vec<String> = validate(&typed.spec).iter().map(ToString::to_string).collect();
     if !violations.is_empty() {
-        bail!("Deployment {name}: {}\nhint: mend the manifest first", violations.join("; "));
+        bail!("Deployment {name}: {}\nhint: correct the manifest first", violations.join("; "));
     }
     Ok(())
 }
 
-/// The converted object. Where two lines are all that changed, the rest of the text stays, comments too.
+/// The text of the converted object. If only `apiVersion` and `kind` change, the rest keeps its text and comments.
 fn text_of(document: &str, value: &Value, to: To) -> Result<String> {
     let (version, kind) = to.is();
     let lines = document.split_inclusive('\n').map(|line| {

@@ -1,11 +1,10 @@
-//! A rollout from beginning to end on a cluster in memory: the order, a pause point, a resume, and whether the promise
-//! was kept.
+//! The demo: a rollout on a cluster in memory with priorities, a pause point and a resume. It checks the order of
+//! deletions.
 //!
-//! It does what a user would do, by requests to the API server; the controller does the rest. Nothing here chooses a pod to
-//! delete.
+//! It sends the requests that a user would send; the controller does the rest. The demo selects no pod to delete.
 
+mod expected_order;
 mod screen;
-mod verdict;
 
 use std::time::Duration;
 
@@ -17,97 +16,97 @@ use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_controller::{Clock, Names};
-use ordereddeployment_planner::PodView;
 use ordereddeployment_sandbox::{Config, Sandbox};
+use ordereddeployment_wire::PodView;
 use serde_json::{Value, json};
 
 use crate::client::Connection;
-use crate::commands::resume::{Which, resume};
+use crate::commands::resume::{ResumeTarget, resume};
 use crate::embedded::Embedded;
 use crate::observe::Reader;
 use crate::overview::{Overview, Phase};
+use expected_order::{DeletedPod, ExpectedOrder};
 pub(crate) use screen::Screen;
-use verdict::{Deleted, Promise};
 
 /// The manifest of the documentation, as a user applies it.
 const MANIFEST: &str = include_str!("../../../docs/examples/web.yaml");
 const NAMESPACE: &str = "default";
 const POOL: &str = "node.usage";
-/// Far longer than any step takes.
-const STUCK: Duration = Duration::from_secs(20);
-/// Changes that come together are looked at together.
+/// A timeout that no step reaches.
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
+/// Changes within this time are handled together.
 const BURST: Duration = Duration::from_millis(20);
-/// Both of them are to be deleted before the rest.
-const FIRST: i32 = 5;
-/// The rollout is to halt before this one.
-const HALT: i32 = 3;
+/// The priority of the two pods that are deleted first.
+const FIRST_PRIORITY: i32 = 5;
+/// The priority of the pod with the pause point.
+const PAUSE_POINT_PRIORITY: i32 = 3;
 /// The images of the two revisions.
 const OLD_IMAGE: &str = "nginx:1.28";
 const NEW_IMAGE: &str = "nginx:1.29";
 
-/// How fast the demo goes, and on which clocks.
-pub(crate) struct Pace {
+/// The speed and the clocks of the demo.
+pub(crate) struct DemoOptions {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) names: Names,
-    /// How long the order is shown before the image changes.
+    /// How long to show the order before the image changes.
     pub(crate) before_change: Duration,
-    /// How long the hold is shown when nobody is there to press Enter.
-    pub(crate) at_hold: Duration,
+    /// How long to show the pause if no user can press Enter.
+    pub(crate) at_pause: Duration,
 }
 
-/// Plays the demo. An error where anything was not as promised.
-pub(crate) async fn play(pace: Pace, screen: Screen) -> Result<()> {
-    let Pace { config, clock, names, before_change, at_hold } = pace;
+/// Runs the demo. An error if the order of deletions is wrong.
+pub(crate) async fn run(options: DemoOptions, screen: Screen) -> Result<()> {
+    let DemoOptions { config, clock, names, before_change, at_pause } = options;
     let pools: Vec<String> = config.nodes.iter().filter_map(|node| node.labels.get(POOL).cloned()).collect();
     let mut cluster = Embedded::start(config).await?;
-    cluster.control(clock.clone(), names)?;
+    cluster.start_controller(clock.clone(), names)?;
     let client = cluster.sandbox.connect("kubectl-ordered")?;
-    let mut stage = Stage {
+    let mut demo = Demo {
         sandbox: &cluster.sandbox,
         reader: Reader::new(&client, NAMESPACE),
         changes: changes(&client),
         client,
         clock,
         screen,
-        shown: None,
+        last: None,
         deleted: Vec::new(),
-        told: Vec::new(),
+        events: Vec::new(),
         name: String::new(),
     };
-    stage.screen.say(&format!(
-        "A cluster in memory: {} nodes, {} of pool inference and {} of pool hybrid. Nothing outside is touched.",
+    demo.screen.say(&format!(
+        "A cluster in memory with {} nodes: {} in pool inference, {} in pool hybrid. Nothing outside it is changed.",
         pools.len(),
         pools.iter().filter(|pool| *pool == "inference").count(),
         pools.iter().filter(|pool| *pool == "hybrid").count(),
     ))?;
-    let done = stage.play(before_change, at_hold).await;
-    let said = match &done {
-        Ok(verdict) => stage.screen.end(&stage.told, verdict),
+    let done = demo.run(before_change, at_pause).await;
+    let printed = match &done {
+        Ok(result) => demo.screen.end(&demo.events, result),
         Err(_) => Ok(()),
     };
     cluster.stop().await?;
     done?;
-    said
+    printed
 }
 
-struct Stage<'a> {
+struct Demo<'a> {
     sandbox: &'a Sandbox,
     client: Client,
     reader: Reader,
     changes: BoxStream<'static, ()>,
     clock: Clock,
     screen: Screen,
-    /// What was there when it was last looked at.
-    shown: Option<Overview>,
-    deleted: Vec<Deleted>,
-    /// The deletions in words, with the hold and the resume among them.
-    told: Vec<String>,
+    /// The last overview.
+    last: Option<Overview>,
+    deleted: Vec<DeletedPod>,
+    /// The deletions, the pause and the resume as text.
+    events: Vec<String>,
     name: String,
 }
 
-impl Stage<'_> {
-    async fn play(&mut self, before_change: Duration, at_hold: Duration) -> Result<String> {
+impl Demo<'_> {
+    async fn run(&mut self, before_change: Duration, at_pause: Duration) -> Result<String> {
         self.apply().await?;
         let complete = |overview: &Overview| {
             overview.phase == Phase::Complete && overview.in_order().len() == count(overview.desired)
@@ -116,30 +115,30 @@ impl Stage<'_> {
         self.screen.say(&format!("{} pods of revision 1 are available.", ready.available))?;
 
         let expected = self.annotate(&ready).await?;
-        let halts = |overview: &Overview| {
-            overview.barrier.as_ref().is_some_and(|barrier| barrier.pod == expected.halt)
+        let has_barrier = |overview: &Overview| {
+            overview.barrier.as_ref().is_some_and(|barrier| barrier.pod == expected.pause_point)
         };
-        let ordered = self.until("the annotations to be seen", halts).await?;
-        self.screen.say("The order, the first to go first:")?;
+        let ordered = self.until("the annotations", has_barrier).await?;
+        self.screen.say("The pods in deletion order:")?;
         self.screen.print(&ordered)?;
         tokio::time::sleep(before_change).await;
 
         self.change_image().await?;
-        let halted = |overview: &Overview| {
+        let is_paused = |overview: &Overview| {
             matches!(overview.phase, Phase::Held(_)) && overview.available >= overview.desired
         };
-        let stopped = self.until("the pause point", halted).await?;
-        let Phase::Held(hold) = &stopped.phase else { bail!("the rollout is not held") };
-        let before_hold = self.deleted.len();
+        let paused = self.until("the pause point", is_paused).await?;
+        let Phase::Held(hold) = &paused.phase else { bail!("the rollout is not paused") };
+        let at_pause_point = self.deleted.len();
         self.screen.say(&format!(
-            "Held before {}: {} of {} pods are updated, {} are available.",
-            hold.pod, stopped.updated, stopped.desired, stopped.available
+            "Paused at pause point {}: {} of {} pods are updated, {} are available.",
+            hold.pod, paused.updated, paused.desired, paused.available
         ))?;
-        self.told.push(format!("    held before {}", hold.pod));
+        self.events.push(format!("    paused at pause point {}", hold.pod));
         if !self.screen.confirm("Press Enter to resume the rollout.").await? {
-            tokio::time::sleep(at_hold).await;
+            tokio::time::sleep(at_pause).await;
         }
-        self.look().await?;
+        self.observe().await?;
         let at_resume = self.deleted.len();
 
         self.screen.say(&format!("$ kubectl ordered resume {}", self.name))?;
@@ -150,9 +149,10 @@ impl Stage<'_> {
             clock: self.clock.clone(),
             flags: String::new(),
         };
-        let told = resume(&connection, &self.name, Which::Hold(&hold.id), Some(STUCK)).await?;
-        self.screen.say(told.lines().next().unwrap_or_default())?;
-        self.told.push(format!("    resumed {}", hold.id));
+        let output =
+            resume(&connection, &self.name, ResumeTarget::Hold(&hold.id), Some(STEP_TIMEOUT)).await?;
+        self.screen.say(output.lines().next().unwrap_or_default())?;
+        self.events.push(format!("    resumed {}", hold.id));
         let desired = ready.desired;
         let last = self
             .until("the rollout to be complete", |overview| complete(overview) && overview.updated == desired)
@@ -161,20 +161,20 @@ impl Stage<'_> {
             "Complete: {} of {} pods are of revision {}.",
             last.updated, last.desired, last.revision
         ))?;
-        expected.judge(&self.deleted, before_hold, at_resume)
+        expected.check(&self.deleted, at_pause_point, at_resume)
     }
 
-    /// Looks until it is so, and shows what happens meanwhile.
-    async fn until(&mut self, what: &str, is_so: impl Fn(&Overview) -> bool) -> Result<Overview> {
+    /// Waits for the condition, and shows what happens meanwhile.
+    async fn until(&mut self, what: &str, condition: impl Fn(&Overview) -> bool) -> Result<Overview> {
         loop {
-            let overview = self.look().await?;
-            if is_so(&overview) {
+            let overview = self.observe().await?;
+            if condition(&overview) {
                 return Ok(overview);
             }
-            let change = tokio::time::timeout(STUCK, self.changes.next()).await;
+            let change = tokio::time::timeout(STEP_TIMEOUT, self.changes.next()).await;
             change
                 .map_err(|_| {
-                    anyhow!("nothing has happened for {} s while waiting for {what}", STUCK.as_secs())
+                    anyhow!("timed out waiting for {what}: no change for {} s", STEP_TIMEOUT.as_secs())
                 })?
                 .context("the watches ended")?;
             tokio::time::sleep(BURST).await;
@@ -182,10 +182,10 @@ impl Stage<'_> {
         }
     }
 
-    /// Looks once: tells the deletions since, and shows what is there.
-    async fn look(&mut self) -> Result<Overview> {
-        let seen = self.reader.one(&self.name, self.clock.now()).await?;
-        let overview = Overview::of(&seen, POOL);
+    /// Reads the state once, prints the deletions since the last time, and shows the tree.
+    async fn observe(&mut self) -> Result<Overview> {
+        let state = self.reader.one(&self.name, self.clock.now()).await?;
+        let overview = Overview::of(&state, POOL);
         let known = self.deleted.len();
         let deletions: Vec<String> = self
             .sandbox
@@ -200,23 +200,23 @@ impl Stage<'_> {
             .filter_map(|request| request.name)
             .collect();
         for name in deletions.into_iter().skip(known) {
-            let row = self.shown.as_ref().and_then(|shown| shown.pods().find(|row| row.name == name));
-            let deleted = Deleted::new(&name, row);
-            let told = format!("{:>2}. {deleted}", self.deleted.len() + 1);
-            self.screen.say(&told)?;
-            self.told.push(told);
+            let row = self.last.as_ref().and_then(|last| last.pods().find(|row| row.name == name));
+            let deleted = DeletedPod::new(&name, row);
+            let event = format!("{:>2}. {deleted}", self.deleted.len() + 1);
+            self.screen.say(&event)?;
+            self.events.push(event);
             self.deleted.push(deleted);
         }
         self.screen.show(&overview)?;
-        self.shown = Some(overview.clone());
+        self.last = Some(overview.clone());
         Ok(overview)
     }
 
     async fn apply(&mut self) -> Result<()> {
         self.screen.say("$ kubectl apply -f docs/examples/web.yaml")?;
-        let manifest: Value = serde_saphyr::from_str(MANIFEST).context("the example is no YAML")?;
+        let manifest: Value = serde_saphyr::from_str(MANIFEST).context("the example is not valid YAML")?;
         let deployment: OrderedDeployment =
-            serde_json::from_value(manifest).context("the example is malformed")?;
+            serde_json::from_value(manifest).context("the example is invalid")?;
         let api: Api<OrderedDeployment> = Api::namespaced(self.client.clone(), NAMESPACE);
         let created =
             api.create(&PostParams::default(), &deployment).await.context("cannot apply the example")?;
@@ -224,11 +224,11 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Gives priorities as a user would, to pods that would otherwise go last.
-    async fn annotate(&mut self, ready: &Overview) -> Result<Promise> {
+    /// Annotates the last pods of the order: two with priority 5, one with priority 3 and a pause point.
+    async fn annotate(&mut self, ready: &Overview) -> Result<ExpectedOrder> {
         let mut last = ready.in_order();
         last.reverse();
-        let [halt, second, first, ..] = last.as_slice() else { bail!("too few pods") };
+        let [pause_point, second, first, ..] = last.as_slice() else { bail!("too few pods") };
         let pods: Api<PodView> = Api::namespaced(self.client.clone(), NAMESPACE);
         let mut annotate = async |name: &str, annotations: Value| -> Result<()> {
             let written: Vec<String> = annotations
@@ -244,23 +244,23 @@ impl Stage<'_> {
                 .context("cannot annotate")?;
             Ok(())
         };
-        annotate(&first.name, json!({annotation::DELETE_PRIORITY: FIRST.to_string()})).await?;
-        annotate(&second.name, json!({annotation::DELETE_PRIORITY: FIRST.to_string()})).await?;
+        annotate(&first.name, json!({annotation::DELETE_PRIORITY: FIRST_PRIORITY.to_string()})).await?;
+        annotate(&second.name, json!({annotation::DELETE_PRIORITY: FIRST_PRIORITY.to_string()})).await?;
         annotate(
-            &halt.name,
-            json!({annotation::DELETE_PRIORITY: HALT.to_string(), annotation::PAUSE_POINT: "before"}),
+            &pause_point.name,
+            json!({annotation::DELETE_PRIORITY: PAUSE_POINT_PRIORITY.to_string(), annotation::PAUSE_POINT: "before"}),
         )
         .await?;
         let first = [&first.name, &second.name].map(Clone::clone).into();
         let rest = last[3..].iter().map(|row| row.name.clone()).collect();
-        Ok(Promise { first, halt: halt.name.clone(), rest })
+        Ok(ExpectedOrder { first, pause_point: pause_point.name.clone(), rest })
     }
 
     async fn change_image(&mut self) -> Result<()> {
         self.screen
             .say(&format!("$ sed s/{OLD_IMAGE}/{NEW_IMAGE}/ docs/examples/web.yaml | kubectl apply -f -"))?;
         let manifest: Value = serde_saphyr::from_str(&MANIFEST.replace(OLD_IMAGE, NEW_IMAGE))
-            .context("the example is no YAML")?;
+            .context("the example is not valid YAML")?;
         let patch = json!({"spec": manifest["spec"]});
         let api: Api<OrderedDeployment> = Api::namespaced(self.client.clone(), NAMESPACE);
         let patched = api.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)).await;
@@ -269,7 +269,7 @@ impl Stage<'_> {
     }
 }
 
-/// One item whenever anything of the demo's changes.
+/// An item for each change of the pods, sets or the OrderedDeployment.
 fn changes(client: &Client) -> BoxStream<'static, ()> {
     let config = watcher::Config::default();
     select_all([

@@ -1,6 +1,6 @@
-//! A cluster in this process: the sandbox with the CRDs, and the controller on it.
+//! A cluster in this process: the sandbox with the CRDs and the controller.
 //!
-//! The controller cannot tell it from any other cluster. Nothing outside this process is touched.
+//! The controller uses it like any other cluster. Nothing outside this process is changed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use ordereddeployment_sandbox::{Config, Sandbox};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The sandbox and what runs on it. Dropping it ends everything.
+/// The sandbox and its controller. Dropping it stops both.
 pub(crate) struct Embedded {
     pub(crate) sandbox: Sandbox,
     controller: Option<Running>,
@@ -43,14 +43,14 @@ impl Embedded {
         Ok(Self { sandbox, controller: None })
     }
 
-    /// Starts the controller, with that source of time and of names.
-    pub(crate) fn control(&mut self, clock: Clock, names: Names) -> Result<()> {
+    /// Starts the controller with that clock and that generator of names.
+    pub(crate) fn start_controller(&mut self, clock: Clock, names: Names) -> Result<()> {
         let client = self.sandbox.connect("ordered-controller-manager")?;
         let metrics = Arc::new(Metrics::new().context("cannot set up the controller's metrics")?);
         let options = Options { clock, names, ..Options::new(metrics) };
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move {
-            // A stop, or the end of whoever could send one.
+            // An error means that the sender was dropped: stop too.
             let _ = stopped.await;
         };
         let task = tokio::spawn(async move {
@@ -60,19 +60,19 @@ impl Embedded {
         Ok(())
     }
 
-    /// Ends only if the controller does, with the reason.
+    /// Waits until the controller ends, and returns the reason.
     pub(crate) async fn failed(&mut self) -> anyhow::Error {
         match &mut self.controller {
             Some(running) => match (&mut running.task).await {
-                Ok(Ok(())) => anyhow!("the controller ended by itself"),
+                Ok(Ok(())) => anyhow!("the controller ended unexpectedly"),
                 Ok(Err(error)) => error,
-                Err(error) => anyhow!("the controller broke off: {error}"),
+                Err(error) => anyhow!("the controller panicked: {error}"),
             },
             None => std::future::pending().await,
         }
     }
 
-    /// Ends the controller alone.
+    /// Stops the controller and keeps the server.
     #[cfg(test)]
     pub(crate) async fn stop_controller(&mut self) {
         if let Some(running) = self.controller.take() {
@@ -81,10 +81,10 @@ impl Embedded {
         }
     }
 
-    /// Ends the controller, then the server.
+    /// Stops the controller, then the server.
     pub(crate) async fn stop(mut self) -> Result<()> {
         let Some(running) = self.controller.take() else { return Ok(()) };
         let _ = running.stop.send(());
-        running.task.await.context("the controller broke off")?
+        running.task.await.context("the controller panicked")?
     }
 }

@@ -1,24 +1,24 @@
-//! How the program ends: every exit code, in one place. It decides nothing.
+//! The exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// What a command came to. The numbers are a promise to scripts.
+/// The exit code of a command. Scripts depend on the numbers: they do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what was asked, or the state awaited is there.
+    /// Success. `status`: the awaited state is reached.
     Done = 0,
-    /// It failed: a message on standard error says why, and what to do.
+    /// An error. A message on standard error says why and what to do.
     Error = 1,
-    /// The command line is malformed.
+    /// The command line is invalid.
     Usage = 2,
-    /// `status`: the rollout is held at a pause point, or paused as a whole.
+    /// `status`: the rollout is paused at a pause point, or by `spec.paused`.
     Held = 3,
     /// `status`: the rollout failed.
     Failed = 4,
-    /// The time limit passed first.
+    /// Timed out: `--timeout` elapsed first.
     TimedOut = 5,
-    /// `status --until held`: the rollout is complete, and was not held meanwhile.
+    /// `status --until held`: the rollout completed without a pause at a pause point.
     NotHeld = 6,
 }
 
@@ -28,29 +28,29 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error with an exit code of its own.
+/// An error with its own exit code.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ExitError {
     exit: Exit,
     message: String,
 }
 
-impl Ended {
-    /// The time limit passed.
+impl ExitError {
+    /// An error with [`Exit::TimedOut`].
     pub(crate) fn timed_out(message: String) -> anyhow::Error {
         anyhow::Error::new(Self { exit: Exit::TimedOut, message })
     }
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for ExitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Ended {}
+impl std::error::Error for ExitError {}
 
-/// The code of an error.
+/// The exit code of an error.
 pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
-    error.downcast_ref::<Ended>().map_or(Exit::Error, |ended| ended.exit)
+    error.downcast_ref::<ExitError>().map_or(Exit::Error, |ended| ended.exit)
 }

@@ -1,31 +1,31 @@
-//! Errors of the API server in words that say what to do. It never hides the server's own message.
+//! Adds a hint to errors of the API server. The server's own message is kept.
 
 use anyhow::anyhow;
 
 use crate::escape::escaped;
 
-/// What failed, and what to do about it.
+/// The error with a hint. `doing` is what failed, such as `cannot read web in shop`.
 pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => match status.code {
             401 => anyhow!(
-                "{doing}: the cluster does not accept these credentials\nhint: log in again, or choose another --context"
+                "{doing}: the API server rejects the credentials\nhint: log in again, or choose another --context"
             ),
             403 => {
                 anyhow!("{doing}: {}\nhint: {}", escaped(&status.message), role_for(doing, &status.message))
             }
             404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => anyhow!(
-                "{doing}: this cluster does not know OrderedDeployments\nhint: install the CRDs with `kubectl ordered crd | kubectl apply -f -`"
+                "{doing}: this cluster has no OrderedDeployment CRD\nhint: install it with `kubectl ordered crd | kubectl apply -f -`"
             ),
             404 => {
-                let what = if doing.contains(" pod ") { "shows the pods" } else { "lists what is there" };
+                let what = if doing.contains(" pod ") { "shows the pods" } else { "lists the objects" };
                 anyhow!(
                     "{doing}: {}\nhint: `kubectl ordered get` {what}, -n chooses the namespace",
                     escaped(&status.message)
                 )
             }
             409 => anyhow!(
-                "{doing}: {}\nhint: somebody else changed it at the same time; try again",
+                "{doing}: {}\nhint: another client changed the object at the same time; try again",
                 escaped(&status.message)
             ),
             _ => anyhow!("{doing}: {}", escaped(&status.message)),
@@ -39,20 +39,20 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
     }
 }
 
-/// The rights that the command needs, for whoever hands them out. The server names the verb and the resource.
+/// The role that the command needs. The server's message names the verb and the resource.
 fn role_for(doing: &str, message: &str) -> &'static str {
     if doing.contains("resume") {
         "ask for the chart's role `ordered-deployment-resumer`: `edit` and `admin` may not patch ordereddeployments/status"
     } else if message.contains("at the cluster scope") && !doing.contains("nodes") {
-        "ask for one namespace with -n, or for a role in all of them (a ClusterRoleBinding)"
+        "choose one namespace with -n, or ask for a ClusterRoleBinding"
     } else if doing.contains("nodes") {
         "ask for a role that may list nodes: the order reads their labels and taints"
     } else if message.contains("cannot patch resource \"pods\"") {
         "ask for a role that may patch pods, such as `edit`"
     } else if message.contains("cannot patch ") {
-        "ask for a role that may patch ordereddeployments: `edit`, where the chart is installed"
+        "ask for a role that may patch ordereddeployments: `edit` has it if the chart is installed"
     } else {
-        "ask for a role that may get and list ordereddeployments, orderedreplicasets and pods: `view`, where the chart is installed"
+        "ask for a role that may get and list ordereddeployments, orderedreplicasets and pods: `view` has it if the chart is installed"
     }
 }
 

@@ -1,23 +1,23 @@
-//! Lines that are redrawn in place on a terminal. It knows nothing of what they say.
+//! Redraws lines in place on a terminal.
 
 use std::io::{Result, Write};
 
-use crate::escape::shown;
+use crate::escape::terminal_text;
 
-/// The size of a terminal that does not tell its own.
-const USUAL: (u16, u16) = (80, 24);
+/// The size of a terminal that does not report its own.
+const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
-/// What was drawn last, as far as it must be drawn over.
+/// The lines on the terminal that the next draw overwrites.
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
-    /// How many lines the cursor is below the top of the frame.
+    /// The number of lines between the top of the frame and the cursor.
     drawn: usize,
 }
 
 impl Frame {
-    /// Draws over what was drawn before. Lines wider than the terminal are cut, as wrapped ones would shift the frame.
+    /// Overwrites the last frame. Lines wider than the terminal are cut, because wrapped lines would shift the frame.
     pub(crate) fn draw(&mut self, out: &mut impl Write, lines: &[&str], prompt: &str) -> Result<()> {
-        let size = terminal_size::terminal_size().map_or(USUAL, |(width, height)| (width.0, height.0));
+        let size = terminal_size::terminal_size().map_or(DEFAULT_SIZE, |(width, height)| (width.0, height.0));
         let columns = usize::from(size.0);
         // One row is left for the cursor, one for the prompt.
         let room = usize::from(size.1).saturating_sub(2);
@@ -33,22 +33,22 @@ impl Frame {
         }
         text.push_str("\x1b[J");
         for line in &kept {
-            text.push_str(&cut(&shown(line), columns));
+            text.push_str(&cut(&terminal_text(line), columns));
             text.push_str("\r\n");
         }
         self.drawn = kept.len();
-        text.push_str(&cut(&shown(prompt), columns));
+        text.push_str(&cut(&terminal_text(prompt), columns));
         out.write_all(text.as_bytes())?;
         out.flush()
     }
 
-    /// The terminal itself has moved the cursor down: it has echoed an Enter.
+    /// The terminal has moved the cursor down, because it echoed Enter.
     pub(crate) fn moved_down(&mut self) {
         self.drawn += 1;
     }
 }
 
-/// The beginning of a line, as far as it fits. Escape sequences take no column, and all of them are kept.
+/// Cuts a line at the width. Escape sequences take no column and are all kept.
 fn cut(line: &str, columns: usize) -> String {
     let mut left = columns;
     let mut escape = false;

@@ -1,4 +1,4 @@
-//! Files and standard input that a user names. It reads, up to a bound.
+//! Reads files and standard input, up to a size limit.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// No manifest is larger: an API server takes 3 MiB an object. What goes on for ever must not take all memory.
+/// An API server accepts objects of up to 3 MiB, so no manifest is larger. The limit keeps endless input from using all
+/// memory.
 const LIMIT: u64 = 64 << 20;
 
 /// The text of the file; `-` is standard input.
@@ -23,7 +24,7 @@ fn text(source: impl Read, name: &str) -> Result<String> {
     let read = source.take(LIMIT + 1).read_to_string(&mut text);
     let read = read.with_context(|| format!("cannot read {name}"))?;
     if u64::try_from(read).is_ok_and(|read| read > LIMIT) {
-        bail!("{name} is larger than {} MiB: that is no manifest", LIMIT >> 20);
+        bail!("{name} is larger than {} MiB: not a manifest", LIMIT >> 20);
     }
     Ok(text)
 }
@@ -35,14 +36,14 @@ mod tests {
     use super::text;
 
     #[test]
-    fn what_goes_on_for_ever_is_refused() {
+    fn endless_input_is_refused() {
         let error = text(std::io::repeat(b'y'), "it").unwrap_err().to_string();
-        assert_eq!(error, "it is larger than 64 MiB: that is no manifest");
+        assert_eq!(error, "it is larger than 64 MiB: not a manifest");
         assert_eq!(text(std::io::repeat(b'y').take(3), "it").unwrap(), "yyy");
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told() {
+    fn input_that_is_not_utf8_is_an_error() {
         let error = format!("{:#}", text([0xff, 0xfe].as_slice(), "it").unwrap_err());
         assert!(error.starts_with("cannot read it: "), "{error}");
     }

@@ -1,15 +1,13 @@
 //! The command line of OrderedDeployment, run as `kubectl ordered`.
 //!
-//! It shows what is and what will be, by the very code of the controller, and it writes what a user asks for: a resume, a
-//! mark, a template. It never deletes or creates a pod: that is the controller's, the embedded one's of `demo` and `sandbox`
-//! included.
+//! It shows the current state and a preview of changes, computed by the code of the controller. It writes what a user
+//! requests: a resume, pod annotations, a template. It never creates or deletes a pod: only the controller does, also
+//! the one embedded in `demo` and `sandbox`.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod adopt;
 mod age;
-mod ahead;
-mod change;
 mod client;
 mod commands;
 mod compare;
@@ -21,23 +19,24 @@ mod escape;
 mod exit;
 mod explain;
 mod frame;
+mod help_width;
 mod input;
-mod live;
-mod narrow;
 mod observe;
 mod output;
 mod overview;
+mod pause_points;
 mod pod;
 #[cfg(test)]
 mod reference;
 mod revisions;
-mod scale_down;
 mod state;
 mod style;
 mod table;
+mod template_change;
 #[cfg(test)]
 mod testing;
 mod tree;
+mod watch_cache;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -51,15 +50,15 @@ pub use exit::Exit;
 const EXAMPLES: &str = "\
 Examples:
   kubectl ordered demo                          watch an ordered rollout; needs no cluster
-  kubectl ordered get web -w                    pods, their order and the pause points of web
-  kubectl ordered order web --replicas 8        who would go if web were scaled down to 8
-  kubectl ordered plan web --image web=app:2    a whole rollout ahead of time, step by step
-  kubectl ordered status web                    wait for the rollout; the exit code tells its end
-  kubectl ordered resume web                    continue a rollout held at a pause point
+  kubectl ordered get web -w                    show the pods of web, their order and pause points
+  kubectl ordered order web --replicas 8        show which pods a scale-down to 8 would delete
+  kubectl ordered plan web --image web=app:2    preview a rollout, step by step
+  kubectl ordered status web                    wait for the rollout; the exit code is its result
+  kubectl ordered resume web                    resume a rollout that is paused at a pause point
   kubectl ordered crd | kubectl apply -f -      install the CRDs
-  kubectl ordered sandbox --kubeconfig my.yaml  a cluster in memory for your own kubectl";
+  kubectl ordered sandbox --kubeconfig my.yaml  run a cluster in memory for your own kubectl";
 
-/// Deployments whose pods go in the order you choose, and whose rollout halts at the pods you choose.
+/// Deployments that delete pods in the order you choose, and pause a rollout at the pods you choose.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-ordered", bin_name = "kubectl ordered", version, after_help = EXAMPLES)]
 #[command(max_term_width = 100, arg_required_else_help = true, disable_help_subcommand = true)]
@@ -97,7 +96,7 @@ enum Command {
 }
 
 impl Command {
-    /// The cluster that it talks to, where it does.
+    /// The flags for the cluster, if the command uses one.
     fn connect(&mut self) -> Option<&mut ConnectArgs> {
         match self {
             Self::Get(args) => Some(&mut args.connect),
@@ -111,7 +110,7 @@ impl Command {
             Self::Undo(args) => Some(&mut args.connect),
             Self::History(args) => Some(&mut args.connect),
             Self::Restart(args) => Some(&mut args.connect),
-            Self::Set(commands::set::Args { what: commands::set::What::Image(args) }) => {
+            Self::Set(commands::set::Args { command: commands::set::SetCommand::Image(args) }) => {
                 Some(&mut args.connect)
             }
             Self::Mark(args) => Some(&mut args.connect),
@@ -154,7 +153,7 @@ impl Command {
     }
 }
 
-/// The whole program: parses, runs, and says what went wrong.
+/// The program: parses the command line, runs the command, and prints errors.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(words) = to_complete(&arguments) {
@@ -164,23 +163,24 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            // Nobody is left to tell where this fails too.
+            // A failure to print cannot be reported anywhere.
             let _ = error.print();
             return if error.use_stderr() { Exit::Usage } else { Exit::Done };
         }
     };
     match run(cli) {
         Ok(exit) => exit,
-        // A pipe whose reader has gone is no mistake of the user's.
+        // The reader closed the pipe, such as `head`. That is not an error.
         Err(error) if is_broken_pipe(&error) => Exit::Done,
         Err(error) => {
-            escape::tell(format_args!("error: {error:#}"));
+            escape::print_stderr(format_args!("error: {error:#}"));
             exit::of_error(&error)
         }
     }
 }
 
-/// The definition of all commands. The flags for a cluster can be given before the command too; its own help tells them.
+/// The definition of all commands. Flags for a cluster are also accepted before the command; only the help of each
+/// command lists them.
 fn command() -> clap::Command {
     Cli::command().mut_args(|argument| {
         let hide = argument.get_help_heading().is_some();
@@ -190,14 +190,14 @@ fn command() -> clap::Command {
 
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let definition = match style::width_of_stdout() {
-        Some(width) => narrow::fitted(command(), width),
+        Some(width) => help_width::fit(command(), width),
         None => command(),
     };
     let mut matches = definition.try_get_matches_from(arguments)?;
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command()))
 }
 
-/// The words to complete, where that is what is asked: by a shell, or by kubectl, which runs `kubectl_complete-ordered`.
+/// The words to complete, if a shell runs `kubectl-ordered __complete` or kubectl runs `kubectl_complete-ordered`.
 fn to_complete(arguments: &[OsString]) -> Option<Vec<String>> {
     let (program, rest) = arguments.split_first()?;
     let by_name =
@@ -215,16 +215,16 @@ fn run(cli: Cli) -> Result<Exit> {
     match command.connect() {
         Some(inner) => *inner = std::mem::take(inner).or(outer),
         None if outer == ConnectArgs::default() => {}
-        None => bail!("this command talks to no cluster of yours: give its flags behind its name"),
+        None => bail!("this command does not use a cluster: put its flags after its name"),
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = runtime.block_on(command.run());
-    // A thread that waits for the terminal would keep the process alive.
+    // Do not wait for threads: one that reads the terminal would block the exit.
     runtime.shutdown_background();
     done
 }
 
-/// Whether the error is that nobody reads the output any more.
+/// Whether the error is a closed pipe on the output.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

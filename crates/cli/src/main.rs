@@ -1,4 +1,4 @@
-//! `kubectl ordered`: see, order, hold, resume and undo OrderedDeployments.
+//! `kubectl ordered`: show, order, pause, resume and roll back OrderedDeployments.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Reads what an overview needs: the object, its sets, their pods, and the nodes. It never writes.
+//! Reads an OrderedDeployment with its sets, their pods, and the nodes. Read-only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,14 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::GROUP;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner::{self as planner, Compared, NodeView, Observed, Proof, Set};
+use ordereddeployment_planner::{self as planner, ComparisonResult, DryRun, Set, Snapshot};
 use ordereddeployment_sorter::Nodes;
+use ordereddeployment_wire::NodeView;
 
 use crate::explain::explain;
-use crate::pod::PodSeen;
+use crate::pod::ObservedPod;
 
-/// Labels that tell the pool of a node, for clusters without the one asked for.
+/// Labels for the pool of a node, for clusters without the requested label.
 const POOL_LABELS: [&str; 4] = [
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
@@ -23,14 +24,14 @@ const POOL_LABELS: [&str; 4] = [
     "node.kubernetes.io/instance-type",
 ];
 
-/// An OrderedDeployment and all that belongs to it, as it was read.
+/// An OrderedDeployment with its sets and pods, and the nodes, as read from the API server.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedState {
     pub(crate) deployment: Arc<OrderedDeployment>,
     pub(crate) sets: Vec<Set>,
-    pub(crate) pods: Vec<PodSeen>,
+    pub(crate) pods: Vec<ObservedPod>,
     pub(crate) nodes: BTreeMap<String, NodeView>,
-    /// Why the nodes could not be read. Node rules then match nothing.
+    /// Why the nodes cannot be read. Node rules then match no node.
     pub(crate) nodes_unread: Option<String>,
     pub(crate) now: Timestamp,
 }
@@ -40,7 +41,7 @@ pub(crate) struct Seen {
 pub(crate) struct Reader {
     deployments: Api<OrderedDeployment>,
     sets: Api<OrderedReplicaSet>,
-    pods: Api<PodSeen>,
+    pods: Api<ObservedPod>,
     nodes: Api<NodeView>,
     namespace: String,
 }
@@ -56,16 +57,16 @@ impl Reader {
         }
     }
 
-    /// The one of that name.
-    pub(crate) async fn one(&self, name: &str, now: Timestamp) -> Result<Seen> {
+    /// The OrderedDeployment of that name.
+    pub(crate) async fn one(&self, name: &str, now: Timestamp) -> Result<ObservedState> {
         let found = self.deployments.get(name).await;
         let found =
             found.map_err(|error| explain(error, &format!("cannot read {name} in {}", self.namespace)))?;
-        self.around(found, &self.nodes().await?, now).await
+        self.with_dependents(found, &self.nodes().await?, now).await
     }
 
-    /// All of the namespace, by name.
-    pub(crate) async fn all(&self, now: Timestamp) -> Result<Vec<Seen>> {
+    /// All OrderedDeployments of the namespace, sorted by name.
+    pub(crate) async fn all(&self, now: Timestamp) -> Result<Vec<ObservedState>> {
         let found = self.deployments.list(&ListParams::default()).await;
         let found = found.map_err(|error| {
             explain(error, &format!("cannot list the OrderedDeployments of {}", self.namespace))
@@ -73,33 +74,33 @@ impl Reader {
         let nodes = self.nodes().await?;
         let mut all = Vec::new();
         for deployment in found {
-            all.push(self.around(deployment, &nodes, now).await?);
+            all.push(self.with_dependents(deployment, &nodes, now).await?);
         }
-        all.sort_by_key(|seen| seen.deployment.name_any());
+        all.sort_by_key(|state| state.deployment.name_any());
         Ok(all)
     }
 
-    /// The nodes by name, or why they may not be read.
+    /// The nodes by name, or the message of a 403.
     pub(crate) async fn nodes(&self) -> Result<Result<BTreeMap<String, NodeView>, String>> {
         match self.nodes.list(&ListParams::default()).await {
             Ok(nodes) => Ok(Ok(nodes.into_iter().map(|node| (node.name_any(), node)).collect())),
-            // Who may see pods often may not see nodes. Most of the order can be told without.
+            // Many users can read pods but not nodes. The order works without node rules.
             Err(kube::Error::Api(status)) if status.code == 403 => Ok(Err(status.message)),
             Err(error) => Err(explain(error, "cannot list the nodes")),
         }
     }
 
-    async fn around(
+    async fn with_dependents(
         &self,
         deployment: OrderedDeployment,
         nodes: &Result<BTreeMap<String, NodeView>, String>,
         now: Timestamp,
-    ) -> Result<Seen> {
+    ) -> Result<ObservedState> {
         let params = ListParams::default().labels(&deployment.spec.selector.to_selector_string());
         let sets = self.sets.list(&ListParams::default()).await;
         let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?;
         let pods = self.pods.list(&params).await.map_err(|error| explain(error, "cannot list the pods"))?;
-        Ok(Seen::of(deployment, sets.items.iter(), pods.items, nodes, now))
+        Ok(ObservedState::of(deployment, sets.items.iter(), pods.items, nodes, now))
     }
 }
 
@@ -108,21 +109,22 @@ pub(crate) fn is_owned(set: &OrderedReplicaSet, uid: &str) -> bool {
     owner.is_some_and(|owner| owner.uid == uid && owner.api_version.starts_with(GROUP))
 }
 
-impl Seen {
-    /// What of all this belongs to the deployment.
+impl ObservedState {
+    /// The state of the OrderedDeployment, from these sets and pods without those of other owners.
     pub(crate) fn of<'a>(
         deployment: OrderedDeployment,
         sets: impl IntoIterator<Item = &'a OrderedReplicaSet>,
-        pods: Vec<PodSeen>,
+        pods: Vec<ObservedPod>,
         nodes: &Result<BTreeMap<String, NodeView>, String>,
         now: Timestamp,
     ) -> Self {
         let uid = deployment.uid().unwrap_or_default();
         let mut sets: Vec<Set> =
-            sets.into_iter().filter(|set| is_owned(set, &uid)).map(planner::set).collect();
-        planner::tell_apart(&mut sets);
-        let ours = |pod: &PodSeen| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
-        let pods: Vec<PodSeen> = pods.into_iter().filter(ours).collect();
+            sets.into_iter().filter(|set| is_owned(set, &uid)).map(ordereddeployment_wire::set).collect();
+        planner::make_hashes_unique(&mut sets);
+        let ours =
+            |pod: &ObservedPod| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
+        let pods: Vec<ObservedPod> = pods.into_iter().filter(ours).collect();
         let (nodes, nodes_unread) = match nodes {
             Ok(nodes) => (nodes.clone(), None),
             Err(message) => (BTreeMap::new(), Some(message.clone())),
@@ -130,33 +132,33 @@ impl Seen {
         Self { deployment: Arc::new(deployment), sets, pods, nodes, nodes_unread, now }
     }
 
-    /// The same as the controller would observe it, read live.
-    pub(crate) fn observed(&self) -> Observed {
-        let pods: Vec<planner::Pod> = self.pods.iter().map(|pod| pod.pod()).collect();
+    /// The input for the planner, marked as read live.
+    pub(crate) fn observed(&self) -> Snapshot {
+        let pods: Vec<Arc<planner::Pod>> = self.pods.iter().map(|pod| Arc::new(pod.pod())).collect();
         let mut nodes: Nodes =
             pods.iter().filter_map(|pod| pod.facts.node.clone()).map(|node| (node, None)).collect();
         for (name, node) in &mut nodes {
             *node = self.nodes.get(&**name).map(NodeView::facts);
         }
-        Observed {
+        Snapshot {
             deployment: Arc::clone(&self.deployment),
             sets: self.sets.clone(),
             pods,
             nodes,
             now: self.now,
             live: true,
-            proof: Proof::Accepted,
+            dry_run: DryRun::Accepted,
             failure: None,
             known_points: BTreeMap::new(),
             taken_names: std::collections::BTreeSet::new(),
             sources: BTreeMap::new(),
-            compared: Compared::Not,
+            comparison: ComparisonResult::Not,
         }
     }
 
-    /// The label that tells the pools of this cluster: the one asked for, else one that cloud providers set.
-    pub(crate) fn pool_label<'a>(&self, asked: &'a str) -> Option<&'a str> {
+    /// The label for node pools: the requested one, otherwise one that cloud providers set.
+    pub(crate) fn pool_label<'a>(&self, requested: &'a str) -> Option<&'a str> {
         let known = |label: &str| self.nodes.values().any(|node| node.labels().contains_key(label));
-        std::iter::once(asked).chain(POOL_LABELS).find(|label| known(label))
+        std::iter::once(requested).chain(POOL_LABELS).find(|label| known(label))
     }
 }

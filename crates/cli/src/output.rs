@@ -1,4 +1,4 @@
-//! `-o`: objects as the server has them, for programs. It changes nothing of them but what kubectl leaves out too.
+//! `-o`: objects as the API server returns them, for programs. Only `managedFields` is removed, as kubectl does.
 
 use anyhow::{Result, anyhow};
 use kube::api::{ApiResource, DynamicObject, ListParams};
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 
 use crate::explain::explain;
 
-/// The forms of output. Comments of the variants would swell every help.
+/// The output formats. The variants have no doc comments, because clap would print them in every help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
-    // The tree with all columns.
+    // All columns.
     Wide,
-    // The objects, as the server has them.
+    // The objects, as the API server returns them.
     Json,
     Yaml,
     Name,
 }
 
-/// The objects as the server has them, fields unknown to this program included.
+/// An untyped API, which keeps fields unknown to this program.
 pub(crate) fn raw(client: &Client, namespace: Option<&str>) -> Api<DynamicObject> {
     let resource = ApiResource::erase::<OrderedDeployment>(&());
     match namespace {
@@ -28,7 +28,7 @@ pub(crate) fn raw(client: &Client, namespace: Option<&str>) -> Api<DynamicObject
     }
 }
 
-/// Reads that one, or all of them as a list.
+/// Reads the object of that name, or all of them as a `List`.
 pub(crate) async fn read(api: &Api<DynamicObject>, name: Option<&str>) -> Result<Value> {
     if let Some(name) = name {
         let found = api.get(name).await.map_err(|error| explain(error, &format!("cannot read {name}")))?;
@@ -40,7 +40,7 @@ pub(crate) async fn read(api: &Api<DynamicObject>, name: Option<&str>) -> Result
     Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items?}))
 }
 
-/// An object with its kind, which the items of lists and watches lack, and without what kubectl leaves out too.
+/// An object with its kind, which items of lists and watches lack, and without `managedFields`.
 pub(crate) fn object(object: DynamicObject) -> Result<Value> {
     let resource = ApiResource::erase::<OrderedDeployment>(&());
     let mut value = serde_json::to_value(object)?;
@@ -50,7 +50,7 @@ pub(crate) fn object(object: DynamicObject) -> Result<Value> {
     Ok(value)
 }
 
-/// The text of an object or a list, every line ended.
+/// The text of an object or a list. Every line ends with a line break.
 pub(crate) fn text(value: &Value, output: Output) -> Result<String> {
     match output {
         Output::Json => Ok(format!("{}\n", serde_json::to_string_pretty(value)?)),

@@ -1,7 +1,6 @@
-//! What can be said of an OrderedDeployment: its sets, its pods in their order, and where its rollout halts.
+//! A view of an OrderedDeployment: its sets, its pods in order, and the pause point of its rollout.
 //!
-//! The order, the barrier and the counts are the planner's: the code that the controller runs. Pure: it reads no
-//! server and no clock.
+//! Order, barrier and counts are computed by the planner, as in the controller. Pure functions: no server, no clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,70 +12,71 @@ use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{
     ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint, Strategy, StrategyType,
 };
-use ordereddeployment_planner::{LineUp, Observed, Place, Pod, Point, line_up, node_rules};
+use ordereddeployment_planner::{Place, Pod, Point, RolloutOrder, Snapshot, node_rules, rollout_order};
 use ordereddeployment_sorter::{self as sorter, Context, Ranks};
 use serde_json::Value;
 
-use crate::observe::Seen;
-use crate::pod::PodSeen;
-use crate::scale_down::settle;
-use crate::state::Moving;
+use ordereddeployment_preview::next_act;
+
+use crate::observe::ObservedState;
+use crate::pod::ObservedPod;
+use crate::state::Migration;
 
 /// Everything that is shown of one OrderedDeployment.
 #[derive(Clone, Debug)]
 pub(crate) struct Overview {
     pub(crate) name: String,
     pub(crate) namespace: String,
-    /// When it was so.
+    /// The time of the observation.
     pub(crate) now: Timestamp,
     pub(crate) desired: i32,
     pub(crate) updated: i32,
     pub(crate) available: i32,
-    /// How a rollout goes, in words.
+    /// The strategy: `RollingUpdate, surge 1, unavailable 25%`.
     pub(crate) strategy: String,
-    /// The revision that the rollout leads to; 0 before the controller has seen the object.
+    /// The revision of the rollout; 0 until the controller has observed the object.
     pub(crate) revision: i64,
     pub(crate) phase: Phase,
-    /// The pause point that the rollout halts at, now or later.
+    /// The pause point at which the rollout pauses, now or later.
     pub(crate) barrier: Option<Barrier>,
     /// Newest first.
     pub(crate) sets: Vec<SetRow>,
-    /// Sets without pods, kept for an undo.
+    /// The number of sets without pods, kept for rollbacks.
     pub(crate) empty_sets: usize,
-    /// What else the user should know, one line each.
+    /// Notes for the user, one line each.
     pub(crate) notes: Vec<String>,
-    /// Whether the cluster tells its pools apart.
+    /// Whether nodes have a label for their pool.
     pub(crate) has_pools: bool,
 }
 
-/// How far the rollout is.
+/// The phase of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing is to be done.
+    /// All pods are updated and available.
     Complete,
     /// Pods of older revisions are replaced, or pods are missing.
     Rolling,
-    /// Halted at a pause point.
+    /// Paused at a pause point.
     Held(Box<Hold>),
     /// `spec.paused`.
     Paused,
-    /// Its pods change hands with a Deployment.
-    Moving(Moving),
-    /// Somebody must change something: what.
+    /// Its pods are being moved from or to a Deployment.
+    Migrating(Migration),
+    /// The spec or the cluster must be changed; the message says what.
     Stalled(String),
-    /// The progress deadline has passed: what is missing.
-    Late(String),
+    /// The progress deadline is exceeded; the message says what is missing.
+    DeadlineExceeded(String),
 }
 
-/// The pause point at which the rollout halts.
+/// The pause point at which the rollout pauses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Barrier {
     pub(crate) uid: Arc<str>,
     pub(crate) pod: String,
     pub(crate) side: PausePoint,
-    /// Whether the rollout halts there already.
-    pub(crate) held: bool,
-    /// Whether a rollout is under way; else the next one halts there.
+    /// Whether the rollout is paused there.
+    pub(crate) reached: bool,
+    /// Whether a rollout is in progress; otherwise the next one pauses there.
     pub(crate) rolling: bool,
 }
 
@@ -93,59 +93,68 @@ pub(crate) struct SetRow {
     pub(crate) pods: Vec<PodRow>,
 }
 
+/// The lifecycle of a pod, as far as counts distinguish it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifecycle {
+    Pending,
+    Running,
+    Terminating,
+    /// `Succeeded` or `Failed`.
+    Finished,
+}
+
 /// A pod.
 #[derive(Clone, Debug)]
 pub(crate) struct PodRow {
     pub(crate) uid: Arc<str>,
     pub(crate) name: String,
-    /// As kubectl's column STATUS has it; `NotReady` where it runs without being ready.
+    /// The STATUS column of kubectl, or `NotReady` for a running pod that is not ready.
     pub(crate) status: String,
     pub(crate) ready: bool,
-    /// Neither terminating nor finished.
-    pub(crate) active: bool,
-    /// As kubectl's column READY has it.
+    pub(crate) lifecycle: Lifecycle,
+    /// The READY column of kubectl.
     pub(crate) containers: String,
     pub(crate) restarts: i64,
     pub(crate) created: Option<Timestamp>,
     pub(crate) node: Option<String>,
     pub(crate) pool: Option<String>,
     pub(crate) priority: i32,
-    /// 1 goes first; none where it is not its turn in this rollout.
+    /// The place in the order: 1 is deleted first. `None` if the rollout does not delete it.
     pub(crate) place: Option<usize>,
-    /// Why it goes before the next one.
+    /// The rule that puts it before the next one.
     pub(crate) why: Option<String>,
-    /// Its pause point, if it has one that this rollout has not passed.
+    /// Its pause point, unless the rollout has passed it.
     pub(crate) point: Option<PausePoint>,
 }
 
 impl Overview {
-    pub(crate) fn of(seen: &Seen, pool_label: &str) -> Self {
-        let observed = seen.observed();
-        let stored = observed.deployment.status.clone().unwrap_or_default();
-        let counts = settle(&observed).map_or_else(|| stored.clone(), |act| act.status);
-        let lined_up = line_up(&observed);
+    pub(crate) fn of(state: &ObservedState, pool_label: &str) -> Self {
+        let snapshot = state.observed();
+        let stored = snapshot.deployment.status.clone().unwrap_or_default();
+        let counts = next_act(&snapshot).map_or_else(|| stored.clone(), |act| act.status);
+        let lined_up = rollout_order(&snapshot);
         let places: BTreeMap<&Arc<str>, (usize, &Place)> = lined_up
             .places
             .iter()
             .enumerate()
             .map(|(index, place)| (&place.uid, (index + 1, place)))
             .collect();
-        let priority = priorities(&observed);
-        let label = seen.pool_label(pool_label);
-        let seen_pods: BTreeMap<&str, &PodSeen> =
-            seen.pods.iter().filter_map(|pod| Some((pod.metadata.uid.as_deref()?, pod))).collect();
-        let rows = observed.pods.iter().map(|pod| {
+        let priority = priorities(&snapshot);
+        let label = state.pool_label(pool_label);
+        let pods_by_uid: BTreeMap<&str, &ObservedPod> =
+            state.pods.iter().filter_map(|pod| Some((pod.metadata.uid.as_deref()?, pod))).collect();
+        let rows = snapshot.pods.iter().map(|pod| {
             let place = places.get(&pod.facts.uid);
             let node = pod.facts.node.as_deref();
-            let labels = node.and_then(|node| seen.nodes.get(node)).map(ResourceExt::labels);
-            let seen_pod = seen_pods.get(&*pod.facts.uid);
-            let detail = seen_pod.map(|seen| seen.detail.clone()).unwrap_or_default();
+            let labels = node.and_then(|node| state.nodes.get(node)).map(ResourceExt::labels);
+            let observed_pod = pods_by_uid.get(&*pod.facts.uid);
+            let detail = observed_pod.map(|pod| pod.detail.clone()).unwrap_or_default();
             let row = PodRow {
                 uid: Arc::clone(&pod.facts.uid),
                 name: pod.name.clone(),
-                status: status_word(pod, seen_pod.map_or("Unknown", |seen| seen.phase()), detail.reason),
+                status: status_word(pod, observed_pod.map_or("Unknown", |pod| pod.phase()), detail.reason),
                 ready: pod.facts.ready,
-                active: !pod.terminating && !pod.finished,
+                lifecycle: lifecycle(pod, observed_pod.map_or("Unknown", |pod| pod.phase())),
                 containers: format!("{}/{}", detail.ready, detail.containers),
                 restarts: detail.restarts,
                 created: pod.facts.created,
@@ -162,7 +171,7 @@ impl Overview {
         for (set, row) in rows {
             by_set.entry(set).or_default().push(row);
         }
-        let mut sets: Vec<SetRow> = observed
+        let mut sets: Vec<SetRow> = snapshot
             .sets
             .iter()
             .map(|set| {
@@ -182,36 +191,55 @@ impl Overview {
         sets.sort_by(|first, second| (second.revision, &second.name).cmp(&(first.revision, &first.name)));
         let all = sets.len();
         sets.retain(|set| set.current || set.size > 0 || !set.pods.is_empty());
-        let deployment = &observed.deployment;
+        let deployment = &snapshot.deployment;
         Self {
             name: deployment.name_any(),
-            now: seen.now,
+            now: state.now,
             desired: deployment.spec.replicas,
             namespace: deployment.namespace().unwrap_or_default(),
             updated: counts.updated_replicas.unwrap_or(0),
             available: counts.available_replicas.unwrap_or(0),
             strategy: strategy(&deployment.spec.strategy),
             revision: stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
-            phase: phase(&observed, &stored, &counts),
+            phase: phase(&snapshot, &stored, &counts),
             barrier: barrier(&stored, &lined_up),
             empty_sets: all - sets.len(),
             sets,
-            notes: notes(seen, &stored),
+            notes: notes(state, &stored),
             has_pools: label.is_some(),
         }
     }
 
-    /// The pods that are there to stay for now: neither terminating nor finished.
-    pub(crate) fn active(&self) -> usize {
-        self.pods().filter(|row| row.active).count()
+    /// The number of pending pods.
+    pub(crate) fn pending(&self) -> usize {
+        self.count(Lifecycle::Pending)
     }
 
-    /// How many of them are ready.
+    /// The number of running pods.
+    pub(crate) fn running(&self) -> usize {
+        self.count(Lifecycle::Running)
+    }
+
+    /// The number of terminating pods.
+    pub(crate) fn terminating(&self) -> usize {
+        self.count(Lifecycle::Terminating)
+    }
+
+    /// The number of finished pods.
+    pub(crate) fn finished(&self) -> usize {
+        self.count(Lifecycle::Finished)
+    }
+
+    /// The number of active pods that are ready.
     pub(crate) fn ready(&self) -> usize {
-        self.pods().filter(|row| row.active && row.ready).count()
+        self.pods().filter(|row| row.is_active() && row.ready).count()
     }
 
-    /// The pods that have a place, the first to go first.
+    fn count(&self, lifecycle: Lifecycle) -> usize {
+        self.pods().filter(|row| row.lifecycle == lifecycle).count()
+    }
+
+    /// The pods that have a place, in order.
     pub(crate) fn in_order(&self) -> Vec<&PodRow> {
         let mut rows: Vec<&PodRow> = self.pods().filter(|row| row.place.is_some()).collect();
         rows.sort_by_key(|row| row.place);
@@ -222,9 +250,25 @@ impl Overview {
         self.sets.iter().flat_map(|set| &set.pods)
     }
 
-    /// Whether pods of older revisions are being replaced: the order then is theirs alone.
+    /// Whether pods of older revisions are being replaced. The order then has only those pods.
     pub(crate) fn is_rolling(&self) -> bool {
         self.sets.iter().any(|set| !set.current && set.pods.iter().any(|row| row.place.is_some()))
+    }
+}
+
+impl PodRow {
+    /// Whether the pod is neither terminating nor finished.
+    pub(crate) fn is_active(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Pending | Lifecycle::Running)
+    }
+}
+
+fn lifecycle(pod: &Pod, phase: &str) -> Lifecycle {
+    match phase {
+        _ if pod.terminating => Lifecycle::Terminating,
+        _ if pod.finished => Lifecycle::Finished,
+        "Running" => Lifecycle::Running,
+        _ => Lifecycle::Pending,
     }
 }
 
@@ -253,66 +297,66 @@ fn sort_key(row: &PodRow) -> (bool, Option<usize>, &str) {
     (row.place.is_none(), row.place, &row.name)
 }
 
-/// The delete priority of any pod, also of one whose turn does not come.
-fn priorities(observed: &Observed) -> impl Fn(&Pod) -> i32 {
-    let rules = observed.deployment.spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
+/// The delete priority of any pod, also of one without a place in the order.
+fn priorities(snapshot: &Snapshot) -> impl Fn(&Pod) -> i32 {
+    let rules = snapshot.deployment.spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
     let ranks = Ranks::none();
     move |pod| {
-        let ctx = Context { now: None, rules: &rules, nodes: &observed.nodes, ranks: &ranks };
+        let ctx = Context { now: None, rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
         sorter::effective_priority(&pod.facts, &ctx)
     }
 }
 
-/// A pause point that the rollout has not passed.
+/// The pause point of a pod, unless the rollout has passed it.
 fn point(pod: &Pod, status: &OrderedDeploymentStatus) -> Option<PausePoint> {
     let Point::At { side, .. } = &pod.point else { return None };
     (!pod.terminating && !pod.finished && !status.has_passed(&pod.facts.uid)).then_some(*side)
 }
 
-fn barrier(status: &OrderedDeploymentStatus, lined_up: &LineUp) -> Option<Barrier> {
+fn barrier(status: &OrderedDeploymentStatus, lined_up: &RolloutOrder) -> Option<Barrier> {
     if let Some(hold) = &status.hold {
         return Some(Barrier {
             uid: hold.pod_uid.as_str().into(),
             pod: hold.pod.clone(),
             side: hold.point,
-            held: hold.deleted != Some(false),
+            reached: hold.deleted != Some(false),
             rolling: true,
         });
     }
     let (index, side) = lined_up.barrier?;
     let place = lined_up.places.get(index)?;
     let (uid, pod) = (Arc::clone(&place.uid), place.name.clone());
-    Some(Barrier { uid, pod, side, held: false, rolling: lined_up.rolls })
+    Some(Barrier { uid, pod, side, reached: false, rolling: lined_up.rolls })
 }
 
-fn phase(observed: &Observed, stored: &OrderedDeploymentStatus, counts: &OrderedDeploymentStatus) -> Phase {
-    let holds = |status: &OrderedDeploymentStatus, type_: &str| {
+fn phase(snapshot: &Snapshot, stored: &OrderedDeploymentStatus, counts: &OrderedDeploymentStatus) -> Phase {
+    let is_true = |status: &OrderedDeploymentStatus, type_: &str| {
         status.condition(type_).filter(|found| found.status == ConditionStatus::True).cloned()
     };
-    if let Some(moving) = Moving::of(stored) {
-        return Phase::Moving(moving);
+    if let Some(migration) = Migration::of(stored) {
+        return Phase::Migrating(migration);
     }
     if let Some(hold) = stored.hold.as_ref().filter(|hold| hold.deleted != Some(false)) {
         return Phase::Held(Box::new(hold.clone()));
     }
-    if let Some(late) = late(stored) {
-        return Phase::Late(late.to_owned());
+    if let Some(message) = deadline_exceeded(stored) {
+        return Phase::DeadlineExceeded(message.to_owned());
     }
-    if let Some(stalled) = holds(stored, condition::STALLED) {
+    if let Some(stalled) = is_true(stored, condition::STALLED) {
         return Phase::Stalled(stalled.message);
     }
-    if observed.deployment.spec.paused {
+    if snapshot.deployment.spec.paused {
         return Phase::Paused;
     }
-    if holds(counts, condition::COMPLETE).is_some() { Phase::Complete } else { Phase::Rolling }
+    if is_true(counts, condition::COMPLETE).is_some() { Phase::Complete } else { Phase::Rolling }
 }
 
-/// What is missing where the progress deadline has passed.
-fn late(stored: &OrderedDeploymentStatus) -> Option<&str> {
+/// The message of the condition if the progress deadline is exceeded.
+fn deadline_exceeded(stored: &OrderedDeploymentStatus) -> Option<&str> {
     let progress = stored.condition(condition::PROGRESSING)?;
-    let late =
+    let exceeded =
         progress.status == ConditionStatus::False && progress.reason == reason::PROGRESS_DEADLINE_EXCEEDED;
-    late.then_some(progress.message.as_str())
+    exceeded.then_some(progress.message.as_str())
 }
 
 /// `RollingUpdate, surge 1, unavailable 25%`.
@@ -332,29 +376,30 @@ fn strategy(strategy: &Strategy) -> String {
     )
 }
 
-fn notes(seen: &Seen, stored: &OrderedDeploymentStatus) -> Vec<String> {
+fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus) -> Vec<String> {
     let mut notes = Vec::new();
-    let generation = seen.deployment.metadata.generation.unwrap_or(0);
+    let generation = state.deployment.metadata.generation.unwrap_or(0);
     if stored.observed_generation.unwrap_or(0) < generation {
         notes.push(
-            "the controller has not seen this spec yet; is ordered-controller-manager running?".to_owned(),
+            "waiting for the controller to observe this spec; is ordered-controller-manager running?"
+                .to_owned(),
         );
     }
-    if let Some(message) = &seen.nodes_unread {
-        let by_node = seen
+    if let Some(message) = &state.nodes_unread {
+        let by_node = state
             .deployment
             .spec
             .deletion_order
             .as_ref()
             .is_some_and(|order| order.node_priorities.iter().flatten().next().is_some());
         if by_node {
-            notes.push(format!("the order lacks the rules by node, which cannot be read: {message}"));
+            notes.push(format!("nodes cannot be read, so the order ignores node rules: {message}"));
         }
     }
-    for view in &seen.pods {
+    for view in &state.pods {
         for malformed in view.malformed() {
             notes.push(format!(
-                "pod {}: {}={:?} is malformed and counts as absent",
+                "pod {}: {}={:?}: invalid value, ignored",
                 view.name_any(),
                 malformed.key,
                 malformed.value
@@ -362,10 +407,10 @@ fn notes(seen: &Seen, stored: &OrderedDeploymentStatus) -> Vec<String> {
         }
     }
     if stored.hold.is_some() {
-        if seen.deployment.spec.paused {
-            notes.push("paused as a whole too (spec.paused): a resume alone does not go on".to_owned());
+        if state.deployment.spec.paused {
+            notes.push("also paused by spec.paused: a resume alone does not continue the rollout".to_owned());
         }
-        notes.extend(late(stored).map(str::to_owned));
+        notes.extend(deadline_exceeded(stored).map(str::to_owned));
     }
     if let Some(failure) = stored.condition(condition::REPLICA_FAILURE) {
         notes.push(format!("{}: {}", failure.reason, failure.message));

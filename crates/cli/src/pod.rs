@@ -1,4 +1,4 @@
-//! A pod as it is shown: what the order reads of it, and what `kubectl get pods` tells besides. It decides nothing.
+//! A pod with the fields that the order uses and those that `kubectl get pods` prints.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -6,27 +6,27 @@ use std::ops::Deref;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
-use ordereddeployment_planner::PodView;
+use ordereddeployment_wire::PodView;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A pod with what only people read.
+/// A pod with the details that are only displayed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PodSeen {
+pub(crate) struct ObservedPod {
     view: PodView,
     pub(crate) detail: Detail,
 }
 
-/// What the order does not read.
+/// Fields that are displayed and that the order does not use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Detail {
-    /// How many containers are ready.
+    /// The number of ready containers.
     pub(crate) ready: usize,
-    /// How many there are.
+    /// The number of containers.
     pub(crate) containers: usize,
     pub(crate) restarts: i64,
-    /// Why it does not run, in one word: `CrashLoopBackOff`, `Unschedulable`, `Evicted`.
+    /// The reason why it does not run, such as `CrashLoopBackOff`, `Unschedulable`, `Evicted`.
     pub(crate) reason: Option<String>,
 }
 
@@ -44,7 +44,7 @@ impl Detail {
     }
 }
 
-/// As kubectl's column STATUS has it, where it says more than the phase.
+/// The reason that kubectl prints in the STATUS column instead of the phase.
 fn reason(pod: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     if let Some(reason) = text(&pod["status"]["reason"]) {
@@ -63,7 +63,7 @@ fn reason(pod: &Value) -> Option<String> {
     init.map(|reason| format!("Init:{reason}")).or(main).or(unassigned)
 }
 
-impl Deref for PodSeen {
+impl Deref for ObservedPod {
     type Target = PodView;
 
     fn deref(&self) -> &PodView {
@@ -71,7 +71,7 @@ impl Deref for PodSeen {
     }
 }
 
-impl<'de> Deserialize<'de> for PodSeen {
+impl<'de> Deserialize<'de> for ObservedPod {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         let detail = Detail::of(&value);
@@ -79,7 +79,7 @@ impl<'de> Deserialize<'de> for PodSeen {
     }
 }
 
-impl Resource for PodSeen {
+impl Resource for ObservedPod {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
 

@@ -1,40 +1,39 @@
-//! The reference of the command line, made from its definitions. For `docs/cli.md`, and for the test that compares it.
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+//! Generates the reference of the command line, `docs/cli.md`, from the command definitions, and compares it in a test.
+#![allow(clippy::unwrap_used, reason = "a test fails if its setup fails")]
 
 use std::path::PathBuf;
 
-/// What stands above the commands.
+/// The text before the commands.
 const HEAD: &str = "\
 # The command line
 
-`kubectl ordered` is the plugin `kubectl-ordered`. This page is made from its definitions, by
-`UPDATE_CLI_DOCS=1 cargo test -p kubectl-ordered docs`; a test compares it with them.
+`kubectl ordered` is the plugin `kubectl-ordered`. This page is generated from its definitions by
+`UPDATE_CLI_DOCS=1 cargo test -p kubectl-ordered docs`. A test checks that it is up to date.
 
-Names may have their kind before them, as for kubectl: `web`, `od/web`, `ordereddeployment/web`, `pod/web-1`.
-Colours are for terminals only, and not where `NO_COLOR` is set or `TERM` is `dumb`; lines beyond ASCII are for UTF-8
-locales.
+A name can have its kind before it, as in kubectl: `web`, `od/web`, `ordereddeployment/web`, `pod/web-1`. Colours are used
+on terminals only, and not if `NO_COLOR` is set or `TERM` is `dumb`. Unicode lines are used in UTF-8 locales.
 
 ## Exit codes
 
 | code | meaning |
 |---|---|
-| 0 | It did what was asked, or the state awaited is there. |
-| 1 | It failed. A message on standard error says why and what to do. |
-| 2 | The command line is malformed. |
-| 3 | `status`: the rollout is held at a pause point, or paused as a whole. |
+| 0 | Success. `status`: the awaited state is reached. |
+| 1 | An error. A message on standard error says why and what to do. |
+| 2 | The command line is invalid. |
+| 3 | `status`: the rollout is paused at a pause point, or by `spec.paused`. |
 | 4 | `status`: the rollout failed. |
-| 5 | The time limit of `--timeout` passed first. |
-| 6 | `status --until held`: the rollout is complete, and was not held meanwhile. |
+| 5 | Timed out: `--timeout` elapsed first. |
+| 6 | `status --until held`: the rollout completed without a pause at a pause point. |
 
-`pause` and `unpause` set `spec.paused`, as `kubectl rollout pause` and `resume` do for a Deployment. `resume` passes a
-pause point, and never lifts that pause: who passes a point should not end by accident what somebody else has stopped.
+`pause` and `unpause` write `spec.paused`, as `kubectl rollout pause` and `resume` do for a Deployment. `resume` passes a
+pause point. It does not change `spec.paused`, so that passing a pause point does not undo the pause of another user.
 ";
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(
-        "\n## Flags for the cluster\n\nEvery command that talks to a cluster takes them, before its name too; but behind `ordered`, \
-         as kubectl wants\nthe flags of a plugin: `kubectl ordered -n shop get`, not `kubectl -n shop ordered get`.\n\n",
+        "\n## Flags for the cluster\n\nEvery command that uses a cluster has them. They can also be before the name of the command, \
+         but must follow\n`ordered`: `kubectl ordered -n shop get`, not `kubectl -n shop ordered get`.\n\n",
     );
     page.push_str("| flag | meaning |\n|---|---|\n");
     for (flag, help) in crate::commands::options::flags() {
@@ -52,7 +51,7 @@ fn add(page: &mut String, command: &clap::Command, above: &str) {
         return;
     }
     let name = format!("{above} {}", command.get_name());
-    // The flags for the cluster are told once.
+    // The flags for the cluster are listed once.
     let is_own = |argument: &clap::Arg| argument.get_help_heading().is_none();
     let mut command = command
         .clone()
@@ -69,7 +68,7 @@ fn add(page: &mut String, command: &clap::Command, above: &str) {
 }
 
 #[test]
-fn the_docs_of_the_command_line_are_those_of_the_code() {
+fn the_docs_of_the_command_line_are_up_to_date() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     if std::env::var_os("UPDATE_CLI_DOCS").is_some() {
         std::fs::write(&path, page()).unwrap();
@@ -77,6 +76,6 @@ fn the_docs_of_the_command_line_are_those_of_the_code() {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == page(),
-        "docs/cli.md is old: run `UPDATE_CLI_DOCS=1 cargo test -p kubectl-ordered docs`"
+        "docs/cli.md is outdated: run `UPDATE_CLI_DOCS=1 cargo test -p kubectl-ordered docs`"
     );
 }

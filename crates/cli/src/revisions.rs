@@ -1,4 +1,4 @@
-//! The revisions of an OrderedDeployment: its sets, the newest first. It reads and never writes.
+//! The revisions of an OrderedDeployment: its sets, the newest first. Read-only.
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use crate::client::Connection;
 use crate::explain::explain;
 use crate::observe::is_owned;
 
-/// A template that was rolled out once, and is kept.
+/// A template of the revision history.
 #[derive(Clone, Debug)]
 pub(crate) struct Revision {
     pub(crate) number: i64,
@@ -21,13 +21,13 @@ pub(crate) struct Revision {
     pub(crate) cause: Option<String>,
     pub(crate) template: Template,
     pub(crate) created: Option<Timestamp>,
-    /// How many pods it has.
+    /// The number of its pods.
     pub(crate) pods: i32,
-    /// Whether it is the template of the spec.
+    /// Whether it has the template of the spec.
     pub(crate) current: bool,
 }
 
-/// The revisions that are kept, the newest first.
+/// The revisions in the history, the newest first.
 pub(crate) async fn read(connection: &Connection, deployment: &OrderedDeployment) -> Result<Vec<Revision>> {
     let api: Api<OrderedReplicaSet> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let sets = api.list(&ListParams::default()).await;
@@ -41,7 +41,7 @@ fn of(deployment: &OrderedDeployment, sets: &[OrderedReplicaSet]) -> Vec<Revisio
         .iter()
         .filter(|set| is_owned(set, &uid))
         .map(|found| {
-            let set = planner::set(found);
+            let set = ordereddeployment_wire::set(found);
             Revision {
                 number: set.revision,
                 cause: found.annotations().get(annotation::CHANGE_CAUSE).cloned(),

@@ -1,39 +1,39 @@
-//! Where an OrderedDeployment stands, by its status alone. Pure: it reads no server and no clock.
+//! The state of a rollout, from the status of the OrderedDeployment alone. Pure functions: no server, no clock.
 
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus, PausePoint};
 
 use crate::style::{Paint, Style};
 
-/// Where it stands.
+/// The state of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The controller has not answered to this spec yet.
-    Unseen,
-    /// Nothing goes on until somebody changes something: what.
+    /// The controller has not observed this spec yet.
+    Unobserved,
+    /// The rollout failed or is stalled; the message says why.
     Failed(String),
-    /// Halted at a pause point.
+    /// Paused at a pause point.
     Held(Box<Hold>),
-    /// Every pod is of the current template and available.
+    /// All pods are updated and available.
     Complete,
     /// `spec.paused`.
     Paused,
-    /// Pods come and go.
+    /// Pods are being replaced.
     Rolling,
-    /// Its pods change hands with a Deployment, and nothing else is done.
-    Moving(Moving),
+    /// Its pods are being moved from or to a Deployment. The controller does nothing else.
+    Migrating(Migration),
 }
 
-/// Pods that change hands.
+/// A move of the pods from a Deployment, or back to one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Moving {
-    /// To a Deployment, not from one.
+pub(crate) struct Migration {
+    /// Whether the pods go back to a Deployment.
     back: bool,
-    /// What is waited for.
+    /// The message of the condition: what the controller waits for.
     pub(crate) message: String,
 }
 
-impl Moving {
+impl Migration {
     pub(crate) fn of(status: &OrderedDeploymentStatus) -> Option<Self> {
         let progress = status.condition(condition::PROGRESSING)?;
         let back = progress.reason == reason::HANDING_BACK;
@@ -41,11 +41,12 @@ impl Moving {
             .then(|| Self { back, message: progress.message.clone() })
     }
 
-    pub(crate) fn words(&self) -> &'static str {
+    /// A label for a column.
+    pub(crate) fn label(&self) -> &'static str {
         if self.back { "Handing back" } else { "Adopting" }
     }
 
-    /// What ends it.
+    /// The command that finishes it.
     pub(crate) fn command(&self, name: &str, flags: &str) -> String {
         let back = if self.back { " --back" } else { "" };
         format!("kubectl ordered adopt deployment/{name}{back}{flags}")
@@ -54,24 +55,24 @@ impl Moving {
 
 impl State {
     pub(crate) fn of(deployment: &OrderedDeployment) -> Self {
-        let Some(status) = &deployment.status else { return Self::Unseen };
+        let Some(status) = &deployment.status else { return Self::Unobserved };
         let generation = deployment.metadata.generation.unwrap_or(0);
         if status.observed_generation.unwrap_or(0) < generation {
-            return Self::Unseen;
+            return Self::Unobserved;
         }
         let found = |type_: &str, wanted: ConditionStatus| {
             status.condition(type_).filter(|condition| condition.status == wanted)
         };
-        if let Some(moving) = Moving::of(status) {
-            return Self::Moving(moving);
+        if let Some(migration) = Migration::of(status) {
+            return Self::Migrating(migration);
         }
         if let Some(stalled) = found(condition::STALLED, ConditionStatus::True) {
             return Self::Failed(stalled.message.clone());
         }
-        let late = found(condition::PROGRESSING, ConditionStatus::False)
+        let exceeded = found(condition::PROGRESSING, ConditionStatus::False)
             .filter(|progress| progress.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
-        if let Some(late) = late {
-            return Self::Failed(late.message.clone());
+        if let Some(exceeded) = exceeded {
+            return Self::Failed(exceeded.message.clone());
         }
         if let Some(hold) = status.hold.as_ref().filter(|hold| hold.deleted != Some(false)) {
             return Self::Held(Box::new(hold.clone()));
@@ -82,33 +83,38 @@ impl State {
         if deployment.spec.paused { Self::Paused } else { Self::Rolling }
     }
 
-    /// How it is, at a glance: a mark, and its colour.
+    /// A mark and its colour.
     pub(crate) fn mark(&self, style: Style) -> (&'static str, Paint) {
         match self {
             Self::Complete => (style.pick("✔", "*"), Paint::Good),
             Self::Rolling => (style.pick("↻", "~"), Paint::Title),
-            Self::Moving(_) => (style.pick("↻", "~"), Paint::Warn),
+            Self::Migrating(_) => (style.pick("↻", "~"), Paint::Warn),
             Self::Held(_) | Self::Paused => (style.pick("‖", "="), Paint::Warn),
             Self::Failed(_) => (style.pick("✖", "!"), Paint::Bad),
-            Self::Unseen => (style.pick("◌", "~"), Paint::Warn),
+            Self::Unobserved => (style.pick("◌", "~"), Paint::Warn),
         }
     }
 
-    /// One word for a column, with the pod of a hold.
-    pub(crate) fn word(&self) -> String {
+    /// A label for a column, with the pod of the pause point.
+    pub(crate) fn label(&self) -> String {
         match self {
-            Self::Unseen => "Unseen".to_owned(),
+            Self::Unobserved => "Waiting for controller".to_owned(),
             Self::Failed(_) => "Failed".to_owned(),
-            Self::Held(hold) => format!("Held {} {}", side(hold.point), hold.pod),
+            Self::Held(hold) => format!("Paused at {}", hold.pod),
             Self::Complete => "Complete".to_owned(),
             Self::Paused => "Paused".to_owned(),
             Self::Rolling => "Rolling".to_owned(),
-            Self::Moving(moving) => moving.words().to_owned(),
+            Self::Migrating(migration) => migration.label().to_owned(),
         }
     }
 }
 
-/// On which side of its pod a point lies, in a word.
+/// The pause point of a hold with its id: `pause point web-1 (web-1@4)`.
+pub(crate) fn pause_point(hold: &Hold) -> String {
+    format!("pause point {} ({})", hold.pod, hold.id)
+}
+
+/// The value of the annotation `pause-point`.
 pub(crate) fn side(point: PausePoint) -> &'static str {
     match point {
         PausePoint::Before => "before",
@@ -121,10 +127,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::State;
-    use crate::testing::{held_before, pod, seen};
+    use crate::testing::{observed_state, paused_before, pod};
 
     fn state(status: &Value) -> State {
-        State::of(&seen(4, "web:2", status, &[]).deployment)
+        State::of(&observed_state(4, "web:2", status, &[]).deployment)
     }
 
     fn with(type_: &str, status: &str, reason: &str) -> Value {
@@ -136,46 +142,46 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_an_older_spec_says_nothing_of_this_one() {
-        assert_eq!(state(&Value::Null), State::Unseen);
+    fn the_status_of_an_older_generation_is_not_used() {
+        assert_eq!(state(&Value::Null), State::Unobserved);
         let mut old = with("Complete", "True", "RolloutComplete");
         assert_eq!(state(&old), State::Complete);
         old["observedGeneration"] = 1.into();
-        assert_eq!(state(&old), State::Unseen);
+        assert_eq!(state(&old), State::Unobserved);
     }
 
     #[test]
-    fn pods_that_change_hands_are_told_with_what_ends_it() {
-        for (reason, words, command) in [
+    fn a_migration_shows_the_command_that_finishes_it() {
+        for (reason, label, command) in [
             ("Adopting", "Adopting", "kubectl ordered adopt deployment/web -n shop"),
             ("HandingBack", "Handing back", "kubectl ordered adopt deployment/web --back -n shop"),
         ] {
             let found = state(&with("Progressing", "Unknown", reason));
-            assert_eq!(found.word(), words);
-            let State::Moving(moving) = found else { panic!("{found:?}") };
+            assert_eq!(found.label(), label);
+            let State::Migrating(migration) = found else { panic!("{found:?}") };
             assert_eq!(
-                (moving.message.as_str(), moving.command("web", " -n shop")),
+                (migration.message.as_str(), migration.command("web", " -n shop")),
                 ("why", command.to_owned())
             );
         }
     }
 
     #[test]
-    fn a_hold_is_one_once_its_pod_of_after_is_deleted() {
-        let mut held = held_before(&pod("web:1", "cccccccc", "n2"));
-        assert!(matches!(state(&held), State::Held(_)));
-        held["hold"]["point"] = "After".into();
-        held["hold"]["deleted"] = false.into();
-        assert_eq!(state(&held), State::Rolling);
-        held["hold"]["deleted"] = true.into();
-        assert!(matches!(state(&held), State::Held(_)));
+    fn a_pause_point_after_a_pod_counts_once_the_pod_is_deleted() {
+        let mut paused = paused_before(&pod("web:1", "cccccccc", "n2"));
+        assert!(matches!(state(&paused), State::Held(_)));
+        paused["hold"]["point"] = "After".into();
+        paused["hold"]["deleted"] = false.into();
+        assert_eq!(state(&paused), State::Rolling);
+        paused["hold"]["deleted"] = true.into();
+        assert!(matches!(state(&paused), State::Held(_)));
     }
 
     #[test]
-    fn a_failure_counts_before_the_hold_it_happened_in() {
-        let mut held = held_before(&pod("web:1", "cccccccc", "n2"));
-        held["conditions"] = with("Progressing", "False", "ProgressDeadlineExceeded")["conditions"].take();
-        assert_eq!(state(&held), State::Failed("why".to_owned()));
+    fn a_failure_takes_precedence_over_a_hold() {
+        let mut paused = paused_before(&pod("web:1", "cccccccc", "n2"));
+        paused["conditions"] = with("Progressing", "False", "ProgressDeadlineExceeded")["conditions"].take();
+        assert_eq!(state(&paused), State::Failed("why".to_owned()));
         assert_eq!(state(&with("Stalled", "True", "TemplateRefused")), State::Failed("why".to_owned()));
         assert_eq!(state(&with("Progressing", "False", "Other")), State::Rolling);
     }

@@ -1,35 +1,35 @@
-//! What the output may be made of: colours, and lines beyond ASCII. It never changes what is said.
+//! Colours and Unicode lines in the output.
 
 use std::io::IsTerminal;
 
-use crate::escape::MARKS;
+use crate::escape::PAINT_MARKS;
 
-/// How to draw.
+/// The style of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
     /// Colours, as escape sequences.
     pub(crate) color: bool,
-    /// Tree lines beyond ASCII.
+    /// Unicode tree lines and marks.
     pub(crate) unicode: bool,
 }
 
-/// What a piece of text is.
+/// The meaning of a coloured text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
-    /// The name of what is shown.
+    /// A name or title.
     Title,
     /// Lines and headings.
     Dim,
-    /// As it should be.
+    /// Healthy.
     Good,
-    /// Somebody should look.
+    /// Needs attention.
     Warn,
-    /// It went wrong.
+    /// Failed.
     Bad,
 }
 
 impl Style {
-    /// Colours only on a terminal and without `NO_COLOR`; lines beyond ASCII where the locale has them.
+    /// Colours on a terminal without `NO_COLOR`, Unicode in UTF-8 locales.
     pub(crate) fn of_stdout() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
@@ -42,12 +42,13 @@ impl Style {
         }
     }
 
-    /// The text in that paint, or as it is where there are no colours. The paint is marked; [`crate::escape::shown`] makes it seen.
+    /// The text in that colour, or unchanged without colours. The colour is a mark; [`crate::escape::terminal_text`]
+    /// replaces it by an escape sequence.
     pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
         if !self.color || text.is_empty() {
             return text.to_owned();
         }
-        let [end, title, dim, good, warn, bad] = MARKS.map(|(mark, _)| mark);
+        let [end, title, dim, good, warn, bad] = PAINT_MARKS.map(|(mark, _)| mark);
         let begin = match paint {
             Paint::Title => title,
             Paint::Dim => dim,
@@ -58,13 +59,13 @@ impl Style {
         format!("{begin}{text}{end}")
     }
 
-    /// The one or the other, by what the locale can show.
+    /// The Unicode or the ASCII text, depending on the locale.
     pub(crate) fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
     }
 }
 
-/// How many columns the terminal has; none where the output is no terminal.
+/// The width of the terminal; `None` if the output is not a terminal.
 pub(crate) fn width_of_stdout() -> Option<usize> {
     let is_terminal = std::io::stdout().is_terminal();
     let size = is_terminal.then(terminal_size::terminal_size).flatten();

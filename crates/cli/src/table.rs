@@ -1,15 +1,15 @@
-//! Columns. It aligns text and never shortens names: they are there to be copied.
+//! Tables: aligns columns, and shortens lines without cutting names, so that they can be copied.
 
 use crate::escape::escaped;
 use crate::style::Style;
 
-/// So much of a last cell still says something; what is beyond it may be cut.
+/// The minimum width of the last column, a reason. The rest of it can be cut.
 pub(crate) const REASON: usize = 24;
 
-/// A column that may be left out, and how much of the last one must have room beside it.
+/// A column that can be left out, and the width that the last column must keep for it to stay.
 pub(crate) type Dropped = (&'static str, usize);
 
-/// On which side a column is flush.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
@@ -31,7 +31,7 @@ pub(crate) struct Widths<'a> {
 }
 
 impl<'a> Widths<'a> {
-    /// Wide enough for the headings and all rows.
+    /// The widths for these rows and the headings.
     pub(crate) fn of<'r>(columns: &'a [Column], rows: impl IntoIterator<Item = &'r [String]>) -> Self {
         let mut widths: Vec<usize> = columns.iter().map(|column| column.heading.len()).collect();
         for row in rows {
@@ -47,14 +47,14 @@ impl<'a> Widths<'a> {
         self.row(&cells)
     }
 
-    /// One line, without blanks at its end.
+    /// One line, without spaces at the end.
     pub(crate) fn row(&self, cells: &[String]) -> String {
         let mut line = String::new();
         for (index, (cell, width)) in cells.iter().zip(&self.widths).enumerate() {
             let cell = &*escaped(cell);
             let align = self.columns[index].align;
             let blanks = " ".repeat(width.saturating_sub(cell.chars().count()));
-            // A number is parted well enough by its own blanks, and a leading number from what it counts.
+            // Right-aligned columns, and a number in the first column, need one space only.
             match index {
                 0 => {}
                 1 if self.columns[0].align == Align::Right => line.push(' '),
@@ -76,8 +76,8 @@ impl<'a> Widths<'a> {
     }
 }
 
-/// Which columns of these rows fit into that width: those of `dropped` are left out first, in this order. The last column may be
-/// cut at its end, see [`shortened`].
+/// The columns that fit into that width. Those of `dropped` are left out, in this order. The last column can be cut
+/// at its end, see [`shortened`].
 pub(crate) fn fitting(
     columns: &[Column],
     rows: &[Vec<String>],
@@ -112,7 +112,7 @@ pub(crate) fn chosen(row: &[String], kept: &[usize]) -> Vec<String> {
     kept.iter().filter_map(|index| row.get(*index).cloned()).collect()
 }
 
-/// The line, with its end cut off where there is no room for it.
+/// The line, cut at that width.
 pub(crate) fn shortened(line: String, width: usize, style: Style) -> String {
     if line.chars().count() <= width {
         return line;
@@ -122,8 +122,8 @@ pub(crate) fn shortened(line: String, width: usize, style: Style) -> String {
     format!("{}{mark}", kept.trim_end())
 }
 
-/// The text, escaped, in lines of at most that width, broken at blanks; one line where no width is given. Every line but the first begins
-/// with `indent`.
+/// The escaped text, wrapped at spaces into lines of at most that width; one line without a width. Every line except
+/// the first starts with `indent`.
 pub(crate) fn wrapped(text: &str, width: Option<usize>, indent: &str) -> Vec<String> {
     let text = &*escaped(text);
     let Some(width) = width else { return vec![text.to_owned()] };
@@ -158,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_left_out_in_the_order_given_and_no_more_than_needed() {
+    fn columns_are_left_out_in_order_and_only_as_many_as_needed() {
         let rows = [["web-1", "n1", "because it is so and not otherwise"].map(str::to_owned).to_vec()];
         let kept = |width, reason| fitting(&columns(), &rows, width, &[("NODE", reason), ("POD", REASON)]);
         assert_eq!(kept(80, usize::MAX), [0, 1, 2]);
-        // The reason may be cut to what still says something.
+        // The reason can be cut to its minimum width.
         assert_eq!(kept(37, REASON), [0, 1, 2]);
         assert_eq!(kept(37, usize::MAX), [0, 2]);
         assert_eq!(kept(36, REASON), [0, 2]);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_says_that_it_is_cut() {
+    fn a_cut_line_ends_with_an_ellipsis() {
         let unicode = Style { color: false, unicode: true };
         assert_eq!(shortened("abc def".to_owned(), 7, unicode), "abc def");
         assert_eq!(shortened("abc def".to_owned(), 5, unicode), "abc…");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_broken_at_blanks_and_keeps_long_words_whole() {
+    fn text_is_wrapped_at_spaces_and_keeps_long_words_whole() {
         assert_eq!(wrapped("- one two three", Some(9), "  "), ["- one two", "  three"]);
         assert_eq!(wrapped("  one incomprehensible", Some(8), "  "), ["  one", "  incomprehensible"]);
         assert_eq!(wrapped("one two", None, "  "), ["one two"]);

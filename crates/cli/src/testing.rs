@@ -1,25 +1,24 @@
-//! What the tests share: OrderedDeployments as a server would hand them out.
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+//! Shared test data: OrderedDeployments as the API server returns them.
+#![allow(clippy::unwrap_used, reason = "a test fails if its setup fails")]
 
-pub(crate) mod bench;
+pub(crate) mod fixture;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_planner as planner;
 use serde_json::{Value, json};
 
-use crate::observe::Seen;
-use crate::pod::PodSeen;
+use crate::observe::ObservedState;
+use crate::pod::ObservedPod;
 use crate::style::Style;
 use crate::tree::Drawing;
 
-/// As on a pipe: no colours; lines beyond ASCII.
+/// Options as on a pipe, with Unicode.
 pub(crate) const PLAIN: Drawing<'static> =
     Drawing { style: Style { color: false, unicode: true }, flags: "", width: None, wide: false };
 
-/// A pod of a [`Cluster`].
+/// A pod to build.
 #[derive(Clone, Debug)]
 pub(crate) struct Pod {
     pub(crate) name: String,
@@ -27,7 +26,7 @@ pub(crate) struct Pod {
     pub(crate) node: Option<&'static str>,
     pub(crate) ready: bool,
     pub(crate) terminating: bool,
-    /// Why its container waits, and how often it was restarted.
+    /// The waiting reason of its container, and its restart count.
     pub(crate) waiting: Option<(&'static str, i64)>,
     pub(crate) annotations: BTreeMap<String, String>,
 }
@@ -47,7 +46,7 @@ impl Pod {
     }
 }
 
-/// A ready pod of that image's set.
+/// A ready pod of the set with that image.
 pub(crate) fn pod(image: &'static str, suffix: &str, node: &'static str) -> Pod {
     let name = format!("web-{}-{suffix}", hash(image));
     Pod {
@@ -73,8 +72,8 @@ fn template(image: &str) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": image}]}})
 }
 
-/// The deployment `web` with `image` as its template and that status.
-pub(crate) fn seen(replicas: i32, image: &str, status: &Value, pods: &[Pod]) -> Seen {
+/// The state of the OrderedDeployment `web` with `image` in its template, and that status.
+pub(crate) fn observed_state(replicas: i32, image: &str, status: &Value, pods: &[Pod]) -> ObservedState {
     let deployment: OrderedDeployment = serde_json::from_value(json!({
         "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
         "metadata": {"name": "web", "namespace": "shop", "uid": "od", "generation": 2},
@@ -92,7 +91,7 @@ pub(crate) fn seen(replicas: i32, image: &str, status: &Value, pods: &[Pod]) -> 
         .into_iter()
         .filter(|image| *image == "web:1" || pods.iter().any(|pod| pod.image == *image))
         .collect();
-    let sets = images.iter().map(|image| planner::set(&set(image, pods))).collect();
+    let sets = images.iter().map(|image| ordereddeployment_wire::set(&set(image, pods))).collect();
     let nodes = [("n1", "inference"), ("n2", "inference"), ("n3", "hybrid"), ("n4", "hybrid")];
     let nodes = nodes
         .into_iter()
@@ -101,7 +100,7 @@ pub(crate) fn seen(replicas: i32, image: &str, status: &Value, pods: &[Pod]) -> 
             (name.to_owned(), serde_json::from_value(node).unwrap())
         })
         .collect();
-    Seen {
+    ObservedState {
         deployment: Arc::new(deployment),
         sets,
         pods: pods.iter().map(view).collect(),
@@ -131,7 +130,7 @@ fn set(image: &str, pods: &[Pod]) -> OrderedReplicaSet {
     .unwrap()
 }
 
-fn view(pod: &Pod) -> PodSeen {
+fn view(pod: &Pod) -> ObservedPod {
     let mut value = json!({
         "metadata": {
             "name": pod.name, "namespace": "shop", "uid": pod.name, "resourceVersion": "1",
@@ -163,8 +162,8 @@ fn view(pod: &Pod) -> PodSeen {
     serde_json::from_value(value).unwrap()
 }
 
-/// The status of a rollout to revision 2, held before that pod.
-pub(crate) fn held_before(pod: &Pod) -> Value {
+/// The status of a rollout to revision 2 that is paused before that pod.
+pub(crate) fn paused_before(pod: &Pod) -> Value {
     json!({
         "observedGeneration": 2, "replicas": 4, "updatedReplicas": 2, "availableReplicas": 4,
         "rollout": {"revision": 2, "templateHash": hash("web:2"), "replicas": 4},
@@ -176,7 +175,7 @@ pub(crate) fn held_before(pod: &Pod) -> Value {
     })
 }
 
-/// The status of a rollout to that revision, under way or complete.
+/// The status of a rollout to that revision, in progress or complete.
 pub(crate) fn at_revision(revision: i64) -> Value {
     let image = format!("web:{revision}");
     json!({

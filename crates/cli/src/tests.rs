@@ -10,12 +10,12 @@ fn parsed(line: &str) -> Result<Cli, clap::Error> {
 }
 
 #[test]
-fn the_definitions_of_all_commands_are_sound() {
+fn the_definitions_of_all_commands_are_valid() {
     command().debug_assert();
 }
 
 #[test]
-fn flags_for_the_cluster_count_before_and_behind_the_command_and_the_latter_wins() {
+fn cluster_flags_are_accepted_before_and_after_the_command_and_the_latter_wins() {
     for line in ["-n shop get web", "get web -n shop", "get -n=shop web", "-n other get --namespace shop web"]
     {
         let Cli { connect, command } = parsed(line).unwrap();
@@ -26,7 +26,7 @@ fn flags_for_the_cluster_count_before_and_behind_the_command_and_the_latter_wins
 }
 
 #[test]
-fn a_name_may_have_its_kind_as_for_kubectl() {
+fn a_name_may_have_its_kind_as_in_kubectl() {
     for name in
         ["web", "od/web", "ordereddeployment/web", "ordereddeployments.ordereddeployment.io/web", "OD/web"]
     {
@@ -39,7 +39,7 @@ fn a_name_may_have_its_kind_as_for_kubectl() {
 
 #[test]
 fn no_malformed_line_makes_the_parser_panic() {
-    // Words that parsers stumble over, in pairs behind every command.
+    // Words that are hard to parse, in pairs after every command.
     let words = [
         "",
         "-",
@@ -91,7 +91,7 @@ fn no_malformed_line_makes_the_parser_panic() {
         for first in words {
             for second in ["", "-", "--", "web", "-o=", "--timeout=-1s", "-n", "é", "="] {
                 let line = ["kubectl-ordered", name, first, second];
-                // Whatever it says, it says it without a panic.
+                // Any error is fine, a panic is not.
                 drop(
                     definition.clone().try_get_matches_from(line).map_err(|error| error.render().to_string()),
                 );
@@ -102,7 +102,7 @@ fn no_malformed_line_makes_the_parser_panic() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_refused_in_words() {
+fn an_argument_that_is_not_utf8_is_an_error() {
     use std::os::unix::ffi::OsStringExt;
     let broken = std::ffi::OsString::from_vec(vec![0xff, 0xfe]);
     let error = parse(["kubectl-ordered".into(), "get".into(), broken]).unwrap_err();
@@ -144,12 +144,12 @@ proptest! {
         program in prop_oneof![9 => Just("kubectl-ordered"), 1 => Just("kubectl_complete-ordered")],
     ) {
         let line: Vec<OsString> = std::iter::once(program).map(str::to_owned).chain(words.iter().cloned()).map(Into::into).collect();
-        // A malformed line is refused in words, and never with an empty error.
+        // A malformed command line has a message.
         if let Err(error) = parse(line.clone()) {
             prop_assert!(!error.render().to_string().is_empty());
         }
-        // What could come next is known without any cluster.
+        // Completion of the definitions needs no cluster.
         drop(super::to_complete(&line));
-        drop(crate::complete::wanted(&command(), &words));
+        drop(crate::complete::completion(&command(), &words));
     }
 }

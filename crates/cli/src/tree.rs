@@ -1,4 +1,4 @@
-//! The tree of `get`: text from an overview. Pure: it reads no server, no clock and no terminal.
+//! The tree of `get`: renders an overview as text. Pure function: no server, clock or terminal.
 
 mod columns;
 mod drawing;
@@ -16,10 +16,10 @@ use columns::{Health, laid_out};
 pub(crate) use drawing::Drawing;
 pub(crate) use head::head;
 
-/// What stands before the cells of a pod: trunk and branch.
+/// The width of the tree lines before the cells of a pod.
 const INDENT: usize = 4;
 
-/// The whole tree, every line ended.
+/// The whole tree. Every line ends with a line break.
 pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
     let mut lines = head(overview, drawing);
@@ -35,14 +35,14 @@ pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
         let branch = if is_last { style.pick("└─ ", "`- ") } else { style.pick("├─ ", "|- ") };
         lines.push(format!("{}{}", style.paint(Paint::Dim, branch), set_line(set, overview, drawing)));
         let trunk = if is_last { "  " } else { style.pick("│ ", "| ") };
-        let lay = |pod: &PodRow| {
+        let draw_row = |pod: &PodRow| {
             let row = rows.get(&*pod.uid).map(|cells| widths.row(cells)).unwrap_or_default();
             match room {
                 Some(room) => shortened(row, room, style),
                 None => row,
             }
         };
-        pods(set, trunk, overview, lay, (style, drawing.width), &mut lines);
+        pods(set, trunk, overview, draw_row, (style, drawing.width), &mut lines);
     }
     if overview.empty_sets > 0 {
         let plural = if overview.empty_sets == 1 { "" } else { "s" };
@@ -54,20 +54,20 @@ pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
 
 fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
-    let active = set.pods.iter().filter(|pod| pod.active).count();
-    let ready = set.pods.iter().filter(|pod| pod.active && pod.ready).count();
+    let active = set.pods.iter().filter(|pod| pod.is_active()).count();
+    let ready = set.pods.iter().filter(|pod| pod.is_active() && pod.ready).count();
     let size = usize::try_from(set.size).unwrap_or(0);
     let plural = if active == 1 { "" } else { "s" };
-    // While pods come and go, the published size lags behind them and says nothing.
-    let told = active != size && overview.phase != Phase::Rolling;
-    let of = if told { format!(", size {size}") } else { String::new() };
+    // During a rollout `spec.replicas` of a set lags behind its pods.
+    let differs = active != size && overview.phase != Phase::Rolling;
+    let of = if differs { format!(" ({size} desired)") } else { String::new() };
     let unready = if ready == active { String::new() } else { format!(", {ready} ready") };
     let current = if set.current { " (current)" } else { "" };
     let age = if drawing.wide { format!(", {} old", age(set.created, overview.now)) } else { String::new() };
     let head = format!("revision {}", set.revision);
     let rest = format!("{current}  {}  {active} pod{plural}{of}{unready}{age}", set.name);
     let images = escaped(&set.images.join(", ")).into_owned();
-    // Images give way first: the name is there to be copied.
+    // Images are shortened first. Names stay whole, so that they can be copied.
     let taken = INDENT + head.chars().count() + rest.chars().count() + 2;
     let images = match drawing.width.filter(|_| !drawing.wide) {
         Some(width) if taken + images.chars().count() > width => {
@@ -83,7 +83,7 @@ fn pods(
     set: &SetRow,
     trunk: &str,
     overview: &Overview,
-    lay: impl Fn(&PodRow) -> String,
+    draw_row: impl Fn(&PodRow) -> String,
     (style, width): (Style, Option<usize>),
     lines: &mut Vec<String>,
 ) {
@@ -96,7 +96,7 @@ fn pods(
                 lines.push(format!("{trunk}{}", barrier_line(barrier, style, room)));
             }
         };
-        let at = stands_at(pod, overview);
+        let at = barrier_side(pod, overview);
         let later = pod.point.filter(|_| at.is_none() && pod.place.is_some());
         let later_line = |point: PausePoint| format!("{trunk}{}", later_line(point, pod, style, room));
         if at == Some(PausePoint::Before) {
@@ -104,7 +104,7 @@ fn pods(
         }
         lines.extend(later.filter(|point| *point == PausePoint::Before).map(later_line));
         let branch = if index == last { style.pick("└ ", "` ") } else { style.pick("├ ", "+ ") };
-        let row = painted(&lay(pod), pod, style);
+        let row = painted(&draw_row(pod), pod, style);
         lines.push(format!("{trunk}{}{row}", style.paint(Paint::Dim, branch)));
         if at == Some(PausePoint::After) {
             mark(lines);
@@ -113,7 +113,7 @@ fn pods(
     }
 }
 
-/// A ready pod has a coloured mark; others are coloured whole, so that they stand out.
+/// Only the mark of a ready pod is coloured; other pods are coloured as a whole line.
 fn painted(row: &str, pod: &PodRow, style: Style) -> String {
     match Health::of(pod) {
         Health::Ready => {
@@ -122,41 +122,42 @@ fn painted(row: &str, pod: &PodRow, style: Style) -> String {
         }
         Health::Starting => style.paint(Paint::Warn, row),
         Health::Failing => style.paint(Paint::Bad, row),
-        Health::Leaving => style.paint(Paint::Dim, row),
+        Health::Inactive => style.paint(Paint::Dim, row),
     }
 }
 
-/// A pause point behind the barrier.
+/// The line of a pause point after the barrier.
 fn later_line(point: PausePoint, pod: &PodRow, style: Style, room: Option<usize>) -> String {
     let line = style.pick("┄┄", "--");
-    let text = format!("{line} later pause point: {} {} {line}", side(point), pod.name);
+    let text = format!("{line} later pause point {} ({}) {line}", pod.name, side(point));
     if room.is_none_or(|room| text.chars().count() <= room) {
         return style.paint(Paint::Dim, &text);
     }
-    style.paint(Paint::Dim, &format!("{line} later: {} {} {line}", side(point), pod.name))
+    style.paint(Paint::Dim, &format!("{line} later: {} ({}) {line}", pod.name, side(point)))
 }
 
-/// On which side of this pod the barrier is drawn.
-fn stands_at(pod: &PodRow, overview: &Overview) -> Option<PausePoint> {
+/// The side of this pod on which the barrier is drawn; `None` if it is drawn elsewhere.
+fn barrier_side(pod: &PodRow, overview: &Overview) -> Option<PausePoint> {
     let barrier = overview.barrier.as_ref()?;
     let there = overview.pods().any(|other| other.uid == barrier.uid && other.place.is_some());
     if there {
         return (pod.uid == barrier.uid).then_some(barrier.side);
     }
-    // Its pod is gone: all that is left of the old ones is behind it.
-    (barrier.held && overview.is_rolling() && pod.place == Some(1)).then_some(PausePoint::Before)
+    // The pod of the barrier is deleted: all remaining old pods come after it.
+    (barrier.reached && overview.is_rolling() && pod.place == Some(1)).then_some(PausePoint::Before)
 }
 
-/// The line that a rollout does not cross, and in few words where there is no room for more.
+/// The line of the barrier, in a short form if the long one does not fit.
 pub(crate) fn barrier_line(barrier: &Barrier, style: Style, room: Option<usize>) -> String {
     let side = side(barrier.side);
-    let (line, long, short) = if barrier.held {
-        let held = format!("held {side} {}", escaped(&barrier.pod));
-        (style.pick("━━", "=="), format!("{held}: nothing below goes"), held)
+    let (line, long, short) = if barrier.reached {
+        let point = format!("{} ({side})", escaped(&barrier.pod));
+        let long = format!("paused at pause point {point}: pods below wait");
+        (style.pick("━━", "=="), long, format!("paused at {point}"))
     } else {
         let which = if barrier.rolling { "the rollout" } else { "the next rollout" };
-        let point = format!("{side} {}", escaped(&barrier.pod));
-        (style.pick("┄┄", "--"), format!("pause point: {which} halts {point}"), format!("halts {point}"))
+        let point = format!("pause point {} ({side})", escaped(&barrier.pod));
+        (style.pick("┄┄", "--"), format!("{point}: {which} pauses here"), point)
     };
     let fits = |text: &String| room.is_none_or(|room| text.chars().count() + 6 <= room);
     let text = Some(long).filter(fits).unwrap_or(short);

@@ -1,5 +1,5 @@
-//! The binary as people run it: its help, its errors, and its commands against a server over TLS.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+//! Tests the binary: its help, its errors, and its commands against a server with TLS.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails if its setup fails")]
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,12 +12,12 @@ use kube::api::PostParams;
 use ordereddeployment_sandbox::{Config, Fault, Sandbox};
 use tempfile::TempDir;
 
-/// The binary with a home of its own and no cluster.
-struct Bench {
+/// The binary with its own home directory and no cluster.
+struct Fixture {
     home: TempDir,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
         Self { home: tempfile::tempdir().unwrap() }
     }
@@ -34,7 +34,7 @@ impl Bench {
             .unwrap()
     }
 
-    /// Standard output of a command that must succeed without a word on standard error.
+    /// Standard output of a command that must succeed and print nothing to standard error.
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
@@ -42,7 +42,7 @@ impl Bench {
         text(&output.stdout)
     }
 
-    /// Standard error of a command that must fail without a word on standard output.
+    /// Standard error of a command that must fail and print nothing to standard output.
     fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(!output.status.success(), "{arguments:?}: {}", text(&output.stdout));
@@ -65,11 +65,11 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A sandbox whose kubeconfig lies in the bench as `config`.
-async fn serve(bench: &Bench) -> Sandbox {
+/// A sandbox. Its kubeconfig is the file `config` in the home directory.
+async fn serve(fixture: &Fixture) -> Sandbox {
     let sandbox = Sandbox::start(Config::default()).await.unwrap();
     let endpoint = sandbox.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-    bench.write("config", &endpoint.kubeconfig);
+    fixture.write("config", &endpoint.kubeconfig);
     sandbox
 }
 
@@ -94,9 +94,9 @@ async fn create_web(sandbox: &Sandbox) {
 }
 
 #[test]
-fn the_help_of_every_command_says_what_it_is_for_with_examples() {
-    let bench = Bench::new();
-    insta::assert_snapshot!("help", bench.ok(&["--help"]));
+fn every_command_has_help_with_examples() {
+    let fixture = Fixture::new();
+    insta::assert_snapshot!("help", fixture.ok(&["--help"]));
     let commands = [
         "get",
         "list",
@@ -121,39 +121,39 @@ fn the_help_of_every_command_says_what_it_is_for_with_examples() {
         "options",
     ];
     for command in commands {
-        insta::assert_snapshot!(format!("help_{command}"), bench.ok(&[command, "--help"]));
+        insta::assert_snapshot!(format!("help_{command}"), fixture.ok(&[command, "--help"]));
     }
-    insta::assert_snapshot!("help_set_image", bench.ok(&["set", "image", "--help"]));
+    insta::assert_snapshot!("help_set_image", fixture.ok(&["set", "image", "--help"]));
 }
 
 #[test]
 fn the_version_is_that_of_the_package() {
-    let version = Bench::new().ok(&["--version"]);
+    let version = Fixture::new().ok(&["--version"]);
     assert_eq!(version, format!("kubectl-ordered {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn the_definitions_are_printed_as_they_are_committed() {
-    let bench = Bench::new();
+fn the_printed_crds_are_those_of_the_chart() {
+    let fixture = Fixture::new();
     let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/ordered-deployment/crds");
     let committed: Vec<String> = ["ordereddeployments", "orderedreplicasets"]
         .map(|plural| {
             std::fs::read_to_string(charts.join(format!("{plural}.ordereddeployment.io.yaml"))).unwrap()
         })
         .into();
-    assert_eq!(bench.ok(&["crd"]), committed.join("---\n"));
-    let told = bench.ok(&["crd", "--out", "folder"]);
+    assert_eq!(fixture.ok(&["crd"]), committed.join("---\n"));
+    let output = fixture.ok(&["crd", "--out", "folder"]);
     let written: Vec<String> =
-        told.lines().map(|path| std::fs::read_to_string(bench.path(path)).unwrap()).collect();
+        output.lines().map(|path| std::fs::read_to_string(fixture.path(path)).unwrap()).collect();
     assert_eq!(written, committed);
 }
 
 #[test]
-fn errors_before_any_cluster_say_what_to_do() {
-    let bench = Bench::new();
-    bench.write("empty", "");
-    bench.write("broken", "clusters: [");
-    bench.write("mine", "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n");
+fn errors_without_a_cluster_have_hints() {
+    let fixture = Fixture::new();
+    fixture.write("empty", "");
+    fixture.write("broken", "clusters: [");
+    fixture.write("mine", "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n");
     let cases: [&[&str]; 24] = [
         &["gett"],
         &["set"],
@@ -180,51 +180,51 @@ fn errors_before_any_cluster_say_what_to_do() {
         &["sandbox", "--kubeconfig", "mine"],
         &["get", "--request-timeout", "soon"],
     ];
-    let said: Vec<String> = cases
+    let output: Vec<String> = cases
         .iter()
         .map(|case| {
-            let code = bench.run(case).status.code().unwrap();
-            format!("$ kubectl ordered {}\n{}[{code}]\n", case.join(" "), bench.fails(case))
+            let code = fixture.run(case).status.code().unwrap();
+            format!("$ kubectl ordered {}\n{}[{code}]\n", case.join(" "), fixture.fails(case))
         })
         .collect();
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(output.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_of_a_cluster_say_what_to_do() {
-    let bench = Bench::new();
-    let sandbox = serve(&bench).await;
+async fn errors_of_a_cluster_have_hints() {
+    let fixture = Fixture::new();
+    let sandbox = serve(&fixture).await;
     let run = |case: &[&str]| {
         let mut arguments = case.to_vec();
         arguments.extend(["--kubeconfig", "config"]);
         tokio::task::block_in_place(|| {
-            format!("$ kubectl ordered {}\n{}", case.join(" "), bench.fails(&arguments))
+            format!("$ kubectl ordered {}\n{}", case.join(" "), fixture.fails(&arguments))
         })
     };
     let forbid = |verb: &'static str, plural: &str| {
         let plural = Some(plural.to_owned());
         sandbox.inject(Fault { verb: Some(verb), plural, user_agent: None, code: 403, times: 1 });
     };
-    let mut said = vec![run(&["get"]), run(&["get", "web"]), run(&["resume", "web"])];
+    let mut output = vec![run(&["get"]), run(&["get", "web"]), run(&["resume", "web"])];
     install(&sandbox).await;
-    said.push(run(&["get", "web"]));
-    said.push(run(&["resume", "web", "-n", "shop"]));
-    said.push(run(&["get", "--context", "production"]));
+    output.push(run(&["get", "web"]));
+    output.push(run(&["resume", "web", "-n", "shop"]));
+    output.push(run(&["get", "--context", "production"]));
     forbid("get", "ordereddeployments");
-    said.push(run(&["get", "web"]));
+    output.push(run(&["get", "web"]));
     forbid("get", "ordereddeployments");
-    said.push(run(&["resume", "web"]));
-    insta::assert_snapshot!(said.join("\n"));
+    output.push(run(&["resume", "web"]));
+    insta::assert_snapshot!(output.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_done_to_an_object_says_why_and_what_to_do() {
-    let bench = Bench::new();
-    let sandbox = serve(&bench).await;
+async fn errors_about_an_object_have_hints() {
+    let fixture = Fixture::new();
+    let sandbox = serve(&fixture).await;
     install(&sandbox).await;
     create_web(&sandbox).await;
-    bench.write("new.yaml", "kind: Deployment\n");
-    bench.write(
+    fixture.write("new.yaml", "kind: Deployment\n");
+    fixture.write(
         "selector.yaml",
         "kind: OrderedDeployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: api}}}\n",
     );
@@ -244,51 +244,52 @@ async fn what_cannot_be_done_to_an_object_says_why_and_what_to_do() {
         &["plan", "-f", "selector.yaml"],
         &["plan", "api", "-f", "selector.yaml"],
     ];
-    let said: Vec<String> = cases
+    let output: Vec<String> = cases
         .iter()
         .map(|case| {
             let all = [case, &["-n", "default", "--kubeconfig", "config"][..]].concat();
-            let error = tokio::task::block_in_place(|| bench.fails(&all));
+            let error = tokio::task::block_in_place(|| fixture.fails(&all));
             format!("$ kubectl ordered {} -n default\n{error}", case.join(" "))
         })
         .collect();
-    insta::assert_snapshot!(said.join("\n"));
+    insta::assert_snapshot!(output.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_without_any_says_so_and_is_no_error() {
-    let bench = Bench::new();
-    let sandbox = serve(&bench).await;
+async fn an_empty_namespace_is_no_error() {
+    let fixture = Fixture::new();
+    let sandbox = serve(&fixture).await;
     install(&sandbox).await;
-    let output = tokio::task::block_in_place(|| bench.run(&["get", "--kubeconfig", "config", "-n", "shop"]));
+    let output =
+        tokio::task::block_in_place(|| fixture.run(&["get", "--kubeconfig", "config", "-n", "shop"]));
     assert!(output.status.success());
     assert_eq!(text(&output.stderr), "No OrderedDeployments in namespace shop.\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_has_gone_is_told_apart_from_other_errors() {
-    let bench = Bench::new();
-    drop(serve(&bench).await);
-    let error = tokio::task::block_in_place(|| bench.fails(&["get", "--kubeconfig", "config"]));
+async fn an_unreachable_server_has_its_own_message() {
+    let fixture = Fixture::new();
+    drop(serve(&fixture).await);
+    let error = tokio::task::block_in_place(|| fixture.fails(&["get", "--kubeconfig", "config"]));
     assert!(error.contains("cannot reach the API server"), "{error}");
     assert!(error.lines().count() <= 2, "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kubectl_and_shells_complete_names_from_the_cluster() {
-    let bench = Bench::new();
-    let sandbox = serve(&bench).await;
+async fn names_are_completed_from_the_cluster() {
+    let fixture = Fixture::new();
+    let sandbox = serve(&fixture).await;
     install(&sandbox).await;
     create_web(&sandbox).await;
     let complete = |words: &[&str]| {
         let words = [&["__complete", "--kubeconfig", "config"], words].concat();
-        tokio::task::block_in_place(|| bench.ok(&words))
+        tokio::task::block_in_place(|| fixture.ok(&words))
     };
     assert_eq!(complete(&["get", ""]), "web\n:4\n");
     assert_eq!(complete(&["get", "od/w"]), "od/web\n:4\n");
     assert_eq!(complete(&["set", "image", "web", ""]), "app=\n:6\n");
     assert_eq!(complete(&["get", "-n", "def"]), "default\n:4\n");
     assert_eq!(complete(&["sta"]), "status\n:4\n");
-    // Without a cluster nothing is known, and nothing is said.
-    assert_eq!(bench.ok(&["__complete", "--kubeconfig", "nowhere", "get", ""]), ":4\n");
+    // Without a cluster there are no candidates and no errors.
+    assert_eq!(fixture.ok(&["__complete", "--kubeconfig", "nowhere", "get", ""]), ":4\n");
 }

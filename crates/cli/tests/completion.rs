@@ -1,5 +1,5 @@
-//! The scripts of completion, in the shells that run them, with a cluster that knows names.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+//! Tests the completion scripts in their shells, with names from a cluster.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails if its setup fails")]
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use ordereddeployment_sandbox::{Config, Sandbox};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// A home with a kubeconfig in its place, for a cluster with the OrderedDeployments `web` and `web-2`.
-struct Bench {
+/// A home directory with a kubeconfig for a cluster with the OrderedDeployments `web` and `web-2`.
+struct Fixture {
     home: TempDir,
     _sandbox: Sandbox,
 }
 
-impl Bench {
+impl Fixture {
     async fn start() -> Self {
         let sandbox = Sandbox::start(Config::default()).await.unwrap();
         let endpoint = sandbox.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
@@ -48,13 +48,13 @@ impl Bench {
         Self { home, _sandbox: sandbox }
     }
 
-    /// What the shell prints; none where it is not installed, and not in `COMPLETION_SHELLS` either.
+    /// The output of the shell; `None` if it is neither installed nor in `COMPLETION_SHELLS`.
     fn run(&self, shell: &str, arguments: &[&str]) -> Option<String> {
         tokio::task::block_in_place(|| command(self.home.path(), shell, arguments))
     }
 }
 
-/// What it prints, where it must succeed; none where there is no such program.
+/// The output of a program that must succeed; `None` if the program does not exist.
 fn command(home: &Path, program: &str, arguments: &[&str]) -> Option<String> {
     let plugin = Path::new(env!("CARGO_BIN_EXE_kubectl-ordered")).parent().unwrap();
     let known = std::env::var_os("PATH").unwrap_or_default();
@@ -74,12 +74,12 @@ fn command(home: &Path, program: &str, arguments: &[&str]) -> Option<String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && brought.is_none() => return None,
         other => other.unwrap(),
     };
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && said.is_empty(), "{program} {arguments:?}: {said}");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && errors.is_empty(), "{program} {arguments:?}: {errors}");
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// A line as it is typed, and what a shell then offers for its last word, joined by blanks.
+/// A command line, and the candidates for its last word, joined by spaces.
 const LINES: [(&str, &str); 8] = [
     ("kubectl-ordered sta", "status"),
     ("kubectl-ordered get ", "web web-2"),
@@ -93,8 +93,8 @@ const LINES: [(&str, &str); 8] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bash_completes_commands_names_and_files() {
-    let bench = Bench::start().await;
-    // As bash calls it: the whole line, where the cursor is, and the words that it has broken the line into.
+    let fixture = Fixture::start().await;
+    // Call the function as bash does, with the line and the position of the cursor.
     let ask = r#"
         source ./bash
         COMP_LINE=$1 COMP_POINT=${#1}
@@ -103,24 +103,24 @@ async fn bash_completes_commands_names_and_files() {
         ((${#COMPREPLY[@]} == 0)) || printf '%s\n' "${COMPREPLY[@]}"
     "#;
     let asked = |line: &str| {
-        let offered = bench.run("bash", &["--norc", "-c", ask, "bash", line]);
+        let offered = fixture.run("bash", &["--norc", "-c", ask, "bash", line]);
         offered.expect("bash is needed").lines().map(str::to_owned).collect::<Vec<_>>().join(" ")
     };
     for (line, offered) in LINES {
         assert_eq!(asked(line), offered, "{line}");
     }
-    // Bash puts in what follows the last place at which it breaks words.
+    // Bash inserts only the part after its last word break.
     assert_eq!(asked("kubectl-ordered get --output=y"), "yaml");
     assert_eq!(asked("kubectl-ordered convert --filename=man"), "manifest.yaml");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fish_completes_commands_names_and_files() {
-    let bench = Bench::start().await;
+    let fixture = Fixture::start().await;
     for (line, offered) in LINES {
         let ask = "source ./fish; complete -C $argv[1]";
-        let Some(found) = bench.run("fish", &["--no-config", "-c", ask, line]) else { return };
-        // A description may stand behind a candidate.
+        let Some(found) = fixture.run("fish", &["--no-config", "-c", ask, line]) else { return };
+        // A candidate can have a description after a tab.
         let words: Vec<&str> = found.lines().filter_map(|line| line.split('\t').next()).collect();
         assert_eq!(words.join(" "), offered, "{line}");
     }
@@ -128,8 +128,8 @@ async fn fish_completes_commands_names_and_files() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn zsh_completes_commands_names_and_files() {
-    let bench = Bench::start().await;
-    // As zsh calls it, with the words and the place of the cursor; what it would offer is printed.
+    let fixture = Fixture::start().await;
+    // Call the function as zsh does, with the words and the position of the cursor, and print the candidates.
     let ask = r#"
         compdef() { : }
         compadd() { while [[ $1 != -- ]] { shift }; shift; (($# == 0)) || print -rl -- "$@" }
@@ -138,12 +138,12 @@ async fn zsh_completes_commands_names_and_files() {
         words=("$@") CURRENT=$#
         _kubectl-ordered
     "#;
-    let Some(_) = bench.run("zsh", &["-f", "-c", "true"]) else { return };
-    assert_eq!(bench.run("zsh", &["-f", "-n", "./zsh"]).unwrap(), "");
+    let Some(_) = fixture.run("zsh", &["-f", "-c", "true"]) else { return };
+    assert_eq!(fixture.run("zsh", &["-f", "-n", "./zsh"]).unwrap(), "");
     for (line, offered) in LINES {
         let words: Vec<&str> = line.split(' ').collect();
-        let found = bench.run("zsh", &[&["-f", "-c", ask, "zsh"], words.as_slice()].concat()).unwrap();
-        // zsh itself leaves out what does not begin with the word.
+        let found = fixture.run("zsh", &[&["-f", "-c", ask, "zsh"], words.as_slice()].concat()).unwrap();
+        // compadd is replaced here, so only the program filters by prefix.
         assert_eq!(found.lines().collect::<Vec<_>>().join(" "), offered, "{line}");
     }
 }

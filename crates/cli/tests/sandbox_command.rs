@@ -1,5 +1,5 @@
-//! `sandbox`, and the other commands on it, as processes: what a user has in two terminals.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+//! Tests `sandbox` and the other commands on it as processes, as in two terminals.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails if its setup fails")]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,14 +15,14 @@ use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// So that a test that hangs says where.
+/// The timeout of a wait.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The process, with its kubeconfig `sandbox.yaml` in a folder of its own.
+/// The process, with its kubeconfig `sandbox.yaml` in its own directory.
 struct Running {
     home: TempDir,
     process: Child,
-    told: String,
+    output: String,
 }
 
 impl Running {
@@ -33,13 +33,13 @@ impl Running {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut told = String::new();
+        let mut output = String::new();
         let mut out = BufReader::new(process.stdout.take().unwrap());
-        // Its last words before it serves.
-        while !told.contains("Ctrl-C") {
-            assert_ne!(out.read_line(&mut told).unwrap(), 0, "it ended: {told}");
+        // The last line that it prints at the start.
+        while !output.contains("Ctrl-C") {
+            assert_ne!(out.read_line(&mut output).unwrap(), 0, "it ended: {output}");
         }
-        Self { home, process, told }
+        Self { home, process, output }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -61,10 +61,10 @@ impl Running {
         Client::try_from(config).unwrap()
     }
 
-    /// Asks it to end, as a shell or a service manager does; its exit.
+    /// Sends SIGTERM; returns whether it exits with 0.
     fn terminate(mut self) -> bool {
         let id = self.process.id().to_string();
-        // The shell's own: a small machine has no program of that name.
+        // The builtin of the shell: the program `kill` may not be installed.
         let sent = Command::new("sh").args(["-c", "kill -s TERM \"$0\"", &id]).status();
         assert!(sent.unwrap().success());
         self.process.wait().unwrap().success()
@@ -73,7 +73,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Where a test has failed; else it has ended already.
+        // The process still runs only if the test failed.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -119,7 +119,7 @@ fn web() -> OrderedDeployment {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollout_is_seen_ordered_and_resumed_from_another_terminal() {
+async fn a_rollout_is_shown_ordered_and_resumed_from_another_terminal() {
     let sandbox = Running::start(&["--ready-delay", "10ms", "--termination-delay", "10ms"]);
     let client = sandbox.client().await;
     let deployments: Api<OrderedDeployment> = Api::default_namespaced(client.clone());
@@ -153,26 +153,30 @@ async fn a_rollout_is_seen_ordered_and_resumed_from_another_terminal() {
     let held = until(&deployments, "Held").await.status.unwrap().hold.unwrap();
     assert_eq!(held.pod, names[2]);
     let tree = sandbox.ok(&["get", "web"]);
-    assert!(tree.contains(&format!("held before {}", names[2])), "{tree}");
+    assert!(tree.contains(&format!("paused at pause point {} (before)", names[2])), "{tree}");
     assert!(tree.contains("resume with: kubectl ordered resume web --kubeconfig sandbox.yaml"), "{tree}");
     assert_eq!(sandbox.ok(&["get"]).lines().next(), tree.lines().next());
 
     let wrong = sandbox.run(&["resume", "web", "--hold", &format!("{}@1", names[2])]);
     assert_eq!(wrong.status.code(), Some(1));
-    let told = sandbox.ok(&["resume", "web"]);
-    assert!(told.contains(&format!("passed {}", held.id)), "{told}");
+    let output = sandbox.ok(&["resume", "web"]);
+    assert!(output.contains(&format!("passed {}", held.id)), "{output}");
     until(&deployments, "Complete").await;
-    assert!(sandbox.ok(&["resume", "web", "--hold", &held.id]).contains("is passed already"));
+    assert!(sandbox.ok(&["resume", "web", "--hold", &held.id]).contains("is already passed"));
     assert_eq!(sandbox.run(&["resume", "web"]).status.code(), Some(1));
     assert!(sandbox.terminate(), "it did not end well");
 }
 
 #[test]
-fn without_a_controller_the_definitions_are_there_and_the_next_steps_are_told() {
+fn without_a_controller_the_crds_exist_and_the_next_commands_are_printed() {
     let sandbox = Running::start(&["--no-controller", "--watch-delay", "pods=2s"]);
-    assert!(sandbox.told.contains("no controller"), "{}", sandbox.told);
+    assert!(sandbox.output.contains("no controller"), "{}", sandbox.output);
     let config = sandbox.home.path().join("sandbox.yaml");
-    assert!(sandbox.told.contains(&format!("export KUBECONFIG={}", config.display())), "{}", sandbox.told);
+    assert!(
+        sandbox.output.contains(&format!("export KUBECONFIG={}", config.display())),
+        "{}",
+        sandbox.output
+    );
     let output = command(sandbox.home.path(), &["get", "--kubeconfig", "sandbox.yaml"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "No OrderedDeployments in namespace default.\n");
     assert!(sandbox.terminate(), "it did not end well");

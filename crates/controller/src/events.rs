@@ -1,9 +1,9 @@
-//! Events: told in the background, one after the other, and never waited for by a decision.
+//! EventRecorder: told in the background, one after the other, and never waited for by a decision.
 //!
 //! Not kube's `Recorder`: that one reads the machine's clock and keeps the first note of a series, so that of two
 //! deletions with different reasons the second would be told in the words of the first. Here a series is of equal
 //! notes, and it is counted on one event. What every step of a rollout tells anew (pods created and deleted, sets scaled) is
-//! gathered for a moment and told in one event. A failure to tell is logged, no more.
+//! pending for a moment and told in one event. A failure to tell is logged, no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use crate::calls::Calls;
+use crate::client::requests::Requests;
 use crate::{Clock, Metrics, Names};
 
 /// How many events wait at most; more are dropped, since a flood of them helps nobody.
 const WAITING: usize = 1000;
 /// How long equal events are counted on one.
 const SERIES: SignedDuration = SignedDuration::from_mins(10);
-/// How long the notes of routine are gathered, to be told in one event.
-const GATHERED: Duration = Duration::from_secs(1);
-/// What is gathered.
-const ROUTINE: [&str; 3] =
+/// How long the notes of routine are pending, to be told in one event.
+const AGGREGATION_WINDOW: Duration = Duration::from_secs(1);
+/// What is pending.
+const AGGREGATED: [&str; 3] =
     [reason::SUCCESSFUL_CREATE, reason::SUCCESSFUL_DELETE, reason::SCALING_REPLICA_SET];
 /// The longest message the API server takes.
 const LONGEST_MESSAGE: usize = 1024;
@@ -42,11 +42,11 @@ const BURST: u32 = 25;
 const ONE_MORE: SignedDuration = SignedDuration::from_mins(5);
 
 /// What stands between two notes in one event.
-const JOINT: &str = "; ";
+const SEPARATOR: &str = "; ";
 
 /// Something to tell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Told {
+struct Notice {
     namespace: String,
     api_version: String,
     kind: String,
@@ -59,15 +59,15 @@ struct Told {
 
 /// Where events are handed in.
 #[derive(Clone, Debug)]
-pub(crate) struct Events {
-    sender: mpsc::Sender<Told>,
+pub(crate) struct EventRecorder {
+    sender: mpsc::Sender<Notice>,
     metrics: Arc<Metrics>,
 }
 
 /// Sends what was handed in to the API server.
-pub(crate) struct Teller {
-    waiting: mpsc::Receiver<Told>,
-    series: BTreeMap<Told, Series>,
+pub(crate) struct EventWriter {
+    waiting: mpsc::Receiver<Notice>,
+    series: BTreeMap<Notice, Series>,
     /// What each object has left to tell for each reason, by its UID.
     allowances: BTreeMap<(String, &'static str), Allowance>,
     clock: Clock,
@@ -106,16 +106,19 @@ impl Allowance {
     }
 }
 
-/// Events and who tells them.
-pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (Events, Teller) {
+/// EventRecorder and who tells them.
+pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (EventRecorder, EventWriter) {
     let (sender, waiting) = mpsc::channel(WAITING);
-    let events = Events { sender, metrics: Arc::clone(&metrics) };
-    (events, Teller { waiting, series: BTreeMap::new(), allowances: BTreeMap::new(), clock, names, metrics })
+    let events = EventRecorder { sender, metrics: Arc::clone(&metrics) };
+    (
+        events,
+        EventWriter { waiting, series: BTreeMap::new(), allowances: BTreeMap::new(), clock, names, metrics },
+    )
 }
 
-impl Events {
+impl EventRecorder {
     /// Tells something of a deployment or of one of its pods.
-    pub(crate) fn tell(&self, deployment: &OrderedDeployment, event: &Event) {
+    pub(crate) fn publish(&self, deployment: &OrderedDeployment, event: &Event) {
         let own = deployment.object_ref(&());
         let (api_version, kind, name, uid) = match &event.regarding {
             Regarding::Deployment => (own.api_version, own.kind, own.name, own.uid),
@@ -123,7 +126,7 @@ impl Events {
                 (Some("v1".into()), Some("Pod".into()), Some(name.clone()), Some(uid.to_string()))
             }
         };
-        let told = Told {
+        let told = Notice {
             namespace: own.namespace.unwrap_or_default(),
             api_version: api_version.unwrap_or_default(),
             kind: kind.unwrap_or_default(),
@@ -136,12 +139,12 @@ impl Events {
             reason: event.reason,
             message: cut(&event.message, LONGEST_MESSAGE),
         };
-        self.hand_in(told);
+        self.enqueue(told);
     }
 
     /// Warns of an object that is no OrderedDeployment.
     pub(crate) fn warn_of_object(&self, object: ObjectReference, reason: &'static str, message: &str) {
-        self.hand_in(Told {
+        self.enqueue(Notice {
             namespace: object.namespace.unwrap_or_default(),
             api_version: object.api_version.unwrap_or_default(),
             kind: object.kind.unwrap_or_default(),
@@ -153,59 +156,48 @@ impl Events {
         });
     }
 
-    fn hand_in(&self, told: Told) {
+    fn enqueue(&self, told: Notice) {
         tracing::info!(object = %format!("{}/{}", told.namespace, told.name), reason = told.reason, "{}", told.message);
         if self.sender.try_send(told).is_err() {
             self.metrics.events_dropped.inc();
             tracing::warn!("an event was dropped: too many are waiting");
         }
     }
-
-    /// The same for what the executor did itself.
-    pub(crate) fn tell_of(
-        &self,
-        deployment: &OrderedDeployment,
-        type_: EventType,
-        reason: &'static str,
-        message: String,
-    ) {
-        self.tell(deployment, &Event { type_, reason, message, regarding: Regarding::Deployment });
-    }
 }
 
-impl Teller {
+impl EventWriter {
     /// Tells until nobody can hand anything in any more.
-    pub(crate) async fn run(mut self, calls: Arc<Calls>) {
-        let mut gathered = Vec::new();
-        // When what is gathered is told.
+    pub(crate) async fn run(mut self, requests: Arc<Requests>) {
+        let mut pending = Vec::new();
+        // When what is pending is told.
         let mut due = Instant::now();
         loop {
-            let told = if gathered.is_empty() {
+            let told = if pending.is_empty() {
                 self.waiting.recv().await
             } else if let Ok(told) = timeout_at(due, self.waiting.recv()).await {
                 told
             } else {
-                self.tell(&calls, joined(std::mem::take(&mut gathered))).await;
+                self.write(&requests, aggregate(std::mem::take(&mut pending))).await;
                 continue;
             };
             match told {
-                Some(told) if ROUTINE.contains(&told.reason) => {
-                    if gathered.is_empty() {
-                        due = Instant::now() + GATHERED;
+                Some(told) if AGGREGATED.contains(&told.reason) => {
+                    if pending.is_empty() {
+                        due = Instant::now() + AGGREGATION_WINDOW;
                     }
-                    gathered.push(told);
+                    pending.push(told);
                 }
-                Some(told) => self.tell(&calls, vec![told]).await,
-                None => return self.tell(&calls, joined(gathered)).await,
+                Some(told) => self.write(&requests, vec![told]).await,
+                None => return self.write(&requests, aggregate(pending)).await,
             }
         }
     }
 
-    async fn tell(&mut self, calls: &Calls, all: Vec<Told>) {
+    async fn write(&mut self, requests: &Requests, all: Vec<Notice>) {
         for told in all {
             let now = self.clock.now();
             self.series.retain(|_, series| now.duration_since(series.last) < SERIES);
-            if !self.may_tell(&told, now) {
+            if !self.is_allowed(&told, now) {
                 self.metrics.events_dropped.inc();
                 tracing::debug!(
                     reason = told.reason,
@@ -214,7 +206,7 @@ impl Teller {
                 );
                 continue;
             }
-            if let Err(error) = self.send(calls, &told, now).await {
+            if let Err(error) = self.send(requests, &told, now).await {
                 // Without the series the next one is told anew.
                 self.series.remove(&told);
                 tracing::warn!(%error, reason = told.reason, "cannot publish an event");
@@ -224,7 +216,7 @@ impl Teller {
 
     /// Whether this object has something left to tell for this reason. Deletions by the hundred, or a warning that comes again
     /// and again, must not keep anybody from being told that it is held: reasons do not share.
-    fn may_tell(&mut self, told: &Told, now: Timestamp) -> bool {
+    fn is_allowed(&mut self, told: &Notice, now: Timestamp) -> bool {
         self.allowances.retain(|_, allowance| allowance.at(now).left < BURST);
         let full = Allowance { left: BURST, since: now };
         let allowance = self.allowances.entry((told.uid.clone(), told.reason)).or_insert(full);
@@ -234,43 +226,48 @@ impl Teller {
         true
     }
 
-    async fn send(&mut self, calls: &Calls, told: &Told, now: Timestamp) -> Result<(), crate::CallError> {
+    async fn send(
+        &mut self,
+        requests: &Requests,
+        told: &Notice,
+        now: Timestamp,
+    ) -> Result<(), crate::RequestError> {
         let url = CoreEvent::url_path(&(), Some(&told.namespace));
         if let Some(series) = self.series.get_mut(told) {
             series.count += 1;
             series.last = now;
             let patch = json!({"count": series.count, "lastTimestamp": Time(now)});
             let name = series.event.clone();
-            calls.patch_event(&url, &name, &patch).await?;
+            requests.patch_event(&url, &name, &patch).await?;
             return Ok(());
         }
         let name = format!("{}.{}", cut(&told.name, 200), self.names.suffix());
-        calls.create_event(&url, &event(told, &name, now)).await?;
+        requests.create_event(&url, &event(told, &name, now)).await?;
         self.series.insert(told.clone(), Series { event: name, count: 1, last: now });
         Ok(())
     }
 }
 
 /// Notes of one reason about one object become one, as far as its message does not grow too long; the first stays the first.
-fn joined(gathered: Vec<Told>) -> Vec<Told> {
-    let mut joined: Vec<Told> = Vec::new();
-    for told in gathered {
-        let alike = |other: &&mut Told| {
-            let same = Told { message: told.message.clone(), ..Told::clone(other) };
-            same == told && other.message.len() + JOINT.len() + told.message.len() <= LONGEST_MESSAGE
+fn aggregate(pending: Vec<Notice>) -> Vec<Notice> {
+    let mut aggregate: Vec<Notice> = Vec::new();
+    for told in pending {
+        let alike = |other: &&mut Notice| {
+            let same = Notice { message: told.message.clone(), ..Notice::clone(other) };
+            same == told && other.message.len() + SEPARATOR.len() + told.message.len() <= LONGEST_MESSAGE
         };
-        match joined.iter_mut().rev().find(alike) {
+        match aggregate.iter_mut().rev().find(alike) {
             Some(other) => {
-                other.message.push_str(JOINT);
+                other.message.push_str(SEPARATOR);
                 other.message.push_str(&told.message);
             }
-            None => joined.push(told),
+            None => aggregate.push(told),
         }
     }
-    joined
+    aggregate
 }
 
-fn event(told: &Told, name: &str, now: Timestamp) -> CoreEvent {
+fn event(told: &Notice, name: &str, now: Timestamp) -> CoreEvent {
     CoreEvent {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -307,7 +304,7 @@ fn cut(text: &str, longest: usize) -> String {
 }
 
 /// Values that a warning was told of already, so that each is told once.
-pub(crate) type Warned = BTreeSet<(Arc<str>, ordereddeployment_planner::MalformedAnnotation)>;
+pub(crate) type Warned = BTreeSet<(Arc<str>, ordereddeployment_wire::MalformedAnnotation)>;
 
 #[cfg(test)]
 mod tests {
@@ -316,16 +313,17 @@ mod tests {
     use jiff::{SignedDuration, Timestamp};
     use ordereddeployment_api::names::reason;
 
-    use super::{BURST, LONGEST_MESSAGE, ONE_MORE, Told, cut, events, joined};
+    use super::{BURST, LONGEST_MESSAGE, Notice, ONE_MORE, aggregate, cut, events};
     use crate::{Clock, Metrics, Names};
 
     #[test]
     fn an_object_tells_a_burst_for_each_reason_and_then_little() {
-        let (_events, mut teller) =
+        let (_events, mut event_writer) =
             events(Clock::system(), Names::seeded(1), Arc::new(Metrics::new().unwrap()));
         let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
-        let mut told_by =
-            |name, reason, now| (0..100).filter(|_| teller.may_tell(&told(reason, name, ""), now)).count();
+        let mut told_by = |name, reason, now| {
+            (0..100).filter(|_| event_writer.is_allowed(&told(reason, name, ""), now)).count()
+        };
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, start), BURST as usize);
         assert_eq!(told_by("web", "PausePointReached", start), BURST as usize);
         assert_eq!(told_by("other", reason::SUCCESSFUL_DELETE, start), BURST as usize);
@@ -341,9 +339,9 @@ mod tests {
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(1000)), BURST as usize);
     }
 
-    fn told(reason: &'static str, name: &str, message: &str) -> Told {
+    fn told(reason: &'static str, name: &str, message: &str) -> Notice {
         let text = str::to_owned;
-        Told {
+        Notice {
             namespace: text("shop"),
             api_version: text("v1"),
             kind: text("Pod"),
@@ -357,7 +355,7 @@ mod tests {
 
     #[test]
     fn notes_of_one_reason_about_one_object_are_told_in_one_event_in_their_order() {
-        let gathered = vec![
+        let pending = vec![
             told("Created", "web", "a"),
             told("Deleted", "web", "b"),
             told("Created", "web", "c"),
@@ -365,14 +363,14 @@ mod tests {
         ];
         let expected =
             [told("Created", "web", "a; c"), told("Deleted", "web", "b"), told("Created", "other", "d")];
-        assert_eq!(joined(gathered), expected);
+        assert_eq!(aggregate(pending), expected);
     }
 
     #[test]
     fn no_note_is_cut_for_being_joined() {
         let long = "x".repeat(LONGEST_MESSAGE / 3);
-        let gathered: Vec<_> = (0..5).map(|_| told("Created", "web", &long)).collect();
-        let lengths: Vec<_> = joined(gathered).iter().map(|told| told.message.len()).collect();
+        let pending: Vec<_> = (0..5).map(|_| told("Created", "web", &long)).collect();
+        let lengths: Vec<_> = aggregate(pending).iter().map(|told| told.message.len()).collect();
         assert_eq!(lengths, [2 * long.len() + 2, 2 * long.len() + 2, long.len()]);
     }
 

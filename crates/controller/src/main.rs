@@ -118,8 +118,8 @@ async fn run(arguments: Arguments) -> Result<()> {
         burst: arguments.kube_api_burst,
         in_flight: arguments.kube_api_max_in_flight,
     };
-    if let Some(complaint) = limits.complaint() {
-        bail!("these limits let no request through: {complaint}");
+    if let Some(problem) = limits.problem() {
+        bail!("these limits let no request through: {problem}");
     }
     options.limiter = Limiter::new(limits);
     options.workers = arguments.concurrent_syncs;
@@ -198,8 +198,8 @@ fn election(
         renew_deadline: arguments.renew_deadline,
         retry: arguments.retry_period,
     };
-    if let Some(complaint) = timing.complaint() {
-        bail!("these times cannot keep two leaders apart: {complaint}");
+    if let Some(problem) = timing.problem() {
+        bail!("these times cannot keep two leaders apart: {problem}");
     }
     let fence = Fence::default();
     let (lead, leads) = watch::channel(false);

@@ -1,9 +1,9 @@
 //! Small objects for unit tests.
 
-use ordereddeployment_planner::PodView;
+use ordereddeployment_wire::PodView;
 use serde_json::json;
 
-use crate::entry::PodEntry;
+use crate::cache::entry::PodEntry;
 
 /// A pod of the set `s1`.
 pub(crate) fn pod(uid: &str, version: u64) -> PodEntry {
@@ -25,6 +25,6 @@ pub(crate) fn pod_of(set: &str, uid: &str, version: u64) -> PodEntry {
 
 /// The same with a deletionTimestamp.
 pub(crate) fn terminating(entry: &PodEntry) -> PodEntry {
-    use crate::entry::Entry;
+    use crate::cache::entry::Entry;
     entry.terminating()
 }

@@ -43,8 +43,8 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
     if after > ceiling {
         messages.push(format!("{after} active pods, {ceiling} are allowed"));
     }
-    let current = current_sets(view.observed);
-    let old_there = view.observed.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
+    let current = current_sets(view.snapshot);
+    let old_there = view.snapshot.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
     if view.recreates() && !view.keeps_sizes() && old_there {
         messages.push("Recreate creates a pod while an old pod exists".to_owned());
     }
@@ -61,15 +61,15 @@ pub(crate) fn twice(view: &View<'_>, act: &Act) -> Messages {
 /// A running rolling update creates updated pods, D − B of them while there is a barrier. It creates old pods only where fewer than the
 /// floor are old or available, or where it is scaled.
 pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
-    let observed = view.observed;
-    let spec = &observed.deployment.spec;
+    let snapshot = view.snapshot;
+    let spec = &snapshot.deployment.spec;
     let runs = spec.replicas > 0 && spec.strategy.type_ == StrategyType::RollingUpdate && !view.keeps_sizes();
     if !runs || view.old().next().is_none() {
         return Messages::new();
     }
-    let current = current_set(observed);
+    let current = current_set(snapshot);
     let is_new = |hash: &str| {
-        let other = || observed.sets.iter().all(|set| set.terminating || set.hash != hash);
+        let other = || snapshot.sets.iter().all(|set| set.terminating || set.hash != hash);
         current.map_or_else(other, |set| set.hash == hash)
     };
     let sum = |new: bool| -> i64 {
@@ -102,16 +102,16 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
 
 /// The replacement of each pod that failed early waits, twice as long as the one before.
 pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Messages {
-    let observed = view.observed;
+    let snapshot = view.snapshot;
     let mut messages = Messages::new();
     if view.keeps_sizes() {
         return messages;
     }
     for create in &act.creates {
-        let Some(set) = observed.sets.iter().find(|set| set.hash == create.hash && !set.terminating) else {
+        let Some(set) = snapshot.sets.iter().find(|set| set.hash == create.hash && !set.terminating) else {
             continue;
         };
-        let of_set = observed.pods.iter().filter(|pod| pod.set == set.uid && !pod.terminating);
+        let of_set = snapshot.pods.iter().filter(|pod| pod.set == set.uid && !pod.terminating);
         let mut failures: Vec<(i64, i64, Timestamp, i64)> = of_set
             .filter_map(|pod| {
                 let failed = pod.failed.as_ref()?;
@@ -126,7 +126,7 @@ pub(crate) fn replacements_wait(view: &View<'_>, act: &Act) -> Messages {
             failures[index].3 = before.map(|(.., wait)| (wait * 2).min(MAX_BACKOFF)).max().unwrap_or(1);
         }
         let waits = |(_, _, seen, wait): &&(i64, i64, Timestamp, i64)| {
-            seen.as_second() + wait > observed.now.as_second()
+            seen.as_second() + wait > snapshot.now.as_second()
         };
         let waiting = count(failures.iter().filter(waits).count());
         let room = view.ceiling - count(view.pods.len());

@@ -1,7 +1,7 @@
 //! Which pods an act deletes, in which order, and what stays.
 
 use ordereddeployment_api::PausePoint;
-use ordereddeployment_planner::{Act, Point, Proof, Purpose, Target};
+use ordereddeployment_planner::{Act, Point, DryRun, Purpose, Target};
 
 use crate::Messages;
 use crate::view::{ActivePod, View, count, current_sets};
@@ -16,7 +16,7 @@ pub(crate) fn targets(act: &Act, purpose: Purpose) -> impl Iterator<Item = &Targ
 
 /// The places of those pods in the order. Pods that are not active have none; `rollout_order` reports them.
 fn places(view: &View<'_>, act: &Act, purpose: Purpose) -> Vec<usize> {
-    targets(act, purpose).filter_map(|target| view.place(&target.uid)).collect()
+    targets(act, purpose).filter_map(|target| view.place(target.uid())).collect()
 }
 
 /// The deletions of a rollout follow the order of the old pods. With `WhenBlocked`, unavailable pods may go before available ones.
@@ -24,8 +24,8 @@ fn places(view: &View<'_>, act: &Act, purpose: Purpose) -> Vec<usize> {
 pub fn rollout_order(view: &View<'_>, act: &Act) -> Messages {
     let mut messages = Messages::new();
     let inactive =
-        act.deletes.iter().flat_map(|group| &group.targets).filter(|one| view.place(&one.uid).is_none());
-    messages.extend(inactive.map(|target| format!("{} is deleted, which is not active", target.name)));
+        act.deletes.iter().flat_map(|group| &group.targets).filter(|one| view.place(one.uid()).is_none());
+    messages.extend(inactive.map(|target| format!("{} is deleted, which is not active", target.name())));
     let places = places(view, act, Purpose::Rollout);
     if !places.is_sorted() {
         messages.push("the deletions of the rollout do not follow the order".to_owned());
@@ -123,7 +123,7 @@ pub fn surge(view: &View<'_>, act: &Act) -> Messages {
 /// stays, then pods with a timed pause point, and last those whose pause point waits for a user.
 pub(crate) fn points(view: &View<'_>, act: &Act) -> Messages {
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
-    let is_deleted = |active: &ActivePod<'_>| scale.iter().any(|target| active.is(&target.uid));
+    let is_deleted = |active: &ActivePod<'_>| scale.iter().any(|target| active.is(target.uid()));
     let mut messages = Messages::new();
     if !view.old().any(is_deleted) {
         return messages;
@@ -165,7 +165,7 @@ pub(crate) fn points(view: &View<'_>, act: &Act) -> Messages {
 /// The controller deletes no pods of a set that is being deleted: the garbage collector does.
 #[must_use]
 pub fn collected(view: &View<'_>, act: &Act) -> Messages {
-    let places = act.deletes.iter().flat_map(|group| &group.targets).filter_map(|one| view.place(&one.uid));
+    let places = act.deletes.iter().flat_map(|group| &group.targets).filter_map(|one| view.place(one.uid()));
     let wrong = places.map(|place| &view.pods[place]).find(|active| view.is_collected(active));
     wrong
         .map(|active| format!("{} is deleted while its set is being deleted", active.pod.name))
@@ -188,7 +188,7 @@ pub(crate) fn groups(_: &View<'_>, act: &Act) -> Messages {
 
 /// A rollout leaves enough available pods, and enough pods that are old or available.
 pub(crate) fn floors(view: &View<'_>, act: &Act) -> Messages {
-    let active = |target: &Target| view.place(&target.uid).map(|place| view.pods[place]);
+    let active = |target: &Target| view.place(target.uid()).map(|place| view.pods[place]);
     let deleted = targets(act, Purpose::Rollout).filter_map(active);
     below_floor(view, act, deleted).map(|(_, message)| message).collect()
 }
@@ -221,13 +221,13 @@ pub fn below_floor<'a>(
 
 /// A rollout deletes nothing before the API server has accepted a pod of the new template.
 pub(crate) fn proof(view: &View<'_>, act: &Act) -> Messages {
-    let observed = view.observed;
-    let current = current_sets(observed);
-    let created = observed.pods.iter().any(|pod| current.contains(&*pod.set));
-    let proven = created || observed.proof == Proof::Accepted;
+    let snapshot = view.snapshot;
+    let current = current_sets(snapshot);
+    let created = snapshot.pods.iter().any(|pod| current.contains(&*pod.set));
+    let proven = created || snapshot.dry_run == DryRun::Accepted;
     let first = targets(act, Purpose::Rollout).next().filter(|_| !proven);
     first
-        .map(|target| format!("{} is deleted for a template that is not proven", target.name))
+        .map(|target| format!("{} is deleted for a template that is not proven", target.name()))
         .into_iter()
         .collect()
 }
@@ -236,10 +236,10 @@ pub(crate) fn proof(view: &View<'_>, act: &Act) -> Messages {
 pub(crate) fn barrier(view: &View<'_>, act: &Act) -> Messages {
     let limit = if view.keeps_sizes() { 0 } else { view.rollout_limit() };
     let past = targets(act, Purpose::Rollout).find(|target| {
-        let place = view.old().position(|active| active.is(&target.uid));
+        let place = view.old().position(|active| active.is(target.uid()));
         place.is_some_and(|place| place >= limit)
     });
-    past.map(|target| format!("{} is deleted at or past the barrier", target.name)).into_iter().collect()
+    past.map(|target| format!("{} is deleted at or past the barrier", target.name())).into_iter().collect()
 }
 
 /// A hold or a pause keeps the pods that it stored, and a hold at least one old pod.
@@ -249,7 +249,7 @@ pub(crate) fn kept(view: &View<'_>, act: &Act) -> Messages {
         return messages;
     }
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
-    let stays = |active: &&ActivePod<'_>| scale.iter().all(|target| !active.is(&target.uid));
+    let stays = |active: &&ActivePod<'_>| scale.iter().all(|target| !active.is(target.uid()));
     let stored = match (view.held(), &view.status.hold, &view.status.pause) {
         (Some(hold), ..) => Some((&hold.sizes, hold.replicas)),
         (None, None, Some(pause)) => Some((&pause.sizes, pause.replicas)),
@@ -258,9 +258,9 @@ pub(crate) fn kept(view: &View<'_>, act: &Act) -> Messages {
     if let Some((sizes, replicas)) = stored
         && i64::from(replicas) == view.desired
     {
-        let current = current_sets(view.observed);
+        let current = current_sets(view.snapshot);
         for updated in [false, true] {
-            let sets = view.observed.sets.iter().filter(|set| !set.terminating);
+            let sets = view.snapshot.sets.iter().filter(|set| !set.terminating);
             let of = sets.filter(|set| current.contains(&*set.uid) == updated);
             let share: i64 = of.filter_map(|set| sizes.get(&set.hash)).map(|size| i64::from(*size)).sum();
             let kept = || view.pods.iter().filter(|one| one.updated == updated && !view.is_collected(one));

@@ -2,7 +2,7 @@
 
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, PausePoint};
-use ordereddeployment_planner::Observed;
+use ordereddeployment_planner::Snapshot;
 
 use crate::Violation;
 use crate::view::{View, count};
@@ -10,8 +10,8 @@ use crate::view::{View, count};
 /// The rules that an idle decision breaks. `is_final`: the controller waits for nothing: no pod, no timer, no resume. `refused`: pods
 /// cannot be created.
 #[must_use]
-pub fn check_idle(observed: &Observed, is_final: bool, refused: bool) -> Vec<Violation> {
-    let view = View::of(observed);
+pub fn check_idle(snapshot: &Snapshot, is_final: bool, refused: bool) -> Vec<Violation> {
+    let view = View::of(snapshot);
     let mut violations = Vec::new();
     let mut add = |oracle, message: String| violations.push(Violation { rule: "L1", oracle, message });
     if let Some(message) = surge(&view) {
@@ -46,7 +46,7 @@ fn surge(view: &View<'_>) -> Option<String> {
     let may_delete =
         view.available() > view.floor || view.pods.iter().any(|one| one.updated && !one.available);
     // Sizes for another D follow other rules.
-    let is_settled = i64::from(hold.replicas) == view.desired && !view.observed.deployment.spec.paused;
+    let is_settled = i64::from(hold.replicas) == view.desired && !view.snapshot.deployment.spec.paused;
     (surplus > 0 && may_delete && is_settled && view.status.resume_requested.is_none())
         .then(|| format!("a hold keeps {surplus} surge pods"))
 }

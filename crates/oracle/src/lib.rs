@@ -15,7 +15,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ordereddeployment_api::validate;
-use ordereddeployment_planner::{Act, Decision, Observed};
+use ordereddeployment_planner::{Act, Decision, Snapshot};
 
 pub use creates::above_ceiling;
 pub use deletes::{below_floor, collected, rollout_order, scaling_order, surge};
@@ -51,7 +51,7 @@ const ORDER: (&str, &str, Oracle) = ("S1", "deletes::order", deletes::rollout_or
 const FLOORS: (&str, &str, Oracle) = ("S3", "deletes::floors", deletes::floors);
 const BARRIER: (&str, &str, Oracle) = ("S5", "deletes::barrier", deletes::barrier);
 const GROUPS: (&str, &str, Oracle) = ("S2", "deletes::groups", deletes::groups);
-const PROOF: (&str, &str, Oracle) = ("S3", "deletes::proof", deletes::proof);
+const PROOF: (&str, &str, Oracle) = ("S3", "deletes::proof", deletes::dry_run);
 const SIZES: (&str, &str, Oracle) = ("S11", "status::sizes", status::sizes);
 const ONE_STATE: (&str, &str, Oracle) = ("S11", "status::conditions", status::one_state);
 
@@ -81,7 +81,7 @@ const FOR_ANY_STATUS: [(&str, &str, Oracle); 8] =
 
 /// The rules that a decision breaks.
 #[must_use]
-pub fn check(observed: &Observed, decision: &Decision) -> Vec<Violation> {
+pub fn check(snapshot: &Snapshot, decision: &Decision) -> Vec<Violation> {
     let transitions = |view: &View<'_>, before, after| {
         let message = transitions(view, before, after);
         message.map(|message| Violation { rule: "S11", oracle: "status::transitions", message })
@@ -89,12 +89,12 @@ pub fn check(observed: &Observed, decision: &Decision) -> Vec<Violation> {
     match decision {
         Decision::Read(_) => Vec::new(),
         Decision::Record(record) => {
-            let before = observed.deployment.status.clone().unwrap_or_default();
-            transitions(&View::of(observed), &before, &record.status).into_iter().collect()
+            let before = snapshot.deployment.status.clone().unwrap_or_default();
+            transitions(&View::of(snapshot), &before, &record.status).into_iter().collect()
         }
         Decision::Act(act) => {
-            let mut violations = check_act(observed, act, &ALL);
-            let view = View::of(observed);
+            let mut violations = check_act(snapshot, act, &ALL);
+            let view = View::of(snapshot);
             violations.extend(transitions(&view, &view.status, &act.status));
             let mut add = |oracle, message: Option<String>| {
                 violations.extend(message.map(|message| Violation { rule: "S11", oracle, message }));
@@ -110,8 +110,8 @@ pub fn check(observed: &Observed, decision: &Decision) -> Vec<Violation> {
 
 /// The rules that an act breaks where its status is not the planner's own.
 #[must_use]
-pub fn check_with_any_status(observed: &Observed, act: &Act) -> Vec<Violation> {
-    check_act(observed, act, &FOR_ANY_STATUS)
+pub fn check_with_any_status(snapshot: &Snapshot, act: &Act) -> Vec<Violation> {
+    check_act(snapshot, act, &FOR_ANY_STATUS)
 }
 
 /// A decision that changes nothing is not made again at once.
@@ -122,7 +122,7 @@ fn busy_loop(view: &View<'_>, act: &Act) -> Option<Violation> {
 }
 
 fn check_act(
-    observed: &Observed,
+    snapshot: &Snapshot,
     act: &Act,
     oracles: &[(&'static str, &'static str, Oracle)],
 ) -> Vec<Violation> {
@@ -132,13 +132,13 @@ fn check_act(
         }
         vec![Violation { rule, oracle, message: message.to_owned() }]
     };
-    if observed.deployment.metadata.deletion_timestamp.is_some() {
+    if snapshot.deployment.metadata.deletion_timestamp.is_some() {
         return idle_or("S10", "outdated::deleted_object", "the act changes an object that is being deleted");
     }
-    if !validate(&observed.deployment.spec).is_empty() {
+    if !validate(&snapshot.deployment.spec).is_empty() {
         return idle_or("S3", "deletes::floors", "the act is not idle although the spec is invalid");
     }
-    let view = View::of(observed);
+    let view = View::of(snapshot);
     let violations = oracles.iter().flat_map(|(rule, oracle, messages)| {
         messages(&view, act).into_iter().map(move |message| Violation { rule, oracle, message })
     });

@@ -13,7 +13,7 @@ use crate::view::{View, count, current_sets, has_begun};
 /// The published sizes add up to D, and between two writes to no less than before or after.
 pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Messages {
     let mut messages = Messages::new();
-    let sets = &view.observed.sets;
+    let sets = &view.snapshot.sets;
     if sets.iter().any(|set| set.terminating) {
         return messages;
     }
@@ -40,7 +40,7 @@ pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Messages {
                 if sizes.remove(&**uid) != Some(0) {
                     messages.push(format!("set {uid} is deleted although its size is not 0"));
                 }
-                if view.observed.pods.iter().any(|pod| pod.set == *uid && !pod.finished) {
+                if view.snapshot.pods.iter().any(|pod| pod.set == *uid && !pod.finished) {
                     messages.push(format!("set {uid} is deleted although it has pods"));
                 }
             }
@@ -81,7 +81,7 @@ pub fn generation(
     before: &OrderedDeploymentStatus,
     after: &OrderedDeploymentStatus,
 ) -> Option<String> {
-    let seen = view.observed.deployment.metadata.generation;
+    let seen = view.snapshot.deployment.metadata.generation;
     let moved = before.observed_generation != after.observed_generation;
     (moved && after.observed_generation > seen).then(|| {
         format!(
@@ -111,7 +111,7 @@ pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String
 /// Complete, Available and Held are stored as they were observed.
 #[must_use]
 pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String> {
-    let mut annotations = view.observed.deployment.metadata.annotations.iter().flatten();
+    let mut annotations = view.snapshot.deployment.metadata.annotations.iter().flatten();
     if !view.is_valid() || annotations.any(|(key, _)| key == annotation::HANDING_BACK) {
         return None;
     }
@@ -206,7 +206,7 @@ pub(crate) fn blocked(view: &View<'_>, act: &Act) -> Messages {
         messages.push("status.blocked is set although the rollout can go on".to_owned());
     }
     let since = blocked.since.0;
-    if is_reported != (view.observed.now.duration_since(since) >= GRACE) || since > view.observed.now {
+    if is_reported != (view.snapshot.now.duration_since(since) >= GRACE) || since > view.snapshot.now {
         messages
             .push(format!("Stalled reports Blocked: {is_reported}; the rollout is blocked since {since}"));
     }
@@ -273,12 +273,12 @@ fn held(
 
 /// Whether a hold may end without a request.
 fn may_end(view: &View<'_>, hold: &Hold) -> bool {
-    let observed = view.observed;
-    let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= observed.now);
+    let snapshot = view.snapshot;
+    let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= snapshot.now);
     let pod = view.pods.iter().find(|active| active.is(&hold.pod_uid));
     let unmarked = pod.is_some_and(|active| active.pod.point == Point::None);
     let none_left = view.desired > 0 && view.old().next().is_none();
-    observed.live && (over || unmarked) || none_left
+    snapshot.live && (over || unmarked) || none_left
 }
 
 /// The numbers of replicas that the rollout, the hold and the pause stored.
@@ -324,9 +324,9 @@ fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
     if hold.until.is_some() || has_begun(hold) || view.recreates() {
         return None;
     }
-    let current = current_sets(view.observed);
+    let current = current_sets(view.snapshot);
     let rollout = view.status.rollout.as_ref();
-    let is_current = |hash: &str| match view.observed.sets.iter().find(|set| set.hash == hash) {
+    let is_current = |hash: &str| match view.snapshot.sets.iter().find(|set| set.hash == hash) {
         Some(set) => current.contains(&*set.uid),
         None => rollout.is_some_and(|rollout| rollout.template_hash == hash),
     };

@@ -9,7 +9,7 @@ use ordereddeployment_api::{
     Hold, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType, UnavailablePods,
     names::condition, names::reason, validate,
 };
-use ordereddeployment_planner::{Hindrance, Observed, Pod, Point, Set, is_of, node_rules, to_compare};
+use ordereddeployment_planner::{FailureKind, Snapshot, Pod, Point, Set, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::{Context, Ranks, order};
 
 /// An active pod.
@@ -34,7 +34,7 @@ impl ActivePod<'_> {
 /// What a decision was made on, counted.
 pub struct View<'a> {
     /// What the decision was made on.
-    pub observed: &'a Observed,
+    pub snapshot: &'a Snapshot,
     /// The status as stored.
     pub status: OrderedDeploymentStatus,
     /// D.
@@ -56,10 +56,10 @@ pub fn count(length: usize) -> i64 {
 impl<'a> View<'a> {
     /// Counts what was observed.
     #[must_use]
-    pub fn of(observed: &'a Observed) -> Self {
-        let spec = &observed.deployment.spec;
-        let sets: BTreeMap<&str, &Set> = observed.sets.iter().map(|set| (&*set.uid, set)).collect();
-        let pods: Vec<&Pod> = observed
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let spec = &snapshot.deployment.spec;
+        let sets: BTreeMap<&str, &Set> = snapshot.sets.iter().map(|set| (&*set.uid, set)).collect();
+        let pods: Vec<&Pod> = snapshot
             .pods
             .iter()
             .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
@@ -67,15 +67,15 @@ impl<'a> View<'a> {
         let facts: Vec<_> = pods.iter().map(|pod| pod.facts.clone()).collect();
         let ranks = Ranks::of(&facts);
         let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
-        let ctx = Context { now: Some(observed.now), rules: &rules, nodes: &observed.nodes, ranks: &ranks };
-        let current = current_sets(observed);
+        let ctx = Context { now: Some(snapshot.now), rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
+        let current = current_sets(snapshot);
         let active = |pod: &'a Pod| {
             let updated = current.contains(&*pod.set);
             let own = sets.get(&*pod.set).map_or(0, |set| set.min_ready_seconds);
             let min_ready = if updated { spec.min_ready_seconds } else { own };
             let since = pod.facts.ready_since.filter(|_| pod.facts.ready);
             let long_enough = since.is_some_and(|since| {
-                observed.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
+                snapshot.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
             });
             // Without minReadySeconds the time does not matter: the clock may have jumped.
             let available = pod.facts.ready && (min_ready <= 0 || long_enough);
@@ -85,8 +85,8 @@ impl<'a> View<'a> {
         let desired = i64::from(spec.replicas);
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
         let floor = desired - spec.max_unavailable();
-        let status = observed.deployment.status.clone().unwrap_or_default();
-        Self { observed, status, desired, floor, ceiling, pods }
+        let status = snapshot.deployment.status.clone().unwrap_or_default();
+        Self { snapshot, status, desired, floor, ceiling, pods }
     }
 
     /// The active pods of older revisions, in the order.
@@ -123,30 +123,30 @@ impl<'a> View<'a> {
     /// Whether its set is being deleted: then the garbage collector deletes the pod.
     #[must_use]
     pub fn is_collected(&self, active: &ActivePod<'_>) -> bool {
-        self.observed.sets.iter().any(|set| set.uid == active.pod.set && set.terminating)
+        self.snapshot.sets.iter().any(|set| set.uid == active.pod.set && set.terminating)
     }
 
     /// Whether a hold or a pause keeps every set at its size.
     #[must_use]
     pub fn keeps_sizes(&self) -> bool {
-        self.held().is_some() || self.observed.deployment.spec.paused
+        self.held().is_some() || self.snapshot.deployment.spec.paused
     }
 
     /// Whether a pause stored pods of an older set. It keeps their share even while none of them exists.
     #[must_use]
     pub fn keeps_old(&self) -> bool {
-        let pause = self.status.pause.as_ref().filter(|_| self.observed.deployment.spec.paused);
+        let pause = self.status.pause.as_ref().filter(|_| self.snapshot.deployment.spec.paused);
         let share = |hash: &str| pause.and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0);
-        let current = current_sets(self.observed);
+        let current = current_sets(self.snapshot);
         let mut older =
-            self.observed.sets.iter().filter(|set| !set.terminating && !current.contains(&*set.uid));
+            self.snapshot.sets.iter().filter(|set| !set.terminating && !current.contains(&*set.uid));
         older.any(|set| share(&set.hash))
     }
 
     /// Whether the strategy is Recreate.
     #[must_use]
     pub fn recreates(&self) -> bool {
-        self.observed.deployment.spec.strategy.type_ == StrategyType::Recreate
+        self.snapshot.deployment.spec.strategy.type_ == StrategyType::Recreate
     }
 
     /// The barrier: its place among the old pods, its side, and whether its hold is stored before the DELETE.
@@ -216,7 +216,7 @@ impl<'a> View<'a> {
     /// Pods that terminate and still run.
     #[must_use]
     pub fn terminating(&self) -> i64 {
-        count(self.observed.pods.iter().filter(|pod| pod.terminating && !pod.finished).count())
+        count(self.snapshot.pods.iter().filter(|pod| pod.terminating && !pod.finished).count())
     }
 
     /// How many updated pods the rollout wants now.
@@ -246,7 +246,7 @@ impl<'a> View<'a> {
     /// Whether `unavailablePods` is `WhenBlocked`.
     #[must_use]
     pub fn is_when_blocked(&self) -> bool {
-        let order = self.observed.deployment.spec.deletion_order.as_ref();
+        let order = self.snapshot.deployment.spec.deletion_order.as_ref();
         order.map(|order| order.unavailable_pods).unwrap_or_default() == UnavailablePods::WhenBlocked
     }
 
@@ -269,28 +269,28 @@ impl<'a> View<'a> {
     /// Whether creates have been refused, or have waited for a back-off, for ten seconds.
     #[must_use]
     pub fn cannot_create(&self) -> bool {
-        let long = |since| self.observed.now.duration_since(since) >= SignedDuration::from_secs(10);
-        let refused = self.observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Create);
-        let mut failed = self.observed.pods.iter().filter_map(|pod| pod.failed.as_ref());
+        let long = |since| self.snapshot.now.duration_since(since) >= SignedDuration::from_secs(10);
+        let refused = self.snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Create);
+        let mut failed = self.snapshot.pods.iter().filter_map(|pod| pod.failed.as_ref());
         refused.is_some_and(|failure| long(failure.since)) || failed.any(|failed| long(failed.seen))
     }
 
     /// Whether the spec is valid. Pods of an invalid spec are not counted.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        validate(&self.observed.deployment.spec).is_empty()
+        validate(&self.snapshot.deployment.spec).is_empty()
     }
 
     /// Whether it is unknown if the template is new: then no rollout may go on.
     #[must_use]
     pub fn is_uncompared(&self) -> bool {
-        !to_compare(self.observed).is_empty()
+        !to_compare(self.snapshot).is_empty()
     }
 
     /// How many pods count against the ceiling.
     #[must_use]
     pub fn present(&self) -> i64 {
-        let spec = &self.observed.deployment.spec;
+        let spec = &self.snapshot.deployment.spec;
         let waits = spec.pod_replacement_policy == PodReplacementPolicy::TerminationComplete;
         count(self.pods.len()) + if waits { self.terminating() } else { 0 }
     }
@@ -304,22 +304,22 @@ pub fn has_begun(hold: &Hold) -> bool {
 
 /// Whether that set is of the current template. Templates are not compared again: while the API server has not compared them, the set
 /// of the rollout so far counts as current.
-fn is_current(observed: &Observed, set: &Set) -> bool {
-    let stand_in = to_compare(observed).into_iter().next();
-    match stand_in.and_then(|uid| observed.sets.iter().find(|set| set.uid == uid)) {
+fn is_current(snapshot: &Snapshot, set: &Set) -> bool {
+    let stand_in = to_compare(snapshot).into_iter().next();
+    match stand_in.and_then(|uid| snapshot.sets.iter().find(|set| set.uid == uid)) {
         Some(stand_in) => set.template.same_as(&stand_in.template),
-        None => is_of(set, &observed.deployment.spec.template),
+        None => is_of(set, &snapshot.deployment.spec.template),
     }
 }
 
 /// All sets of the current template, those being deleted included: their pods are updated.
 #[must_use]
-pub fn current_sets(observed: &Observed) -> BTreeSet<&str> {
-    observed.sets.iter().filter(|set| is_current(observed, set)).map(|set| &*set.uid).collect()
+pub fn current_sets(snapshot: &Snapshot) -> BTreeSet<&str> {
+    snapshot.sets.iter().filter(|set| is_current(snapshot, set)).map(|set| &*set.uid).collect()
 }
 
 /// The set of the current template: of several the oldest.
-pub(crate) fn current_set(observed: &Observed) -> Option<&Set> {
-    let current = observed.sets.iter().filter(|set| !set.terminating && is_current(observed, set));
+pub(crate) fn current_set(snapshot: &Snapshot) -> Option<&Set> {
+    let current = snapshot.sets.iter().filter(|set| !set.terminating && is_current(snapshot, set));
     current.min_by_key(|set| (set.created, &set.name))
 }

@@ -3,12 +3,12 @@
 use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint};
 
 use crate::Point;
-use crate::census::{Census, Member};
+use crate::inventory::{Inventory, RankedPod};
 
 /// The first pause point of the order that was not passed.
 #[derive(Debug)]
 pub(crate) struct Barrier<'c, 'a> {
-    pub(crate) member: &'c Member<'a>,
+    pub(crate) ranked: &'c RankedPod<'a>,
     pub(crate) side: PausePoint,
 }
 
@@ -16,27 +16,27 @@ pub(crate) struct Barrier<'c, 'a> {
 #[derive(Debug)]
 pub(crate) struct Divided<'c, 'a> {
     /// Those that may go, in order. With a point `after`, its pod is the last of them.
-    pub(crate) ahead: Vec<&'c Member<'a>>,
+    pub(crate) ahead: Vec<&'c RankedPod<'a>>,
     /// Those at or behind the barrier (`after`: behind it).
-    pub(crate) behind: Vec<&'c Member<'a>>,
+    pub(crate) behind: Vec<&'c RankedPod<'a>>,
     pub(crate) barrier: Option<Barrier<'c, 'a>>,
 }
 
 /// Divides the old pods by the barrier.
-pub(crate) fn divide<'c, 'a>(census: &'c Census<'a>) -> Divided<'c, 'a> {
-    let old: Vec<_> = census.old().collect();
-    let Ok(position) = barrier_of(census, &old) else {
+pub(crate) fn divide<'c, 'a>(inventory: &'c Inventory<'a>) -> Divided<'c, 'a> {
+    let old: Vec<_> = inventory.old().collect();
+    let Ok(position) = barrier_of(inventory, &old) else {
         return Divided { ahead: Vec::new(), behind: old, barrier: None };
     };
     let Some((at, side)) = position else {
         return Divided { ahead: old, behind: Vec::new(), barrier: None };
     };
-    let member = old[at];
+    let ranked = old[at];
     let split = if side == PausePoint::After { at + 1 } else { at };
     let behind = old[split..].to_vec();
     let mut ahead = old;
     ahead.truncate(split);
-    Divided { ahead, behind, barrier: Some(Barrier { member, side }) }
+    Divided { ahead, behind, barrier: Some(Barrier { ranked, side }) }
 }
 
 /// The pod of a hold that was stored before its DELETE is not among those given. Until that is told, nothing lies ahead.
@@ -47,33 +47,33 @@ pub(crate) struct HeldPodIsGone;
 /// A pod whose hold was stored ahead of its DELETE is a barrier even if its value became malformed or nothing is behind it any
 /// more. As long as it is there it is one among others, though: a point that came to stand ahead of it is reached first.
 pub(crate) fn barrier_of(
-    census: &Census<'_>,
-    members: &[&Member<'_>],
+    inventory: &Inventory<'_>,
+    ranked_pods: &[&RankedPod<'_>],
 ) -> Result<Option<(usize, PausePoint)>, HeldPodIsGone> {
-    let begun = census.status.hold.as_ref().filter(|hold| is_begun_after(hold));
-    if begun.is_some_and(|hold| members.iter().all(|member| **member.uid() != *hold.pod_uid)) {
+    let begun = inventory.status.hold.as_ref().filter(|hold| is_begun_after(hold));
+    if begun.is_some_and(|hold| ranked_pods.iter().all(|ranked| **ranked.uid() != *hold.pod_uid)) {
         return Err(HeldPodIsGone);
     }
-    let mut all = members.iter().enumerate();
-    Ok(all.find_map(|(at, member)| {
-        let side = point(member, census);
-        if begun_at(census, member).is_some() {
+    let mut all = ranked_pods.iter().enumerate();
+    Ok(all.find_map(|(at, ranked)| {
+        let side = point(ranked, inventory);
+        if begun_at(inventory, ranked).is_some() {
             return Some((at, side.unwrap_or(PausePoint::After)));
         }
         // With nothing behind it, a point `after` holds nothing.
-        side.filter(|side| *side == PausePoint::Before || at + 1 < members.len()).map(|side| (at, side))
+        side.filter(|side| *side == PausePoint::Before || at + 1 < ranked_pods.len()).map(|side| (at, side))
     }))
 }
 
 /// The hold that was stored ahead of the DELETE of this pod.
-pub(crate) fn begun_at<'c>(census: &'c Census<'_>, member: &Member<'_>) -> Option<&'c Hold> {
-    census.status.hold.as_ref().filter(|hold| is_begun_after(hold) && **member.uid() == *hold.pod_uid)
+pub(crate) fn begun_at<'c>(inventory: &'c Inventory<'_>, ranked: &RankedPod<'_>) -> Option<&'c Hold> {
+    inventory.status.hold.as_ref().filter(|hold| is_begun_after(hold) && **ranked.uid() == *hold.pod_uid)
 }
 
 /// The pause point of the pod, unless the rollout has passed it.
-pub(crate) fn point(member: &Member<'_>, census: &Census<'_>) -> Option<PausePoint> {
-    let Point::At { side, .. } = &member.pod.point else { return None };
-    (!census.has_passed(member.uid())).then_some(*side)
+pub(crate) fn point(ranked: &RankedPod<'_>, inventory: &Inventory<'_>) -> Option<PausePoint> {
+    let Point::At { side, .. } = &ranked.pod.point else { return None };
+    (!inventory.has_passed(ranked.uid())).then_some(*side)
 }
 
 /// Whether the hold was stored ahead of the DELETE of its pod, which is still there as far as known.
@@ -87,10 +87,10 @@ pub(crate) fn held(status: &OrderedDeploymentStatus) -> Option<&Hold> {
 }
 
 /// What a resume names to pass the barrier.
-pub(crate) fn id(census: &Census<'_>, barrier: &Barrier<'_, '_>) -> String {
-    Hold::id(&barrier.member.pod.name, revision(census))
+pub(crate) fn id(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> String {
+    Hold::id(&barrier.ranked.pod.name, revision(inventory))
 }
 
-pub(crate) fn revision(census: &Census<'_>) -> i64 {
-    census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision)
+pub(crate) fn revision(inventory: &Inventory<'_>) -> i64 {
+    inventory.status.rollout.as_ref().map_or(0, |rollout| rollout.revision)
 }

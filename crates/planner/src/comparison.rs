@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use ordereddeployment_api::{OrderedDeployment, Template, canonical};
 use serde_json::{Value, json};
 
-use crate::{Compared, Observed, without_hash};
+use crate::{ComparisonResult, Snapshot};
 
 /// The comparison of one template with those of sets.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Comparison {
     own: Option<Reading>,
     /// Those to compare with, the next one last.
     sets: Vec<(Arc<str>, Template)>,
-    verdict: Option<Compared>,
+    verdict: Option<ComparisonResult>,
 }
 
 /// What a server makes of one template.
@@ -44,13 +44,13 @@ struct Reading {
 impl Comparison {
     /// Of the object's template with those of these sets, in this order.
     #[must_use]
-    pub fn of(observed: &Observed, sets: &[Arc<str>]) -> Self {
-        let deployment: &OrderedDeployment = &observed.deployment;
-        let found = |uid: &Arc<str>| observed.sets.iter().find(|set| set.uid == *uid);
+    pub fn of(snapshot: &Snapshot, sets: &[Arc<str>]) -> Self {
+        let deployment: &OrderedDeployment = &snapshot.deployment;
+        let found = |uid: &Arc<str>| snapshot.sets.iter().find(|set| set.uid == *uid);
         let sets = sets.iter().rev().filter_map(found);
         Self {
             name: deployment.name_any(),
-            template: without_hash(&deployment.spec.template),
+            template: deployment.spec.template.without_hash(),
             own: None,
             sets: sets.map(|set| (Arc::clone(&set.uid), set.template.clone())).collect(),
             verdict: None,
@@ -77,7 +77,7 @@ impl Comparison {
     pub fn answered(&mut self, answer: &Answer) {
         match (&self.own, answer) {
             // What is refused is that of no set, as the sets' were taken once.
-            (None, Answer::Refused) => self.verdict = Some(Compared::New),
+            (None, Answer::Refused) => self.verdict = Some(ComparisonResult::New),
             (None, Answer::Taken(taken)) => self.own = Some(Reading::of(&self.template, taken)),
             (Some(own), answer) => {
                 let Some((uid, template)) = self.sets.pop() else { return };
@@ -86,7 +86,7 @@ impl Comparison {
                     Answer::Refused => None,
                 };
                 if reading.as_ref() == Some(own) {
-                    self.verdict = Some(Compared::Equal(uid));
+                    self.verdict = Some(ComparisonResult::Equal(uid));
                 }
             }
         }
@@ -94,8 +94,8 @@ impl Comparison {
 
     /// What is known once there is no further question.
     #[must_use]
-    pub fn verdict(self) -> Compared {
-        self.verdict.unwrap_or(Compared::New)
+    pub fn verdict(self) -> ComparisonResult {
+        self.verdict.unwrap_or(ComparisonResult::New)
     }
 }
 

@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use ordereddeployment_api::names::{condition, reason};
 
 use crate::barrier::{self, held};
-use crate::census::{Census, Member};
+use crate::inventory::{Inventory, RankedPod};
 use crate::migration::Migration;
-use crate::moves::{self, Moves, create_failed};
 use crate::phase::{Phase, State};
+use crate::pod_changes::{self, PodChanges, create_failed};
 use crate::sizes::{self, Sizes};
-use crate::uncompared::{self, First};
+use crate::template_comparison::{self, Prerequisite};
 use crate::{
-    Act, Decision, Event, Hindrance, Observed, Purpose, Read, Record, SetChange, conditions, events, history,
-    hold, kept, report, rollout, scaling, stuck,
+    Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, conditions, events,
+    history, hold, kept, report, rollout, scaling, stuck,
 };
 
 /// How soon a decision is made anew where its own status changes the next one.
@@ -26,182 +26,182 @@ const STALLED_REQUEUE: Duration = Duration::from_secs(10);
 
 /// Decides what to do next. A plain function: equal observations give equal decisions.
 #[must_use]
-pub fn decide(observed: &Observed) -> Decision {
-    let census = Census::of(observed);
-    if observed.deployment.metadata.deletion_timestamp.is_some() {
+pub fn decide(snapshot: &Snapshot) -> Decision {
+    let inventory = Inventory::of(snapshot);
+    if snapshot.deployment.metadata.deletion_timestamp.is_some() {
         // The garbage collector does the rest.
-        return Decision::Act(Act { status: census.status, ..Act::default() });
+        return Decision::Act(Act { status: inventory.status, ..Act::default() });
     }
-    let state = State::of(&census);
+    let state = State::of(&inventory);
     match &state.phase {
         Phase::Invalid(violations) => {
-            return Decision::Act(Act { status: report::invalid(&census, violations), ..Act::default() });
+            return Decision::Act(Act { status: report::invalid(&inventory, violations), ..Act::default() });
         }
         Phase::Migrating(Migration::Read(read)) => return Decision::Read(read.clone()),
         Phase::Migrating(Migration::Wait(reason, message, requeue)) => {
-            return Decision::Act(migrating(&census, reason, message, *requeue));
+            return Decision::Act(migrating(&inventory, reason, message, *requeue));
         }
         _ => {}
     }
-    let missing = Census::missing_nodes(observed);
+    let missing = Inventory::missing_nodes(snapshot);
     if !missing.is_empty() {
         return Decision::Read(Read::Nodes(missing));
     }
-    match uncompared::compare(&census) {
-        Some(First::Ask(read)) => return Decision::Read(read),
-        Some(First::Store(change)) => return Decision::Act(equal(&state, change)),
+    match template_comparison::compare(&inventory) {
+        Some(Prerequisite::Ask(read)) => return Decision::Read(read),
+        Some(Prerequisite::Store(change)) => return Decision::Act(equal(&state, change)),
         None => {}
     }
-    if let Some(first) = history::begin(&census).or_else(|| hold::transition(&state)) {
+    if let Some(first) = history::begin(&inventory).or_else(|| hold::transition(&state)) {
         return first;
     }
-    if observed.failure.as_ref().is_some_and(|failure| failure.what == Hindrance::Claim) {
+    if snapshot.failure.as_ref().is_some_and(|failure| failure.what == FailureKind::Claim) {
         return Decision::Act(unclaimed(&state));
     }
-    match moves(&state) {
-        Ok(moves) => Decision::Act(act(&state, &moves)),
+    match pod_changes(&state) {
+        Ok(changes) => Decision::Act(act(&state, &changes)),
         Err(first) => *first,
     }
 }
 
 /// Nothing is done while pods move between a Deployment and this object.
-fn migrating(census: &Census<'_>, reason: &str, message: &str, requeue: Option<Duration>) -> Act {
-    let status = report::closed(census, reason, message);
+fn migrating(inventory: &Inventory<'_>, reason: &str, message: &str, requeue: Option<Duration>) -> Act {
+    let status = report::closed(inventory, reason, message);
     // Points that were known stay known: their pods are only not looked at now.
-    let points = census.observed.known_points.clone();
+    let points = inventory.snapshot.known_points.clone();
     Act { status, requeue, points, ..Act::default() }
 }
 
 /// The API server found the template equal to that of a set, which remembers it.
 fn equal(state: &State<'_, '_>, change: SetChange) -> Act {
     // Told only where it cannot be stored.
-    let status = report::status(state, &Moves::default());
-    let points = state.census.observed.known_points.clone();
+    let status = report::status(state, &PodChanges::default());
+    let points = state.inventory.snapshot.known_points.clone();
     Act { sets: vec![change], status, points, ..Act::default() }
 }
 
 /// What the rules allow now.
-fn moves(state: &State<'_, '_>) -> Result<Moves, Box<Decision>> {
-    let census = state.census;
+fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
+    let inventory = state.inventory;
     let is_running = matches!(state.phase, Phase::ScaledToZero | Phase::Steady | Phase::Recreating);
-    if is_running && scaling::is_being_scaled(census) {
+    if is_running && scaling::is_being_scaled(inventory) {
         if matches!(state.phase, Phase::ScaledToZero) {
             // A hold that begins now keeps what scaling began from.
-            scaling::clear(census)?;
+            scaling::scale_to_zero(inventory)?;
         }
         // What moves pods now is not scaling any more: where that began is past.
-        let mut status = census.status.clone();
+        let mut status = inventory.status.clone();
         if let Some(rollout) = &mut status.rollout {
             rollout.scaled_from = None;
         }
         return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
     }
-    let mut moves = match &state.phase {
-        Phase::Invalid(_) | Phase::Migrating(_) => Moves::default(),
-        Phase::Held(sizes) | Phase::Paused(sizes) => scaling::keep(census, sizes)?,
-        Phase::ScaledToZero => scaling::clear(census)?,
+    let mut changes = match &state.phase {
+        Phase::Invalid(_) | Phase::Migrating(_) => PodChanges::default(),
+        Phase::Held(sizes) | Phase::Paused(sizes) => scaling::keep_sizes(inventory, sizes)?,
+        Phase::ScaledToZero => scaling::scale_to_zero(inventory)?,
         Phase::Recreating => rollout::recreate(state)?,
-        Phase::Rolling => rollout::roll(state)?,
-        Phase::Steady => scaling::settle(census),
+        Phase::Rolling => rollout::rolling_update(state)?,
+        Phase::Steady => scaling::steady(inventory),
     };
-    if create_failed(census) && !moves.deletes.is_empty() {
+    if create_failed(inventory) && !changes.deletes.is_empty() {
         // Creates go first, and after a failure of theirs nothing is deleted: where a quota is used up only deletes make room.
-        moves.creates.clear();
+        changes.creates.clear();
     }
-    moves.sizes = sizes_after(state, &moves);
-    if moves.stalled.is_none() {
-        moves.stalled = stuck::blocked(state, &moves);
+    changes.sizes = sizes_after(state, &changes);
+    if changes.stalled.is_none() {
+        changes.stalled = stuck::blocked(state, &changes);
     }
-    Ok(moves)
+    Ok(changes)
 }
 
 /// The sizes of the sets once the moves are done.
-fn sizes_after(state: &State<'_, '_>, moves: &Moves) -> Sizes {
-    let census = state.census;
-    let kept = state.kept().map(|wanted| scaling::kept_sizes(census, wanted));
+fn sizes_after(state: &State<'_, '_>, changes: &PodChanges) -> Sizes {
+    let inventory = state.inventory;
+    let kept = state.kept().map(|wanted| scaling::kept_sizes(inventory, wanted));
     let mut sizes = kept.unwrap_or_else(|| {
-        let mut sizes = census.by_set();
-        for (hash, count) in &moves.creates {
+        let mut sizes = inventory.by_set();
+        for (hash, count) in &changes.creates {
             *sizes.entry(hash.clone()).or_default() += count;
         }
-        let targets = moves.deletes.iter().flat_map(|group| &group.targets);
-        let leaving: BTreeSet<&str> = targets.map(|target| &*target.uid).collect();
-        for member in census.members.iter().filter(|member| leaving.contains(&**member.uid())) {
-            if let Some(size) = sizes.get_mut(member.hash) {
+        let targets = changes.deletes.iter().flat_map(|group| &group.targets);
+        let leaving: BTreeSet<&str> = targets.map(|target| &**target.uid()).collect();
+        for ranked in inventory.ranked_pods.iter().filter(|ranked| leaving.contains(&**ranked.uid())) {
+            if let Some(size) = sizes.get_mut(ranked.hash) {
                 *size -= 1;
             }
         }
         sizes
     });
-    sizes.entry(census.hash.clone()).or_default();
-    let absorber = kept::fallback(census);
-    sizes::published(&sizes, census.bounds.desired, &absorber)
+    sizes.entry(inventory.hash.clone()).or_default();
+    let fallback = kept::fallback(inventory);
+    sizes::published(&sizes, inventory.bounds.desired, &fallback)
 }
 
 /// Pods may be there that are not counted, or counted that are not wanted: none is created and none deleted, as the
 /// ReplicaSet controller has it.
 fn unclaimed(state: &State<'_, '_>) -> Act {
-    let (census, moves) = (state.census, Moves::default());
-    let status = report::status(state, &moves);
-    let points = points(census, &moves);
-    let events = lost(census, &points);
-    let requeue = requeue(census, &status, &moves);
+    let (inventory, changes) = (state.inventory, PodChanges::default());
+    let status = report::status(state, &changes);
+    let points = points(inventory, &changes);
+    let events = lost(inventory, &points);
+    let requeue = requeue(inventory, &status, &changes);
     Act { events, status, requeue, points, ..Act::default() }
 }
 
-fn act(state: &State<'_, '_>, moves: &Moves) -> Act {
-    let census = state.census;
-    let mut sets = history::set_changes(census, &moves.sizes);
-    let mut creates = moves::creates(census, moves);
-    if !history::has_current_set(census, &sets) {
-        creates.retain(|create| create.hash != census.hash);
+fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
+    let inventory = state.inventory;
+    let mut sets = history::set_changes(inventory, &changes.sizes);
+    let mut creates = pod_changes::creates(inventory, changes);
+    if !history::has_current_set(inventory, &sets) {
+        creates.retain(|create| create.hash != inventory.hash);
     }
-    let status = report::status(state, moves);
+    let status = report::status(state, changes);
     if state.is_complete {
-        sets.extend(history::beyond_limit(census));
+        sets.extend(history::beyond_limit(inventory));
     }
-    let points = points(census, moves);
-    let mut told: Vec<Event> = scaling(census, &sets);
-    told.extend(lost(census, &points));
-    let is_idle = sets.is_empty() && creates.is_empty() && moves.deletes.is_empty();
+    let points = points(inventory, changes);
+    let mut told: Vec<Event> = scaling(inventory, &sets);
+    told.extend(lost(inventory, &points));
+    let is_idle = sets.is_empty() && creates.is_empty() && changes.deletes.is_empty();
     // Told once, with the status that says so.
-    told.extend(uncompared::overdue(census).filter(|_| is_idle));
-    let requeue = requeue(census, &status, moves);
+    told.extend(template_comparison::overdue(inventory).filter(|_| is_idle));
+    let requeue = requeue(inventory, &status, changes);
     let may_lag = history::may_lag(state, &sets);
-    Act { sets, may_lag, creates, deletes: moves.deletes.clone(), events: told, status, requeue, points }
+    Act { sets, may_lag, creates, deletes: changes.deletes.clone(), events: told, status, requeue, points }
 }
 
 /// The pause points that lie ahead once the moves are done: one that the rollout deletes by its turn is not lost.
-fn points(census: &Census<'_>, moves: &Moves) -> BTreeMap<Arc<str>, String> {
-    let groups = moves.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
+fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
+    let groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
     let reached: BTreeSet<&Arc<str>> =
-        groups.flat_map(|group| &group.targets).map(|target| &target.uid).collect();
-    let ahead = census
+        groups.flat_map(|group| &group.targets).map(|target| target.uid()).collect();
+    let ahead = inventory
         .old()
-        .filter(|member| barrier::point(member, census).is_some() && !reached.contains(member.uid()));
-    ahead.map(|member| (Arc::clone(member.uid()), member.pod.name.clone())).collect()
+        .filter(|ranked| barrier::point(ranked, inventory).is_some() && !reached.contains(ranked.uid()));
+    ahead.map(|ranked| (Arc::clone(ranked.uid()), ranked.pod.name.clone())).collect()
 }
 
 /// Warnings of the points that went away before the rollout had reached them.
-fn lost(census: &Census<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
-    let members: BTreeSet<&Arc<str>> = census.members.iter().map(Member::uid).collect();
-    let active = |uid: &Arc<str>| members.contains(uid);
-    let held = |uid: &Arc<str>| census.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);
-    let known = census.observed.known_points.iter();
+fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
+    let ranked_pods: BTreeSet<&Arc<str>> = inventory.ranked_pods.iter().map(RankedPod::uid).collect();
+    let active = |uid: &Arc<str>| ranked_pods.contains(uid);
+    let held = |uid: &Arc<str>| inventory.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);
+    let known = inventory.snapshot.known_points.iter();
     let gone = known.filter(|(uid, _)| {
-        !points.contains_key(*uid) && !active(uid) && !held(uid) && !census.has_passed(uid)
+        !points.contains_key(*uid) && !active(uid) && !held(uid) && !inventory.has_passed(uid)
     });
     gone.map(|(uid, name)| events::point_lost(name, uid)).collect()
 }
 
 /// The events of changed sizes, as a Deployment tells them.
-fn scaling(census: &Census<'_>, changes: &[SetChange]) -> Vec<Event> {
+fn scaling(inventory: &Inventory<'_>, changes: &[SetChange]) -> Vec<Event> {
     let message = |change: &SetChange| match change {
         SetChange::Create { name, revision, replicas, .. } => {
             Some(format!("Created set {name} of revision {revision} with {replicas} replicas"))
         }
         SetChange::Update { uid, replicas: Some(replicas), .. } => {
-            let set = census.observed.sets.iter().find(|set| set.uid == *uid)?;
+            let set = inventory.snapshot.sets.iter().find(|set| set.uid == *uid)?;
             let way = if *replicas > set.replicas { "up" } else { "down" };
             Some(format!("Scaled {way} set {} from {} to {replicas}", set.name, set.replicas))
         }
@@ -216,32 +216,32 @@ fn scaling(census: &Census<'_>, changes: &[SetChange]) -> Vec<Event> {
 
 /// How soon time alone changes the decision.
 fn requeue(
-    census: &Census<'_>,
+    inventory: &Inventory<'_>,
     status: &ordereddeployment_api::OrderedDeploymentStatus,
-    moves: &Moves,
+    changes: &PodChanges,
 ) -> Option<Duration> {
     let deadline = status
         .condition(condition::PROGRESSING)
-        .and_then(|_| conditions::deadline(status, census.spec.progress_deadline_seconds));
+        .and_then(|_| conditions::deadline(status, inventory.spec.progress_deadline_seconds));
     let until = held(status).and_then(|hold| hold.until.as_ref()).map(|until| until.0);
-    let blocked = moves.blocked.as_ref().and_then(rollout::blocked_stands_at);
-    let no_creates = rollout::no_creates_at(census);
+    let blocked = changes.blocked.as_ref().and_then(rollout::blocked_stands_at);
+    let no_creates = rollout::no_creates_at(inventory);
     let times = [
-        census.next_available,
+        inventory.next_available,
         deadline,
         until,
         blocked,
         no_creates,
-        census.backoff.next,
-        stuck::next(census),
-        uncompared::next(census),
+        inventory.backoff.next,
+        stuck::next(inventory),
+        template_comparison::next(inventory),
     ];
     // What is past has had its effect on this decision.
-    let now = census.observed.now;
+    let now = inventory.snapshot.now;
     let wait = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
     let soonest = times.into_iter().flatten().filter(|time| *time > now).map(wait).min();
-    let stalled = moves.stalled.is_some().then_some(STALLED_REQUEUE);
+    let stalled = changes.stalled.is_some().then_some(STALLED_REQUEUE);
     // Once the status says that the deadline has passed, unavailable pods may go out of turn.
-    let passed = conditions::is_overdue(status) && !conditions::is_overdue(&census.status);
+    let passed = conditions::is_overdue(status) && !conditions::is_overdue(&inventory.status);
     [soonest, stalled, passed.then_some(AT_ONCE)].into_iter().flatten().min()
 }

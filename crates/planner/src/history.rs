@@ -7,44 +7,47 @@ use ordereddeployment_api::{
     names::{condition, reason},
 };
 
-use crate::census::Census;
+use crate::inventory::Inventory;
 use crate::kept;
 use crate::phase::{Phase, State};
 use crate::{Decision, Event, Record, SetChange, conditions, events};
 
 /// A new template starts a new rollout. One write gives it its identity and clears the hold, the points passed and any request to
 /// resume, before a resume is read. A hash that another template has already is told apart by the collision count.
-pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
-    if census.revision.is_uncompared() {
+pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
+    if inventory.revision.needs_comparison() {
         return None;
     }
-    let observed = census.observed;
-    let name = set_name(census);
-    let taken = |set: &crate::Set| set.name == name && !census.is_current_set(&set.uid);
-    if census.current.is_none() && (observed.taken_names.contains(&name) || observed.sets.iter().any(taken)) {
-        let mut status = census.status.clone();
+    let snapshot = inventory.snapshot;
+    let name = set_name(inventory);
+    let taken = |set: &crate::Set| set.name == name && !inventory.is_current_set(&set.uid);
+    if inventory.current.is_none()
+        && (snapshot.taken_names.contains(&name) || snapshot.sets.iter().any(taken))
+    {
+        let mut status = inventory.status.clone();
         let count = status.collision_count.unwrap_or(0).wrapping_add(1);
         status.collision_count = Some(count);
-        if let Some(rollout) = status.rollout.as_mut().filter(|rollout| rollout.template_hash == census.hash)
+        if let Some(rollout) =
+            status.rollout.as_mut().filter(|rollout| rollout.template_hash == inventory.hash)
         {
-            rollout.template_hash = ordereddeployment_api::template_hash(&census.spec.template, count);
+            rollout.template_hash = ordereddeployment_api::template_hash(&inventory.spec.template, count);
         }
         return Some(Decision::Record(Record { status, events: Vec::new() }));
     }
-    if census.status.rollout.as_ref().is_some_and(|rollout| rollout.template_hash == census.hash) {
+    if inventory.status.rollout.as_ref().is_some_and(|rollout| rollout.template_hash == inventory.hash) {
         return None;
     }
-    let mut status = census.status.clone();
-    if census.spec.paused {
-        status.pause = kept::pause_of_the_rollout_before(census);
+    let mut status = inventory.status.clone();
+    if inventory.spec.paused {
+        status.pause = kept::pause_of_the_rollout_before(inventory);
     }
-    let revision = next_revision(census);
-    let before = census.status.rollout.as_ref();
+    let revision = next_revision(inventory);
+    let before = inventory.status.rollout.as_ref();
     status.rollout = Some(Rollout {
         revision,
-        template_hash: census.hash.clone(),
+        template_hash: inventory.hash.clone(),
         // Scaling under way goes on.
-        replicas: before.map_or(census.spec.replicas, |rollout| rollout.replicas),
+        replicas: before.map_or(inventory.spec.replicas, |rollout| rollout.replicas),
         scaled_from: before.and_then(|rollout| rollout.scaled_from.clone()),
     });
     status.hold = None;
@@ -53,25 +56,25 @@ pub(crate) fn begin(census: &Census<'_>) -> Option<Decision> {
     status.resume_requested = None;
     // What is progress is told by these, and those stored are of the template before.
     let narrow = |count: i64| Some(i32::try_from(count).unwrap_or(i32::MAX));
-    status.replicas = narrow(census.active());
-    status.updated_replicas = narrow(census.updated_count());
-    let (why, what) = match census.current {
+    status.replicas = narrow(inventory.active());
+    status.updated_replicas = narrow(inventory.updated_count());
+    let (why, what) = match inventory.current {
         Some(set) => (reason::FOUND_NEW_REPLICA_SET, format!("found its set {}", set.name)),
         None => (reason::NEW_REPLICA_SET_CREATED, format!("got a new set {name}")),
     };
     if status.condition(condition::HELD).is_some() {
-        conditions::not_held(&mut status, observed.now);
+        conditions::not_held(&mut status, snapshot.now);
     }
-    conditions::progressing_again(&mut status, why, &what, observed.now);
-    let events = if census.old_count() > 0 { vec![started(census, revision)] } else { Vec::new() };
+    conditions::progressing_again(&mut status, why, &what, snapshot.now);
+    let events = if inventory.old_count() > 0 { vec![started(inventory, revision)] } else { Vec::new() };
     Some(Decision::Record(Record { status, events }))
 }
 
 /// The event at the start of a rollout: it counts the pause points found.
-fn started(census: &Census<'_>, revision: i64) -> Event {
+fn started(inventory: &Inventory<'_>, revision: i64) -> Event {
     // The points passed belong to the rollout before.
-    let points = census.old().filter(|member| matches!(member.pod.point, crate::Point::At { .. }));
-    let names: Vec<_> = points.map(|member| member.pod.name.as_str()).collect();
+    let points = inventory.old().filter(|ranked| matches!(ranked.pod.point, crate::Point::At { .. }));
+    let names: Vec<_> = points.map(|ranked| ranked.pod.name.as_str()).collect();
     let ahead = match names.as_slice() {
         [] => "no pause point".to_owned(),
         [one] => format!("one pause point: {one}"),
@@ -82,15 +85,15 @@ fn started(census: &Census<'_>, revision: i64) -> Event {
         ),
     };
     let message =
-        format!("Rollout to revision {revision} starts: {} pods to replace, {ahead}", census.old_count());
+        format!("Rollout to revision {revision} starts: {} pods to replace, {ahead}", inventory.old_count());
     events::normal(reason::ROLLOUT_STARTED, message)
 }
 
 /// The revision of the current template: that of its set where it is the newest already, else the next number.
-fn next_revision(census: &Census<'_>) -> i64 {
-    let newest = census.observed.sets.iter().map(|set| set.revision).max().unwrap_or(0);
-    let known = census.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
-    match census.current {
+fn next_revision(inventory: &Inventory<'_>) -> i64 {
+    let newest = inventory.snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0);
+    let known = inventory.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    match inventory.current {
         Some(set) if set.revision > 0 && set.revision == newest && known <= newest => newest,
         _ => newest.max(known).saturating_add(1),
     }
@@ -98,12 +101,12 @@ fn next_revision(census: &Census<'_>) -> i64 {
 
 /// The name of the current template's set. While one of that name is being deleted, which may take long, the set that takes its
 /// place has another name and the same hash: it takes in the pods that the garbage collector releases.
-pub(crate) fn set_name(census: &Census<'_>) -> String {
-    let deployment = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
-    let name = format!("{deployment}-{}", census.hash);
+pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
+    let deployment = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let name = format!("{deployment}-{}", inventory.hash);
     let leaves = |name: &str| {
-        let mut sets = census.observed.sets.iter();
-        sets.any(|set| set.terminating && set.name == name && census.is_current_set(&set.uid))
+        let mut sets = inventory.snapshot.sets.iter();
+        sets.any(|set| set.terminating && set.name == name && inventory.is_current_set(&set.uid))
     };
     let others = (2..).map(|number: u32| format!("{name}-{number}"));
     std::iter::once(name.clone()).chain(others).find(|name| !leaves(name)).unwrap_or(name)
@@ -111,27 +114,27 @@ pub(crate) fn set_name(census: &Census<'_>) -> String {
 
 /// What has to change of the sets, where their sizes are to be `sizes`. Sets that grow come first: whoever sums the sizes up
 /// between two writes, as disruption budgets do, then finds too many rather than too few.
-pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> Vec<SetChange> {
+pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &crate::sizes::Sizes) -> Vec<SetChange> {
     let (mut changes, mut shrinking) = (Vec::new(), Vec::new());
     let size = |hash: &str| {
         let size = sizes.get(hash).copied().unwrap_or(0);
         i32::try_from(size).unwrap_or(i32::MAX)
     };
     // That of the rollout, not of the set that stands in for it.
-    let rollout = census.status.rollout.as_ref().filter(|_| !census.revision.is_uncompared());
+    let rollout = inventory.status.rollout.as_ref().filter(|_| !inventory.revision.needs_comparison());
     let revision = rollout.map_or(0, |rollout| rollout.revision);
-    let name = set_name(census);
-    if census.current.is_none() && !census.spec.paused {
-        let hash = census.hash.clone();
+    let name = set_name(inventory);
+    if inventory.current.is_none() && !inventory.spec.paused {
+        let hash = inventory.hash.clone();
         let replicas = size(&hash);
         changes.push(SetChange::Create { name, hash, revision, replicas });
     }
-    for set in census.usable_sets() {
-        let is_current = census.current.is_some_and(|current| current.uid == set.uid);
+    for set in inventory.usable_sets() {
+        let is_current = inventory.current.is_some_and(|current| current.uid == set.uid);
         let wanted = size(&set.hash);
         let replicas = (wanted != set.replicas).then_some(wanted);
         let revision = (is_current && revision > 0 && revision != set.revision).then_some(revision);
-        let min_ready = census.spec.min_ready_seconds;
+        let min_ready = inventory.spec.min_ready_seconds;
         let min_ready_seconds = (is_current && min_ready != set.min_ready_seconds).then_some(min_ready);
         if replicas.is_some() || revision.is_some() || min_ready_seconds.is_some() {
             let uid = std::sync::Arc::clone(&set.uid);
@@ -146,28 +149,30 @@ pub(crate) fn set_changes(census: &Census<'_>, sizes: &crate::sizes::Sizes) -> V
 /// Whether these changes only publish what a running rollout moves. Not with `Evict`: disruption budgets read the sizes then. Not
 /// where the published sizes do not sum up to D: that is more than one batch behind.
 pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
-    let census = state.census;
-    let published: i64 = census.usable_sets().map(|set| i64::from(set.replicas)).sum();
+    let inventory = state.inventory;
+    let published: i64 = inventory.usable_sets().map(|set| i64::from(set.replicas)).sum();
     let only_sizes = |change: &SetChange| {
         matches!(change, SetChange::Update { replicas: Some(_), revision: None, min_ready_seconds: None, .. })
     };
-    census.spec.pod_deletion == PodDeletion::Delete
-        && census.old_count() > 0
+    inventory.spec.pod_deletion == PodDeletion::Delete
+        && inventory.old_count() > 0
         && matches!(state.phase, Phase::Rolling | Phase::Recreating | Phase::ScaledToZero)
-        && published == census.bounds.desired
+        && published == inventory.bounds.desired
         && changes.iter().all(only_sizes)
 }
 
 /// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is complete.
-pub(crate) fn beyond_limit(census: &Census<'_>) -> Vec<SetChange> {
-    let pods = census.observed.pods.iter().filter(|pod| !pod.finished);
+pub(crate) fn beyond_limit(inventory: &Inventory<'_>) -> Vec<SetChange> {
+    let pods = inventory.snapshot.pods.iter().filter(|pod| !pod.finished);
     let with_pods: BTreeSet<&str> = pods.map(|pod| &*pod.set).collect();
     let has_pods = |set: &crate::Set| with_pods.contains(&*set.uid);
-    let is_current = |set: &crate::Set| census.current.is_some_and(|current| current.uid == set.uid);
-    let mut old: Vec<_> =
-        census.usable_sets().filter(|set| !is_current(set) && set.replicas == 0 && !has_pods(set)).collect();
+    let is_current = |set: &crate::Set| inventory.current.is_some_and(|current| current.uid == set.uid);
+    let mut old: Vec<_> = inventory
+        .usable_sets()
+        .filter(|set| !is_current(set) && set.replicas == 0 && !has_pods(set))
+        .collect();
     old.sort_by_key(|set| (set.revision, set.created));
-    let limit = usize::try_from(census.spec.revision_history_limit).unwrap_or(0);
+    let limit = usize::try_from(inventory.spec.revision_history_limit).unwrap_or(0);
     let excess = old.len().saturating_sub(limit);
     old.into_iter()
         .take(excess)
@@ -176,6 +181,6 @@ pub(crate) fn beyond_limit(census: &Census<'_>) -> Vec<SetChange> {
 }
 
 /// Whether the current template's set is there, or is made by `changes`.
-pub(crate) fn has_current_set(census: &Census<'_>, changes: &[SetChange]) -> bool {
-    census.current.is_some() || changes.iter().any(|change| matches!(change, SetChange::Create { .. }))
+pub(crate) fn has_current_set(inventory: &Inventory<'_>, changes: &[SetChange]) -> bool {
+    inventory.current.is_some() || changes.iter().any(|change| matches!(change, SetChange::Create { .. }))
 }

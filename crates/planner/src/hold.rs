@@ -9,50 +9,50 @@ use ordereddeployment_api::{
 };
 
 use crate::barrier::{Barrier, held, id, is_begun_after, revision};
-use crate::census::Census;
 use crate::conditions::seconds;
+use crate::inventory::Inventory;
 use crate::kept::{measure, narrow, sizes_now, sizes_to_keep, without_surge};
 use crate::phase::State;
 use crate::{Decision, Event, Malformed, Point, Read, Record, conditions, events};
 
 /// A new hold at the barrier.
-pub(crate) fn hold_at(census: &Census<'_>, barrier: &Barrier<'_, '_>) -> Decision {
-    begin(census, barrier, barrier.side)
+pub(crate) fn hold_at(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> Decision {
+    begin(inventory, barrier, barrier.side)
 }
 
 /// A hold at the barrier before the rollout has reached it: scaling would take its pod away. No pod is deleted for it, so that it
 /// holds before its pod, whatever its side.
-pub(crate) fn hold_early(census: &Census<'_>, barrier: &Barrier<'_, '_>) -> Decision {
-    begin(census, barrier, PausePoint::Before)
+pub(crate) fn hold_early(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> Decision {
+    begin(inventory, barrier, PausePoint::Before)
 }
 
-fn begin(census: &Census<'_>, barrier: &Barrier<'_, '_>, side: PausePoint) -> Decision {
-    let pod = barrier.member.pod;
-    let since = seconds(census.observed.now);
+fn begin(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, side: PausePoint) -> Decision {
+    let pod = barrier.ranked.pod;
+    let since = seconds(inventory.snapshot.now);
     let duration = match &pod.point {
         Point::At { duration: Ok(duration), .. } => *duration,
         _ => None,
     };
     let until = duration.and_then(|duration| end(since, duration));
     let after = side == PausePoint::After;
-    let (sizes, replicas) = sizes_to_keep(census, after.then_some(barrier.member), until.is_some());
+    let (sizes, replicas) = sizes_to_keep(inventory, after.then_some(barrier.ranked), until.is_some());
     let hold = Hold {
-        id: id(census, barrier),
+        id: id(inventory, barrier),
         pod: pod.name.clone(),
         pod_uid: pod.facts.uid.to_string(),
         node: pod.facts.node.as_ref().map(ToString::to_string),
         point: side,
-        revision: revision(census),
+        revision: revision(inventory),
         since: since.into(),
         until: until.map(Into::into),
         deleted: after.then_some(false),
         replicas,
         sizes,
     };
-    let mut status = census.status.clone();
+    let mut status = inventory.status.clone();
     let mut events = Vec::new();
     if !after {
-        reached(census, &mut status, &hold, &mut events);
+        reached(inventory, &mut status, &hold, &mut events);
     }
     status.hold = Some(hold);
     status.blocked = None;
@@ -60,18 +60,23 @@ fn begin(census: &Census<'_>, barrier: &Barrier<'_, '_>, side: PausePoint) -> De
 }
 
 /// What is to be told once the rollout stands at its hold.
-fn reached(census: &Census<'_>, status: &mut OrderedDeploymentStatus, hold: &Hold, told: &mut Vec<Event>) {
-    let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
-    conditions::hold(status, hold, name, 0, census.observed.now);
+fn reached(
+    inventory: &Inventory<'_>,
+    status: &mut OrderedDeploymentStatus,
+    hold: &Hold,
+    told: &mut Vec<Event>,
+) {
+    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    conditions::hold(status, hold, name, 0, inventory.snapshot.now);
     let message = conditions::hold_message(hold, name);
     told.push(events::normal(reason::PAUSE_POINT_REACHED, message));
     let left: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
-    if census.recreate() && left < census.bounds.desired {
+    if inventory.recreate() && left < inventory.bounds.desired {
         told.push(events::warning(
             reason::HOLD_BELOW_REPLICAS,
             format!(
                 "The hold leaves {left} of {} pods: under Recreate deleted pods come back only after the last old one is gone",
-                census.bounds.desired
+                inventory.bounds.desired
             ),
         ));
     }
@@ -80,32 +85,37 @@ fn reached(census: &Census<'_>, status: &mut OrderedDeploymentStatus, hold: &Hol
 /// What changes a hold or a pause before anything else may be done: a resume, the end of a timed pause, an annotation taken away,
 /// `spec.paused`.
 pub(crate) fn transition(state: &State<'_, '_>) -> Option<Decision> {
-    let census = state.census;
-    if let Some(requested) = census.status.resume_requested.as_deref() {
+    let inventory = state.inventory;
+    if let Some(requested) = inventory.status.resume_requested.as_deref() {
         return Some(resume(state, requested));
     }
-    if let Some(hold) = &census.status.hold {
-        return keep_or_end(state, hold).or_else(|| pause(census));
+    if let Some(hold) = &inventory.status.hold {
+        return keep_or_end(state, hold).or_else(|| pause(inventory));
     }
-    pause(census)
+    pause(inventory)
 }
 
 fn resume(state: &State<'_, '_>, requested: &str) -> Decision {
-    let census = state.census;
-    let mut status = census.status.clone();
+    let inventory = state.inventory;
+    let mut status = inventory.status.clone();
     status.resume_requested = None;
-    let revision = census.status.rollout.as_ref().map(|rollout| rollout.revision);
+    let revision = inventory.status.rollout.as_ref().map(|rollout| rollout.revision);
     let all = requested
         .strip_prefix(ALL_POINTS)
         .and_then(|rest| rest.strip_prefix('@'))
         .is_some_and(|text| revision.is_some_and(|revision| revision.to_string() == text));
-    if all && (status.hold.is_some() || census.old_count() > 0) {
-        return end_hold(census, status, ALL_POINTS, "by request, with all further points of this rollout");
+    if all && (status.hold.is_some() || inventory.old_count() > 0) {
+        return end_hold(
+            inventory,
+            status,
+            ALL_POINTS,
+            "by request, with all further points of this rollout",
+        );
     }
-    match &census.status.hold {
+    match &inventory.status.hold {
         Some(hold) if hold.id == requested => {
             let uid = hold.pod_uid.clone();
-            end_hold(census, status, &uid, "by request")
+            end_hold(inventory, status, &uid, "by request")
         }
         hold => {
             if let Some(passed) = pass_blocked(state, &status, requested) {
@@ -131,15 +141,20 @@ fn pass_blocked(
     status: &OrderedDeploymentStatus,
     requested: &str,
 ) -> Option<Decision> {
-    let census = state.census;
-    let stalled = census.status.condition(condition::STALLED)?;
+    let inventory = state.inventory;
+    let stalled = inventory.status.condition(condition::STALLED)?;
     let stands = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
-    census.status.blocked.as_ref().filter(|blocked| stands && blocked.id == requested)?;
-    let barrier = state.divided.barrier.as_ref().filter(|barrier| id(census, barrier) == requested)?;
+    inventory.status.blocked.as_ref().filter(|blocked| stands && blocked.id == requested)?;
+    let barrier = state.divided.barrier.as_ref().filter(|barrier| id(inventory, barrier) == requested)?;
     let mut status = status.clone();
-    pass(&mut status, barrier.member.uid(), census.observed.now);
+    pass(&mut status, barrier.ranked.uid(), inventory.snapshot.now);
     status.blocked = None;
-    conditions::progressing_again(&mut status, reason::ROLLOUT_RESUMED, "been resumed", census.observed.now);
+    conditions::progressing_again(
+        &mut status,
+        reason::ROLLOUT_RESUMED,
+        "been resumed",
+        inventory.snapshot.now,
+    );
     let message = format!("Resumed {requested} (by request, while it was blocked)");
     let events = vec![events::normal(reason::PAUSE_POINT_RESUMED, message)];
     Some(Decision::Record(Record { status, events }))
@@ -151,9 +166,14 @@ fn pass(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) {
 }
 
 /// Ends the hold: its point is passed, and the clock of the progress deadline starts anew.
-fn end_hold(census: &Census<'_>, mut status: OrderedDeploymentStatus, passed: &str, by: &str) -> Decision {
+fn end_hold(
+    inventory: &Inventory<'_>,
+    mut status: OrderedDeploymentStatus,
+    passed: &str,
+    by: &str,
+) -> Decision {
     if !passed.is_empty() {
-        pass(&mut status, passed, census.observed.now);
+        pass(&mut status, passed, inventory.snapshot.now);
     }
     status.blocked = None;
     let hold = status.hold.take();
@@ -161,33 +181,33 @@ fn end_hold(census: &Census<'_>, mut status: OrderedDeploymentStatus, passed: &s
         Some(hold) => format!("Resumed {} ({by})", hold.id),
         None => format!("Resumed ({by})"),
     };
-    if let Some(hold) = hold.filter(|hold| census.spec.paused && !is_begun_after(hold)) {
+    if let Some(hold) = hold.filter(|hold| inventory.spec.paused && !is_begun_after(hold)) {
         status.pause = Some(Pause { replicas: hold.replicas, sizes: hold.sizes });
     }
-    conditions::not_held(&mut status, census.observed.now);
+    conditions::not_held(&mut status, inventory.snapshot.now);
     Decision::Record(Record { status, events: vec![events::normal(reason::PAUSE_POINT_RESUMED, message)] })
 }
 
 fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
-    let census = state.census;
-    let now = census.observed.now;
-    let status = || census.status.clone();
-    let pod = census.observed.pods.iter().find(|pod| *pod.facts.uid == *hold.pod_uid);
+    let inventory = state.inventory;
+    let now = inventory.snapshot.now;
+    let status = || inventory.status.clone();
+    let pod = inventory.snapshot.pods.iter().find(|pod| *pod.facts.uid == *hold.pod_uid);
     let active = pod.filter(|pod| !pod.terminating && !pod.finished);
     if let Some(pod) = active {
         match &pod.point {
-            Point::None if !census.observed.live => return Some(Decision::Read(Read::Live)),
-            Point::None => return Some(end_hold(census, status(), "", "its annotation was taken away")),
+            Point::None if !inventory.snapshot.live => return Some(Decision::Read(Read::Live)),
+            Point::None => return Some(end_hold(inventory, status(), "", "its annotation was taken away")),
             Point::At { duration: Ok(duration), .. } => {
                 let until = duration.and_then(|duration| end(hold.since.0, duration));
                 if until != hold.until.as_ref().map(|until| until.0) {
                     let mut status = status();
                     let mut changed = Hold { until: until.map(Into::into), ..hold.clone() };
-                    if until.is_none() && !census.recreate() {
-                        changed.sizes = without_surge(changed.sizes, &census.hash, changed.replicas);
+                    if until.is_none() && !inventory.recreate() {
+                        changed.sizes = without_surge(changed.sizes, &inventory.hash, changed.replicas);
                     }
                     if !is_begun_after(&changed) {
-                        let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+                        let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
                         conditions::hold(&mut status, &changed, name, 0, now);
                     }
                     status.hold = Some(changed);
@@ -199,10 +219,10 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
     }
     // With a point `after` the time runs from when its pod is gone.
     if !is_begun_after(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= now) {
-        if !census.observed.live {
+        if !inventory.snapshot.live {
             return Some(Decision::Read(Read::Live));
         }
-        return Some(end_hold(census, status(), &hold.pod_uid, "its time is over"));
+        return Some(end_hold(inventory, status(), &hold.pod_uid, "its time is over"));
     }
     if is_begun_after(hold) {
         if active.is_some() {
@@ -210,7 +230,7 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
         }
         let mut status = status();
         let mut told = Vec::new();
-        let (sizes, replicas) = sizes_to_keep(census, None, hold.until.is_some());
+        let (sizes, replicas) = sizes_to_keep(inventory, None, hold.until.is_some());
         let since = seconds(now);
         let until = hold
             .until
@@ -224,25 +244,25 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
             sizes,
             ..hold.clone()
         };
-        reached(census, &mut status, &deleted, &mut told);
+        reached(inventory, &mut status, &deleted, &mut told);
         status.hold = Some(deleted);
         return Some(Decision::Record(Record { status, events: told }));
     }
     let sizes = state.kept().into_iter().flatten();
-    let keeps_old = sizes.into_iter().any(|(hash, size)| *hash != census.hash && *size > 0);
-    if census.bounds.desired > 0 && census.old_count() == 0 && !keeps_old {
-        return Some(end_hold(census, status(), &hold.pod_uid, "no old pod is left"));
+    let keeps_old = sizes.into_iter().any(|(hash, size)| *hash != inventory.hash && *size > 0);
+    if inventory.bounds.desired > 0 && inventory.old_count() == 0 && !keeps_old {
+        return Some(end_hold(inventory, status(), &hold.pod_uid, "no old pod is left"));
     }
     None
 }
 
 /// Entering and leaving `spec.paused`: the sizes are stored before pods are moved.
-fn pause(census: &Census<'_>) -> Option<Decision> {
-    let mut status = census.status.clone();
-    match (census.spec.paused, &census.status.pause) {
+fn pause(inventory: &Inventory<'_>) -> Option<Decision> {
+    let mut status = inventory.status.clone();
+    match (inventory.spec.paused, &inventory.status.pause) {
         (true, None) if held(&status).is_none() => {
-            let sizes = narrow(&sizes_now(census, None));
-            status.pause = Some(Pause { replicas: measure(census, &sizes), sizes });
+            let sizes = narrow(&sizes_now(inventory, None));
+            status.pause = Some(Pause { replicas: measure(inventory, &sizes), sizes });
         }
         (false, Some(_)) => {
             status.pause = None;
@@ -250,7 +270,7 @@ fn pause(census: &Census<'_>) -> Option<Decision> {
                 &mut status,
                 reason::DEPLOYMENT_RESUMED,
                 "resumed",
-                census.observed.now,
+                inventory.snapshot.now,
             );
         }
         _ => return None,

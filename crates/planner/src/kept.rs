@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use ordereddeployment_api::Pause;
 
 use crate::barrier::held;
-use crate::census::{Bounds, Census, Member};
+use crate::inventory::{Bounds, Inventory, RankedPod};
 use crate::sizes::{self, Sizes, Stored};
 
 /// The sizes that a hold stores, and the number of replicas that they speak of. Where a hold or a pause stands already, they are
 /// those that it stored. A hold without a duration keeps no surge, but under Recreate, which has none.
 pub(crate) fn sizes_to_keep(
-    census: &Census<'_>,
-    leaving: Option<&Member<'_>>,
+    inventory: &Inventory<'_>,
+    leaving: Option<&RankedPod<'_>>,
     timed: bool,
 ) -> (BTreeMap<String, i32>, i32) {
-    let stored = stored(census);
+    let stored = stored(inventory);
     let (mut sizes, replicas) = match stored {
         Some((sizes, replicas)) => (sizes.clone(), replicas),
-        None => (narrow(&sizes_now(census, leaving)), scaled_for(census)),
+        None => (narrow(&sizes_now(inventory, leaving)), scaled_for(inventory)),
     };
-    if !timed && !census.recreate() {
-        sizes = without_surge(sizes, &census.hash, replicas);
+    if !timed && !inventory.recreate() {
+        sizes = without_surge(sizes, &inventory.hash, replicas);
     }
-    let replicas = if stored.is_some() { replicas } else { measure(census, &sizes) };
+    let replicas = if stored.is_some() { replicas } else { measure(inventory, &sizes) };
     (sizes, replicas)
 }
 
@@ -42,81 +42,82 @@ pub(crate) fn without_surge(
 }
 
 /// The number of replicas that the sets were last scaled for: what their sizes now are measured by.
-fn scaled_for(census: &Census<'_>) -> i32 {
-    census.status.rollout.as_ref().map_or(census.spec.replicas, |rollout| rollout.replicas)
+fn scaled_for(inventory: &Inventory<'_>) -> i32 {
+    inventory.status.rollout.as_ref().map_or(inventory.spec.replicas, |rollout| rollout.replicas)
 }
 
 /// The number of replicas that these sizes speak of. Where they are more than belongs to those that the sets were last scaled
 /// for (scaling goes on, or Recreate, which does not scale a running rollout), it is as many as there are.
-pub(crate) fn measure(census: &Census<'_>, sizes: &BTreeMap<String, i32>) -> i32 {
-    let mut before = census.spec.clone();
-    before.replicas = scaled_for(census);
+pub(crate) fn measure(inventory: &Inventory<'_>, sizes: &BTreeMap<String, i32>) -> i32 {
+    let mut before = inventory.spec.clone();
+    before.replicas = scaled_for(inventory);
     let total = sizes.values().fold(0, |sum: i32, size| sum.saturating_add(*size));
     if i64::from(total) > Bounds::of(&before).ceiling { total } else { before.replicas }
 }
 
 /// The sizes that the sets have now, as a hold or a pause keeps them: the old ones what is there, without `leaving`; what is
 /// missing belongs to the current set, or where that one is not there to the largest old one.
-pub(crate) fn sizes_now(census: &Census<'_>, leaving: Option<&Member<'_>>) -> Sizes {
-    let rollout = census.status.rollout.as_ref().filter(|_| !census.recreate() && census.old_count() > 0);
+pub(crate) fn sizes_now(inventory: &Inventory<'_>, leaving: Option<&RankedPod<'_>>) -> Sizes {
+    let rollout =
+        inventory.status.rollout.as_ref().filter(|_| !inventory.recreate() && inventory.old_count() > 0);
     // Where scaling was interrupted, the sizes are those that it began from.
     let scaled_from = rollout.and_then(|rollout| rollout.scaled_from.as_ref());
-    let mut sizes = scaled_from.map_or_else(|| census.by_set(), sizes::widen);
-    if let Some(size) = leaving.and_then(|member| sizes.get_mut(member.hash)) {
+    let mut sizes = scaled_from.map_or_else(|| inventory.by_set(), sizes::widen);
+    if let Some(size) = leaving.and_then(|ranked| sizes.get_mut(ranked.hash)) {
         *size -= 1;
     }
-    if census.recreate() && census.old_count() > 0 {
+    if inventory.recreate() && inventory.old_count() > 0 {
         return sizes;
     }
     let total: i64 = sizes.values().sum();
-    let missing = (i64::from(scaled_for(census)) - total).max(0);
-    *sizes.entry(fallback(census)).or_default() += missing;
+    let missing = (i64::from(scaled_for(inventory)) - total).max(0);
+    *sizes.entry(fallback(inventory)).or_default() += missing;
     sizes
 }
 
 /// The set that gets what no other rule assigns: the current one; where it is not there, the largest old one.
-pub(crate) fn fallback(census: &Census<'_>) -> String {
-    if census.current.is_some() || !census.spec.paused {
-        return census.hash.clone();
+pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
+    if inventory.current.is_some() || !inventory.spec.paused {
+        return inventory.hash.clone();
     }
-    let sizes = census.by_set();
-    let newest = census.usable_sets().max_by_key(|set| (sizes.get(&set.hash).copied(), set.revision));
-    newest.map_or_else(|| census.hash.clone(), |set| set.hash.clone())
+    let sizes = inventory.by_set();
+    let newest = inventory.usable_sets().max_by_key(|set| (sizes.get(&set.hash).copied(), set.revision));
+    newest.map_or_else(|| inventory.hash.clone(), |set| set.hash.clone())
 }
 
 /// What a hold or a pause stored: the sizes, and the number of replicas they speak of; `None`: the rollout runs.
-fn stored<'c>(census: &'c Census<'_>) -> Option<(&'c BTreeMap<String, i32>, i32)> {
-    match (held(&census.status), &census.status.pause) {
+fn stored<'c>(inventory: &'c Inventory<'_>) -> Option<(&'c BTreeMap<String, i32>, i32)> {
+    match (held(&inventory.status), &inventory.status.pause) {
         (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
-        (None, Some(pause)) if census.spec.paused => Some((&pause.sizes, pause.replicas)),
+        (None, Some(pause)) if inventory.spec.paused => Some((&pause.sizes, pause.replicas)),
         _ => None,
     }
 }
 
 /// Whether a hold or a pause stored pods of an old set, which come back with D.
-pub(crate) fn keeps_old(census: &Census<'_>) -> bool {
+pub(crate) fn keeps_old(inventory: &Inventory<'_>) -> bool {
     let share =
-        |hash: &str| stored(census).and_then(|(sizes, _)| sizes.get(hash)).is_some_and(|size| *size > 0);
-    census.old_sets().any(|set| !set.terminating && share(&set.hash))
+        |hash: &str| stored(inventory).and_then(|(sizes, _)| sizes.get(hash)).is_some_and(|size| *size > 0);
+    inventory.old_sets().any(|set| !set.terminating && share(&set.hash))
 }
 
 /// The sizes that a hold or a pause keeps now; `None`: the rollout runs.
-pub(crate) fn kept_sizes(census: &Census<'_>) -> Option<Sizes> {
-    let mut sizes = sizes_for(census, &census.hash)?;
+pub(crate) fn kept_sizes(inventory: &Inventory<'_>) -> Option<Sizes> {
+    let mut sizes = sizes_for(inventory, &inventory.hash)?;
     // Surplus updated pods go, held or not.
-    if let Some(size) = sizes.get_mut(&census.hash) {
-        *size = (*size).min(census.bounds.desired);
+    if let Some(size) = sizes.get_mut(&inventory.hash) {
+        *size = (*size).min(inventory.bounds.desired);
     }
     Some(sizes)
 }
 
 /// A new template while `spec.paused` is set: the pause goes on over the sets as they were kept. Which pods are old is told
 /// anew, and must not move any: where D changed since, the sizes are stored as they are now.
-pub(crate) fn pause_of_the_rollout_before(census: &Census<'_>) -> Option<Pause> {
-    let (sizes, replicas) = stored(census)?;
-    let desired = census.spec.replicas;
-    let before = census.status.rollout.as_ref().filter(|_| desired > 0 && desired != replicas);
-    let now = before.and_then(|before| sizes_for(census, &before.template_hash));
+pub(crate) fn pause_of_the_rollout_before(inventory: &Inventory<'_>) -> Option<Pause> {
+    let (sizes, replicas) = stored(inventory)?;
+    let desired = inventory.spec.replicas;
+    let before = inventory.status.rollout.as_ref().filter(|_| desired > 0 && desired != replicas);
+    let now = before.and_then(|before| sizes_for(inventory, &before.template_hash));
     Some(match now {
         Some(now) => Pause { replicas: desired, sizes: narrow(&now) },
         None => Pause { replicas, sizes: sizes.clone() },
@@ -124,33 +125,33 @@ pub(crate) fn pause_of_the_rollout_before(census: &Census<'_>) -> Option<Pause> 
 }
 
 /// The sizes stored, for D as it is now, where all sets but `current` are old.
-fn sizes_for(census: &Census<'_>, current: &str) -> Option<Sizes> {
-    let (sizes, replicas) = stored(census)?;
-    let hold = held(&census.status);
-    let mut usable: Vec<&str> = census.usable_sets().map(|set| set.hash.as_str()).collect();
-    if !census.spec.paused {
+fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
+    let (sizes, replicas) = stored(inventory)?;
+    let hold = held(&inventory.status);
+    let mut usable: Vec<&str> = inventory.usable_sets().map(|set| set.hash.as_str()).collect();
+    if !inventory.spec.paused {
         // The current set is made where it is missing.
-        usable.push(&census.hash);
+        usable.push(&inventory.hash);
     }
-    let fallback = if current != census.hash && usable.contains(&current) {
+    let fallback = if current != inventory.hash && usable.contains(&current) {
         current.to_owned()
     } else {
-        fallback(census)
+        fallback(inventory)
     };
     let held_set = hold.and_then(|hold| {
-        let pod = census.members.iter().find(|member| **member.uid() == *hold.pod_uid);
-        pod.map(|member| member.hash)
+        let pod = inventory.ranked_pods.iter().find(|ranked| **ranked.uid() == *hold.pod_uid);
+        pod.map(|ranked| ranked.hash)
     });
     // An old set that has more pods than were stored for it got them while `spec.paused` left no other one to fill: that
     // the pause is over moves none of them.
-    let present = census.by_set();
+    let present = inventory.by_set();
     let beyond = |hash: &str| {
         present.get(hash).copied().unwrap_or(0) - i64::from(sizes.get(hash).copied().unwrap_or(0))
     };
     let old = usable.iter().copied().filter(|hash| *hash != current && beyond(hash) > 0);
-    let heir = old.max_by_key(|hash| beyond(hash));
-    let stored = Stored { sizes, replicas, usable, fallback: &fallback, heir, current, held: held_set };
-    Some(stored.for_replicas(census.bounds.desired, &census.spec.strategy))
+    let successor = old.max_by_key(|hash| beyond(hash));
+    let stored = Stored { sizes, replicas, usable, fallback: &fallback, successor, current, held: held_set };
+    Some(stored.for_replicas(inventory.bounds.desired, &inventory.spec.strategy))
 }
 
 pub(crate) fn narrow(sizes: &Sizes) -> BTreeMap<String, i32> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{annotation, reason};
 
-use crate::{Hindrance, Observed, Read, Source};
+use crate::{FailureKind, Read, Snapshot, Source};
 
 /// How soon it is looked again whether the others are gone: nothing tells.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -40,8 +40,8 @@ pub(crate) enum Migration {
 }
 
 /// The step while pods change hands; `None` once they do not.
-pub(crate) fn step(observed: &Observed) -> Option<Migration> {
-    let deployment = &*observed.deployment;
+pub(crate) fn step(snapshot: &Snapshot) -> Option<Migration> {
+    let deployment = &*snapshot.deployment;
     if let Some(step) = annotation_of(deployment, annotation::HANDING_BACK) {
         let message = format!("The pods are being given to a Deployment, and nothing is done here ({step})");
         return Some(Migration::Wait(reason::HANDING_BACK, message, None));
@@ -55,18 +55,18 @@ pub(crate) fn step(observed: &Observed) -> Option<Migration> {
             return wait(format!("{text:?} in the annotation {key} names no Deployment and no ReplicaSet"));
         }
     };
-    if named.iter().any(|source| !observed.sources.contains_key(source)) {
+    if named.iter().any(|source| !snapshot.sources.contains_key(source)) {
         return Some(Migration::Read(Read::Sources(named)));
     }
-    let there = |source: &&Source| observed.sources.get(*source).is_some_and(|there| *there);
+    let there = |source: &&Source| snapshot.sources.get(*source).is_some_and(|there| *there);
     let there: Vec<String> = named.iter().filter(there).map(ToString::to_string).collect();
     if !there.is_empty() {
         return wait(format!("It takes over once these are gone: {}", there.join(", ")));
     }
-    if !observed.live {
+    if !snapshot.live {
         return Some(Migration::Read(Read::Live));
     }
-    if let Some(failure) = observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Claim) {
+    if let Some(failure) = snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Claim) {
         return wait(format!("It takes over once all these pods are its own: {}", failure.message));
     }
     None

@@ -11,13 +11,13 @@ use ordereddeployment_sorter::{Facts, Nodes, Why};
 
 /// Everything a decision reads. Two equal ones give the same decision.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct Snapshot {
     /// The object itself: its spec, and the status as stored, which holds what must survive a restart.
     pub deployment: Arc<OrderedDeployment>,
     /// Its sets: those whose controller it is.
     pub sets: Vec<Set>,
     /// The pods of those sets, finished and terminating ones included.
-    pub pods: Vec<Pod>,
+    pub pods: Vec<Arc<Pod>>,
     /// The nodes that rules of `deletionOrder.nodePriorities` need, as far as known.
     pub nodes: Nodes,
     /// The time of the decision.
@@ -25,7 +25,7 @@ pub struct Observed {
     /// Whether object and pods were read live for this decision, rather than out of a cache that may lag.
     pub live: bool,
     /// Whether the API server takes pods of the current template, as far as it was asked.
-    pub proof: Proof,
+    pub dry_run: DryRun,
     /// What went wrong when the last decision was carried out.
     pub failure: Option<Failure>,
     /// Pause points seen by the last decision, by UID of their pod: the pod's name. Only for telling which were lost.
@@ -35,12 +35,12 @@ pub struct Observed {
     /// Those that it takes over from and that were asked for: whether they are still there. See [`Read::Sources`].
     pub sources: BTreeMap<Source, bool>,
     /// What the API server says of the template and those of the sets, where it was asked. See [`Read::Template`].
-    pub compared: Compared,
+    pub comparison: ComparisonResult,
 }
 
 /// What the API server says of a template that no set is known to have: whether it is one of theirs, spelled differently.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Compared {
+pub enum ComparisonResult {
     /// It was not asked.
     #[default]
     Not,
@@ -75,7 +75,7 @@ pub struct Set {
     pub name: String,
     /// Its UID: what its pods name as their owner.
     pub uid: Arc<str>,
-    /// Its `pod-template-hash`, as [`tell_apart`](crate::tell_apart) leaves it: no two sets have the same.
+    /// Its `pod-template-hash`, as [`make_hashes_unique`](crate::make_hashes_unique) leaves it: no two sets have the same.
     pub hash: String,
     /// Its revision; 0 where the annotation is missing or malformed.
     pub revision: i64,
@@ -164,7 +164,7 @@ pub struct Malformed;
 
 /// Whether the API server takes pods of the current template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum DryRun {
     /// Not asked yet.
     Unknown,
     /// It took one, or a dry run of one, or could not tell (the message, for a warning).
@@ -179,7 +179,7 @@ pub enum Proof {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What was hindered.
-    pub what: Hindrance,
+    pub what: FailureKind,
     /// The server's words.
     pub message: String,
     /// Since when failures of this kind follow each other without a success in between.
@@ -188,7 +188,7 @@ pub struct Failure {
 
 /// What a [`Failure`] hindered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hindrance {
+pub enum FailureKind {
     /// A pod or a set could not be adopted or released: who is there is not known.
     Claim,
     /// A pod could not be created.
@@ -201,7 +201,7 @@ pub enum Hindrance {
     EvictAmbiguous,
 }
 
-impl Hindrance {
+impl FailureKind {
     /// The word for it, in conditions and events.
     #[must_use]
     pub fn reason(self) -> &'static str {
@@ -234,12 +234,12 @@ pub enum Read {
     /// These nodes, live.
     Nodes(BTreeSet<Arc<str>>),
     /// Whether the template is that of one of these sets, spelled differently: their UIDs, in the order to ask for them. For
-    /// [`Observed::compared`]; [`Comparison`](crate::Comparison) says how.
+    /// [`Snapshot::compared`]; [`Comparison`](crate::Comparison) says how.
     Template(Vec<Arc<str>>),
     /// Whether these are still there, and after that the object and its pods, live: what those that are gone had, is there
     /// to be taken.
     Sources(BTreeSet<Source>),
-    /// A dry-run create of a pod of the set with this template hash, for [`Observed::proof`].
+    /// A dry-run create of a pod of the set with this template hash, for [`Snapshot::proof`].
     DryRun {
         /// The current template's hash.
         hash: String,
@@ -273,7 +273,7 @@ pub struct Act {
     pub status: OrderedDeploymentStatus,
     /// After how long to decide again even if nothing is seen to happen.
     pub requeue: Option<Duration>,
-    /// The pause points seen: the next decision's [`Observed::known_points`].
+    /// The pause points seen: the next decision's [`Snapshot::known_points`].
     pub points: BTreeMap<Arc<str>, String>,
 }
 
@@ -354,18 +354,28 @@ pub enum Purpose {
 /// A pod to delete.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its name.
-    pub name: String,
-    /// Its UID: a precondition.
-    pub uid: Arc<str>,
-    /// The version that was read: a precondition.
-    pub resource_version: String,
+    /// The pod as the decision was made on it. Its UID and version are preconditions.
+    pub pod: Arc<Pod>,
     /// Its priority when the decision was made.
     pub priority: i32,
     /// Whether it counted as available.
     pub available: bool,
     /// Why it goes before the next pod of the order; `None` for the last.
     pub why: Option<Why>,
+}
+
+impl Target {
+    /// The pod's UID.
+    #[must_use]
+    pub fn uid(&self) -> &Arc<str> {
+        &self.pod.facts.uid
+    }
+
+    /// The pod's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.pod.name
+    }
 }
 
 /// An event to publish.

@@ -3,7 +3,7 @@
 use ordereddeployment_api::{Violation, validate};
 
 use crate::barrier::{self, Divided, held};
-use crate::census::Census;
+use crate::inventory::Inventory;
 use crate::kept;
 use crate::migration::{self, Migration};
 use crate::sizes::Sizes;
@@ -32,7 +32,7 @@ pub(crate) enum Phase {
 /// What was observed, counted, with what follows from it: computed once for each decision.
 #[derive(Debug)]
 pub(crate) struct State<'c, 'a> {
-    pub(crate) census: &'c Census<'a>,
+    pub(crate) inventory: &'c Inventory<'a>,
     pub(crate) phase: Phase,
     /// The old pods ahead of the barrier, and those behind it.
     pub(crate) divided: Divided<'c, 'a>,
@@ -41,12 +41,12 @@ pub(crate) struct State<'c, 'a> {
 }
 
 impl<'c, 'a> State<'c, 'a> {
-    pub(crate) fn of(census: &'c Census<'a>) -> Self {
+    pub(crate) fn of(inventory: &'c Inventory<'a>) -> Self {
         Self {
-            census,
-            phase: phase(census),
-            divided: barrier::divide(census),
-            is_complete: is_complete(census),
+            inventory,
+            phase: phase(inventory),
+            divided: barrier::divide(inventory),
+            is_complete: is_complete(inventory),
         }
     }
 
@@ -59,30 +59,30 @@ impl<'c, 'a> State<'c, 'a> {
     }
 }
 
-fn phase(census: &Census<'_>) -> Phase {
-    let violations = validate(census.spec);
+fn phase(inventory: &Inventory<'_>) -> Phase {
+    let violations = validate(inventory.spec);
     if !violations.is_empty() {
         return Phase::Invalid(violations);
     }
-    if let Some(migration) = migration::step(census.observed) {
+    if let Some(migration) = migration::step(inventory.snapshot) {
         return Phase::Migrating(migration);
     }
-    match kept::kept_sizes(census) {
-        Some(sizes) if held(&census.status).is_some() => Phase::Held(sizes),
+    match kept::kept_sizes(inventory) {
+        Some(sizes) if held(&inventory.status).is_some() => Phase::Held(sizes),
         Some(sizes) => Phase::Paused(sizes),
-        None if census.bounds.desired == 0 => Phase::ScaledToZero,
-        None if census.old_count() == 0 => Phase::Steady,
-        None if census.recreate() => Phase::Recreating,
+        None if inventory.bounds.desired == 0 => Phase::ScaledToZero,
+        None if inventory.old_count() == 0 => Phase::Steady,
+        None if inventory.recreate() => Phase::Recreating,
         None => Phase::Rolling,
     }
 }
 
-fn is_complete(census: &Census<'_>) -> bool {
-    let desired = census.bounds.desired;
-    !census.revision.is_uncompared()
-        && census.old_count() == 0
-        && !kept::keeps_old(census)
-        && census.status.hold.is_none()
-        && census.updated_count() == desired
-        && census.updated_available() == desired
+fn is_complete(inventory: &Inventory<'_>) -> bool {
+    let desired = inventory.bounds.desired;
+    !inventory.revision.needs_comparison()
+        && inventory.old_count() == 0
+        && !kept::keeps_old(inventory)
+        && inventory.status.hold.is_none()
+        && inventory.updated_count() == desired
+        && inventory.updated_available() == desired
 }

@@ -7,91 +7,91 @@ use ordereddeployment_api::{
 };
 
 use crate::barrier::held;
-use crate::census::Census;
 use crate::conditions::seconds;
-use crate::moves::Moves;
+use crate::inventory::Inventory;
 use crate::phase::{Phase, State};
+use crate::pod_changes::PodChanges;
 use crate::sizes::Sizes;
-use crate::{Hindrance, conditions, uncompared};
+use crate::{FailureKind, conditions, template_comparison};
 
 /// The status as of this decision.
-pub(crate) fn status(state: &State<'_, '_>, moves: &Moves) -> OrderedDeploymentStatus {
-    let census = state.census;
-    let mut status = counted(census);
-    status.blocked.clone_from(&moves.blocked);
-    if let Some(hold) = held(&census.status) {
-        let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
-        conditions::hold(&mut status, hold, name, moves.kept_surge, census.observed.now);
+pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDeploymentStatus {
+    let inventory = state.inventory;
+    let mut status = counted(inventory);
+    status.blocked.clone_from(&changes.blocked);
+    if let Some(hold) = held(&inventory.status) {
+        let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+        conditions::hold(&mut status, hold, name, changes.kept_surge, inventory.snapshot.now);
     }
     let rolls = matches!(state.phase, Phase::Rolling);
-    let idle = moves.creates.is_empty() && moves.deletes.is_empty();
+    let idle = changes.creates.is_empty() && changes.deletes.is_empty();
     if let Some(rollout) = status.rollout.as_mut().filter(|_| !rolls && idle) {
         // The sets have been scaled for it; a running rolling update says so itself.
-        rollout.replicas = census.spec.replicas;
+        rollout.replicas = inventory.spec.replicas;
         rollout.scaled_from = None;
     }
     if state.is_complete {
         // The points passed were those of pods that are gone.
         status.passed = None;
     }
-    available(census, &mut status);
+    available(inventory, &mut status);
     progressing(state, &mut status);
     complete(state, &mut status);
-    failure(state, moves, &mut status);
-    stalled(census, moves, &mut status);
+    failure(state, changes, &mut status);
+    stalled(inventory, changes, &mut status);
     reconciling(state, &mut status);
-    never_held(census, &mut status);
+    never_held(inventory, &mut status);
     status
 }
 
 /// Nothing is done while pods change hands: what is there, and the reason.
-pub(crate) fn closed(census: &Census<'_>, reason: &str, message: &str) -> OrderedDeploymentStatus {
-    let now = census.observed.now;
-    let mut status = counted(census);
+pub(crate) fn closed(inventory: &Inventory<'_>, reason: &str, message: &str) -> OrderedDeploymentStatus {
+    let now = inventory.snapshot.now;
+    let mut status = counted(inventory);
     // Those that it has not yet, or not any more, serve all the same.
     conditions::set(&mut status, condition::AVAILABLE, Unknown, reason, message, now);
     conditions::set(&mut status, condition::PROGRESSING, Unknown, reason, message, now);
     conditions::set(&mut status, condition::COMPLETE, False, reason, message, now);
     conditions::set(&mut status, condition::STALLED, False, reason, message, now);
     conditions::set(&mut status, condition::RECONCILING, True, reason, message, now);
-    never_held(census, &mut status);
+    never_held(inventory, &mut status);
     status
 }
 
 /// The condition of an object that was never held: whoever holds it or lifts the hold says so by himself.
-fn never_held(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
+fn never_held(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
     if status.condition(condition::HELD).is_none() {
         let message = "No pause point holds the rollout";
-        conditions::set(status, condition::HELD, False, reason::NOT_HELD, message, census.observed.now);
+        conditions::set(status, condition::HELD, False, reason::NOT_HELD, message, inventory.snapshot.now);
     }
 }
 
 /// The status with the counts as of this decision.
-fn counted(census: &Census<'_>) -> OrderedDeploymentStatus {
-    let mut status = census.status.clone();
+fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
+    let mut status = inventory.status.clone();
     let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
-    let ready = census.members.iter().filter(|member| member.pod.facts.ready);
-    status.observed_generation = census.observed.deployment.metadata.generation;
-    status.replicas = narrow(census.active());
-    status.updated_replicas = narrow(census.updated_count());
-    status.ready_replicas = narrow(crate::census::count(ready));
-    status.available_replicas = narrow(census.available());
-    status.unavailable_replicas = narrow((census.bounds.desired - census.available()).max(0));
-    status.terminating_replicas = narrow(census.terminating());
-    status.selector = Some(census.spec.selector.to_selector_string());
+    let ready = inventory.ranked_pods.iter().filter(|ranked| ranked.pod.facts.ready);
+    status.observed_generation = inventory.snapshot.deployment.metadata.generation;
+    status.replicas = narrow(inventory.active());
+    status.updated_replicas = narrow(inventory.updated_count());
+    status.ready_replicas = narrow(crate::inventory::count(ready));
+    status.available_replicas = narrow(inventory.available());
+    status.unavailable_replicas = narrow((inventory.bounds.desired - inventory.available()).max(0));
+    status.terminating_replicas = narrow(inventory.terminating());
+    status.selector = Some(inventory.spec.selector.to_selector_string());
     status
 }
 
 /// A spec that breaks a rule that the API server did not check: nothing is done, and the status says why.
 pub(crate) fn invalid(
-    census: &Census<'_>,
+    inventory: &Inventory<'_>,
     violations: &[ordereddeployment_api::Violation],
 ) -> OrderedDeploymentStatus {
-    let mut status = census.status.clone();
-    status.observed_generation = census.observed.deployment.metadata.generation;
+    let mut status = inventory.status.clone();
+    status.observed_generation = inventory.snapshot.deployment.metadata.generation;
     let all: Vec<_> = violations.iter().map(ToString::to_string).collect();
     let message = format!("The spec is invalid, and nothing is done until it is mended: {}", all.join("; "));
-    let now = census.observed.now;
+    let now = inventory.snapshot.now;
     let mut say =
         |type_, holds| conditions::set(&mut status, type_, holds, reason::INVALID_SPEC, &message, now);
     say(condition::STALLED, True);
@@ -100,18 +100,18 @@ pub(crate) fn invalid(
     say(condition::RECONCILING, False);
     // These speak of pods and holds, which stay as they were.
     for type_ in [condition::AVAILABLE, condition::HELD] {
-        if census.status.condition(type_).is_none() {
+        if inventory.status.condition(type_).is_none() {
             conditions::set(&mut status, type_, Unknown, reason::INVALID_SPEC, &message, now);
         }
     }
     status
 }
 
-fn available(census: &Census<'_>, status: &mut OrderedDeploymentStatus) {
-    let now = census.observed.now;
+fn available(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
+    let now = inventory.snapshot.now;
     // Under Recreate nobody expects pods between the last old and the first new one; at rest all are expected.
-    let floor = if census.recreate() { census.bounds.desired } else { census.bounds.floor };
-    if census.available() >= floor {
+    let floor = if inventory.recreate() { inventory.bounds.desired } else { inventory.bounds.floor };
+    if inventory.available() >= floor {
         let message = "Enough pods are available";
         conditions::set(status, condition::AVAILABLE, True, reason::MINIMUM_REPLICAS_AVAILABLE, message, now);
     } else {
@@ -132,39 +132,39 @@ const NOT_COMPARED: &str = "Whether the template differs from those of the sets 
 
 /// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a hold stops.
 fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
-    let census = state.census;
-    let now = census.observed.now;
+    let inventory = state.inventory;
+    let now = inventory.snapshot.now;
     let type_ = condition::PROGRESSING;
     let found = status.condition(type_).map(|found| found.reason.clone());
     let found = found.as_deref();
-    if state.is_complete && !census.spec.paused {
+    if state.is_complete && !inventory.spec.paused {
         let message = "Every pod is of the current template and available";
         conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
         return;
     }
-    if census.spec.paused {
+    if inventory.spec.paused {
         let message = "The rollout is paused (spec.paused)";
         conditions::set(status, type_, Unknown, reason::DEPLOYMENT_PAUSED, message, now);
         return;
     }
-    if census.revision.is_uncompared() {
+    if inventory.revision.needs_comparison() {
         conditions::set(status, type_, Unknown, reason::TEMPLATE_NOT_COMPARED, NOT_COMPARED, now);
         return;
     }
     if let Phase::Held(sizes) = &state.phase
-        && wanted_are_available(census, sizes)
+        && wanted_are_available(inventory, sizes)
     {
         let message = "The rollout is held at a pause point";
         conditions::set(status, type_, Unknown, reason::ROLLOUT_HELD, message, now);
         return;
     }
-    let before = &census.status;
+    let before = &inventory.status;
     // Forged ones may be anything.
     let stored = |count: Option<i32>| i64::from(count.unwrap_or(0));
     let old_before = stored(before.replicas) - stored(before.updated_replicas);
-    let old = census.old_count();
+    let old = inventory.old_count();
     // A pod in the place of one that failed is none: else a row of failures would start the clock anew for ever.
-    let grown = status.updated_replicas > before.updated_replicas && census.backoff.told.is_none();
+    let grown = status.updated_replicas > before.updated_replicas && inventory.backoff.told.is_none();
     let progressed = grown
         || old < old_before
         || status.ready_replicas > before.ready_replicas
@@ -177,18 +177,18 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     };
     if (progressed && !rests) || stopped {
         conditions::progressing_again(status, reason::REPLICA_SET_UPDATED, "made progress", now);
-    } else if let Some(deadline) = conditions::deadline(status, census.spec.progress_deadline_seconds)
+    } else if let Some(deadline) = conditions::deadline(status, inventory.spec.progress_deadline_seconds)
         && deadline <= seconds(now)
     {
-        let waits = unscheduled(census).map(|waits| format!(": {waits}")).unwrap_or_default();
-        let message = format!("No progress for {} seconds{waits}", census.spec.progress_deadline_seconds);
+        let waits = unscheduled(inventory).map(|waits| format!(": {waits}")).unwrap_or_default();
+        let message = format!("No progress for {} seconds{waits}", inventory.spec.progress_deadline_seconds);
         conditions::set(status, type_, False, reason::PROGRESS_DEADLINE_EXCEEDED, &message, now);
     }
 }
 
 /// Pods that no node takes, if there are any.
-fn unscheduled(census: &Census<'_>) -> Option<String> {
-    let mut waiting = census.updated().filter(|member| member.pod.unscheduled.is_some());
+fn unscheduled(inventory: &Inventory<'_>) -> Option<String> {
+    let mut waiting = inventory.updated().filter(|ranked| ranked.pod.unscheduled.is_some());
     let first = waiting.next()?.pod;
     let why = first.unscheduled.as_deref().unwrap_or_default();
     let more = match waiting.count() {
@@ -199,18 +199,18 @@ fn unscheduled(census: &Census<'_>) -> Option<String> {
 }
 
 /// Whether the updated pods that the hold wants are all there and available.
-fn wanted_are_available(census: &Census<'_>, sizes: &Sizes) -> bool {
-    let wanted = sizes.get(&census.hash).copied().unwrap_or(0);
-    census.updated_available() >= wanted
+fn wanted_are_available(inventory: &Inventory<'_>, sizes: &Sizes) -> bool {
+    let wanted = sizes.get(&inventory.hash).copied().unwrap_or(0);
+    inventory.updated_available() >= wanted
 }
 
 fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
-    let census = state.census;
-    let now = census.observed.now;
+    let inventory = state.inventory;
+    let now = inventory.snapshot.now;
     if state.is_complete {
         let message = "Every pod is of the current template and available";
         conditions::set(status, condition::COMPLETE, True, reason::ROLLOUT_COMPLETE, message, now);
-    } else if census.revision.is_uncompared() {
+    } else if inventory.revision.needs_comparison() {
         let reason = reason::TEMPLATE_NOT_COMPARED;
         conditions::set(status, condition::COMPLETE, False, reason, NOT_COMPARED, now);
     } else {
@@ -219,16 +219,16 @@ fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
-fn failure(state: &State<'_, '_>, moves: &Moves, status: &mut OrderedDeploymentStatus) {
-    let census = state.census;
-    let now = census.observed.now;
-    let Some(failure) = &census.observed.failure else {
-        if let Some(message) = &moves.unproven {
+fn failure(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDeploymentStatus) {
+    let inventory = state.inventory;
+    let now = inventory.snapshot.now;
+    let Some(failure) = &inventory.snapshot.failure else {
+        if let Some(message) = &changes.awaiting_dry_run {
             let type_ = condition::REPLICA_FAILURE;
             conditions::set(status, type_, True, reason::TEMPLATE_UNPROVEN, message, now);
             return;
         }
-        match census.backoff.told.as_ref().filter(|_| !state.is_complete) {
+        match inventory.backoff.told.as_ref().filter(|_| !state.is_complete) {
             Some(message) => {
                 let type_ = condition::REPLICA_FAILURE;
                 conditions::set(status, type_, True, reason::PODS_FAILED, message, now);
@@ -242,15 +242,17 @@ fn failure(state: &State<'_, '_>, moves: &Moves, status: &mut OrderedDeploymentS
 }
 
 /// As kstatus reads it: `True` means failed. A rollout past its deadline is, as it is for a Deployment there.
-fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentStatus) {
-    let now = census.observed.now;
+fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut OrderedDeploymentStatus) {
+    let now = inventory.snapshot.now;
     let late = status.condition(condition::PROGRESSING);
     let late = late.filter(|late| late.reason == reason::PROGRESS_DEADLINE_EXCEEDED);
     let late = late.map(|late| (reason::PROGRESS_DEADLINE_EXCEEDED, late.message.clone()));
-    let ambiguous = census.observed.failure.as_ref().filter(|one| one.what == Hindrance::EvictAmbiguous);
+    let ambiguous = inventory.snapshot.failure.as_ref().filter(|one| one.what == FailureKind::EvictAmbiguous);
     let ambiguous = ambiguous.map(|failure| (failure.what.reason(), failure.message.clone()));
-    let found = moves.stalled.as_ref().map(|(reason, message)| (*reason, message.clone()));
-    if let Some((reason, message)) = uncompared::unanswered(census).or(found).or(ambiguous).or(late) {
+    let found = changes.stalled.as_ref().map(|(reason, message)| (*reason, message.clone()));
+    if let Some((reason, message)) =
+        template_comparison::unanswered(inventory).or(found).or(ambiguous).or(late)
+    {
         conditions::set(status, condition::STALLED, True, reason, &message, now);
     } else {
         let message = "Nothing stands in the way";
@@ -261,24 +263,24 @@ fn stalled(census: &Census<'_>, moves: &Moves, status: &mut OrderedDeploymentSta
 /// As kstatus reads it: `True` means that the pods are not yet what the spec says. Never `True` beside `Stalled`, so
 /// that no reader depends on which of the two comes first.
 fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
-    let census = state.census;
+    let inventory = state.inventory;
     let (holds, reason, message) =
         if let Some(stalled) = status.condition(condition::STALLED).filter(|found| found.status == True) {
             (False, stalled.reason.clone(), "Nothing goes on: see the condition Stalled".to_owned())
         } else if state.is_complete {
             let message = "Every pod is of the current template and available".to_owned();
             (False, reason::ROLLOUT_COMPLETE.to_owned(), message)
-        } else if census.revision.is_uncompared() {
+        } else if inventory.revision.needs_comparison() {
             (True, reason::TEMPLATE_NOT_COMPARED.to_owned(), NOT_COMPARED.to_owned())
-        } else if let Some(hold) = held(&census.status) {
-            let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+        } else if let Some(hold) = held(&inventory.status) {
+            let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
             (True, reason::ROLLOUT_HELD.to_owned(), conditions::hold_message(hold, name))
-        } else if census.spec.paused {
+        } else if inventory.spec.paused {
             let message = "The rollout is paused (spec.paused)".to_owned();
             (True, reason::DEPLOYMENT_PAUSED.to_owned(), message)
         } else {
             let message = "Pods are missing, unavailable or of an older template".to_owned();
             (True, reason::ROLLOUT_IN_PROGRESS.to_owned(), message)
         };
-    conditions::set(status, condition::RECONCILING, holds, &reason, &message, census.observed.now);
+    conditions::set(status, condition::RECONCILING, holds, &reason, &message, inventory.snapshot.now);
 }

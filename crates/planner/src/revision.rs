@@ -3,11 +3,12 @@
 //! A set is of the template if both are written alike, or if the set remembers that the API server found them equal. Where none
 //! is, the server is asked before a rollout starts. Nothing here compares templates beyond their canonical text.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ordereddeployment_api::{Template, equality_hash, template_hash};
 
-use crate::{Compared, Observed, Set, without_hash};
+use crate::{ComparisonResult, Set, Snapshot};
 
 /// The current template, ready to be compared with those of sets.
 #[derive(Debug)]
@@ -23,11 +24,11 @@ pub(crate) struct Revision<'a> {
 }
 
 impl<'a> Revision<'a> {
-    pub(crate) fn of(observed: &'a Observed) -> Self {
-        let template = without_hash(&observed.deployment.spec.template);
+    pub(crate) fn of(snapshot: &'a Snapshot) -> Self {
+        let template = snapshot.deployment.spec.template.without_hash();
         let mut revision = Self { current: None, hash: String::new(), template, candidates: Vec::new() };
-        let begun = begun(observed);
-        let same = || observed.sets.iter().filter(|set| revision.is_of(set));
+        let begun = begun(snapshot);
+        let same = || snapshot.sets.iter().filter(|set| revision.is_of(set));
         let current = same().filter(|set| !set.terminating);
         let current = current.min_by(|first, second| first.seniority().cmp(&second.seniority()));
         // A rollout keeps its identity while its set goes.
@@ -35,17 +36,17 @@ impl<'a> Revision<'a> {
         let (hash, is_known) = match (current, going) {
             (Some(set), _) | (None, Some(set)) => (set.hash.clone(), true),
             (None, None) => {
-                let hash = hash_without_set(observed);
+                let hash = hash_without_set(snapshot);
                 // A set of this hash that is not of the template stands for another spelling, or for another template.
-                let is_taken = observed.sets.iter().any(|set| set.hash == hash);
+                let is_taken = snapshot.sets.iter().any(|set| set.hash == hash);
                 let is_begun = begun == Some(hash.as_str()) && !is_taken;
-                let is_known = is_begun || observed.compared == Compared::New;
+                let is_known = is_begun || snapshot.comparison == ComparisonResult::New;
                 (hash, is_known || same().next().is_some())
             }
         };
         (revision.current, revision.hash) = (current, hash);
         if !is_known {
-            revision.candidates = candidates(observed, begun);
+            revision.candidates = candidates(snapshot, begun);
             if let Some(stand_in) = revision.candidates.first() {
                 (revision.current, revision.hash) = (Some(*stand_in), stand_in.hash.clone());
             }
@@ -56,11 +57,11 @@ impl<'a> Revision<'a> {
     /// Whether the pods of that set are of the current template.
     pub(crate) fn has(&self, set: &Set) -> bool {
         let is_like = |current: &Set| current.uid == set.uid || current.template.same_as(&set.template);
-        (!self.is_uncompared() && self.is_of(set)) || self.current.is_some_and(is_like)
+        (!self.needs_comparison() && self.is_of(set)) || self.current.is_some_and(is_like)
     }
 
     /// Whether it is not known yet if the template is one of the sets'.
-    pub(crate) fn is_uncompared(&self) -> bool {
+    pub(crate) fn needs_comparison(&self) -> bool {
         !self.candidates.is_empty()
     }
 
@@ -72,14 +73,14 @@ impl<'a> Revision<'a> {
 /// Whether that set is known to be of that template.
 #[must_use]
 pub fn is_of(set: &Set, template: &Template) -> bool {
-    let template = without_hash(template);
+    let template = template.without_hash();
     set.template.same_as(&template) || remembers(set, &template)
 }
 
 /// The sets that the template must be compared with before anything is decided, by UID, in the order to ask for them.
 #[must_use]
-pub fn to_compare(observed: &Observed) -> Vec<Arc<str>> {
-    uids(&Revision::of(observed).candidates)
+pub fn to_compare(snapshot: &Snapshot) -> Vec<Arc<str>> {
+    uids(&Revision::of(snapshot).candidates)
 }
 
 fn remembers(set: &Set, template: &Template) -> bool {
@@ -87,8 +88,8 @@ fn remembers(set: &Set, template: &Template) -> bool {
 }
 
 /// The set of the rollout so far comes first, then the newest.
-fn candidates<'a>(observed: &'a Observed, begun: Option<&str>) -> Vec<&'a Set> {
-    let mut sets: Vec<_> = observed.sets.iter().filter(|set| !set.terminating).collect();
+fn candidates<'a>(snapshot: &'a Snapshot, begun: Option<&str>) -> Vec<&'a Set> {
+    let mut sets: Vec<_> = snapshot.sets.iter().filter(|set| !set.terminating).collect();
     sets.sort_by(|one, other| {
         let rank = |set: &Set| (begun == Some(set.hash.as_str()), set.revision);
         rank(other).cmp(&rank(one)).then_with(|| one.seniority().cmp(&other.seniority()))
@@ -101,19 +102,32 @@ pub(crate) fn uids(sets: &[&Set]) -> Vec<Arc<str>> {
 }
 
 /// What the rollout was begun with.
-fn begun(observed: &Observed) -> Option<&str> {
-    Some(observed.deployment.status.as_ref()?.rollout.as_ref()?.template_hash.as_str())
+fn begun(snapshot: &Snapshot) -> Option<&str> {
+    Some(snapshot.deployment.status.as_ref()?.rollout.as_ref()?.template_hash.as_str())
 }
 
 /// The hash of the current template where its set is not there. It stays what the rollout was begun with, should its set be
 /// deleted by hand: another hash would be another rollout.
-fn hash_without_set(observed: &Observed) -> String {
-    let template = &observed.deployment.spec.template;
+fn hash_without_set(snapshot: &Snapshot) -> String {
+    let template = &snapshot.deployment.spec.template;
     let collisions =
-        observed.deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
-    let begun = begun(observed);
+        snapshot.deployment.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+    let begun = begun(snapshot);
     let earlier =
         (collisions.saturating_sub(8).max(0)..collisions).map(|count| template_hash(template, count));
     let mut hashes = std::iter::once(template_hash(template, collisions)).chain(earlier);
     hashes.find(|hash| begun == Some(hash)).unwrap_or_else(|| template_hash(template, collisions))
+}
+
+/// Gives each set a hash of its own: sets are told apart by it. Two have the same where one of them was another deployment's
+/// and was adopted; one that stays keeps it, the oldest of those.
+pub fn make_hashes_unique<'a>(sets: impl IntoIterator<Item = &'a mut Set>) {
+    let mut sets: Vec<&mut Set> = sets.into_iter().collect();
+    sets.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
+    let mut seen = BTreeSet::new();
+    for set in sets {
+        if !seen.insert(set.hash.clone()) {
+            set.hash = format!("{}-{}", set.hash, set.uid);
+        }
+    }
 }

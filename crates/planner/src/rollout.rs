@@ -8,13 +8,13 @@ use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{Blocked, PausePoint, UnavailablePods, names::reason};
 
 use crate::barrier::{self, Barrier, Divided};
-use crate::census::{Census, Member, count};
 use crate::conditions::seconds;
 use crate::hold;
-use crate::moves::{Budget, Moves, create, create_failed, groups, reliable};
+use crate::inventory::{Inventory, RankedPod, count};
 use crate::phase::State;
+use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, reliable};
 use crate::scaling::{self, surplus};
-use crate::{Decision, Hindrance, Proof, Purpose, Read};
+use crate::{Decision, DryRun, FailureKind, Purpose, Read};
 
 /// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is unready for a moment is none of
 /// anybody's business.
@@ -27,128 +27,135 @@ const NO_CREATES: SignedDuration = SignedDuration::from_secs(10);
 const NAMED: usize = 5;
 
 /// Recreate: all old pods go, in order, then the new ones come.
-pub(crate) fn recreate(state: &State<'_, '_>) -> Result<Moves, Box<Decision>> {
-    let (census, divided) = (state.census, &state.divided);
-    let go = go_ahead(census, divided)?;
+pub(crate) fn recreate(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
+    let (inventory, divided) = (state.inventory, &state.divided);
+    let go = pods_ahead(inventory, divided)?;
     if go.is_empty() {
-        return Ok(Moves::default());
+        return Ok(PodChanges::default());
     }
-    if !is_proven(census) {
-        return unproven(census, Moves::default());
+    if !is_accepted(inventory) {
+        return awaiting_dry_run(inventory, PodChanges::default());
     }
-    let surplus = surplus(census);
-    let mut deletes = groups(census, go, Purpose::Rollout);
-    deletes.extend(groups(census, &surplus, Purpose::Scale));
-    Ok(Moves { deletes, ..Moves::default() })
+    let surplus = surplus(inventory);
+    let mut deletes = groups(inventory, go, Purpose::Rollout);
+    deletes.extend(groups(inventory, &surplus, Purpose::Scale));
+    Ok(PodChanges { deletes, ..PodChanges::default() })
 }
 
 /// The pods that may go now, ahead of the barrier; a hold where there are none.
-fn go_ahead<'m, 'c, 'a>(
-    census: &Census<'_>,
+fn pods_ahead<'m, 'c, 'a>(
+    inventory: &Inventory<'_>,
     divided: &'m Divided<'c, 'a>,
-) -> Result<&'m [&'c Member<'a>], Box<Decision>> {
-    if census.revision.is_uncompared() {
+) -> Result<&'m [&'c RankedPod<'a>], Box<Decision>> {
+    if inventory.revision.needs_comparison() {
         // No pod goes, and no hold begins, for a rollout that may not be the one that the spec asks for.
         return Ok(&[]);
     }
     let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
-    let begun = barrier::begun_at(census, barrier.member).is_some();
+    let begun = barrier::begun_at(inventory, barrier.ranked).is_some();
     match (barrier.side, divided.ahead.len()) {
-        (PausePoint::Before, 0) => Err(Box::new(hold::hold_at(census, barrier))),
+        (PausePoint::Before, 0) => Err(Box::new(hold::hold_at(inventory, barrier))),
         // Its turn has come: the hold is stored before its DELETE.
-        (PausePoint::After, 1) if !begun => Err(Box::new(hold::hold_at(census, barrier))),
+        (PausePoint::After, 1) if !begun => Err(Box::new(hold::hold_at(inventory, barrier))),
         (PausePoint::After, length) if !begun => Ok(&divided.ahead[..length - 1]),
         _ => Ok(&divided.ahead),
     }
 }
 
 /// A rolling update.
-pub(crate) fn roll(state: &State<'_, '_>) -> Result<Moves, Box<Decision>> {
-    let (census, divided) = (state.census, &state.divided);
+pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
+    let (inventory, divided) = (state.inventory, &state.divided);
     if let Some(scaled) = scaling::scale(state)? {
         return Ok(scaled);
     }
-    let wanted = wanted(census, divided);
-    let mut moves = Moves::default();
-    let mut room = census.room_below(census.bounds.ceiling);
+    let wanted = wanted(inventory, divided);
+    let mut changes = PodChanges::default();
+    let mut room = inventory.room_below(inventory.bounds.ceiling);
 
     // A pod lost comes back from the current revision, unless too few would be left to rely on.
-    let reliable = reliable(census);
-    if let Some(hash) = most_available_old_set(census) {
-        let lost = (census.bounds.floor - reliable).clamp(0, room);
+    let reliable = reliable(inventory);
+    if let Some(hash) = most_available_old_set(inventory) {
+        let lost = (inventory.bounds.floor - reliable).clamp(0, room);
         room -= lost;
-        create(census, &mut moves, &hash, lost);
+        create(inventory, &mut changes, &hash, lost);
     }
-    let updated = census.updated_count();
-    create(census, &mut moves, &census.hash, (wanted - updated).min(room));
+    let updated = inventory.updated_count();
+    create(inventory, &mut changes, &inventory.hash, (wanted - updated).min(room));
 
-    let go = go_ahead(census, divided)?;
-    if !is_proven(census) && !go.is_empty() {
+    let go = pods_ahead(inventory, divided)?;
+    if !is_accepted(inventory) && !go.is_empty() {
         // The first updated pod proves the template: nothing is deleted before it is there.
-        let failed = create_failed(census);
-        return if moves.creates.contains_key(&census.hash) && !failed {
-            Ok(moves)
+        let failed = create_failed(inventory);
+        return if changes.creates.contains_key(&inventory.hash) && !failed {
+            Ok(changes)
         } else {
-            unproven(census, moves)
+            awaiting_dry_run(inventory, changes)
         };
     }
-    let filled = census.active() >= census.bounds.ceiling || updated >= wanted || no_creates(census, &moves);
+    let filled = inventory.active() >= inventory.bounds.ceiling
+        || updated >= wanted
+        || no_creates(inventory, &changes);
     // The surplus goes in the same round: the rollout cannot count on it.
-    let surplus = surplus(census);
-    let leaving = count(surplus.iter().filter(|member| member.available));
-    let mut budget = Budget::of(census, leaving);
-    let mut chosen: Vec<&Member<'_>> = Vec::new();
-    for &member in go.iter().filter(|member| !member.collected) {
-        if !budget.take(member) {
+    let surplus = surplus(inventory);
+    let leaving = count(surplus.iter().filter(|ranked| ranked.available));
+    let mut budget = Budget::of(inventory, leaving);
+    let mut chosen: Vec<&RankedPod<'_>> = Vec::new();
+    for &ranked in go.iter().filter(|ranked| !ranked.collected) {
+        if !budget.take(ranked) {
             break;
         }
-        chosen.push(member);
+        chosen.push(ranked);
     }
     if chosen.is_empty()
         && go.first().is_some_and(|head| head.available && budget.forbids_available())
         && filled
     {
-        chosen = out_of_turn(census, divided, go, &mut budget, &mut moves);
+        chosen = out_of_turn(inventory, divided, go, &mut budget, &mut changes);
     }
-    moves.deletes = groups(census, &chosen, Purpose::Rollout);
-    moves.deletes.extend(groups(census, &surplus, Purpose::Scale));
-    Ok(moves)
+    changes.deletes = groups(inventory, &chosen, Purpose::Rollout);
+    changes.deletes.extend(groups(inventory, &surplus, Purpose::Scale));
+    Ok(changes)
 }
 
 /// How many updated pods the rollout wants now.
-fn wanted(census: &Census<'_>, divided: &Divided<'_, '_>) -> i64 {
+fn wanted(inventory: &Inventory<'_>, divided: &Divided<'_, '_>) -> i64 {
     let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
-    if divided.barrier.is_some() { (census.bounds.desired - behind).max(0) } else { census.bounds.desired }
+    if divided.barrier.is_some() {
+        (inventory.bounds.desired - behind).max(0)
+    } else {
+        inventory.bounds.desired
+    }
 }
 
 /// Whether a rolling update wants pods that are not there.
 pub(crate) fn is_short(state: &State<'_, '_>) -> bool {
-    let census = state.census;
-    census.updated_count() < wanted(census, &state.divided) || reliable(census) < census.bounds.floor
+    let inventory = state.inventory;
+    inventory.updated_count() < wanted(inventory, &state.divided)
+        || reliable(inventory) < inventory.bounds.floor
 }
 
 /// The head may not go since too few pods are available, and nothing can be created: the rollout could only go on with
 /// unavailable pods behind the head.
 fn out_of_turn<'c, 'a>(
-    census: &Census<'_>,
+    inventory: &Inventory<'_>,
     divided: &Divided<'_, '_>,
-    go: &[&'c Member<'a>],
+    go: &[&'c RankedPod<'a>],
     budget: &mut Budget,
-    moves: &mut Moves,
-) -> Vec<&'c Member<'a>> {
-    let barrier = divided.barrier.as_ref().map(|barrier| barrier.member);
-    let is_barrier = |member: &Member<'_>| barrier.is_some_and(|barrier| barrier.uid() == member.uid());
+    changes: &mut PodChanges,
+) -> Vec<&'c RankedPod<'a>> {
+    let barrier = divided.barrier.as_ref().map(|barrier| barrier.ranked);
+    let is_barrier = |ranked: &RankedPod<'_>| barrier.is_some_and(|barrier| barrier.uid() == ranked.uid());
     let unavailable: Vec<_> = go
         .iter()
         .copied()
-        .filter(|member| !member.available && !member.collected && !is_barrier(member))
+        .filter(|ranked| !ranked.available && !ranked.collected && !is_barrier(ranked))
         .collect();
-    let all_available = census.updated_available() == census.updated_count();
+    let all_available = inventory.updated_available() == inventory.updated_count();
     let mut in_the_way = barrier
         .into_iter()
-        .filter(|member| !divided.behind.iter().any(|one| one.uid() == member.uid()))
+        .filter(|ranked| !divided.behind.iter().any(|one| one.uid() == ranked.uid()))
         .chain(divided.behind.iter().copied())
-        .filter(|member| !member.available)
+        .filter(|ranked| !ranked.available)
         .peekable();
     let at_or_behind = in_the_way.peek().is_some();
     if let Some(barrier) = &divided.barrier
@@ -156,19 +163,19 @@ fn out_of_turn<'c, 'a>(
         && at_or_behind
         && all_available
     {
-        let pods: Vec<_> = in_the_way.map(|member| member.pod.name.as_str()).collect();
-        blocked(census, barrier, &pods, moves);
+        let pods: Vec<_> = in_the_way.map(|ranked| ranked.pod.name.as_str()).collect();
+        blocked(inventory, barrier, &pods, changes);
         return Vec::new();
     }
-    if !all_available && !crate::conditions::is_overdue(&census.status) {
+    if !all_available && !crate::conditions::is_overdue(&inventory.status) {
         // It may go on once they are.
         return Vec::new();
     }
-    let mode = census.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
+    let mode = inventory.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
     if mode == UnavailablePods::InOrder {
         if !unavailable.is_empty() || at_or_behind {
-            let head = go.first().map(|member| member.pod.name.as_str()).unwrap_or_default();
-            moves.stalled = Some((
+            let head = go.first().map(|ranked| ranked.pod.name.as_str()).unwrap_or_default();
+            changes.stalled = Some((
                 reason::WAITING_IN_ORDER,
                 format!(
                     "Pod {head} is next, but deleting it would leave too few available pods, and unavailable pods \
@@ -178,17 +185,18 @@ fn out_of_turn<'c, 'a>(
         }
         return Vec::new();
     }
-    unavailable.into_iter().take_while(|member| budget.take(member)).collect()
+    unavailable.into_iter().take_while(|ranked| budget.take(ranked)).collect()
 }
 
 /// The rollout cannot reach its barrier. Since when is stored with the status; after a grace time the condition says so.
-fn blocked(census: &Census<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], moves: &mut Moves) {
-    let id = barrier::id(census, barrier);
-    let now = seconds(census.observed.now);
-    let known = census.status.blocked.as_ref().filter(|blocked| blocked.id == id && blocked.since.0 <= now);
+fn blocked(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], changes: &mut PodChanges) {
+    let id = barrier::id(inventory, barrier);
+    let now = seconds(inventory.snapshot.now);
+    let known =
+        inventory.status.blocked.as_ref().filter(|blocked| blocked.id == id && blocked.since.0 <= now);
     let since = known.map_or(now, |blocked| blocked.since.0);
     if since.checked_add(BLOCKED_GRACE).is_ok_and(|stands| stands <= now) {
-        let name = census.observed.deployment.metadata.name.as_deref().unwrap_or_default();
+        let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
         let named = pods.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
         let more = match pods.len().saturating_sub(NAMED) {
             0 => String::new(),
@@ -199,29 +207,29 @@ fn blocked(census: &Census<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], moves:
              old pods are at or behind the pause point: {named}{more}. Repair or delete these pods, raise maxUnavailable, \
              pass the point with kubectl ordered resume {name} --hold {id}, or go back with kubectl ordered undo {name}"
         );
-        moves.stalled = Some((reason::BLOCKED, message));
+        changes.stalled = Some((reason::BLOCKED, message));
     }
-    moves.blocked = Some(Blocked { id, since: since.into() });
+    changes.blocked = Some(Blocked { id, since: since.into() });
 }
 
 /// Whether no updated pod can be created for the time being: creates have been refused for a while, by a quota for instance, or
 /// all that are wanted have waited as long for a back-off. That counts as the ceiling reached.
-fn no_creates(census: &Census<'_>, moves: &Moves) -> bool {
-    let waited = |since: Timestamp| census.observed.now.duration_since(since) >= NO_CREATES;
-    let refused = census.observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Create);
-    let backed_off = !moves.creates.contains_key(&census.hash) && census.delayed_since().any(waited);
+fn no_creates(inventory: &Inventory<'_>, changes: &PodChanges) -> bool {
+    let waited = |since: Timestamp| inventory.snapshot.now.duration_since(since) >= NO_CREATES;
+    let refused = inventory.snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Create);
+    let backed_off = !changes.creates.contains_key(&inventory.hash) && inventory.delayed_since().any(waited);
     refused.is_some_and(|failure| waited(failure.since)) || backed_off
 }
 
 /// When creates that are refused count as impossible, where that is still ahead.
-pub(crate) fn no_creates_at(census: &Census<'_>) -> Option<Timestamp> {
-    if census.old_count() == 0 || census.recreate() {
+pub(crate) fn no_creates_at(inventory: &Inventory<'_>) -> Option<Timestamp> {
+    if inventory.old_count() == 0 || inventory.recreate() {
         return None;
     }
-    let refused = census.observed.failure.as_ref().filter(|failure| failure.what == Hindrance::Create);
-    let since = refused.map(|failure| failure.since).into_iter().chain(census.delayed_since());
+    let refused = inventory.snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Create);
+    let since = refused.map(|failure| failure.since).into_iter().chain(inventory.delayed_since());
     let times = since.filter_map(|since| since.checked_add(NO_CREATES).ok());
-    times.filter(|at| *at > census.observed.now).min()
+    times.filter(|at| *at > inventory.snapshot.now).min()
 }
 
 /// When the condition is to say that the rollout is blocked.
@@ -230,39 +238,39 @@ pub(crate) fn blocked_stands_at(blocked: &Blocked) -> Option<Timestamp> {
 }
 
 /// Whether the API server is known to take pods of the current template.
-fn is_proven(census: &Census<'_>) -> bool {
-    let created = census.observed.pods.iter().any(|pod| census.is_current_set(&pod.set));
-    created || census.observed.proof == Proof::Accepted
+fn is_accepted(inventory: &Inventory<'_>) -> bool {
+    let created = inventory.snapshot.pods.iter().any(|pod| inventory.is_current_set(&pod.set));
+    created || inventory.snapshot.dry_run == DryRun::Accepted
 }
 
 /// No updated pod can come first: a dry run must prove the template before a pod is deleted for it.
-fn unproven(census: &Census<'_>, mut moves: Moves) -> Result<Moves, Box<Decision>> {
-    match &census.observed.proof {
-        Proof::Refused(message) => {
-            moves.stalled = Some((
+fn awaiting_dry_run(inventory: &Inventory<'_>, mut changes: PodChanges) -> Result<PodChanges, Box<Decision>> {
+    match &inventory.snapshot.dry_run {
+        DryRun::Refused(message) => {
+            changes.stalled = Some((
                 reason::TEMPLATE_REFUSED,
                 format!(
                     "The API server refuses pods of this template, and no pod is deleted for it: {message}"
                 ),
             ));
-            Ok(moves)
+            Ok(changes)
         }
-        Proof::NoAnswer(message) => {
-            moves.unproven = Some(format!(
+        DryRun::NoAnswer(message) => {
+            changes.awaiting_dry_run = Some(format!(
                 "No pod is deleted for this template before a dry run of it is answered: {message}"
             ));
-            Ok(moves)
+            Ok(changes)
         }
-        _ => Err(Box::new(Decision::Read(Read::DryRun { hash: census.hash.clone() }))),
+        _ => Err(Box::new(Decision::Read(Read::DryRun { hash: inventory.hash.clone() }))),
     }
 }
 
-fn most_available_old_set(census: &Census<'_>) -> Option<String> {
+fn most_available_old_set(inventory: &Inventory<'_>) -> Option<String> {
     let mut available: BTreeMap<&str, i64> = BTreeMap::new();
-    for member in census.old() {
-        *available.entry(member.hash).or_default() += i64::from(member.available);
+    for ranked in inventory.old() {
+        *available.entry(ranked.hash).or_default() += i64::from(ranked.available);
     }
-    let usable = census.usable_sets().filter(|set| available.contains_key(set.hash.as_str()));
+    let usable = inventory.usable_sets().filter(|set| available.contains_key(set.hash.as_str()));
     let most = usable.max_by_key(|set| (available.get(set.hash.as_str()).copied(), set.revision));
     most.map(|set| set.hash.clone())
 }

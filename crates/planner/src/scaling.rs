@@ -10,120 +10,128 @@ use std::sync::Arc;
 use ordereddeployment_api::{PausePoint, Rollout};
 
 use crate::barrier::{self, Barrier, held};
-use crate::census::{Census, Member, count};
 use crate::hold;
+use crate::inventory::{Inventory, RankedPod, count};
 use crate::kept::narrow;
-use crate::moves::{Budget, Moves, create, create_failed, groups, old_terminating};
 use crate::phase::State;
+use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, old_terminating};
 use crate::sizes::{self, Sizes};
 use crate::{Decision, Point, Purpose, Record};
 
 /// D = 0 allows no pod.
-pub(crate) fn clear(census: &Census<'_>) -> Result<Moves, Box<Decision>> {
-    let all: Vec<_> = census.members.iter().collect();
-    keep_gate(census, &all)?;
-    Ok(Moves { deletes: groups(census, &all, Purpose::Scale), ..Moves::default() })
+pub(crate) fn scale_to_zero(inventory: &Inventory<'_>) -> Result<PodChanges, Box<Decision>> {
+    let all: Vec<_> = inventory.ranked_pods.iter().collect();
+    keep_last_point(inventory, &all)?;
+    Ok(PodChanges { deletes: groups(inventory, &all, Purpose::Scale), ..PodChanges::default() })
 }
 
 /// No old pod is there: exactly the first of the order go, or what is missing comes.
-pub(crate) fn settle(census: &Census<'_>) -> Moves {
-    let mut moves = Moves { deletes: groups(census, &surplus(census), Purpose::Scale), ..Moves::default() };
-    let old_runs = census.recreate() && old_terminating(census);
+pub(crate) fn steady(inventory: &Inventory<'_>) -> PodChanges {
+    let mut changes = PodChanges {
+        deletes: groups(inventory, &surplus(inventory), Purpose::Scale),
+        ..PodChanges::default()
+    };
+    let old_runs = inventory.recreate() && old_terminating(inventory);
     if !old_runs {
-        let missing = census.bounds.desired - census.updated_count();
-        create(census, &mut moves, &census.hash, missing.min(census.room_below(census.bounds.ceiling)));
+        let missing = inventory.bounds.desired - inventory.updated_count();
+        create(
+            inventory,
+            &mut changes,
+            &inventory.hash,
+            missing.min(inventory.room_below(inventory.bounds.ceiling)),
+        );
     }
-    moves
+    changes
 }
 
 /// Updated pods beyond D: the first of the order.
-pub(crate) fn surplus<'c, 'a>(census: &'c Census<'a>) -> Vec<&'c Member<'a>> {
-    first(census.updated(), census.updated_count() - census.bounds.desired)
+pub(crate) fn surplus<'c, 'a>(inventory: &'c Inventory<'a>) -> Vec<&'c RankedPod<'a>> {
+    first(inventory.updated(), inventory.updated_count() - inventory.bounds.desired)
 }
 
 /// Held or paused: as many old and as many updated pods as the stored sizes say for this D. Between the old sets nothing is
 /// moved as long as their sum is right.
-pub(crate) fn keep(census: &Census<'_>, wanted: &Sizes) -> Result<Moves, Box<Decision>> {
-    let mut moves = Moves::default();
-    let old = old_victims(census, wanted);
-    keep_gate(census, &old)?;
-    let size = updated_total(census, wanted);
-    let present = census.by_set();
-    let sizes = kept_sizes(census, wanted);
-    let mut room = census.room_below(kept_ceiling(census, wanted.values().sum()));
+pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<PodChanges, Box<Decision>> {
+    let mut changes = PodChanges::default();
+    let old = old_pods_to_delete(inventory, wanted);
+    keep_last_point(inventory, &old)?;
+    let size = updated_total(inventory, wanted);
+    let present = inventory.by_set();
+    let sizes = kept_sizes(inventory, wanted);
+    let mut room = inventory.room_below(kept_ceiling(inventory, wanted.values().sum()));
     for (hash, kept) in &sizes {
-        let is_current = *hash == census.hash;
+        let is_current = *hash == inventory.hash;
         let missing = if is_current {
-            size - census.updated_count()
+            size - inventory.updated_count()
         } else {
             kept - present.get(hash).copied().unwrap_or(0)
         };
         let can_be_filled =
-            census.usable_sets().any(|set| set.hash == *hash) || (is_current && !census.spec.paused);
+            inventory.usable_sets().any(|set| set.hash == *hash) || (is_current && !inventory.spec.paused);
         let missing = missing.min(room);
         if can_be_filled && missing > 0 {
             room -= missing;
-            create(census, &mut moves, hash, missing);
+            create(inventory, &mut changes, hash, missing);
         }
     }
-    let mut victims = old;
-    let updated = updated_victims(census, size, &victims);
-    victims.extend(updated.scaled);
-    victims.sort_unstable_by(|first, second| first.key.cmp(&second.key));
-    moves.deletes = groups(census, &victims, Purpose::Scale);
+    let mut to_delete = old;
+    let updated = updated_pods_to_delete(inventory, size, &to_delete);
+    to_delete.extend(updated.scaled);
+    to_delete.sort_unstable_by(|first, second| first.key.cmp(&second.key));
+    changes.deletes = groups(inventory, &to_delete, Purpose::Scale);
     // Unavailable ones first, which no budget can refuse.
-    moves.deletes.extend(groups(census, &updated.surge, Purpose::Scale));
-    moves.kept_surge = updated.kept;
-    Ok(moves)
+    changes.deletes.extend(groups(inventory, &updated.surge, Purpose::Scale));
+    changes.kept_surge = updated.kept;
+    Ok(changes)
 }
 
 /// The sizes of the sets once a hold or a pause is kept: the old sets share their sum as their pods are now.
-pub(crate) fn kept_sizes(census: &Census<'_>, wanted: &Sizes) -> Sizes {
-    let mut sizes = census.by_set();
-    for victim in old_victims(census, wanted) {
-        if let Some(size) = sizes.get_mut(victim.hash) {
+pub(crate) fn kept_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Sizes {
+    let mut sizes = inventory.by_set();
+    for deleted in old_pods_to_delete(inventory, wanted) {
+        if let Some(size) = sizes.get_mut(deleted.hash) {
             *size -= 1;
         }
     }
-    let mut missing = old_total(census, wanted) - old_count(census);
-    for set in census.old_sets().filter(|set| !set.terminating) {
+    let mut missing = old_total(inventory, wanted) - old_count(inventory);
+    for set in inventory.old_sets().filter(|set| !set.terminating) {
         let size = sizes.entry(set.hash.clone()).or_default();
         let more = (wanted.get(&set.hash).copied().unwrap_or(0) - *size).clamp(0, missing.max(0));
         *size += more;
         missing -= more;
     }
     // Pods of the current template may be in several sets; what those other sets have is not the current one's to have.
-    let others = census.updated().filter(|member| *member.hash != census.hash);
-    let current = updated_total(census, wanted) - count(others);
-    sizes.insert(census.hash.clone(), current.max(0));
+    let others = inventory.updated().filter(|ranked| *ranked.hash != inventory.hash);
+    let current = updated_total(inventory, wanted) - count(others);
+    sizes.insert(inventory.hash.clone(), current.max(0));
     sizes
 }
 
 /// How many pods there may be once what a hold or a pause stored is filled up: its surge pods too, though `maxSurge` was lowered
 /// since. More than twice D makes no pods: hardly anybody surges that far, and a status forged to billions must not count.
-pub(crate) fn kept_ceiling(census: &Census<'_>, stored: i64) -> i64 {
-    census.bounds.ceiling.max(stored.min(2 * census.bounds.desired))
+pub(crate) fn kept_ceiling(inventory: &Inventory<'_>, stored: i64) -> i64 {
+    inventory.bounds.ceiling.max(stored.min(2 * inventory.bounds.desired))
 }
 
 /// How many old pods there are, without those of sets that are being deleted: these are the garbage collector's.
-fn old_count(census: &Census<'_>) -> i64 {
-    count(census.old().filter(|member| !member.collected))
+fn old_count(inventory: &Inventory<'_>) -> i64 {
+    count(inventory.old().filter(|ranked| !ranked.collected))
 }
 
 /// How many such pods these sizes speak of.
-fn old_total(census: &Census<'_>, sizes: &Sizes) -> i64 {
-    let sets = census.old_sets().filter(|set| !set.terminating);
+fn old_total(inventory: &Inventory<'_>, sizes: &Sizes) -> i64 {
+    let sets = inventory.old_sets().filter(|set| !set.terminating);
     sets.map(|set| sizes.get(&set.hash).copied().unwrap_or(0)).sum()
 }
 
 /// How many updated pods these sizes speak of.
-fn updated_total(census: &Census<'_>, sizes: &Sizes) -> i64 {
-    sizes.values().sum::<i64>() - old_total(census, sizes)
+fn updated_total(inventory: &Inventory<'_>, sizes: &Sizes) -> i64 {
+    sizes.values().sum::<i64>() - old_total(inventory, sizes)
 }
 
 /// What an old pod keeps the rollout from: scaling takes those first that keep it from least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Gate {
+enum PointKind {
     /// It has no pause point, or one that is passed.
     None,
     /// The rollout is held at it: the hold outlives the pod.
@@ -134,171 +142,183 @@ enum Gate {
     Untimed,
 }
 
-fn gate(census: &Census<'_>, member: &Member<'_>) -> Gate {
-    if held(&census.status).is_some_and(|hold| *hold.pod_uid == **member.uid()) {
-        return Gate::Held;
+fn point_kind(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> PointKind {
+    if held(&inventory.status).is_some_and(|hold| *hold.pod_uid == **ranked.uid()) {
+        return PointKind::Held;
     }
-    let timed = match (barrier::point(member, census), &member.pod.point) {
+    let timed = match (barrier::point(ranked, inventory), &ranked.pod.point) {
         (Some(_), Point::At { duration, .. }) => matches!(duration, Ok(Some(_))),
-        _ => match barrier::begun_at(census, member) {
+        _ => match barrier::begun_at(inventory, ranked) {
             Some(hold) => hold.until.is_some(),
-            None => return Gate::None,
+            None => return PointKind::None,
         },
     };
-    if timed { Gate::Timed } else { Gate::Untimed }
+    if timed { PointKind::Timed } else { PointKind::Untimed }
 }
 
 /// The old pods that go where the old sets are to have these sizes: of each set the first of the order, those with a pause point
 /// that is not passed after all others of all sets.
-fn old_victims<'c, 'a>(census: &'c Census<'a>, sizes: &Sizes) -> Vec<&'c Member<'a>> {
-    let excess = usize::try_from(old_count(census) - old_total(census, sizes)).unwrap_or(0);
+fn old_pods_to_delete<'c, 'a>(inventory: &'c Inventory<'a>, sizes: &Sizes) -> Vec<&'c RankedPod<'a>> {
+    let excess = usize::try_from(old_count(inventory) - old_total(inventory, sizes)).unwrap_or(0);
     if excess == 0 {
         return Vec::new();
     }
-    let mut beyond = census.by_set();
+    let mut beyond = inventory.by_set();
     for (hash, active) in &mut beyond {
         *active -= sizes.get(hash).copied().unwrap_or(0);
     }
-    let mut ranked: Vec<_> = census
+    let mut ranked: Vec<_> = inventory
         .old()
-        .filter(|member| !member.collected)
-        .map(|member| {
-            let gate = gate(census, member);
-            let beyond = beyond.get_mut(member.hash).filter(|beyond| **beyond > 0 && gate == Gate::None);
+        .filter(|ranked| !ranked.collected)
+        .map(|ranked| {
+            let kind = point_kind(inventory, ranked);
+            let beyond = beyond.get_mut(ranked.hash).filter(|beyond| **beyond > 0 && kind == PointKind::None);
             let is_share = beyond.map(|beyond| *beyond -= 1).is_some();
-            ((gate, !is_share), member)
+            ((kind, !is_share), ranked)
         })
         .collect();
     // Stable: equal ones stay in the order.
     ranked.sort_by_key(|(rank, _)| *rank);
-    let mut victims: Vec<_> = ranked.into_iter().take(excess).map(|(_, member)| member).collect();
-    victims.sort_by_key(|member| member.place);
-    victims
+    let mut to_delete: Vec<_> = ranked.into_iter().take(excess).map(|(_, ranked)| ranked).collect();
+    to_delete.sort_by_key(|ranked| ranked.place);
+    to_delete
 }
 
 /// The updated pods that go where there are to be fewer.
 #[derive(Default)]
 struct Updated<'c, 'a> {
     /// Those that a smaller D takes: the first of the order.
-    scaled: Vec<&'c Member<'a>>,
+    scaled: Vec<&'c RankedPod<'a>>,
     /// Those that a hold without a duration has no use for: unavailable ones first, as far as the first floor allows.
-    surge: Vec<&'c Member<'a>>,
+    surge: Vec<&'c RankedPod<'a>>,
     /// How many stay only since the floor forbids their deletion.
     kept: i64,
 }
 
 /// The updated pods that go where there are to be `size` of them, and these others go.
-fn updated_victims<'c, 'a>(census: &'c Census<'a>, size: i64, others: &[&Member<'_>]) -> Updated<'c, 'a> {
-    let updated = census.updated_count();
+fn updated_pods_to_delete<'c, 'a>(
+    inventory: &'c Inventory<'a>,
+    size: i64,
+    others: &[&RankedPod<'_>],
+) -> Updated<'c, 'a> {
+    let updated = inventory.updated_count();
     let surplus = (updated - size).max(0);
-    let untimed = held(&census.status).filter(|hold| hold.until.is_none() && !census.recreate());
+    let untimed = held(&inventory.status).filter(|hold| hold.until.is_none() && !inventory.recreate());
     let Some(hold) = untimed else {
-        return Updated { scaled: first(census.updated(), surplus), ..Updated::default() };
+        return Updated { scaled: first(inventory.updated(), surplus), ..Updated::default() };
     };
-    let stored = hold.sizes.get(&census.hash).map_or(0, |size| i64::from(*size));
-    let scaled = (updated - census.bounds.desired).max(stored.min(updated) - size).clamp(0, surplus);
-    let mut victims = Updated { scaled: first(census.updated(), scaled), ..Updated::default() };
-    let taken: BTreeSet<&Arc<str>> = victims.scaled.iter().map(|member| member.uid()).collect();
-    let leaving = others.iter().chain(&victims.scaled).filter(|member| member.available);
-    let mut budget = Budget::of(census, count(leaving));
-    let mut rest: Vec<_> = census.updated().filter(|member| !taken.contains(member.uid())).collect();
-    rest.sort_by_key(|member| (member.available, member.place));
-    victims.kept = surplus - scaled;
-    for member in rest.into_iter().filter(|member| !member.collected) {
-        if victims.kept == 0 || !budget.take_available(member) {
+    let stored = hold.sizes.get(&inventory.hash).map_or(0, |size| i64::from(*size));
+    let scaled = (updated - inventory.bounds.desired).max(stored.min(updated) - size).clamp(0, surplus);
+    let mut to_delete = Updated { scaled: first(inventory.updated(), scaled), ..Updated::default() };
+    let taken: BTreeSet<&Arc<str>> = to_delete.scaled.iter().map(|ranked| ranked.uid()).collect();
+    let leaving = others.iter().chain(&to_delete.scaled).filter(|ranked| ranked.available);
+    let mut budget = Budget::of(inventory, count(leaving));
+    let mut rest: Vec<_> = inventory.updated().filter(|ranked| !taken.contains(ranked.uid())).collect();
+    rest.sort_by_key(|ranked| (ranked.available, ranked.place));
+    to_delete.kept = surplus - scaled;
+    for ranked in rest.into_iter().filter(|ranked| !ranked.collected) {
+        if to_delete.kept == 0 || !budget.take_available(ranked) {
             break;
         }
-        victims.kept -= 1;
-        victims.surge.push(member);
+        to_delete.kept -= 1;
+        to_delete.surge.push(ranked);
     }
-    victims
+    to_delete
 }
 
 /// The first of these that can go.
-fn first<'c, 'a: 'c>(members: impl Iterator<Item = &'c Member<'a>>, number: i64) -> Vec<&'c Member<'a>> {
-    members.filter(|member| !member.collected).take(usize::try_from(number).unwrap_or(0)).collect()
+fn first<'c, 'a: 'c>(
+    ranked_pods: impl Iterator<Item = &'c RankedPod<'a>>,
+    number: i64,
+) -> Vec<&'c RankedPod<'a>> {
+    ranked_pods.filter(|ranked| !ranked.collected).take(usize::try_from(number).unwrap_or(0)).collect()
 }
 
 /// Holds the rollout before old pods go with which it would lose the last pause point that holds it: as if that one were reached.
 /// A hold that waits for somebody outlives its pod. Neither a hold nor a point that a time ends stands for one that waits for
 /// somebody. What goes with a set that is being deleted, scaling does not take.
-fn keep_gate(census: &Census<'_>, victims: &[&Member<'_>]) -> Result<(), Box<Decision>> {
-    let kinds: &[Gate] = match held(&census.status) {
+fn keep_last_point(inventory: &Inventory<'_>, to_delete: &[&RankedPod<'_>]) -> Result<(), Box<Decision>> {
+    let kinds: &[PointKind] = match held(&inventory.status) {
         // A point that ends by itself does not stand for one that waits for somebody.
-        None => &[Gate::Untimed, Gate::Timed],
-        Some(hold) if hold.until.is_some() => &[Gate::Untimed],
+        None => &[PointKind::Untimed, PointKind::Timed],
+        Some(hold) if hold.until.is_some() => &[PointKind::Untimed],
         Some(_) => return Ok(()),
     };
-    let leaving: BTreeSet<&Arc<str>> = victims.iter().map(|member| member.uid()).collect();
-    let old: Vec<_> = census.old().filter(|member| !member.collected).collect();
-    let left: Vec<_> = old.iter().copied().filter(|member| !leaving.contains(member.uid())).collect();
+    let leaving: BTreeSet<&Arc<str>> = to_delete.iter().map(|ranked| ranked.uid()).collect();
+    let old: Vec<_> = inventory.old().filter(|ranked| !ranked.collected).collect();
+    let left: Vec<_> = old.iter().copied().filter(|ranked| !leaving.contains(ranked.uid())).collect();
     if left.len() == old.len() {
         return Ok(());
     }
-    let mut lost = kinds.iter().filter(|least| gates(census, &left, **least).is_empty());
-    let first = lost.find_map(|least| gates(census, &old, *least).into_iter().next());
-    first.map_or(Ok(()), |barrier| Err(Box::new(hold::hold_early(census, &barrier))))
+    let mut lost = kinds.iter().filter(|least| points_of_kind(inventory, &left, **least).is_empty());
+    let first = lost.find_map(|least| points_of_kind(inventory, &old, *least).into_iter().next());
+    first.map_or(Ok(()), |barrier| Err(Box::new(hold::hold_early(inventory, &barrier))))
 }
 
 /// The pause points of at least that kind at which a rollout of these pods would be held. With nothing behind it, a point
 /// `after` holds nothing.
-fn gates<'c, 'a>(census: &Census<'_>, members: &[&'c Member<'a>], least: Gate) -> Vec<Barrier<'c, 'a>> {
-    let behind = |at: usize| at + 1 < members.len();
-    let some = members.iter().enumerate().filter(|(_, member)| gate(census, member) >= least);
-    let barriers = some.map(|(at, member)| {
-        let side = barrier::point(member, census).unwrap_or(PausePoint::After);
-        (at, Barrier { member, side })
+fn points_of_kind<'c, 'a>(
+    inventory: &Inventory<'_>,
+    ranked_pods: &[&'c RankedPod<'a>],
+    least: PointKind,
+) -> Vec<Barrier<'c, 'a>> {
+    let behind = |at: usize| at + 1 < ranked_pods.len();
+    let some = ranked_pods.iter().enumerate().filter(|(_, ranked)| point_kind(inventory, ranked) >= least);
+    let barriers = some.map(|(at, ranked)| {
+        let side = barrier::point(ranked, inventory).unwrap_or(PausePoint::After);
+        (at, Barrier { ranked, side })
     });
     let holding = barriers.filter(|(at, barrier)| barrier.side == PausePoint::Before || behind(*at));
     holding.map(|(_, barrier)| barrier).collect()
 }
 
 /// Whether a running rollout was being scaled when it was last looked at.
-pub(crate) fn is_being_scaled(census: &Census<'_>) -> bool {
-    census.status.rollout.as_ref().is_some_and(|rollout| rollout.scaled_from.is_some())
+pub(crate) fn is_being_scaled(inventory: &Inventory<'_>) -> bool {
+    inventory.status.rollout.as_ref().is_some_and(|rollout| rollout.scaled_from.is_some())
 }
 
 /// D has changed in the running rollout: the sets are scaled in proportion before anything else. What they are scaled from is stored
 /// first, so that an interruption, or another change of D meanwhile, ends in the same split.
-pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<Moves>, Box<Decision>> {
-    let census = state.census;
-    let Some(rollout) = &census.status.rollout else { return Ok(None) };
-    if rollout.replicas == census.spec.replicas && !is_being_scaled(census) {
+pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<PodChanges>, Box<Decision>> {
+    let inventory = state.inventory;
+    let Some(rollout) = &inventory.status.rollout else { return Ok(None) };
+    if rollout.replicas == inventory.spec.replicas && !is_being_scaled(inventory) {
         return Ok(None);
     }
-    let now = census.by_set();
-    let target = scaled(census, rollout, &now);
-    let mut moves = Moves::default();
+    let now = inventory.by_set();
+    let target = scaled(inventory, rollout, &now);
+    let mut changes = PodChanges::default();
     // A smaller D never creates a pod.
-    if census.spec.replicas >= rollout.replicas && !create_failed(census) {
+    if inventory.spec.replicas >= rollout.replicas && !create_failed(inventory) {
         let behind = count(state.divided.behind.iter());
-        let mut room = census.room_below(census.bounds.ceiling);
+        let mut room = inventory.room_below(inventory.bounds.ceiling);
         for (hash, size) in &target {
             let mut missing = size - now.get(hash).copied().unwrap_or(0);
-            if *hash == census.hash {
-                missing = missing.min((census.bounds.desired - behind).max(0) - census.updated_count());
+            if *hash == inventory.hash {
+                missing = missing.min((inventory.bounds.desired - behind).max(0) - inventory.updated_count());
             }
-            let usable = census.usable_sets().any(|set| set.hash == *hash) || *hash == census.hash;
+            let usable = inventory.usable_sets().any(|set| set.hash == *hash) || *hash == inventory.hash;
             let missing = missing.min(room);
             if usable && missing > 0 {
                 room -= missing;
-                create(census, &mut moves, hash, missing);
+                create(inventory, &mut changes, hash, missing);
             }
         }
     }
-    let mut victims = old_victims(census, &target);
-    keep_gate(census, &victims)?;
-    victims.extend(first(census.updated(), census.updated_count() - updated_total(census, &target)));
-    victims.sort_unstable_by(|first, second| first.key.cmp(&second.key));
-    moves.deletes = groups(census, &victims, Purpose::Scale);
-    let is_done = moves.creates.is_empty() && moves.deletes.is_empty();
+    let mut to_delete = old_pods_to_delete(inventory, &target);
+    keep_last_point(inventory, &to_delete)?;
+    to_delete
+        .extend(first(inventory.updated(), inventory.updated_count() - updated_total(inventory, &target)));
+    to_delete.sort_unstable_by(|first, second| first.key.cmp(&second.key));
+    changes.deletes = groups(inventory, &to_delete, Purpose::Scale);
+    let is_done = changes.creates.is_empty() && changes.deletes.is_empty();
     if !is_done && rollout.scaled_from.is_some() {
-        return Ok(Some(moves));
+        return Ok(Some(changes));
     }
-    let mut status = census.status.clone();
+    let mut status = inventory.status.clone();
     if let Some(rollout) = &mut status.rollout {
         if is_done {
-            rollout.replicas = census.spec.replicas;
+            rollout.replicas = inventory.spec.replicas;
         }
         rollout.scaled_from = (!is_done).then(|| narrow(&now));
     }
@@ -306,14 +326,14 @@ pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<Moves>, Box<Decision
 }
 
 /// The sizes of the sets once they are scaled: a pure function of those before and of D.
-fn scaled(census: &Census<'_>, rollout: &Rollout, now: &Sizes) -> Sizes {
+fn scaled(inventory: &Inventory<'_>, rollout: &Rollout, now: &Sizes) -> Sizes {
     let stored = rollout.scaled_from.as_ref();
     let base = stored.map_or_else(|| now.clone(), sizes::widen);
-    if rollout.replicas == census.spec.replicas {
+    if rollout.replicas == inventory.spec.replicas {
         return base;
     }
-    let mut before = census.spec.clone();
+    let mut before = inventory.spec.clone();
     before.replicas = rollout.replicas;
     let before = i64::from(rollout.replicas.max(0)) + before.max_surge();
-    sizes::proportional(&base, before, census.bounds.ceiling)
+    sizes::proportional(&base, before, inventory.bounds.ceiling)
 }

@@ -17,7 +17,7 @@ pub(crate) struct Stored<'a> {
     /// The set that gets what no stored size speaks of.
     pub(crate) fallback: &'a str,
     /// The set that has taken over what belonged to a set that is gone; else the fallback does.
-    pub(crate) heir: Option<&'a str>,
+    pub(crate) successor: Option<&'a str>,
     /// The current template's hash: every other set is old.
     pub(crate) current: &'a str,
     /// The set of the held pod: of the old ones it keeps a pod longest.
@@ -47,7 +47,7 @@ impl Stored<'_> {
         // What belonged to a set that is gone goes to another one, else the service would stay too small.
         let gone = total - kept.values().sum::<i64>();
         let mut base = kept;
-        *base.entry(self.heir.unwrap_or(self.fallback).to_owned()).or_default() += gone;
+        *base.entry(self.successor.unwrap_or(self.fallback).to_owned()).or_default() += gone;
         let mut sizes = apportion(&base, wanted, self.fallback);
         self.keep_one_old(&base, &mut sizes);
         sizes
@@ -203,7 +203,7 @@ mod tests {
             replicas,
             usable,
             fallback: "new",
-            heir: None,
+            successor: None,
             current: "new",
             held: None,
         };
@@ -239,7 +239,7 @@ mod tests {
             replicas: 10,
             usable: vec!["new"],
             fallback: "new",
-            heir: None,
+            successor: None,
             current: "new",
             held: None,
         };
@@ -320,7 +320,7 @@ mod tests {
                 replicas: 20,
                 usable,
                 fallback: "new",
-                heir: None,
+                successor: None,
                 current: "new",
                 held,
             };

@@ -4,22 +4,22 @@ use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::PodReplacementPolicy;
 use ordereddeployment_api::names::reason;
 
-use crate::census::Census;
-use crate::moves::{Moves, old_terminating};
+use crate::inventory::Inventory;
 use crate::phase::{Phase, State};
+use crate::pod_changes::{PodChanges, old_terminating};
 use crate::{Pod, rollout, scaling};
 
 /// How long after its time a pod that terminates may take to be gone before it is told of.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(15);
 
 /// Reason and message where nothing is done since a pod does not end.
-pub(crate) fn blocked(state: &State<'_, '_>, moves: &Moves) -> Option<(&'static str, String)> {
-    let census = state.census;
-    if !moves.creates.is_empty() || !moves.deletes.is_empty() || !is_waited_for(state) {
+pub(crate) fn blocked(state: &State<'_, '_>, changes: &PodChanges) -> Option<(&'static str, String)> {
+    let inventory = state.inventory;
+    if !changes.creates.is_empty() || !changes.deletes.is_empty() || !is_waited_for(state) {
         return None;
     }
-    let now = census.observed.now;
-    let mut overdue: Vec<_> = overdue(census).filter(|(_, at)| *at <= now).collect();
+    let now = inventory.snapshot.now;
+    let mut overdue: Vec<_> = overdue(inventory).filter(|(_, at)| *at <= now).collect();
     overdue.sort_by(|(one, at), (other, then)| (at, &one.name).cmp(&(then, &other.name)));
     let (first, _) = overdue.first()?;
     let node = first.facts.node.as_deref().map(|node| format!(" on node {node}")).unwrap_or_default();
@@ -38,39 +38,39 @@ pub(crate) fn blocked(state: &State<'_, '_>, moves: &Moves) -> Option<(&'static 
 }
 
 /// When the next pod that terminates is to be told of.
-pub(crate) fn next(census: &Census<'_>) -> Option<Timestamp> {
-    if !waits_for_ends(census) {
+pub(crate) fn next(inventory: &Inventory<'_>) -> Option<Timestamp> {
+    if !waits_for_ends(inventory) {
         return None;
     }
-    overdue(census).map(|(_, at)| at).filter(|at| *at > census.observed.now).min()
+    overdue(inventory).map(|(_, at)| at).filter(|at| *at > inventory.snapshot.now).min()
 }
 
-fn overdue<'a>(census: &Census<'a>) -> impl Iterator<Item = (&'a Pod, Timestamp)> {
-    let ending = census.observed.pods.iter().filter(|pod| pod.terminating && !pod.finished);
-    ending.filter_map(|pod| Some((pod, pod.ends?.checked_add(TOLERATED).ok()?)))
+fn overdue<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = (&'a Pod, Timestamp)> {
+    let ending = inventory.snapshot.pods.iter().filter(|pod| pod.terminating && !pod.finished);
+    ending.filter_map(|pod| Some((&**pod, pod.ends?.checked_add(TOLERATED).ok()?)))
 }
 
-fn waits_for_ends(census: &Census<'_>) -> bool {
-    census.recreate() || census.spec.pod_replacement_policy == PodReplacementPolicy::TerminationComplete
+fn waits_for_ends(inventory: &Inventory<'_>) -> bool {
+    inventory.recreate() || inventory.spec.pod_replacement_policy == PodReplacementPolicy::TerminationComplete
 }
 
 /// Whether pods would be created if none terminated.
 fn is_waited_for(state: &State<'_, '_>) -> bool {
-    let census = state.census;
-    let bounds = census.bounds;
-    if !waits_for_ends(census) || bounds.desired == 0 || state.is_complete {
+    let inventory = state.inventory;
+    let bounds = inventory.bounds;
+    if !waits_for_ends(inventory) || bounds.desired == 0 || state.is_complete {
         return false;
     }
     // Whether those that terminate are what fills the room below that.
-    let full = |ceiling: i64| census.room_below(ceiling) == 0 && census.active() < ceiling;
+    let full = |ceiling: i64| inventory.room_below(ceiling) == 0 && inventory.active() < ceiling;
     match &state.phase {
         Phase::Held(sizes) | Phase::Paused(sizes) => {
             let wanted = sizes.values().sum::<i64>();
-            census.active() < wanted && full(scaling::kept_ceiling(census, wanted))
+            inventory.active() < wanted && full(scaling::kept_ceiling(inventory, wanted))
         }
         Phase::Steady => {
-            let old_runs = census.recreate() && old_terminating(census);
-            census.active() < bounds.desired && (old_runs || full(bounds.ceiling))
+            let old_runs = inventory.recreate() && old_terminating(inventory);
+            inventory.active() < bounds.desired && (old_runs || full(bounds.ceiling))
         }
         Phase::Rolling => rollout::is_short(state) && full(bounds.ceiling),
         Phase::Invalid(_) | Phase::Migrating(_) | Phase::ScaledToZero | Phase::Recreating => false,

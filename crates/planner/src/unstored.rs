@@ -17,7 +17,7 @@ pub fn unstored_message(fields: &[String]) -> String {
 }
 
 /// Says in a status that these fields of it are not stored.
-pub fn tell_unstored(status: &mut OrderedDeploymentStatus, fields: &[String], now: Timestamp) {
+pub fn report_unstored(status: &mut OrderedDeploymentStatus, fields: &[String], now: Timestamp) {
     let message = unstored_message(fields);
     conditions::set(status, condition::STALLED, True, reason::STATUS_NOT_STORED, &message, now);
     conditions::set(status, condition::RECONCILING, False, reason::STATUS_NOT_STORED, &message, now);

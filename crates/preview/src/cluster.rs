@@ -13,10 +13,11 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, Hold, PausePoint, PodDeletion, Template};
 use ordereddeployment_placement::{Node, Wants, place};
 use ordereddeployment_planner::{
-    Act, Compared, Decision, Observed, Pod, Proof, Target, World, whole_seconds,
+    Act, ComparisonResult, Decision, DryRun, Pod, Snapshot, Target, whole_seconds,
 };
 use ordereddeployment_sorter::Phase;
 
+use crate::simulation::SimulatedCluster;
 use crate::{Deleted, End, Preview, Step, What};
 
 /// The scheduler's rounds.
@@ -53,7 +54,7 @@ enum Due {
 }
 
 struct Model<'a> {
-    world: World,
+    world: SimulatedCluster,
     assumptions: &'a Assumptions,
     /// What kubelets do, by time, then UID.
     due: BTreeSet<(Timestamp, Arc<str>, Due)>,
@@ -74,11 +75,11 @@ struct Model<'a> {
 /// What the controller will do, beginning with what was observed. `observed.deployment` is the object as it will be:
 /// with the new template, the new number of replicas.
 #[must_use]
-pub fn preview(observed: &Observed, assumptions: &Assumptions) -> Preview {
-    let mut world = World::of(observed);
-    if world.compared == Compared::Not {
+pub fn preview(snapshot: &Snapshot, assumptions: &Assumptions) -> Preview {
+    let mut world = SimulatedCluster::of(snapshot);
+    if world.comparison == ComparisonResult::Not {
         // Nobody was asked: templates that are written differently are taken for different ones.
-        world.compared = Compared::New;
+        world.comparison = ComparisonResult::New;
     }
     let mut model = Model {
         world,
@@ -88,7 +89,7 @@ pub fn preview(observed: &Observed, assumptions: &Assumptions) -> Preview {
         wake: None,
         resume: None,
         made: BTreeSet::new(),
-        start: observed.now,
+        start: snapshot.now,
         steps: Vec::new(),
         decisions: 0,
         work: 0,
@@ -164,7 +165,7 @@ impl Model<'_> {
             self.decisions += 1;
             self.work = self.work.saturating_add(self.world.pods.len());
             let before = self.world.deployment.status.as_ref().and_then(|status| status.hold.clone());
-            let (_, decision) = self.world.decide(|_| Proof::Accepted);
+            let (_, decision) = self.world.decide(|_| DryRun::Accepted);
             let again = match decision {
                 Decision::Record(record) => {
                     for event in record.events {
@@ -223,7 +224,7 @@ impl Model<'_> {
             let what = What::Create { set, revision, count };
             self.steps.insert(at, Step { at: self.world.now, what });
         }
-        for uid in act.deletes.iter().flat_map(|group| &group.targets).map(|target| &target.uid) {
+        for uid in act.deletes.iter().flat_map(|group| &group.targets).map(|target| target.uid()) {
             let Some(pod) = self.world.pods.iter().find(|pod| pod.facts.uid == *uid) else { continue };
             let gone_after = self.gone_after(pod);
             // Nobody has to end what runs nowhere.
@@ -261,10 +262,10 @@ impl Model<'_> {
     }
 
     fn deleted(&self, target: &Target) -> Deleted {
-        let pod = self.world.pods.iter().find(|pod| pod.facts.uid == target.uid);
+        let pod = self.world.pods.iter().find(|pod| pod.facts.uid == *target.uid());
         Deleted {
-            name: target.name.clone(),
-            made_up: self.made.contains(&target.uid),
+            name: target.name().to_owned(),
+            made_up: self.made.contains(target.uid()),
             node: pod.and_then(|pod| pod.facts.node.clone()),
             priority: target.priority,
             available: target.available,
@@ -306,7 +307,7 @@ impl Model<'_> {
             *load.entry(node.to_string()).or_default() += 1;
         }
         let ready = self.at(self.assumptions.ready_after);
-        let World { pods, sets, .. } = &mut self.world;
+        let SimulatedCluster { pods, sets, .. } = &mut self.world;
         let mut waiting: Vec<&mut Pod> = pods.iter_mut().filter(|pod| waits(pod)).collect();
         waiting.sort_by(|one, other| (one.facts.created, &one.name).cmp(&(other.facts.created, &other.name)));
         for pod in waiting {

@@ -5,7 +5,11 @@
 //! crate decides nothing about any pod, does no I/O, reads no clock and holds no randomness.
 
 mod cluster;
+mod scale_down;
+mod simulation;
 mod steps;
 
 pub use cluster::{Assumptions, preview};
+pub use scale_down::{next_act, scale_down};
+pub use simulation::{Applied, SimulatedCluster};
 pub use steps::{Deleted, End, Preview, Step, What};

@@ -146,7 +146,7 @@ async fn a_manifest_that_is_not_what_runs_is_told_before(world: World) {
     assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
     assert_eq!(uids(&world).await, pods);
     let error = world.ordered_with(&["adopt", "llm", "-f", "-"], "kind: ConfigMap").await.unwrap_err();
-    assert!(error.to_string().contains("there is no Deployment llm in the manifest"), "{error}");
+    assert!(error.to_string().contains("the manifest has no Deployment llm"), "{error}");
 }
 
 side_by_side!(

@@ -8,7 +8,8 @@ use ordereddeployment_api::{
     ConditionStatus, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, PodDeletion, validate,
 };
 use ordereddeployment_oracle::{View, current_sets};
-use ordereddeployment_planner::{self as planner, PodView, Set, is_of};
+use ordereddeployment_planner::{Set, is_of};
+use ordereddeployment_wire::PodView;
 use serde_json::Value;
 
 use super::history::{History, Kind, controller, deployment, found, is_terminating, name, uid};
@@ -128,7 +129,7 @@ impl Pods {
             }
             let current = history.at(set, requests).is_some_and(|set| {
                 let set = serde_json::from_value::<OrderedReplicaSet>(set.clone());
-                set.is_ok_and(|set| is_of(&planner::set(&set), &deployment.spec.template))
+                set.is_ok_and(|set| is_of(&ordereddeployment_wire::set(&set), &deployment.spec.template))
             });
             let Ok(view) = serde_json::from_value::<PodView>(pod.clone()) else { continue };
             let view = view.pod();
@@ -306,13 +307,13 @@ pub(super) fn progress(history: &History<'_>) -> Vec<Violation> {
 /// Whether that decision had to wait for a timer.
 fn waits_for_time(history: &History<'_>, decision: Option<usize>) -> bool {
     let Some(decision) = decision else { return true };
-    let observed = &history.decided(decision).observed;
+    let snapshot = &history.decided(decision).snapshot;
     let waits = |seconds: i32| i64::from(seconds) >= RETRY.as_secs();
-    observed.pods.iter().any(|pod| pod.finished)
-        || waits(observed.deployment.spec.min_ready_seconds)
-        || observed.sets.iter().any(|set| waits(set.min_ready_seconds))
-        || observed.deployment.spec.pod_deletion == PodDeletion::Evict
-        || observed.deployment.status.as_ref().is_some_and(|status| {
+    snapshot.pods.iter().any(|pod| pod.finished)
+        || waits(snapshot.deployment.spec.min_ready_seconds)
+        || snapshot.sets.iter().any(|set| waits(set.min_ready_seconds))
+        || snapshot.deployment.spec.pod_deletion == PodDeletion::Evict
+        || snapshot.deployment.status.as_ref().is_some_and(|status| {
             status
                 .condition(condition::PROGRESSING)
                 .is_some_and(|found| found.reason == reason::PROGRESS_DEADLINE_EXCEEDED)
@@ -338,8 +339,8 @@ pub(super) fn replaces_old_pods(history: &History<'_>) -> Vec<Violation> {
     let mut since: BTreeMap<&str, Timestamp> = BTreeMap::new();
     let mut found_all = Vec::new();
     for decided in &history.log.decisions {
-        let (view, owner) = (View::of(&decided.observed), deployment(decided));
-        let hashes = current_sets(&decided.observed);
+        let (view, owner) = (View::of(&decided.snapshot), deployment(decided));
+        let hashes = current_sets(&decided.snapshot);
         let refilled = |from: Timestamp| {
             history.writes.iter().any(|write| {
                 let set = write.record.body.as_ref().and_then(controller);
@@ -352,9 +353,9 @@ pub(super) fn replaces_old_pods(history: &History<'_>) -> Vec<Violation> {
             && view.old().next().is_some()
             && !view.recreates()
             && !view.keeps_sizes()
-            && decided.observed.deployment.metadata.deletion_timestamp.is_none()
-            && decided.observed.pods.iter().all(|pod| !pod.finished)
-            && decided.observed.sets.iter().all(|set| hashes.contains(&*set.uid) || !fails(set));
+            && decided.snapshot.deployment.metadata.deletion_timestamp.is_none()
+            && decided.snapshot.pods.iter().all(|pod| !pod.finished)
+            && decided.snapshot.sets.iter().all(|set| hashes.contains(&*set.uid) || !fails(set));
         if !is_below {
             since.remove(owner);
             continue;

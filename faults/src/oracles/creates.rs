@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ordereddeployment_api::Template;
 use ordereddeployment_api::names::label;
 use ordereddeployment_oracle::{View, above_ceiling, count};
-use ordereddeployment_planner::{SetChange, without_hash};
+use ordereddeployment_planner::SetChange;
 use serde_json::Value;
 
 use super::history::{
@@ -24,7 +24,7 @@ pub(super) fn ceiling(history: &History<'_>) -> Vec<Violation> {
     for (place, decided, _) in history.acts() {
         let sent = creates(history, place);
         let Some(last) = sent.last() else { continue };
-        let messages = above_ceiling(&View::of(&decided.observed), count(sent.len()));
+        let messages = above_ceiling(&View::of(&decided.snapshot), count(sent.len()));
         found_all.extend(messages.into_iter().map(|message| found("S4", last.record.at, message)));
     }
     found_all
@@ -37,18 +37,18 @@ pub(super) fn beside_orphans(history: &History<'_>) -> Vec<Violation> {
     for (place, decided, _) in history.acts() {
         let sent = creates(history, place);
         let Some(first) = sent.first() else { continue };
-        let observed = &decided.observed;
+        let snapshot = &decided.snapshot;
         let staleness = max_staleness(history.case, history.log, decided.at);
         let Ok(since) = decided.at.checked_sub(staleness) else { continue };
         let hash =
             |pod: &Value| pod["metadata"]["labels"][label::POD_TEMPLATE_HASH].as_str().map(str::to_owned);
         let is_left = |pod: &Value| {
             let labels = serde_json::from_value(pod["metadata"]["labels"].clone()).unwrap_or_default();
-            let adopter = hash(pod).and_then(|hash| observed.sets.iter().find(|set| *set.hash == *hash));
+            let adopter = hash(pod).and_then(|hash| snapshot.sets.iter().find(|set| *set.hash == *hash));
             controller(pod).is_none()
                 && !is_terminating(pod)
                 && !matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
-                && observed.deployment.spec.selector.matches(&labels)
+                && snapshot.deployment.spec.selector.matches(&labels)
                 && adopter.is_some_and(|set| !set.terminating)
         };
         let was_left = |pod: &Value| {
@@ -77,12 +77,12 @@ pub(super) fn one_per_slot(history: &History<'_>) -> Vec<Violation> {
             let message = format!("{} creates are sent, {asked} were decided", sent.len());
             found_all.push(found("S8", first.record.at, message));
         }
-        let observed = &decided.observed;
+        let snapshot = &decided.snapshot;
         let is_owned = |pod: &&Value| {
             controller(pod).is_some_and(|set| history.is_set_of(set, deployment(decided), decided.requests))
         };
         let missing = history.all_at("pods", decided.requests).filter(is_owned).find(|pod| {
-            observed.pods.iter().all(|known| *known.facts.uid != *uid(pod)) && was_created(history, pod)
+            snapshot.pods.iter().all(|known| *known.facts.uid != *uid(pod)) && was_created(history, pod)
         });
         if let Some(missing) = missing {
             let message =
@@ -137,5 +137,5 @@ fn decided_once(history: &History<'_>) -> Vec<Violation> {
 }
 
 fn template(set: &Value) -> Template {
-    without_hash(&Template::new(&set["spec"]["template"]))
+    Template::new(&set["spec"]["template"]).without_hash()
 }

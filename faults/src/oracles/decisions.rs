@@ -16,10 +16,10 @@ pub(super) fn allowed(history: &History<'_>) -> Vec<Violation> {
 fn wrong(decided: &DecisionRecord) -> Vec<oracle::Violation> {
     let mut wrong = match &decided.decision {
         // While it is unknown if the template is new, the status is that of the rollout so far.
-        Decision::Act(act) if !to_compare(&decided.observed).is_empty() => {
-            check_with_any_status(&decided.observed, act)
+        Decision::Act(act) if !to_compare(&decided.snapshot).is_empty() => {
+            check_with_any_status(&decided.snapshot, act)
         }
-        decision => check(&decided.observed, decision),
+        decision => check(&decided.snapshot, decision),
     };
     // The controller publishes the sizes of several small batches at once.
     wrong.retain(|wrong| wrong.oracle != "status::sizes");

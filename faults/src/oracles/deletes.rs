@@ -8,8 +8,9 @@ use ordereddeployment_api::{PausePoint, Template};
 use ordereddeployment_oracle::{
     ActivePod, Messages, View, below_floor, collected, rollout_order, scaling_order, surge,
 };
-use ordereddeployment_planner::{Act, PodView, Point, Purpose, Target, without_hash};
+use ordereddeployment_planner::{Act, Point, Purpose, Target};
 use ordereddeployment_sandbox::Record;
+use ordereddeployment_wire::PodView;
 
 use super::history::{History, Kind, Write, controller, found, is_terminating};
 use super::violation::Violation;
@@ -29,7 +30,7 @@ fn all<'h, 'a>(history: &'h History<'a>) -> impl Iterator<Item = Deletes<'h, 'a>
         let sent: Vec<_> = history.sent(place).filter(|write| write.kind == Kind::DeletePod).collect();
         // A delayed delete may belong to an earlier decision.
         let sent: Vec<_> = sent.into_iter().filter(|write| !write.is_delayed).collect();
-        (!sent.is_empty()).then(|| Deletes { decided, act, view: View::of(&decided.observed), sent })
+        (!sent.is_empty()).then(|| Deletes { decided, act, view: View::of(&decided.snapshot), sent })
     })
 }
 
@@ -54,7 +55,7 @@ pub(super) fn order(history: &History<'_>) -> Vec<Violation> {
         for write in sent {
             let uid = write.precondition("uid");
             let is_decided = targets(act, purpose(write))
-                .any(|target| target.name == name(write) && uid.is_none_or(|uid| *target.uid == *uid));
+                .any(|target| target.name() == name(write) && uid.is_none_or(|uid| **target.uid() == *uid));
             if !is_decided {
                 let client = &write.record.user_agent;
                 found_all.push(wrong(format!("{client} deletes {} without a decision", name(write))));
@@ -80,10 +81,10 @@ pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
         else {
             return false;
         };
-        let wanted = without_hash(&history.decided(decision).observed.deployment.spec.template);
+        let wanted = history.decided(decision).snapshot.deployment.spec.template.without_hash();
         let set = history.controller_of(pod, write.place);
         let set = set.and_then(|set| history.changes(set).next());
-        set.is_some_and(|set| without_hash(&Template::new(&set.object["spec"]["template"])).same_as(&wanted))
+        set.is_some_and(|set| Template::new(&set.object["spec"]["template"]).without_hash().same_as(&wanted))
     });
     let message = |write: &Write<'_>| {
         found("S15", write.record.at, format!("the rollout deletes {} of the current template", name(write)))
@@ -99,20 +100,20 @@ pub(super) fn prefix(history: &History<'_>) -> Vec<Violation> {
             let purpose = purpose(write);
             let mut groups = deletes.act.deletes.iter().filter(|group| group.purpose == purpose);
             let Some(own) =
-                groups.clone().position(|group| group.targets.iter().any(|one| one.name == name(write)))
+                groups.clone().position(|group| group.targets.iter().any(|one| one.name() == name(write)))
             else {
                 continue;
             };
             let waiting = groups.by_ref().take(own).flat_map(|group| &group.targets).find(|target| {
                 let accepted = deletes.sent.iter().any(|other| {
                     other.place < write.place
-                        && name(other) == target.name
+                        && name(other) == target.name()
                         && (other.is_accepted() || other.record.code == 404)
                 });
-                !accepted && history.at(&target.uid, write.place).is_some_and(|pod| !is_terminating(pod))
+                !accepted && history.at(target.uid(), write.place).is_some_and(|pod| !is_terminating(pod))
             });
             if let Some(waiting) = waiting {
-                let message = format!("{} is deleted before {}", name(write), waiting.name);
+                let message = format!("{} is deleted before {}", name(write), waiting.name());
                 found_all.push(found("S2", write.record.at, message));
             }
         }
@@ -148,11 +149,11 @@ pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
     }
     let mut found_all = Vec::new();
     for deletes in all(history) {
-        let observed = deletes.view.observed;
-        let own = without_spelling(&observed.deployment.spec.template);
+        let snapshot = deletes.view.snapshot;
+        let own = without_spelling(&snapshot.deployment.spec.template);
         for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
-            let pod = observed.pods.iter().find(|pod| pod.name == name(write));
-            let set = pod.and_then(|pod| observed.sets.iter().find(|set| set.uid == pod.set));
+            let pod = snapshot.pods.iter().find(|pod| pod.name == name(write));
+            let set = pod.and_then(|pod| snapshot.sets.iter().find(|set| set.uid == pod.set));
             if set.is_some_and(|set| without_spelling(&set.template) == own) {
                 let message =
                     format!("{} is deleted although its template is only spelled differently", name(write));

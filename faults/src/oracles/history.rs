@@ -321,7 +321,7 @@ pub(super) fn controller(object: &Value) -> Option<&str> {
 
 /// The UID of the object of a decision.
 pub(super) fn deployment(decided: &DecisionRecord) -> &str {
-    decided.observed.deployment.metadata.uid.as_deref().unwrap_or_default()
+    decided.snapshot.deployment.metadata.uid.as_deref().unwrap_or_default()
 }
 
 /// The write of a controller at that place of the log of requests.

@@ -29,7 +29,7 @@ pub(super) fn deleted_object(history: &History<'_>) -> Vec<Violation> {
     let late = history.writes.iter().filter(moves).filter_map(|write| {
         let decided = history.decided(write.decision?);
         let since = deleted.get(deployment(decided))?;
-        let knows = decided.observed.deployment.metadata.deletion_timestamp.is_some();
+        let knows = decided.snapshot.deployment.metadata.deletion_timestamp.is_some();
         let can_know = decided.at > *since + max_staleness(history.case, history.log, decided.at);
         (knows || can_know).then(|| {
             let message = format!("{} {} for a deleted object", write.record.verb, write.record.path);
@@ -47,7 +47,7 @@ pub(super) fn changed_object(history: &History<'_>) -> Vec<Violation> {
     };
     let late = history.writes.iter().filter(moves).filter_map(|write| {
         let decided = history.decided(write.decision?);
-        let known = decided.observed.deployment.metadata.generation;
+        let known = decided.snapshot.deployment.metadata.generation;
         let changed = history
             .changes(deployment(decided))
             .find(|commit| commit.deleted || commit.object["metadata"]["generation"].as_i64() > known)?;

@@ -28,7 +28,7 @@ fn why_not_owned(history: &History<'_>, write: &Write<'_>) -> Option<&'static st
             let Some(pod) = write.precondition("uid").and_then(|uid| history.at(uid, write.place)) else {
                 return write.is_accepted().then_some("the write does not name its UID");
             };
-            let view = &history.decided(write.decision?).observed;
+            let view = &history.decided(write.decision?).snapshot;
             let seen = view.pods.iter().find(|seen| *seen.facts.uid == *uid(pod)).map(|seen| &*seen.set);
             let owner = controller(pod).and_then(|set| history.controller_of(set, write.place));
             let by_view = seen.and_then(|set| history.controller_of(set, write.place));

@@ -23,10 +23,10 @@ fn why_wrong(history: &History<'_>, write: &Write<'_>) -> Option<String> {
     let decided = history.decided(write.decision.filter(|_| !write.is_delayed)?);
     let name = write.record.name.as_deref().unwrap_or_default();
     let seen = if write.kind == Kind::DeletePod {
-        let pod = decided.observed.pods.iter().find(|pod| pod.name == name && *pod.facts.uid == *wanted);
+        let pod = decided.snapshot.pods.iter().find(|pod| pod.name == name && *pod.facts.uid == *wanted);
         pod.map(|pod| number(&pod.resource_version))
     } else {
-        let set = decided.observed.sets.iter().find(|set| set.name == name && *set.uid == *wanted);
+        let set = decided.snapshot.sets.iter().find(|set| set.name == name && *set.uid == *wanted);
         // The view has no versions of sets.
         set.map(|_| version)
     };

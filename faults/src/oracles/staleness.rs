@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_planner::{Pod, PodView};
+use ordereddeployment_planner::Pod;
+use ordereddeployment_wire::PodView;
 use serde_json::Value;
 
 use super::history::{History, Kind, controller, deployment, found, name, number, uid, version};
@@ -32,7 +33,7 @@ fn seen(pods: &BTreeMap<&str, &Pod>, uid: &str) -> Observation {
 }
 
 fn by_uid(decided: &DecisionRecord) -> BTreeMap<&str, &Pod> {
-    decided.observed.pods.iter().map(|pod| (&*pod.facts.uid, pod)).collect()
+    decided.snapshot.pods.iter().map(|pod| (&*pod.facts.uid, &**pod)).collect()
 }
 
 /// The UIDs of all pods that sets of that object ever controlled.
@@ -72,7 +73,7 @@ pub(super) fn views(history: &History<'_>) -> Vec<Violation> {
         for pod in pods.iter().copied() {
             note(behind(history, decided, pod, seen(&known, pod)), format!("pod {pod}"));
         }
-        let seen = decided.observed.deployment.metadata.resource_version.as_deref().unwrap_or_default();
+        let seen = decided.snapshot.deployment.metadata.resource_version.as_deref().unwrap_or_default();
         note(behind(history, decided, owner, Observation::Version(number(seen))), "the object".to_owned());
         let bound = max_staleness(history.case, history.log, decided.at);
         if let Some((since, what)) = oldest.filter(|(since, _)| decided.at.duration_since(*since) > bound) {
@@ -139,7 +140,7 @@ pub(super) fn causality(history: &History<'_>) -> Vec<Violation> {
 /// A decision that deletes must know all pods as of this version. The text names the cause.
 fn must_know(history: &History<'_>, decided: &DecisionRecord) -> (u64, &'static str) {
     let owner = deployment(decided);
-    let metadata = &decided.observed.deployment.metadata;
+    let metadata = &decided.snapshot.deployment.metadata;
     let generation = metadata.generation.unwrap_or(0);
     let seen = number(metadata.resource_version.as_deref().unwrap_or_default());
     let requested = |object: &Value| object["status"]["resumeRequested"].as_str().map(str::to_owned);
@@ -192,8 +193,8 @@ pub(super) fn as_stored(history: &History<'_>) -> Vec<Violation> {
     }
     let mut found_all = Vec::new();
     for decided in &history.log.decisions {
-        let observed = &decided.observed;
-        let metadata = &observed.deployment.metadata;
+        let snapshot = &decided.snapshot;
+        let metadata = &snapshot.deployment.metadata;
         let seen = number(metadata.resource_version.as_deref().unwrap_or_default());
         // Objects that cannot be decoded are not compared.
         let differs = deployments.get(&(deployment(decided), seen)).is_none_or(|stored| {
@@ -201,8 +202,8 @@ pub(super) fn as_stored(history: &History<'_>) -> Vec<Violation> {
                 let facts = |of: &ObjectMeta| {
                     (of.generation, of.deletion_timestamp.clone(), of.annotations.clone(), of.labels.clone())
                 };
-                stored.status != observed.deployment.status
-                    || stored.spec != observed.deployment.spec
+                stored.status != snapshot.deployment.status
+                    || stored.spec != snapshot.deployment.spec
                     || facts(&stored.metadata) != facts(metadata)
             })
         });
@@ -213,7 +214,7 @@ pub(super) fn as_stored(history: &History<'_>) -> Vec<Violation> {
                 format!("the object is not as it was stored at version {seen}"),
             ));
         }
-        let wrong = observed.pods.iter().find(|pod| {
+        let wrong = snapshot.pods.iter().find(|pod| {
             pods.get(&(&*pod.facts.uid, number(&pod.resource_version))).is_none_or(|stored| {
                 stored.as_ref().is_some_and(|stored| {
                     // The controller knows from the response that it was deleted, before the version that says so.
@@ -266,7 +267,7 @@ pub(super) fn own_writes(history: &History<'_>) -> Vec<Violation> {
                     pod.is_some_and(|pod| !pod.terminating)
                 }
                 Kind::Status => {
-                    let seen = decided.observed.deployment.metadata.resource_version.as_deref();
+                    let seen = decided.snapshot.deployment.metadata.resource_version.as_deref();
                     let mut made = history.log.commits.iter();
                     let made = made.find(|commit| commit.request == Some(write.place));
                     made.is_some_and(|commit| number(seen.unwrap_or_default()) < commit.version)

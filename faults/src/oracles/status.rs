@@ -30,7 +30,7 @@ fn each<'a>(
 /// S11: the generation and the counts are not ahead of what the decision observed.
 pub(super) fn never_ahead(history: &History<'_>) -> Vec<Violation> {
     each(history, |decided, before, after| {
-        let view = View::of(&decided.observed);
+        let view = View::of(&decided.snapshot);
         generation(&view, before, after).or_else(|| acts(decided).then(|| counts(&view, after)).flatten())
     })
 }
@@ -39,7 +39,7 @@ pub(super) fn never_ahead(history: &History<'_>) -> Vec<Violation> {
 pub(super) fn conditions(history: &History<'_>) -> Vec<Violation> {
     each(history, |decided, _, after| {
         acts(decided)
-            .then(|| ordereddeployment_oracle::conditions(&View::of(&decided.observed), after))
+            .then(|| ordereddeployment_oracle::conditions(&View::of(&decided.snapshot), after))
             .flatten()
     })
 }
@@ -52,6 +52,6 @@ fn acts(decided: &DecisionRecord) -> bool {
 /// S11: a hold begins at the barrier, one at a time, and ends only as the contract says.
 pub(super) fn transitions(history: &History<'_>) -> Vec<Violation> {
     each(history, |decided, before, after| {
-        ordereddeployment_oracle::transitions(&View::of(&decided.observed), before, after)
+        ordereddeployment_oracle::transitions(&View::of(&decided.snapshot), before, after)
     })
 }

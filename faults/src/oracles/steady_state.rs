@@ -133,7 +133,7 @@ pub(super) fn holds_stay(history: &History<'_>) -> Vec<Violation> {
     }
     // During a hold, the rollout deletes nothing.
     let rollout = history.acts().filter(|(place, decided, _)| {
-        let status = decided.observed.deployment.status.clone().unwrap_or_default();
+        let status = decided.snapshot.deployment.status.clone().unwrap_or_default();
         let held = status.hold.is_some_and(|hold| !has_begun(&hold));
         held && history.sent(*place).any(|write| write.is_rollout() && !write.is_delayed)
     });

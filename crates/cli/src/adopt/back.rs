@@ -1,10 +1,10 @@
-//! From an OrderedDeployment back to a Deployment: what comes next, by what is there. A plain function, so that whoever was
-//! interrupted goes on where it stopped.
+//! Moves pods from an OrderedDeployment to a Deployment. A pure function returns the next step for the current
+//! objects, so that an interrupted command continues where it stopped.
 //!
-//! A ReplicaSet that sees too few pods makes some, and its view may lag. So the one that is to get the pods is made so that it
-//! cannot create any; each pod is given to it in one write; and it is opened once it says that it has them all. The
-//! controller of the OrderedDeployment has said before that it does nothing. The Deployment comes paused, and goes on once
-//! it knows that ReplicaSet as its own newest.
+//! A ReplicaSet controller with a stale cache would create pods while they are moved. So the target ReplicaSet is
+//! created closed: it cannot create pods. Each pod is moved by one write. The ReplicaSet is opened once its status
+//! counts all pods. Before that, the controller of the OrderedDeployment reports that it does nothing. The Deployment
+//! is created paused, and unpaused once its status counts the pods of that ReplicaSet as updated.
 
 use anyhow::{Result, bail};
 use kube::ResourceExt;
@@ -13,124 +13,133 @@ use ordereddeployment_api::names::{annotation, label, reason};
 use serde_json::{Value, json};
 
 use super::convert;
-use super::seen::{
-    Kind, Seen, annotation_of, controller, foreign_finalizers, is_controlled_by, is_finished, is_observed,
-    is_paused, is_taking_over, is_terminating, number, says,
+use super::objects::{
+    Kind, Objects, annotation_of, controller, foreign_finalizers, is_adopting, is_controlled_by, is_finished,
+    is_observed, is_paused, is_terminating, number, reports,
 };
-use super::steps::{Next, Write};
+use super::steps::{PlannedStep, Write};
 
-/// What comes next.
-pub(crate) fn next(seen: &Seen) -> Result<Next> {
-    let name = &seen.name;
-    match (&seen.deployment, &seen.ordered) {
-        (None, None) => bail!("there is no OrderedDeployment {name}\nhint: `kubectl ordered get` lists them"),
-        (Some(deployment), None) => Ok(clear(seen, deployment)),
+/// The next step.
+pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
+    let name = &objects.name;
+    match (&objects.deployment, &objects.ordered) {
+        (None, None) => bail!("OrderedDeployment {name} not found\nhint: `kubectl ordered get` lists them"),
+        (Some(deployment), None) => Ok(delete_sets(objects, deployment)),
         (_, Some(ordered)) if is_terminating(ordered) => {
-            Ok(Next::Wait(format!("for ordereddeployments/{name} to be gone, by the garbage collector")))
+            Ok(PlannedStep::Wait(format!("for the garbage collector to remove ordereddeployments/{name}")))
         }
-        (Some(deployment), Some(ordered)) if is_taking_over(ordered) => {
+        (Some(deployment), Some(ordered)) if is_adopting(ordered) => {
             if is_terminating(deployment) {
                 bail!(
-                    "deployments/{name} is going already\nhint: let `kubectl ordered adopt {name}` finish first"
+                    "deployments/{name} is being deleted\nhint: run `kubectl ordered adopt {name}` to the end first"
                 );
             }
-            // Nothing was taken over yet: the Deployment stays what it is.
-            Ok(Next::Do(vec![Write::Orphan(Kind::OrderedDeployment, ordered.clone())]))
+            // No pod was moved yet: keep the Deployment.
+            Ok(PlannedStep::Do(vec![Write::Orphan(Kind::OrderedDeployment, ordered.clone())]))
         }
-        (None, Some(ordered)) if is_taking_over(ordered) => {
-            bail!("{name} is being taken over\nhint: let `kubectl ordered adopt {name}` finish first")
+        (None, Some(ordered)) if is_adopting(ordered) => {
+            bail!("{name} is being adopted\nhint: run `kubectl ordered adopt {name}` to the end first")
         }
-        (deployment, Some(ordered)) => hand_over(seen, ordered, deployment.as_ref()),
+        (deployment, Some(ordered)) => hand_over(objects, ordered, deployment.as_ref()),
     }
 }
 
-/// The OrderedDeployment is gone: its sets are left, without pods.
-fn clear(seen: &Seen, deployment: &DynamicObject) -> Next {
-    let left = seen.sets.iter().filter(|set| {
-        let same = seen.replica_set(&set.name_any());
+/// The OrderedDeployment is deleted: delete its sets, which have no pods.
+fn delete_sets(objects: &Objects, deployment: &DynamicObject) -> PlannedStep {
+    let left = objects.sets.iter().filter(|set| {
+        let same = objects.replica_set(&set.name_any());
         controller(set).is_none() && same.is_some_and(|same| is_controlled_by(same, deployment))
     });
     let left: Vec<&DynamicObject> = left.collect();
     match left.iter().find(|set| !is_terminating(set)) {
-        Some(set) => Next::Do(vec![Write::Orphan(Kind::OrderedReplicaSet, (*set).clone())]),
-        None if left.is_empty() => Next::Done,
-        None => Next::Wait("for the sets to be gone, by the garbage collector".to_owned()),
+        Some(set) => PlannedStep::Do(vec![Write::Orphan(Kind::OrderedReplicaSet, (*set).clone())]),
+        None if left.is_empty() => PlannedStep::Done,
+        None => PlannedStep::Wait("for the garbage collector to remove the sets".to_owned()),
     }
 }
 
-fn hand_over(seen: &Seen, ordered: &DynamicObject, deployment: Option<&DynamicObject>) -> Result<Next> {
-    let name = &seen.name;
+fn hand_over(
+    objects: &Objects,
+    ordered: &DynamicObject,
+    deployment: Option<&DynamicObject>,
+) -> Result<PlannedStep> {
+    let name = &objects.name;
     let sets: Vec<&DynamicObject> =
-        seen.sets.iter().filter(|set| is_controlled_by(set, ordered) && !is_terminating(set)).collect();
+        objects.sets.iter().filter(|set| is_controlled_by(set, ordered) && !is_terminating(set)).collect();
     let step = annotation_of(ordered, annotation::HANDING_BACK);
     let Some(current) = sets.iter().find(|set| convert::same_template(set, ordered)).copied() else {
         if step.is_some() {
             bail!(
-                "the template of {name} was changed while it is being handed back, and its controller does nothing\nhint: put the template back as it was (`kubectl ordered undo {name}`), and run this again"
+                "the template of {name} was changed while it is being handed back, and its controller does nothing\nhint: restore the template (`kubectl ordered undo {name}`), and run this command again"
             );
         }
-        bail!("{name} has no set of its present template\nhint: finish its rollout first");
+        bail!("{name} has no set with its current template\nhint: finish its rollout first");
     };
     if step.is_none() {
         if deployment.is_some() {
-            bail!("there is a Deployment {name} already\nhint: delete it, or give it another name");
+            bail!("Deployment {name} already exists\nhint: delete or rename it");
         }
         for object in sets.iter().copied().chain([ordered]) {
             if let [first, ..] = *foreign_finalizers(object) {
                 bail!(
-                    "{} has the finalizer {first}: its deletion would not end\nhint: take it away, or whoever set it",
+                    "{} has the finalizer {first}, which would block its deletion\nhint: remove the finalizer, or the controller that sets it",
                     object.name_any()
                 );
             }
         }
-        if let Some(wait) = at_rest(ordered)? {
+        if let Some(wait) = wait_until_complete(ordered)? {
             return Ok(wait);
         }
     }
-    let wanted = number(ordered, "/spec/replicas");
+    let desired = number(ordered, "/spec/replicas");
     let mark = step.map_or_else(|| convert::mark(ordered), str::to_owned);
     for set in &sets {
         let is_current = set.metadata.uid == current.metadata.uid;
-        let Some(found) = seen.replica_set(&set.name_any()) else {
+        let Some(found) = objects.replica_set(&set.name_any()) else {
             let mark = is_current.then_some(mark.as_str());
-            let replica_set = convert::replica_set(set, if is_current { wanted } else { 0 }, mark);
-            return Ok(Next::Do(vec![Write::Create(Kind::ReplicaSet, replica_set)]));
+            let replica_set = convert::replica_set(set, if is_current { desired } else { 0 }, mark);
+            return Ok(PlannedStep::Do(vec![Write::Create(Kind::ReplicaSet, replica_set)]));
         };
         let is_marked = annotation_of(found, annotation::HANDING_BACK).is_some();
         if is_current && step.is_none() && !is_marked {
-            bail!("there is a ReplicaSet {} already\nhint: delete it", set.name_any());
+            bail!("ReplicaSet {} already exists\nhint: delete it", set.name_any());
         }
     }
-    let Some(target) = seen.replica_set(&current.name_any()) else {
-        return Ok(Next::Wait(format!("for replicasets/{}", current.name_any())));
+    let Some(target) = objects.replica_set(&current.name_any()) else {
+        return Ok(PlannedStep::Wait(format!("for replicasets/{} to exist", current.name_any())));
     };
     let Some(step) = step else {
         let patch = json!({"metadata": {"annotations": {annotation::HANDING_BACK: mark}}});
-        let what = "let its controller do nothing";
-        return Ok(Next::Do(vec![Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what)]));
+        let what = "stop its controller";
+        return Ok(PlannedStep::Do(vec![Write::Patch(
+            Kind::OrderedDeployment,
+            ordered.clone(),
+            patch,
+            what,
+        )]));
     };
-    if !says(ordered, reason::HANDING_BACK, step) {
-        return Ok(Next::Wait(format!(
-            "for the controller to leave the pods of {name} alone (is ordered-controller-manager running?)"
+    if !reports(ordered, reason::HANDING_BACK, step) {
+        return Ok(PlannedStep::Wait(format!(
+            "for the controller to stop managing the pods of {name} (is ordered-controller-manager running?)"
         )));
     }
-    if let Some(moved) = give_pods(seen, ordered, current, target) {
-        return Ok(moved);
+    if let Some(step) = move_pods(objects, ordered, current, target) {
+        return Ok(step);
     }
-    take_over(seen, ordered, target, deployment)
+    take_over(objects, ordered, target, deployment)
 }
 
-/// An error where a rollout is under way or held; something to wait for where only pods are missing, which comes by itself.
-fn at_rest(ordered: &DynamicObject) -> Result<Option<Next>> {
+/// An error if a rollout is in progress or paused; a wait if pods are only not available yet.
+fn wait_until_complete(ordered: &DynamicObject) -> Result<Option<PlannedStep>> {
     let name = ordered.name_any();
     let old = number(ordered, "/status/replicas") - number(ordered, "/status/updatedReplicas");
-    let held = ordered.data.pointer("/status/hold").is_some_and(|hold| !hold.is_null());
+    let paused = ordered.data.pointer("/status/hold").is_some_and(|hold| !hold.is_null());
     if !is_observed(ordered) {
-        return Ok(Some(Next::Wait(format!("for the controller to see the spec of {name}"))));
+        return Ok(Some(PlannedStep::Wait(format!("for the controller to observe the spec of {name}"))));
     }
-    if old > 0 || held {
+    if old > 0 || paused {
         bail!(
-            "{name} is in the middle of a rollout\nhint: see `kubectl ordered get {name}`, and `kubectl ordered resume {name}` where it is held"
+            "a rollout of {name} is in progress\nhint: see `kubectl ordered get {name}`; if it is paused, run `kubectl ordered resume {name}`"
         );
     }
     let conditions = ordered.data.pointer("/status/conditions").and_then(Value::as_array);
@@ -138,102 +147,111 @@ fn at_rest(ordered: &DynamicObject) -> Result<Option<Next>> {
         .into_iter()
         .flatten()
         .any(|condition| condition["type"] == "Complete" && condition["status"] == "True");
-    Ok((!complete).then(|| Next::Wait(format!("for all pods of {name} to be available"))))
+    Ok((!complete).then(|| PlannedStep::Wait(format!("for all pods of {name} to be available"))))
 }
 
-/// The pods to the ReplicaSet that cannot create any, and its opening. `None` once it has them and is open.
-fn give_pods(
-    seen: &Seen,
+/// Moves the pods to the closed ReplicaSet, then opens it. `None` once it has all pods and is open.
+fn move_pods(
+    objects: &Objects,
     ordered: &DynamicObject,
     current: &DynamicObject,
     target: &DynamicObject,
-) -> Option<Next> {
+) -> Option<PlannedStep> {
     let full = target.name_any();
-    let wanted = number(ordered, "/spec/replicas");
+    let desired = number(ordered, "/spec/replicas");
     let is_active = |pod: &&DynamicObject| !is_terminating(pod) && !is_finished(pod);
-    let there = seen.pods_of(target).filter(is_active).count();
-    let here: Vec<&DynamicObject> = seen.pods_of(current).filter(|pod| !is_terminating(pod)).collect();
+    let moved = objects.pods_of(target).filter(is_active).count();
+    let remaining: Vec<&DynamicObject> =
+        objects.pods_of(current).filter(|pod| !is_terminating(pod)).collect();
     let is_closed = annotation_of(target, annotation::HANDING_BACK).is_some();
-    if !here.is_empty() && is_closed {
-        let all = i64::try_from(there + here.iter().copied().filter(is_active).count()).unwrap_or(i64::MAX);
+    if !remaining.is_empty() && is_closed {
+        let all =
+            i64::try_from(moved + remaining.iter().copied().filter(is_active).count()).unwrap_or(i64::MAX);
         let size = number(target, "/spec/replicas");
-        if size != wanted.max(all) {
-            // With fewer it would delete what is given to it.
-            let patch = json!({"spec": {"replicas": wanted.max(all)}});
-            return Some(Next::Do(vec![Write::Patch(
+        if size != desired.max(all) {
+            // With a smaller size it would delete pods that are moved to it.
+            let patch = json!({"spec": {"replicas": desired.max(all)}});
+            return Some(PlannedStep::Do(vec![Write::Patch(
                 Kind::ReplicaSet,
                 target.clone(),
                 patch,
-                "make room for all pods",
+                "scale it for all pods",
             )]));
         }
     }
     if !is_observed(target) {
-        return Some(Next::Wait(format!("for the ReplicaSet controller to see replicasets/{full}")));
+        return Some(PlannedStep::Wait(format!(
+            "for the ReplicaSet controller to observe replicasets/{full}"
+        )));
     }
-    if !here.is_empty() {
+    if !remaining.is_empty() {
         let owner = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": full, "uid": target.metadata.uid,
             "controller": true, "blockOwnerDeletion": true,
         });
-        let give = |pod: &&DynamicObject| {
+        let move_pod = |pod: &&DynamicObject| {
             let others = pod.owner_references().iter().filter(|other| other.controller != Some(true));
             let mut owners: Vec<Value> = others.map(|other| json!(other)).collect();
             owners.push(owner.clone());
             let patch = json!({"metadata": {"ownerReferences": owners}});
-            Write::Patch(Kind::Pod, (*pod).clone(), patch, "give it to the ReplicaSet")
+            Write::Patch(Kind::Pod, (*pod).clone(), patch, "set the ReplicaSet as its controller")
         };
-        return Some(Next::Do(here.iter().map(give).collect()));
+        return Some(PlannedStep::Do(remaining.iter().map(move_pod).collect()));
     }
     if !is_closed {
         return None;
     }
-    if number(target, "/status/replicas") != i64::try_from(there).unwrap_or(i64::MAX) {
-        return Some(Next::Wait(format!(
-            "for the ReplicaSet controller to see all pods of replicasets/{full}"
+    if number(target, "/status/replicas") != i64::try_from(moved).unwrap_or(i64::MAX) {
+        return Some(PlannedStep::Wait(format!(
+            "for the ReplicaSet controller to count all pods of replicasets/{full}"
         )));
     }
     let patch = convert::opened(current);
-    Some(Next::Do(vec![Write::Patch(Kind::ReplicaSet, target.clone(), patch, "let it replace lost pods")]))
+    Some(PlannedStep::Do(vec![Write::Patch(
+        Kind::ReplicaSet,
+        target.clone(),
+        patch,
+        "allow it to create pods",
+    )]))
 }
 
-/// The Deployment takes the ReplicaSet that has the pods, and the rest goes.
+/// Creates the Deployment, which adopts the ReplicaSet with the pods. Then deletes the old objects.
 fn take_over(
-    seen: &Seen,
+    objects: &Objects,
     ordered: &DynamicObject,
     target: &DynamicObject,
     deployment: Option<&DynamicObject>,
-) -> Result<Next> {
-    let name = &seen.name;
+) -> Result<PlannedStep> {
+    let name = &objects.name;
     let Some(deployment) = deployment else {
         let object = convert::deployment(ordered);
-        return Ok(Next::Do(vec![Write::Create(Kind::Deployment, object)]));
+        return Ok(PlannedStep::Do(vec![Write::Create(Kind::Deployment, object)]));
     };
     let is_marked = deployment.labels().contains_key(label::HANDING_BACK);
     let has_it = is_controlled_by(target, deployment);
     if !is_marked && !has_it {
         bail!(
-            "there is a Deployment {name} that does not have the pods\nhint: delete it, and run this again"
+            "Deployment {name} exists and does not own the pods\nhint: delete it, and run this command again"
         );
     }
-    let knows = number(deployment, "/status/updatedReplicas") == number(target, "/status/replicas");
-    if is_marked && !(has_it && is_observed(deployment) && knows) {
-        return Ok(Next::Wait(format!(
-            "for the Deployment controller to take replicasets/{} for the newest of deployments/{name}",
+    let is_counted = number(deployment, "/status/updatedReplicas") == number(target, "/status/replicas");
+    if is_marked && !(has_it && is_observed(deployment) && is_counted) {
+        return Ok(PlannedStep::Wait(format!(
+            "for the Deployment controller to use replicasets/{} as the newest of deployments/{name}",
             target.name_any()
         )));
     }
     if is_marked {
         let paused = if is_paused(ordered) { json!(true) } else { Value::Null };
         let patch = json!({"metadata": {"labels": {label::HANDING_BACK: null}}, "spec": {"paused": paused}});
-        let what = "let it go on";
-        return Ok(Next::Do(vec![Write::Patch(Kind::Deployment, deployment.clone(), patch, what)]));
+        let what = "unpause it";
+        return Ok(PlannedStep::Do(vec![Write::Patch(Kind::Deployment, deployment.clone(), patch, what)]));
     }
-    if let Some(autoscaler) = seen.autoscalers_of("OrderedDeployment").next() {
+    if let Some(autoscaler) = objects.autoscalers_of("OrderedDeployment").next() {
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
         let patch = json!({"spec": {"scaleTargetRef": target}});
-        let what = "scale the Deployment";
-        return Ok(Next::Do(vec![Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what)]));
+        let what = "target the Deployment";
+        return Ok(PlannedStep::Do(vec![Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what)]));
     }
-    Ok(Next::Do(vec![Write::Orphan(Kind::OrderedDeployment, ordered.clone())]))
+    Ok(PlannedStep::Do(vec![Write::Orphan(Kind::OrderedDeployment, ordered.clone())]))
 }

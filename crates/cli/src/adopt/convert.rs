@@ -1,6 +1,6 @@
-//! The same object as another kind: a Deployment as an OrderedDeployment, a ReplicaSet as an OrderedReplicaSet, and back.
+//! Converts live objects: a Deployment to an OrderedDeployment, a ReplicaSet to an OrderedReplicaSet, and back.
 //!
-//! Raw JSON, so that nothing is lost on the way. It never reads or writes a server.
+//! It uses raw JSON, so that unknown fields are kept. It sends no request.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,21 @@ use kube::core::{DynamicObject, ObjectMeta};
 use ordereddeployment_api::names::annotation;
 use ordereddeployment_api::names::label::{self, POD_TEMPLATE_HASH as HASH};
 use ordereddeployment_api::{Template, template_hash};
-use ordereddeployment_planner::without_hash;
 use serde_json::{Map, Value, json};
 
-use super::seen::{Kind, annotation_of};
+use super::objects::{Kind, annotation_of};
 use super::template::LAST_APPLIED;
 
-/// A Deployment's revision, on it and on its ReplicaSets.
+/// The annotation with the revision of a Deployment and of its ReplicaSets.
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// What the Deployment controller writes on its ReplicaSets for itself.
+/// The prefix of annotations that the Deployment controller writes.
 const OF_THE_DEPLOYMENT_CONTROLLER: &str = "deployment.kubernetes.io/";
-/// No API server takes a pod with this finalizer, as its name is none: a ReplicaSet with it in its template can take pods
-/// in and cannot create any.
+/// An invalid finalizer: the API server rejects pods with it. A ReplicaSet with it in its template can adopt pods and
+/// cannot create any.
 const CLOSED: &str = "ordereddeployment.io/closed/until-all-pods-are-here";
 
-/// The OrderedDeployment that is to take over from the Deployment and from these ReplicaSets, with that template, else with
-/// the Deployment's.
+/// The OrderedDeployment that adopts from the Deployment and these ReplicaSets, with that template, or with the
+/// Deployment's.
 pub(crate) fn ordered(
     deployment: &DynamicObject,
     sources: &[String],
@@ -44,13 +43,13 @@ pub(crate) fn ordered(
     object
 }
 
-/// Which state of the Deployment an OrderedDeployment was made of.
+/// The UID and generation of the Deployment from which an OrderedDeployment was created.
 pub(crate) fn generation(deployment: &DynamicObject) -> String {
     let uid = deployment.uid().unwrap_or_default();
     format!("{uid}/{}", deployment.metadata.generation.unwrap_or(0))
 }
 
-/// The Deployment that is to take over, paused, so that it does nothing before it has been looked at.
+/// The Deployment, paused, so that it does nothing before its status is checked.
 pub(crate) fn deployment(ordered: &DynamicObject) -> DynamicObject {
     let mut object = renamed(ordered, Kind::Deployment);
     object.labels_mut().insert(label::HANDING_BACK.to_owned(), "true".to_owned());
@@ -64,8 +63,8 @@ pub(crate) fn deployment(ordered: &DynamicObject) -> DynamicObject {
     object
 }
 
-/// The OrderedReplicaSet for a ReplicaSet, with that template, else with its own. It has no owner yet: the controller takes
-/// it in.
+/// The OrderedReplicaSet for a ReplicaSet, with that template, or with its own. It has no owner: the controller
+/// adopts it.
 pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> DynamicObject {
     let mut object = renamed(replica_set, Kind::OrderedReplicaSet);
     let revision = annotation_of(replica_set, REVISION).unwrap_or("0").to_owned();
@@ -81,7 +80,7 @@ pub(crate) fn set(replica_set: &DynamicObject, template: Option<&Value>) -> Dyna
     object
 }
 
-/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it takes pods in and cannot create any.
+/// The ReplicaSet for an OrderedReplicaSet. With a mark it is closed: it can adopt pods and cannot create any.
 pub(crate) fn replica_set(set: &DynamicObject, replicas: i64, mark: Option<&str>) -> DynamicObject {
     let mut object = renamed(set, Kind::ReplicaSet);
     let annotations = object.annotations_mut();
@@ -103,7 +102,7 @@ pub(crate) fn replica_set(set: &DynamicObject, replicas: i64, mark: Option<&str>
     object
 }
 
-/// Opens a closed ReplicaSet: a merge patch.
+/// The merge patch that opens a closed ReplicaSet.
 pub(crate) fn opened(set: &DynamicObject) -> Value {
     json!({
         "metadata": {"annotations": {annotation::HANDING_BACK: null}},
@@ -115,17 +114,17 @@ fn finalizers(set: &DynamicObject) -> Value {
     set.data.pointer("/spec/template/metadata/finalizers").cloned().unwrap_or_default()
 }
 
-/// Whether both have the same pods, but for the hash.
+/// Whether both have the same template, except for the hash.
 pub(crate) fn same_template(first: &DynamicObject, second: &DynamicObject) -> bool {
     template(first).same_as(&template(second))
 }
 
 /// The template without its hash.
 fn template(object: &DynamicObject) -> Template {
-    without_hash(&Template::new(object.data.pointer("/spec/template").unwrap_or(&Value::Null)))
+    Template::new(object.data.pointer("/spec/template").unwrap_or(&Value::Null)).without_hash()
 }
 
-/// A word for this attempt: another one has another.
+/// An identifier of this attempt.
 pub(crate) fn mark(ordered: &DynamicObject) -> String {
     let version = ordered.resource_version().unwrap_or_default();
     template_hash(&Template::new(&json!([ordered.uid(), version])), 0)
@@ -159,13 +158,14 @@ fn renamed(object: &DynamicObject, kind: Kind) -> DynamicObject {
     renamed
 }
 
-/// What was applied, as the other kind: a later `kubectl apply` of the changed manifest then sees what was taken out of it.
+/// The last applied configuration with the other kind, so that a later `kubectl apply` removes fields that were
+/// removed from the manifest.
 fn applied_as(text: &str, api_version: &str, kind: &str) -> Option<String> {
     let mut applied: Value = serde_json::from_str(text).ok()?;
     let object = applied.as_object_mut()?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
-    // kubectl ends it so.
+    // kubectl ends it with a line break.
     serde_json::to_string(&applied).ok().map(|text| text + "\n")
 }
 

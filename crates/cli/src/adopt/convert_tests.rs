@@ -32,7 +32,7 @@ fn web() -> DynamicObject {
 }
 
 #[test]
-fn a_deployment_becomes_an_ordered_one_with_its_spec_whole_and_says_what_it_takes_over_from() {
+fn a_deployment_is_converted_with_its_whole_spec_and_the_names_of_its_sources() {
     let converted = serde_json::to_value(ordered(&web(), &["web-5d9c".to_owned()], None)).unwrap();
     assert_eq!(
         converted,
@@ -55,7 +55,7 @@ fn a_deployment_becomes_an_ordered_one_with_its_spec_whole_and_says_what_it_take
 }
 
 #[test]
-fn back_it_is_paused_and_without_what_a_deployment_does_not_know() {
+fn converted_back_it_is_paused_and_has_no_fields_of_ours() {
     let mut there = ordered(&web(), &[], None);
     there.data["spec"]["deletionOrder"] = json!({"unavailablePods": "InOrder"});
     there.data["spec"]["podDeletion"] = "Evict".into();
@@ -69,7 +69,7 @@ fn back_it_is_paused_and_without_what_a_deployment_does_not_know() {
 }
 
 #[test]
-fn a_replica_set_keeps_its_hash_and_its_revision_both_ways() {
+fn a_replica_set_keeps_its_hash_and_revision_in_both_directions() {
     let mut spec = spec();
     spec["selector"]["matchLabels"]["pod-template-hash"] = "5d9c".into();
     spec["template"]["metadata"]["labels"]["pod-template-hash"] = "5d9c".into();
@@ -93,7 +93,7 @@ fn a_replica_set_keeps_its_hash_and_its_revision_both_ways() {
 }
 
 #[test]
-fn a_closed_replica_set_is_opened_to_what_it_should_be() {
+fn an_opened_replica_set_has_its_original_finalizers() {
     for finalizers in [Value::Null, json!(["example.com/own"])] {
         let mut web = web();
         web.data["spec"]["template"]["metadata"]["finalizers"] = finalizers.clone();
@@ -101,7 +101,7 @@ fn a_closed_replica_set_is_opened_to_what_it_should_be() {
         let closed = replica_set(&there, 3, Some("m"));
         let written = closed.data["spec"]["template"]["metadata"]["finalizers"].as_array().unwrap().clone();
         let last = written.last().unwrap().as_str().unwrap();
-        assert_eq!(last.matches('/').count(), 2, "a server would take {last}");
+        assert_eq!(last.matches('/').count(), 2, "an API server would accept {last}");
         assert_eq!(written.len(), finalizers.as_array().map_or(1, |own| own.len() + 1));
         assert_eq!(opened(&there)["spec"]["template"]["metadata"]["finalizers"], finalizers);
     }

@@ -1,10 +1,10 @@
-//! From a Deployment to an OrderedDeployment: what comes next, by what is there. A plain function, so that whoever was
-//! interrupted goes on where it stopped.
+//! Moves pods from a Deployment to an OrderedDeployment. A pure function returns the next step for the current
+//! objects, so that an interrupted command continues where it stopped.
 //!
-//! The order of the steps is what keeps the pods: first the OrderedDeployment, which does nothing while those it takes over
-//! from are there, and its sets; then the Deployment goes, and its ReplicaSets keep the pods; only then the ReplicaSet
-//! goes, and the garbage collector frees its pods for the controller to take. From that write on nothing waits for
-//! whoever runs this.
+//! The order of the steps keeps the pods. First the OrderedDeployment and its sets are created; its controller does
+//! nothing while the Deployment or its ReplicaSets exist. Then the Deployment is deleted, and its ReplicaSets keep
+//! the pods. Then the ReplicaSet is deleted, the garbage collector makes its pods orphans, and the controller adopts
+//! them. After that write the command is no longer needed.
 
 use anyhow::{Result, anyhow, bail};
 use kube::ResourceExt;
@@ -13,52 +13,55 @@ use ordereddeployment_api::names::{annotation, reason};
 use serde_json::json;
 
 use super::convert;
-use super::seen::{
-    Kind, Seen, annotation_of, controller, foreign_finalizers, has_begun, is_controlled_by, is_observed,
-    is_taking_over, is_terminating, number, says,
+use super::objects::{
+    Kind, Objects, annotation_of, controller, foreign_finalizers, has_started, is_adopting, is_controlled_by,
+    is_observed, is_terminating, number, reports,
 };
-use super::steps::{Next, Write};
+use super::steps::{PlannedStep, Write};
 
-/// What comes next.
-pub(crate) fn next(seen: &Seen) -> Result<Next> {
-    let name = &seen.name;
+/// The next step.
+pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
+    let name = &objects.name;
     let adopting = |ordered: &DynamicObject| annotation_of(ordered, annotation::ADOPTING).is_some();
-    if seen.ordered.as_ref().is_some_and(|it| annotation_of(it, annotation::HANDING_BACK).is_some()) {
+    if objects.ordered.as_ref().is_some_and(|it| annotation_of(it, annotation::HANDING_BACK).is_some()) {
         bail!(
-            "{name} is being handed back to a Deployment\nhint: let `kubectl ordered adopt {name} --back` finish first"
+            "{name} is being handed back to a Deployment\nhint: run `kubectl ordered adopt {name} --back` to the end first"
         );
     }
-    match (&seen.deployment, &seen.ordered) {
-        (None, None) => bail!("there is no Deployment {name}\nhint: `kubectl get deployments` lists them"),
-        (None, Some(ordered)) if !adopting(ordered) => Ok(Next::Done),
-        (None, Some(ordered)) => after(seen, ordered),
-        (Some(_), Some(ordered)) if !adopting(ordered) || has_begun(ordered) => {
+    match (&objects.deployment, &objects.ordered) {
+        (None, None) => bail!("Deployment {name} not found\nhint: `kubectl get deployments` lists them"),
+        (None, Some(ordered)) if !adopting(ordered) => Ok(PlannedStep::Done),
+        (None, Some(ordered)) => after_deletion(objects, ordered),
+        (Some(_), Some(ordered)) if !adopting(ordered) || has_started(ordered) => {
             bail!(
-                "there are a Deployment {name} and an OrderedDeployment {name} that takes over from nothing\nhint: delete the one that you do not want, with --cascade=orphan if its pods are to stay"
+                "Deployment {name} and OrderedDeployment {name} both exist, and the latter does not adopt the former\nhint: delete one of them, with --cascade=orphan to keep its pods"
             )
         }
         (Some(deployment), _) if is_terminating(deployment) => {
-            Ok(Next::Wait(format!("for deployments/{name} to be gone, by the garbage collector")))
+            Ok(PlannedStep::Wait(format!("for the garbage collector to remove deployments/{name}")))
         }
-        (Some(deployment), ordered) => before(seen, deployment, ordered.as_ref()),
+        (Some(deployment), ordered) => before_deletion(objects, deployment, ordered.as_ref()),
     }
 }
 
-/// The Deployment's ReplicaSets that have or want pods. An error where the Deployment cannot be taken over now.
-pub(crate) fn sources<'a>(seen: &'a Seen, deployment: &'a DynamicObject) -> Result<Vec<&'a DynamicObject>> {
-    let name = &seen.name;
+/// The Deployment's ReplicaSets that have pods or want some. An error if the Deployment cannot be adopted now.
+pub(crate) fn sources<'a>(
+    objects: &'a Objects,
+    deployment: &'a DynamicObject,
+) -> Result<Vec<&'a DynamicObject>> {
+    let name = &objects.name;
     if let Some(owner) = controller(deployment) {
         bail!(
-            "deployments/{name} belongs to {} {}, which would make it again\nhint: change it there",
+            "deployments/{name} is controlled by {} {}, which would create it again\nhint: change that object",
             owner.kind,
             owner.name
         );
     }
-    let own = seen.replica_sets.iter().filter(|set| is_controlled_by(set, deployment));
+    let own = objects.replica_sets.iter().filter(|set| is_controlled_by(set, deployment));
     for object in own.clone().chain([deployment]) {
         if let [first, ..] = *foreign_finalizers(object) {
             bail!(
-                "{} has the finalizer {first}: its deletion would not end\nhint: take it away, or whoever set it",
+                "{} has the finalizer {first}, which would block its deletion\nhint: remove the finalizer, or the controller that sets it",
                 object.name_any()
             );
         }
@@ -71,138 +74,147 @@ pub(crate) fn sources<'a>(seen: &'a Seen, deployment: &'a DynamicObject) -> Resu
     };
     if rolls {
         bail!(
-            "deployments/{name} is in the middle of a rollout\nhint: wait for it (`kubectl rollout status deployment/{name}`), go on (`kubectl rollout resume`) or go back (`kubectl rollout undo`) first"
+            "a rollout of deployments/{name} is in progress\nhint: wait for it (`kubectl rollout status deployment/{name}`), resume it (`kubectl rollout resume`) or undo it (`kubectl rollout undo`) first"
         );
     }
     Ok(sources)
 }
 
-/// While the Deployment is there: everything is made ready, and nothing of it is touched.
-fn before(seen: &Seen, deployment: &DynamicObject, ordered: Option<&DynamicObject>) -> Result<Next> {
-    let name = &seen.name;
+/// The steps while the Deployment exists: they create the new objects and do not change the Deployment.
+fn before_deletion(
+    objects: &Objects,
+    deployment: &DynamicObject,
+    ordered: Option<&DynamicObject>,
+) -> Result<PlannedStep> {
+    let name = &objects.name;
     if !is_observed(deployment) {
-        return Ok(Next::Wait(format!(
-            "for the Deployment controller to see the spec of deployments/{name}"
+        return Ok(PlannedStep::Wait(format!(
+            "for the Deployment controller to observe the spec of deployments/{name}"
         )));
     }
-    let sources = sources(seen, deployment)?;
+    let sources = sources(objects, deployment)?;
     let names: Vec<String> = sources.iter().map(|set| set.name_any()).collect();
-    let wanted = convert::ordered(deployment, &names, seen.template.as_ref());
+    let expected = convert::ordered(deployment, &names, objects.template.as_ref());
     let Some(ordered) = ordered else {
-        return Ok(Next::Do(vec![Write::Create(Kind::OrderedDeployment, wanted)]));
+        return Ok(PlannedStep::Do(vec![Write::Create(Kind::OrderedDeployment, expected)]));
     };
-    let differs = |key: &str| annotation_of(ordered, key) != annotation_of(&wanted, key);
+    let differs = |key: &str| annotation_of(ordered, key) != annotation_of(&expected, key);
     if differs(annotation::ADOPTING) || differs(annotation::ADOPTED_GENERATION) {
-        // The Deployment was changed since.
+        // The Deployment has changed since.
         let mut changed = ordered.clone();
-        changed.annotations_mut().extend(wanted.annotations().clone());
-        changed.data["spec"] = wanted.data["spec"].clone();
-        return Ok(Next::Do(vec![Write::Replace(Kind::OrderedDeployment, changed)]));
+        changed.annotations_mut().extend(expected.annotations().clone());
+        changed.data["spec"] = expected.data["spec"].clone();
+        return Ok(PlannedStep::Do(vec![Write::Replace(Kind::OrderedDeployment, changed)]));
     }
     let template = ordered.data.pointer("/spec/template");
-    for replica_set in seen.replica_sets.iter().filter(|set| is_controlled_by(set, deployment)) {
-        // The same template to the server, in the words of the OrderedDeployment.
+    for replica_set in objects.replica_sets.iter().filter(|set| is_controlled_by(set, deployment)) {
+        // The current set gets the template of the OrderedDeployment, which equals that of the Deployment.
         let is_current = convert::same_template(replica_set, deployment);
-        let wanted = convert::set(replica_set, template.filter(|_| is_current));
-        let Some(set) = seen.set(&replica_set.name_any()) else {
-            return Ok(Next::Do(vec![Write::Create(Kind::OrderedReplicaSet, wanted)]));
+        let expected = convert::set(replica_set, template.filter(|_| is_current));
+        let Some(set) = objects.set(&replica_set.name_any()) else {
+            return Ok(PlannedStep::Do(vec![Write::Create(Kind::OrderedReplicaSet, expected)]));
         };
         if is_terminating(set) {
-            return Ok(Next::Wait(format!("for orderedreplicasets/{} to be gone", set.name_any())));
+            return Ok(PlannedStep::Wait(format!(
+                "for the garbage collector to remove orderedreplicasets/{}",
+                set.name_any()
+            )));
         }
-        if !convert::same_template(set, &wanted) {
+        if !convert::same_template(set, &expected) {
             if is_controlled_by(set, ordered) {
-                // Made by an earlier run, in other words. It has no pods yet.
-                return Ok(Next::Do(vec![Write::Orphan(Kind::OrderedReplicaSet, set.clone())]));
+                // An earlier run created it with another form of the template. It has no pods.
+                return Ok(PlannedStep::Do(vec![Write::Orphan(Kind::OrderedReplicaSet, set.clone())]));
             }
             bail!(
-                "orderedreplicasets/{} has another template than the ReplicaSet of that name\nhint: delete it",
+                "orderedreplicasets/{} exists with another template than the ReplicaSet of that name\nhint: delete it",
                 set.name_any()
             );
         }
         if !is_controlled_by(set, ordered) {
-            return Ok(Next::Wait(format!(
-                "for the controller to take orderedreplicasets/{} in (is ordered-controller-manager running?)",
+            return Ok(PlannedStep::Wait(format!(
+                "for the controller to adopt orderedreplicasets/{} (is ordered-controller-manager running?)",
                 set.name_any()
             )));
         }
     }
-    if !says(ordered, reason::ADOPTING, "") {
-        return Ok(Next::Wait(format!(
-            "for the controller to see {name} (is ordered-controller-manager running?)"
+    if !reports(ordered, reason::ADOPTING, "") {
+        return Ok(PlannedStep::Wait(format!(
+            "for the controller to observe {name} (is ordered-controller-manager running?)"
         )));
     }
     if let Some(unsettled) = sources.iter().find(|set| !is_settled(set)) {
-        return Ok(unsettled_yet(unsettled));
+        return Ok(wait_for_settled(unsettled));
     }
-    Ok(Next::Do(vec![Write::Orphan(Kind::Deployment, deployment.clone())]))
+    Ok(PlannedStep::Do(vec![Write::Orphan(Kind::Deployment, deployment.clone())]))
 }
 
-/// Once the Deployment is gone.
-fn after(seen: &Seen, ordered: &DynamicObject) -> Result<Next> {
-    let name = &seen.name;
+/// The steps after the Deployment is deleted.
+fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedStep> {
+    let name = &objects.name;
     let named = annotation_of(ordered, annotation::ADOPTING).unwrap_or_default();
     let mut left = Vec::new();
-    for replica_set in &seen.replica_sets {
+    for replica_set in &objects.replica_sets {
         let full = replica_set.name_any();
-        if seen.set(&full).is_none_or(|set| !is_controlled_by(set, ordered)) {
+        if objects.set(&full).is_none_or(|set| !is_controlled_by(set, ordered)) {
             continue;
         }
         if let Some(owner) = controller(replica_set) {
-            if is_terminating(replica_set) || !is_taking_over(ordered) {
+            if is_terminating(replica_set) || !is_adopting(ordered) {
                 continue;
             }
             let owner = format!("{} {}", owner.kind, owner.name);
-            return Ok(Next::Wait(format!("for replicasets/{full} to be left by its {owner}")));
+            return Ok(PlannedStep::Wait(format!(
+                "for the garbage collector to release replicasets/{full} from {owner}"
+            )));
         }
         let is_source = named.split(',').any(|one| one.trim() == format!("replicasets/{full}"));
         if is_terminating(replica_set) {
-            return Ok(Next::Wait(format!("for replicasets/{full} to be gone, by the garbage collector")));
+            return Ok(PlannedStep::Wait(format!("for the garbage collector to remove replicasets/{full}")));
         }
         if !is_source {
             left.push(replica_set);
         } else if is_settled(replica_set) {
-            // From here on the pods are the controller's as soon as the garbage collector has freed them.
-            return Ok(Next::Do(vec![Write::Orphan(Kind::ReplicaSet, replica_set.clone())]));
+            // After this write, the controller adopts the pods once the garbage collector has made them orphans.
+            return Ok(PlannedStep::Do(vec![Write::Orphan(Kind::ReplicaSet, replica_set.clone())]));
         } else {
-            return Ok(unsettled_yet(replica_set));
+            return Ok(wait_for_settled(replica_set));
         }
     }
-    if !has_begun(ordered) {
-        return Ok(Next::Wait(format!("for the controller to take the pods of {name} in")));
+    if !has_started(ordered) {
+        return Ok(PlannedStep::Wait(format!("for the controller to adopt the pods of {name}")));
     }
     if let Some(kept) = left.iter().find(|set| has_pods(set)) {
         return Err(anyhow!(
-            "replicasets/{} has pods that {name} did not take over\nhint: scale it to 0, or delete it",
+            "replicasets/{} has pods that {name} has not adopted\nhint: scale it to 0, or delete it",
             kept.name_any()
         ));
     }
     if let Some(old) = left.first() {
-        return Ok(Next::Do(vec![Write::Orphan(Kind::ReplicaSet, (*old).clone())]));
+        return Ok(PlannedStep::Do(vec![Write::Orphan(Kind::ReplicaSet, (*old).clone())]));
     }
-    if let Some(autoscaler) = seen.autoscalers_of("Deployment").next() {
+    if let Some(autoscaler) = objects.autoscalers_of("Deployment").next() {
         let target =
             json!({"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "name": name});
         let patch = json!({"spec": {"scaleTargetRef": target}});
-        let what = "scale the OrderedDeployment";
-        return Ok(Next::Do(vec![Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what)]));
+        let what = "target the OrderedDeployment";
+        return Ok(PlannedStep::Do(vec![Write::Patch(Kind::Autoscaler, autoscaler.clone(), patch, what)]));
     }
     let keys = json!({annotation::ADOPTING: null, annotation::ADOPTED_GENERATION: null});
     let patch = json!({"metadata": {"annotations": keys}});
-    let what = "take the mark of the takeover away";
-    Ok(Next::Do(vec![Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what)]))
+    let what = "remove the annotations of the adoption";
+    Ok(PlannedStep::Do(vec![Write::Patch(Kind::OrderedDeployment, ordered.clone(), patch, what)]))
 }
 
 fn has_pods(set: &DynamicObject) -> bool {
     number(set, "/spec/replicas") > 0 || number(set, "/status/replicas") > 0
 }
 
-/// Whether no pod of it is being made: one made while its ReplicaSet goes would go with it.
+/// Whether it creates and deletes no pods. A pod that is created while its ReplicaSet is deleted would be deleted too.
 fn is_settled(set: &DynamicObject) -> bool {
     is_observed(set) && number(set, "/status/replicas") == number(set, "/spec/replicas")
 }
 
-fn unsettled_yet(set: &DynamicObject) -> Next {
+fn wait_for_settled(set: &DynamicObject) -> PlannedStep {
     let (has, wants) = (number(set, "/status/replicas"), number(set, "/spec/replicas"));
-    Next::Wait(format!("for replicasets/{}, which has {has} pods and wants {wants}", set.name_any()))
+    PlannedStep::Wait(format!("for replicasets/{} to have {wants} pods (now {has})", set.name_any()))
 }

@@ -1,16 +1,17 @@
-//! Deployments into OrderedDeployments and back, with their pods: step by step, each decided from what is there.
+//! Adopts Deployments with their pods as OrderedDeployments, and hands them back. Each step depends only on the current
+//! objects.
 
 mod back;
 mod convert;
+mod direction;
 mod forward;
 mod notes;
-mod rights;
-mod seen;
+mod objects;
+mod permissions;
 mod steps;
 mod template;
 #[cfg(test)]
 mod tests;
-mod way;
 
 use std::time::Duration;
 
@@ -22,191 +23,191 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::explain::explain;
-use seen::{Kind, Seen, annotation_of};
-pub(crate) use steps::Hands;
-use steps::{Next, Write};
-use template::Choice;
-pub(crate) use way::Way;
+pub(crate) use direction::Direction;
+use objects::{Kind, Objects, annotation_of};
+pub(crate) use steps::Executor;
+use steps::{PlannedStep, Write};
+use template::TemplateChoice;
 
-/// How often it is looked whether what is waited for is so.
-const LOOK: Duration = Duration::from_millis(200);
-/// How often in a row somebody else may come before, or undo it.
-const MOST_ATTEMPTS: usize = 50;
+/// The poll interval of a wait.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// The maximum number of attempts at one step, if other clients change or undo it.
+const MAX_ATTEMPTS: usize = 50;
 
-/// Whose pods, and where.
+/// An adoption of one Deployment, or its hand-back.
 #[derive(Clone)]
-pub(crate) struct Takeover<'a> {
+pub(crate) struct Adoption<'a> {
     pub(crate) client: &'a Client,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
-    pub(crate) way: Way,
-    /// How long to wait for one thing; none waits for ever.
-    pub(crate) patience: Option<Duration>,
-    /// The template of the manifest that is to count.
+    pub(crate) direction: Direction,
+    /// The timeout of one wait; `None` is no limit.
+    pub(crate) timeout: Option<Duration>,
+    /// The template of the manifest from `--filename`.
     pub(crate) template: Option<Value>,
 }
 
-/// What was tried last, and how often in a row.
+/// The last step, and the number of attempts in a row.
 #[derive(Default)]
 struct Attempts {
-    words: Vec<String>,
-    times: usize,
+    writes: Vec<String>,
+    count: usize,
 }
 
 impl Attempts {
-    /// An error where it is too often: somebody else comes before, or undoes it, as a controller would without end.
-    fn count(&mut self, name: &str, words: Vec<String>) -> Result<()> {
-        self.times = if self.words == words { self.times + 1 } else { 1 };
-        self.words = words;
-        if self.times > MOST_ATTEMPTS {
+    /// An error after too many attempts: another client, such as a controller, undoes the step each time.
+    fn count(&mut self, name: &str, writes: Vec<String>) -> Result<()> {
+        self.count = if self.writes == writes { self.count + 1 } else { 1 };
+        self.writes = writes;
+        if self.count > MAX_ATTEMPTS {
             bail!(
-                "{name}: somebody else comes in between again and again: {}\nhint: run this again",
-                self.words.join(", ")
+                "{name}: another client repeatedly changes the same objects: {}\nhint: run this command again",
+                self.writes.join(", ")
             );
         }
         Ok(())
     }
 }
 
-/// The template that was chosen for a Deployment, and for which state of it.
-type Chosen = Option<(String, Choice)>;
+/// The template chosen for a Deployment, with the generation that it was chosen for.
+type ChosenTemplate = Option<(String, TemplateChoice)>;
 
-impl Takeover<'_> {
-    /// Goes on from whatever is there until all is done. `tell` hears of each write.
+impl Adoption<'_> {
+    /// Runs the steps from the current state to the end. Calls `report` for each write.
     pub(crate) async fn run(
         &self,
-        hands: &mut Hands,
-        mut tell: impl FnMut(&str) -> Result<()>,
+        executor: &mut Executor,
+        mut report: impl FnMut(&str) -> Result<()>,
     ) -> Result<()> {
         let mut waiting: Option<(String, Instant)> = None;
         let mut attempts = Attempts::default();
         let mut chosen = None;
         loop {
-            let seen = self.read(&mut chosen).await?;
-            match self.next(&seen)? {
-                Next::Done => return Ok(()),
-                Next::Do(writes) => {
-                    let words: Vec<String> = writes.iter().map(Write::words).collect();
-                    attempts.count(self.name, words)?;
-                    if hands.perform(self.client, self.namespace, &writes).await? {
-                        // Somebody else came before.
+            let objects = self.read(&mut chosen).await?;
+            match self.next(&objects)? {
+                PlannedStep::Done => return Ok(()),
+                PlannedStep::Do(writes) => {
+                    let descriptions = writes.iter().map(Write::describe).collect();
+                    attempts.count(self.name, descriptions)?;
+                    if executor.perform(self.client, self.namespace, &writes).await? {
+                        // Another client changed an object: decide again.
                         continue;
                     }
                     waiting = None;
-                    for word in &attempts.words {
-                        tell(word)?;
+                    for write in &attempts.writes {
+                        report(write)?;
                     }
                 }
-                Next::Wait(what) => {
+                PlannedStep::Wait(what) => {
                     let since = match &waiting {
                         Some((before, since)) if *before == what => *since,
                         _ => Instant::now(),
                     };
-                    if self.patience.is_some_and(|patience| since.elapsed() >= patience) {
-                        return Err(self.too_late(&what));
+                    if self.timeout.is_some_and(|timeout| since.elapsed() >= timeout) {
+                        return Err(self.timed_out(&what));
                     }
                     waiting = Some((what, since));
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
         }
     }
 
-    /// What would be done, and whether the server would take the new object. Nothing is written.
+    /// The steps, after a dry run of the first object to create. Nothing is written.
     pub(crate) async fn preview(&self) -> Result<Vec<String>> {
-        let seen = self.read(&mut None).await?;
-        let first = match self.next(&seen)? {
-            Next::Done => return Ok(Vec::new()),
-            Next::Wait(what) => return Ok(vec![format!("wait {what}"), "and go on".to_owned()]),
-            Next::Do(writes) => writes,
+        let objects = self.read(&mut None).await?;
+        let first = match self.next(&objects)? {
+            PlannedStep::Done => return Ok(Vec::new()),
+            PlannedStep::Wait(what) => return Ok(vec![format!("wait {what}"), "continue".to_owned()]),
+            PlannedStep::Do(writes) => writes,
         };
         if let [Write::Create(kind, object)] = &*first {
             let dry = PostParams { dry_run: true, ..PostParams::default() };
             let tried = kind.api(self.client, self.namespace).create(&dry, object).await;
-            tried.map_err(|error| explain(error, "the server would refuse it"))?;
+            tried.map_err(|error| explain(error, "the API server would reject the object"))?;
         }
-        let mut lines: Vec<String> = first.iter().map(Write::words).collect();
-        lines.extend(self.rest(&seen));
+        let mut lines: Vec<String> = first.iter().map(Write::describe).collect();
+        lines.extend(self.rest(&objects));
         Ok(lines)
     }
 
-    /// The steps after the first one, where nothing has been done yet.
-    fn rest(&self, seen: &Seen) -> Vec<String> {
+    /// The steps after the first one, if nothing has been done yet.
+    fn rest(&self, objects: &Objects) -> Vec<String> {
         let names = |objects: &[kube::core::DynamicObject], kind: Kind| -> Vec<String> {
             objects.iter().map(|object| format!("{}/{}", kind.plural(), object.name_any())).collect()
         };
-        let old = names(&seen.replica_sets, Kind::ReplicaSet).join(", ");
-        let new = names(&seen.sets, Kind::OrderedReplicaSet).join(", ");
+        let old = names(&objects.replica_sets, Kind::ReplicaSet).join(", ");
+        let new = names(&objects.sets, Kind::OrderedReplicaSet).join(", ");
         let name = self.name;
-        let pods = seen.pods.len();
-        match (self.way, &seen.deployment, &seen.ordered) {
-            (Way::Forward, Some(_), None) => vec![
+        let pods = objects.pods.len();
+        match (self.direction, &objects.deployment, &objects.ordered) {
+            (Direction::Forward, Some(_), None) => vec![
                 format!("create an OrderedReplicaSet for each of {old}"),
-                format!("delete deployments/{name}, and leave what it owns"),
-                format!("delete {old}, and leave what they own: the controller takes {pods} pods in"),
-                format!("let autoscalers of deployments/{name} scale ordereddeployments/{name}"),
+                format!("delete deployments/{name}, keep its dependents"),
+                format!("delete {old}, keep their dependents: the controller adopts {pods} pods"),
+                format!("change autoscalers of deployments/{name} to ordereddeployments/{name}"),
             ],
-            (Way::Back, None, Some(_)) => vec![
-                format!("let the controller of {name} do nothing"),
-                format!("give {pods} pods to the ReplicaSet, and let it replace lost ones"),
-                format!("create deployments/{name}, which takes the ReplicaSets in"),
-                format!("let autoscalers of ordereddeployments/{name} scale deployments/{name}"),
-                format!("delete ordereddeployments/{name} and {new}, and leave what they own"),
+            (Direction::Back, None, Some(_)) => vec![
+                format!("stop the controller of {name}"),
+                format!("move {pods} pods to the ReplicaSet, and allow it to create pods"),
+                format!("create deployments/{name}, which adopts the ReplicaSets"),
+                format!("change autoscalers of ordereddeployments/{name} to deployments/{name}"),
+                format!("delete ordereddeployments/{name} and {new}, keep their dependents"),
             ],
-            _ => vec!["and what was begun before is finished".to_owned()],
+            _ => vec!["finish the steps of the interrupted run".to_owned()],
         }
     }
 
-    /// What the user should know before anything is done; an error where the user may not do all of it.
+    /// Notes before the first write; an error if the user lacks permissions.
     pub(crate) async fn notes(&self) -> Result<Vec<String>> {
         let mut chosen = None;
-        let seen = self.read(&mut chosen).await?;
-        let begins = match self.way {
-            Way::Forward => seen.deployment.is_some() && seen.ordered.is_none(),
-            Way::Back => {
+        let objects = self.read(&mut chosen).await?;
+        let is_first_run = match self.direction {
+            Direction::Forward => objects.deployment.is_some() && objects.ordered.is_none(),
+            Direction::Back => {
                 let begun = annotation::HANDING_BACK;
-                seen.deployment.is_none()
-                    && seen.ordered.as_ref().is_some_and(|it| annotation_of(it, begun).is_none())
+                objects.deployment.is_none()
+                    && objects.ordered.as_ref().is_some_and(|it| annotation_of(it, begun).is_none())
             }
         };
-        // What cannot be done at all is said by the first step.
-        if !begins || self.next(&seen).is_err() {
+        // The first step reports why an adoption is not possible.
+        if !is_first_run || self.next(&objects).is_err() {
             return Ok(Vec::new());
         }
-        rights::check(self.client, self.namespace, self.way, &seen).await?;
-        let mut notes = notes::notes(self.client, self.namespace, self.way, &seen).await;
+        permissions::check(self.client, self.namespace, self.direction, &objects).await?;
+        let mut notes = notes::notes(self.client, self.namespace, self.direction, &objects).await;
         notes.extend(chosen.and_then(|(_, choice)| choice.note));
         Ok(notes)
     }
 
-    async fn read(&self, chosen: &mut Chosen) -> Result<Seen> {
-        let mut seen = Seen::read(self.client, self.namespace, self.name).await?;
-        if let (Way::Forward, Some(deployment)) = (self.way, &seen.deployment) {
-            let state = convert::generation(deployment);
-            // Once the object is there it holds what was chosen.
-            let is_made =
-                seen.ordered.as_ref().and_then(|it| annotation_of(it, annotation::ADOPTED_GENERATION))
-                    == Some(&state);
-            if !is_made && chosen.as_ref().is_none_or(|(before, _)| *before != state) {
+    async fn read(&self, chosen: &mut ChosenTemplate) -> Result<Objects> {
+        let mut objects = Objects::read(self.client, self.namespace, self.name).await?;
+        if let (Direction::Forward, Some(deployment)) = (self.direction, &objects.deployment) {
+            let generation = convert::generation(deployment);
+            // An existing object has the chosen template already.
+            let is_created =
+                objects.ordered.as_ref().and_then(|it| annotation_of(it, annotation::ADOPTED_GENERATION))
+                    == Some(&generation);
+            if !is_created && chosen.as_ref().is_none_or(|(before, _)| *before != generation) {
                 let given = self.template.as_ref();
                 let choice = template::choose(self.client, self.namespace, deployment, given).await;
-                *chosen = Some((state, choice));
+                *chosen = Some((generation, choice));
             }
-            seen.template = chosen.as_ref().and_then(|(_, choice)| choice.template.clone());
+            objects.template = chosen.as_ref().and_then(|(_, choice)| choice.template.clone());
         }
-        Ok(seen)
+        Ok(objects)
     }
 
-    fn next(&self, seen: &Seen) -> Result<Next> {
-        match self.way {
-            Way::Forward => forward::next(seen),
-            Way::Back => back::next(seen),
+    fn next(&self, objects: &Objects) -> Result<PlannedStep> {
+        match self.direction {
+            Direction::Forward => forward::next(objects),
+            Direction::Back => back::next(objects),
         }
     }
 
-    fn too_late(&self, what: &str) -> anyhow::Error {
-        let back = if self.way == Way::Back { " --back" } else { "" };
+    fn timed_out(&self, what: &str) -> anyhow::Error {
+        let back = if self.direction == Direction::Back { " --back" } else { "" };
         let name = self.name;
-        anyhow!("{name}: waited in vain {what}\nhint: `kubectl ordered adopt {name}{back}` goes on from here")
+        anyhow!("{name}: timed out waiting {what}\nhint: continue with `kubectl ordered adopt {name}{back}`")
     }
 }

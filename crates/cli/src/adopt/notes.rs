@@ -1,6 +1,6 @@
-//! What an adoption cannot do by itself: who else holds on to the object's kind, and what to tell them.
+//! Notes about tools and autoscalers that the user must change: they refer to the old kind.
 //!
-//! It reads, and never changes anything.
+//! Read-only.
 
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -8,59 +8,66 @@ use kube::{Api, Client, ResourceExt};
 use ordereddeployment_api::names::{GROUP, VERSION};
 use serde_json::json;
 
-use super::seen::{Seen, annotation_of, controller};
-use super::way::Way;
+use super::direction::Direction;
+use super::objects::{Objects, annotation_of, controller};
 
-/// Scalers beside Kubernetes' own: group, version, kind, plural, and the field that names whom they scale.
+/// Autoscalers that are not part of Kubernetes: group, version, kind, plural, and the field for the target.
 const SCALERS: [(&str, &str, &str, &str, &str); 2] = [
     ("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers", "targetRef"),
     ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects", "scaleTargetRef"),
 ];
 
-/// From what to what.
+/// The old and the new kind.
 struct Kinds {
     from: &'static str,
     to: &'static str,
-    /// The apiVersion of the latter.
+    /// The apiVersion of the new kind.
     version: String,
 }
 
 impl Kinds {
-    fn of(way: Way) -> Self {
+    fn of(direction: Direction) -> Self {
         let ours = format!("{GROUP}/{VERSION}");
-        match way {
-            Way::Forward => Self { from: "Deployment", to: "OrderedDeployment", version: ours },
-            Way::Back => Self { from: "OrderedDeployment", to: "Deployment", version: "apps/v1".to_owned() },
+        match direction {
+            Direction::Forward => Self { from: "Deployment", to: "OrderedDeployment", version: ours },
+            Direction::Back => {
+                Self { from: "OrderedDeployment", to: "Deployment", version: "apps/v1".to_owned() }
+            }
         }
     }
 
-    /// The merge patch that points a scaler at the new kind.
+    /// The merge patch that changes the target of an autoscaler to the new kind.
     fn patch(&self, field: &str, name: &str) -> String {
         json!({"spec": {field: {"apiVersion": self.version, "kind": self.to, "name": name}}}).to_string()
     }
 }
 
-/// What the user should know before.
-pub(crate) async fn notes(client: &Client, namespace: &str, way: Way, seen: &Seen) -> Vec<String> {
-    let kinds = Kinds::of(way);
-    let object = match way {
-        Way::Forward => &seen.deployment,
-        Way::Back => &seen.ordered,
+/// The notes for the user before the first write.
+pub(crate) async fn notes(
+    client: &Client,
+    namespace: &str,
+    direction: Direction,
+    objects: &Objects,
+) -> Vec<String> {
+    let kinds = Kinds::of(direction);
+    let object = match direction {
+        Direction::Forward => &objects.deployment,
+        Direction::Back => &objects.ordered,
     };
     let Some(object) = object else { return Vec::new() };
     let mut notes = managers(object, &kinds, namespace);
-    notes.extend(autoscalers(seen, &kinds));
+    notes.extend(autoscalers(objects, &kinds));
     for (group, version, kind, plural, field) in SCALERS {
         let resource =
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        // Most clusters have none of them, and most people need not.
+        // Most clusters do not have these CRDs.
         let found = api.list(&ListParams::default()).await.map(|found| found.items).unwrap_or_default();
-        let points = |one: &&DynamicObject| scales(one, field, kinds.from, &seen.name);
+        let points = |one: &&DynamicObject| scales(one, field, kinds.from, &objects.name);
         for scaler in found.iter().filter(points) {
-            let (scaler, patch) = (scaler.name_any(), kinds.patch(field, &seen.name));
+            let (scaler, patch) = (scaler.name_any(), kinds.patch(field, &objects.name));
             notes.push(format!(
-                "{kind} {scaler} scales the {}; once this is done, and in its manifest: \
+                "{kind} {scaler} targets the {}; after the adoption, change it and its manifest: \
                  `kubectl patch {plural} {scaler} --namespace {namespace} --type=merge -p '{patch}'`",
                 kinds.from
             ));
@@ -69,14 +76,14 @@ pub(crate) async fn notes(client: &Client, namespace: &str, way: Way, seen: &See
     notes
 }
 
-/// Whether the scaler's field names the object.
+/// Whether the field of the autoscaler refers to the object.
 fn scales(scaler: &DynamicObject, field: &str, kind: &str, name: &str) -> bool {
     let of = |key: &str| scaler.data.pointer(&format!("/spec/{field}/{key}"));
-    // KEDA means a Deployment where it names no kind.
+    // The default kind of KEDA is Deployment.
     of("name") == Some(&name.into()) && of("kind").map_or(kind == "Deployment", |of| of == kind)
 }
 
-/// Who would make the object of the old kind again.
+/// Tools that would create the object of the old kind again.
 fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<String> {
     let (from, to) = (kinds.from, kinds.to);
     let label = |key: &str| object.labels().get(key).map(String::as_str);
@@ -85,15 +92,15 @@ fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<Strin
     if release.is_some() || label("app.kubernetes.io/managed-by") == Some("Helm") {
         let release = release.unwrap_or("RELEASE");
         notes.push(format!(
-            "it is part of Helm's release {release}: `helm upgrade` and `helm rollback` make the {from} again, beside the {to}, \
+            "it is part of the Helm release {release}: `helm upgrade` and `helm rollback` create the {from} again, beside the {to}, \
              until the chart has the {to} (`helm get manifest {release} --namespace {namespace} | kubectl ordered convert -f -`)"
         ));
     }
     let tracked = annotation_of(object, "argocd.argoproj.io/tracking-id").and_then(|id| id.split(':').next());
     if let Some(app) = tracked.or_else(|| label("argocd.argoproj.io/instance")) {
         notes.push(format!(
-            "it is part of Argo CD's application {app}, which makes the {from} again and may prune the {to} until Git has the \
-             {to}: stop it before with `argocd app set {app} --sync-policy none`"
+            "it is part of the Argo CD application {app}, which creates the {from} again and can prune the {to} until Git has the \
+             {to}: stop it first with `argocd app set {app} --sync-policy none`"
         ));
     }
     for (key, kind) in
@@ -102,7 +109,7 @@ fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<Strin
         if let Some(name) = label(&format!("{key}/name")) {
             let namespace = label(&format!("{key}/namespace")).unwrap_or(namespace);
             notes.push(format!(
-                "it is part of Flux's {kind} {name}, which makes the {from} again until Git has the {to}: stop it before \
+                "it is part of the Flux {kind} {name}, which creates the {from} again until Git has the {to}: stop it first \
                  with `flux suspend {kind} {name} --namespace {namespace}`"
             ));
         }
@@ -110,29 +117,29 @@ fn managers(object: &DynamicObject, kinds: &Kinds, namespace: &str) -> Vec<Strin
     notes
 }
 
-/// What becomes of the autoscalers.
-fn autoscalers(seen: &Seen, kinds: &Kinds) -> Vec<String> {
-    let (to, version, name) = (kinds.to, &kinds.version, &seen.name);
+/// Notes about HorizontalPodAutoscalers.
+fn autoscalers(objects: &Objects, kinds: &Kinds) -> Vec<String> {
+    let (to, version, name) = (kinds.to, &kinds.version, &objects.name);
     let mut notes = Vec::new();
-    if let Some(why) = &seen.no_autoscalers {
+    if let Some(why) = &objects.no_autoscalers {
         notes.push(format!(
-            "autoscalers cannot be read ({why}): where one scales the {}, change it once this is done: \
+            "autoscalers cannot be read ({why}): if one targets the {}, change it after the adoption: \
              `kubectl patch hpa NAME --type=merge -p '{}'`",
             kinds.from,
             kinds.patch("scaleTargetRef", name)
         ));
     }
-    for one in seen.autoscalers_of(kinds.from) {
+    for one in objects.autoscalers_of(kinds.from) {
         notes.push(format!(
-            "HorizontalPodAutoscaler {} is pointed at the {to} by this; change its manifest likewise: \
+            "this command changes the target of HorizontalPodAutoscaler {} to the {to}; change its manifest too: \
              `scaleTargetRef: {{apiVersion: {version}, kind: {to}, name: {name}}}`",
             one.name_any()
         ));
     }
-    for one in seen.autoscalers.iter().filter(|one| scales(one, "scaleTargetRef", kinds.from, name)) {
+    for one in objects.autoscalers.iter().filter(|one| scales(one, "scaleTargetRef", kinds.from, name)) {
         if let Some(owner) = controller(one).filter(|owner| owner.kind != "ScaledObject") {
             notes.push(format!(
-                "HorizontalPodAutoscaler {} scales the {} and belongs to {} {}: have that scale the {to} once this is done",
+                "HorizontalPodAutoscaler {} targets the {} and is controlled by {} {}: change that to the {to} after the adoption",
                 one.name_any(),
                 kinds.from,
                 owner.kind,
@@ -148,23 +155,23 @@ mod tests {
     use kube::core::DynamicObject;
     use serde_json::{Value, json};
 
-    use super::{Kinds, Seen, Way, autoscalers, managers, scales};
+    use super::{Direction, Kinds, Objects, autoscalers, managers, scales};
 
     fn object(value: Value) -> DynamicObject {
         serde_json::from_value(value).unwrap()
     }
 
     #[test]
-    fn whoever_would_make_the_object_again_is_named_with_what_to_do() {
-        let forward = Kinds::of(Way::Forward);
-        let told =
+    fn tools_that_would_create_the_object_again_are_noted_with_a_command() {
+        let forward = Kinds::of(Direction::Forward);
+        let notes_for =
             |metadata: Value| managers(&object(json!({"metadata": metadata})), &forward, "shop").join("\n");
         for (metadata, words) in [
             (
                 json!({"annotations": {"meta.helm.sh/release-name": "r1"}}),
                 "helm get manifest r1 --namespace shop",
             ),
-            (json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}}), "Helm's release RELEASE"),
+            (json!({"labels": {"app.kubernetes.io/managed-by": "Helm"}}), "the Helm release RELEASE"),
             (
                 json!({"annotations": {"argocd.argoproj.io/tracking-id": "store:apps/Deployment:shop/web"}}),
                 "argocd app set store --sync-policy none",
@@ -180,14 +187,14 @@ mod tests {
                 "flux suspend helmrelease web --namespace shop",
             ),
         ] {
-            let told = told(metadata);
-            assert!(told.contains(words) && told.lines().count() == 1, "{told}");
+            let notes = notes_for(metadata);
+            assert!(notes.contains(words) && notes.lines().count() == 1, "{notes}");
         }
-        assert_eq!(told(json!({"labels": {"app.kubernetes.io/managed-by": "me"}})), "");
+        assert_eq!(notes_for(json!({"labels": {"app.kubernetes.io/managed-by": "me"}})), "");
     }
 
     #[test]
-    fn an_autoscaler_of_somebodys_is_told_to_its_owner_and_left_alone() {
+    fn an_autoscaler_with_a_controller_is_noted_and_not_changed() {
         let target = json!({"kind": "Deployment", "name": "web"});
         let autoscaler = |name: &str, owner: Option<&str>| {
             let owner = owner.map(|kind| json!([{"apiVersion": "x/v1", "kind": kind, "name": "o", "uid": "u", "controller": true}]));
@@ -195,27 +202,27 @@ mod tests {
                 json!({"metadata": {"name": name, "ownerReferences": owner}, "spec": {"scaleTargetRef": target}}),
             )
         };
-        let seen = Seen {
+        let objects = Objects {
             name: "web".to_owned(),
             autoscalers: vec![
                 autoscaler("own", None),
                 autoscaler("keda-hpa", Some("ScaledObject")),
                 autoscaler("other", Some("Scaler")),
             ],
-            ..Seen::default()
+            ..Objects::default()
         };
-        let told = autoscalers(&seen, &Kinds::of(Way::Forward));
+        let notes = autoscalers(&objects, &Kinds::of(Direction::Forward));
         assert!(
-            matches!(&*told, [one, two] if one.contains("HorizontalPodAutoscaler own is pointed at the OrderedDeployment")
-            && two.contains("other scales the Deployment and belongs to Scaler o")),
-            "{told:?}"
+            matches!(&*notes, [one, two] if one.contains("HorizontalPodAutoscaler own to the OrderedDeployment")
+            && two.contains("other targets the Deployment and is controlled by Scaler o")),
+            "{notes:?}"
         );
-        assert_eq!(seen.autoscalers_of("Deployment").count(), 1);
-        assert_eq!(autoscalers(&seen, &Kinds::of(Way::Back)), Vec::<String>::new());
+        assert_eq!(objects.autoscalers_of("Deployment").count(), 1);
+        assert_eq!(autoscalers(&objects, &Kinds::of(Direction::Back)), Vec::<String>::new());
     }
 
     #[test]
-    fn keda_means_a_deployment_where_it_names_no_kind() {
+    fn the_default_kind_of_keda_is_deployment() {
         let scaler = object(json!({"metadata": {}, "spec": {"scaleTargetRef": {"name": "web"}}}));
         assert!(scales(&scaler, "scaleTargetRef", "Deployment", "web"));
         assert!(!scales(&scaler, "scaleTargetRef", "OrderedDeployment", "web"));

@@ -1,6 +1,6 @@
-//! One step of a takeover, and how it is done: at most a few writes, each bound to the version that the step was decided by.
+//! One step of an adoption: a few writes with preconditions on UID and resourceVersion.
 //!
-//! It decides nothing. A write that somebody else came before is dropped: what comes next is decided from what is there.
+//! A write that fails its precondition is dropped, and the next step is decided from the current objects.
 
 use anyhow::{Result, bail};
 use futures::StreamExt;
@@ -9,20 +9,20 @@ use kube::core::DynamicObject;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 
-use super::seen::Kind;
+use super::objects::Kind;
 use crate::explain::explain;
 
-/// How many writes of one step go at a time.
+/// The number of parallel writes of one step.
 const PARALLEL: usize = 16;
 
-/// What comes next.
+/// The next step.
 #[derive(Debug)]
-pub(crate) enum Next {
-    /// These writes, in any order.
+pub(crate) enum PlannedStep {
+    /// Send these writes, in any order.
     Do(Vec<Write>),
-    /// Nothing, until this is so.
+    /// Wait for this, which begins with `for`.
     Wait(String),
-    /// All is done.
+    /// The adoption is complete.
     Done,
 }
 
@@ -30,17 +30,17 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) enum Write {
     Create(Kind, DynamicObject),
-    /// The whole object, at its version.
+    /// An update with the resourceVersion of the object.
     Replace(Kind, DynamicObject),
-    /// A merge patch of the object at its version, and what it does.
+    /// A merge patch with the UID and resourceVersion of the object, and its description.
     Patch(Kind, DynamicObject, Value, &'static str),
-    /// Deletes the object at its version and leaves what it owns.
+    /// A deletion with the policy `Orphan`, with the UID and resourceVersion of the object.
     Orphan(Kind, DynamicObject),
 }
 
 impl Write {
-    /// What it does, for people.
-    pub(crate) fn words(&self) -> String {
+    /// The description for the user.
+    pub(crate) fn describe(&self) -> String {
         match self {
             Self::Create(kind, object) => format!("create {}/{}", kind.plural(), object.name_any()),
             Self::Replace(kind, object) => format!("update {}/{}", kind.plural(), object.name_any()),
@@ -48,7 +48,7 @@ impl Write {
                 format!("patch {}/{}: {what}", kind.plural(), object.name_any())
             }
             Self::Orphan(kind, object) => {
-                format!("delete {}/{}, and leave what it owns", kind.plural(), object.name_any())
+                format!("delete {}/{}, keep its dependents", kind.plural(), object.name_any())
             }
         }
     }
@@ -82,16 +82,16 @@ impl Write {
     }
 }
 
-/// Who writes.
+/// Sends writes and counts them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hands {
-    /// How many writes are left before it breaks off, for trying what an interruption leaves behind.
+pub(crate) struct Executor {
+    /// For tests: the number of writes before an interruption.
     pub(crate) left: Option<usize>,
     pub(crate) done: usize,
 }
 
-impl Hands {
-    /// Does the writes; whether somebody else came before in any of them.
+impl Executor {
+    /// Sends the writes. Returns whether a precondition failed.
     pub(crate) async fn perform(
         &mut self,
         client: &Client,
@@ -107,7 +107,7 @@ impl Hands {
             match outcome {
                 Ok(()) => {}
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => conflict = true,
-                Err(error) => return Err(explain(error, &format!("cannot {}", write.words()))),
+                Err(error) => return Err(explain(error, &format!("cannot {}", write.describe()))),
             }
         }
         drop(sent);

@@ -1,9 +1,9 @@
-//! The template that the new object gets: the manifest's own words, where the server reads them as what runs already.
+//! Chooses the template of the new object: that of the manifest, if the API server defaults it to the running one.
 //!
-//! A server fills in the defaults of a Deployment's template, and not of an OrderedDeployment's, whose template is carried
-//! through untouched. And `kubectl apply`, Helm and server-side apply replace lists of a custom object as a whole: one that
-//! holds the filled-in template would be rolled out by the next apply of its manifest, though nothing changed. What the
-//! server makes of a template only the server knows: it is asked by a dry run. Nothing is written.
+//! The API server sets defaults in the template of a Deployment, and not in that of an OrderedDeployment, which is
+//! stored as written. `kubectl apply`, Helm and server-side apply replace lists of custom objects as a whole. So if
+//! the new object had the template with defaults, the next apply of its manifest would start a rollout without a
+//! change. Only the API server knows its defaults, so this module uses a dry run. Nothing is written.
 
 use kube::api::PostParams;
 use kube::core::DynamicObject;
@@ -11,77 +11,78 @@ use kube::{Client, ResourceExt};
 use ordereddeployment_api::Template;
 use serde_json::Value;
 
-use super::seen::{Kind, annotation_of};
+use super::objects::{Kind, annotation_of};
 
 pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What was chosen.
+/// The chosen template.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Choice {
-    /// None: the Deployment's own, as it runs.
+pub(crate) struct TemplateChoice {
+    /// `None` is the live template of the Deployment.
     pub(crate) template: Option<Value>,
-    /// Why applying a manifest may start a rollout.
+    /// Why an apply of the manifest can start a rollout.
     pub(crate) note: Option<String>,
 }
 
-/// Chooses for that Deployment; `given` is the template of a manifest, else the one applied last counts.
+/// Chooses the template for that Deployment. `given` is the template of a manifest; the default is the last applied
+/// one.
 pub(crate) async fn choose(
     client: &Client,
     namespace: &str,
     deployment: &DynamicObject,
     given: Option<&Value>,
-) -> Choice {
+) -> TemplateChoice {
     let name = deployment.name_any();
     let Some(manifest) = given.cloned().or_else(|| applied(deployment)) else {
         let note = format!(
-            "the manifest of {name} is not known, so that applying one later may start a rollout, which restarts the pods; \
-             give it with `-f FILE` (`helm get manifest RELEASE | kubectl ordered adopt {name} -f -`) to have none"
+            "the manifest of {name} is not known, so applying one later can start a rollout, which replaces the pods; to avoid it, \
+             use `-f FILE` (`helm get manifest RELEASE | kubectl ordered adopt {name} -f -`)"
         );
-        return Choice { template: None, note: Some(note) };
+        return TemplateChoice { template: None, note: Some(note) };
     };
     let live = deployment.data.pointer("/spec/template").cloned().unwrap_or_default();
     if same(&manifest, &live) {
-        return Choice::default();
+        return TemplateChoice::default();
     }
     let mut why = String::new();
-    // What others have added, such as the time of `kubectl rollout restart`, an apply leaves as it is.
+    // An apply keeps fields that other clients have added, such as the annotation of `kubectl rollout restart`.
     for candidate in [manifest.clone(), merged(&live, &manifest)] {
-        why = match filled_in(client, namespace, deployment, &candidate).await {
+        why = match with_defaults(client, namespace, deployment, &candidate).await {
             Ok(filled) if same(&filled, &live) => {
-                return Choice { template: Some(candidate), note: None };
+                return TemplateChoice { template: Some(candidate), note: None };
             }
             Ok(filled) => format!(
-                "the manifest of {name} is not what runs ({}), so that applying it starts",
+                "the manifest of {name} differs from the live template ({}), so applying it starts",
                 difference("template", &filled, &live).unwrap_or_default()
             ),
             Err(error) => format!(
-                "whether the manifest of {name} is what runs the server does not say ({error}), so that applying it may start"
+                "the manifest of {name} cannot be compared with the live template ({error}), so applying it can start"
             ),
         };
     }
-    Choice { template: None, note: Some(format!("{why} a rollout, which restarts the pods")) }
+    TemplateChoice { template: None, note: Some(format!("{why} a rollout, which replaces the pods")) }
 }
 
-/// The template that was applied last.
+/// The template that was last applied.
 fn applied(deployment: &DynamicObject) -> Option<Value> {
     let applied: Value = serde_json::from_str(annotation_of(deployment, LAST_APPLIED)?).ok()?;
     applied.pointer("/spec/template").cloned()
 }
 
-/// The template as a server keeps it in this Deployment.
-async fn filled_in(
+/// The template with the defaults of the API server, by a dry run with this Deployment.
+async fn with_defaults(
     client: &Client,
     namespace: &str,
     deployment: &DynamicObject,
     template: &Value,
 ) -> kube::Result<Value> {
-    let mut tried = deployment.clone();
-    // Its status changes all the time, and nothing is written.
-    tried.metadata.resource_version = None;
-    tried.data["spec"]["template"] = template.clone();
+    let mut changed = deployment.clone();
+    // No precondition: the status changes often, and nothing is written.
+    changed.metadata.resource_version = None;
+    changed.data["spec"]["template"] = template.clone();
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     let api = Kind::Deployment.api(client, namespace);
-    let kept = api.replace(&deployment.name_any(), &dry, &tried).await?;
+    let kept = api.replace(&deployment.name_any(), &dry, &changed).await?;
     Ok(kept.data.pointer("/spec/template").cloned().unwrap_or_default())
 }
 
@@ -89,7 +90,7 @@ fn same(first: &Value, second: &Value) -> bool {
     Template::new(first).same_as(&Template::new(second))
 }
 
-/// What an apply of the manifest makes of an object of a custom kind: maps are merged, everything else is replaced.
+/// The result of an apply to a custom object: maps are merged, other values are replaced.
 fn merged(live: &Value, manifest: &Value) -> Value {
     let (Some(old), Some(new)) = (live.as_object(), manifest.as_object()) else { return manifest.clone() };
     let mut merged = old.clone();
@@ -100,7 +101,7 @@ fn merged(live: &Value, manifest: &Value) -> Value {
     merged.into()
 }
 
-/// The first place where the two differ, for people.
+/// The path of the first difference, for the user.
 fn difference(path: &str, first: &Value, second: &Value) -> Option<String> {
     match (first, second) {
         (Value::Object(one), Value::Object(two)) => {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_told_by_its_path() {
+    fn the_first_difference_is_shown_by_its_path() {
         let one = json!({"spec": {"containers": [{"image": "a"}, {"image": "b"}]}});
         let two = json!({"spec": {"containers": [{"image": "a"}, {"image": "c"}]}});
         assert_eq!(difference("template", &one, &two).unwrap(), "template.spec.containers[1].image differs");

@@ -1,4 +1,4 @@
-//! kubectl's flags for a cluster, and for who asks. Data alone: what they come to is `kubeconfig`'s.
+//! kubectl's flags for the cluster and the user. The module `kubeconfig` evaluates them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::names::namespace;
 /// The heading above these flags, in help and documentation.
 pub(crate) const HEADING: &str = "Cluster (`kubectl ordered options` has more)";
 
-/// The flags of kubectl that say which cluster and who.
+/// kubectl's flags for the cluster and the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct ConnectArgs {
@@ -24,10 +24,10 @@ pub(crate) struct ConnectArgs {
     /// Act as this user
     #[arg(long = "as", value_name = "USER")]
     pub(crate) impersonate: Option<String>,
-    /// Give up a request after this long, such as 5s or 1m; 0, as without it, waits for ever
+    /// The timeout of a request, such as 5s or 1m; 0, the default, is no timeout
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     pub(crate) request_timeout: Option<Timeout>,
-    /// Act as a member of this group; may be repeated
+    /// Act as a member of this group; can be repeated
     #[arg(long, value_name = "GROUP", requires = "impersonate", hide = true)]
     pub(crate) as_group: Vec<String>,
     /// Act with this UID
@@ -66,16 +66,16 @@ pub(crate) struct ConnectArgs {
     /// The name that the certificate of the API server must have
     #[arg(long, value_name = "NAME", hide = true)]
     pub(crate) tls_server_name: Option<String>,
-    /// Ask for no compressed answers
+    /// Request no compression of responses
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
     pub(crate) disable_compression: Option<bool>,
 }
 
-/// A time limit; none waits for ever.
+/// A timeout; `None` waits without a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Timeout(pub(crate) Option<Duration>);
 
-/// A duration as kubectl takes it: `30s`, `5m`, or a number of seconds.
+/// Parses a duration as kubectl does: `30s`, `5m`, or a number of seconds.
 pub(crate) fn timeout(text: &str) -> Result<Timeout, String> {
     if let Ok(seconds) = text.parse::<u32>() {
         return Ok(Timeout((seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))));
@@ -90,7 +90,7 @@ pub(crate) fn timeout(text: &str) -> Result<Timeout, String> {
 }
 
 impl ConnectArgs {
-    /// These, and where they are silent, those given before the command.
+    /// These flags, or those given before the command where a flag is missing.
     pub(crate) fn or(self, outer: Self) -> Self {
         Self {
             kubeconfig: self.kubeconfig.or(outer.kubeconfig),
@@ -115,7 +115,7 @@ impl ConnectArgs {
         }
     }
 
-    /// What a command to copy needs in order to reach the same place. Secrets are not repeated.
+    /// The flags that a printed command needs for the same cluster and user, without secrets.
     pub(crate) fn flags(&self) -> String {
         let path = |path: &Option<PathBuf>| path.as_ref().and_then(|path| path.to_str()).map(str::to_owned);
         let pairs = [
@@ -139,7 +139,7 @@ impl ConnectArgs {
     }
 }
 
-/// A word as a shell takes it back.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

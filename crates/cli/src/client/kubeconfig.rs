@@ -1,4 +1,4 @@
-//! The kubeconfig, overridden by the flags as kubectl does. It reads files and asks no server.
+//! Reads the kubeconfig and overrides it by flags, as kubectl does. It sends no request.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use kube::config::{
 
 use super::args::ConnectArgs;
 
-/// The name of what is made of flags alone.
+/// The name of the context, cluster and user that are made from flags alone.
 const FLAGS: &str = "flags";
 
 pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
@@ -23,7 +23,7 @@ pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
         Ok(kubeconfig) => kubeconfig,
         Err(_) if args.server.is_some() && args.kubeconfig.is_none() => Kubeconfig::default(),
         Err(error) => {
-            // A pod has no kubeconfig, but a service account.
+            // In a pod there is a service account instead of a kubeconfig.
             if args.kubeconfig.is_none()
                 && args.context.is_none()
                 && let Ok(config) = Config::incluster()
@@ -38,12 +38,12 @@ pub(super) async fn config(args: &ConnectArgs) -> Result<Config> {
     let options = KubeConfigOptions { context, cluster: args.cluster.clone(), user: args.user.clone() };
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let config = config.map_err(|error| refused(error, args))?;
-    unread_on_the_way(&config)?;
+    refuse_plaintext_credentials(&config)?;
     Ok(impersonating(config, args))
 }
 
-/// Refuses to send credentials where anybody on the way can read them: by http, but to this machine.
-fn unread_on_the_way(config: &Config) -> Result<()> {
+/// An error if credentials would be sent unencrypted: over http, except to this machine.
+fn refuse_plaintext_credentials(config: &Config) -> Result<()> {
     let address = &config.cluster_url;
     let host = address.host().unwrap_or_default().trim_matches(['[', ']']);
     let stays_here = host == "localhost" || host.parse().is_ok_and(|host: IpAddr| host.is_loopback());
@@ -58,7 +58,7 @@ fn unread_on_the_way(config: &Config) -> Result<()> {
         return Ok(());
     }
     Err(anyhow!(
-        "{address} is not encrypted, and the credentials of the user would be sent there\nhint: use an address that begins with https://, or a user without credentials"
+        "{address} is not encrypted, and the credentials of the user would be sent to it\nhint: use an address that begins with https://, or a user without credentials"
     ))
 }
 
@@ -71,7 +71,7 @@ fn impersonating(mut config: Config, args: &ConnectArgs) -> Config {
     config
 }
 
-/// Puts the flags in the place of what the chosen context says.
+/// Overrides the selected context by the flags.
 fn override_by(args: &ConnectArgs, kubeconfig: &mut Kubeconfig) -> Result<()> {
     if args.server.is_some() && args.context.is_none() && kubeconfig.current_context.is_none() {
         let context =
@@ -85,7 +85,7 @@ fn override_by(args: &ConnectArgs, kubeconfig: &mut Kubeconfig) -> Result<()> {
     }
     let chosen = args.context.as_ref().or(kubeconfig.current_context.as_ref());
     let context = kubeconfig.contexts.iter_mut().find(|named| Some(&named.name) == chosen);
-    // Without a context the loading itself says what is wrong.
+    // Without a context, loading the kubeconfig reports the error.
     let Some(context) = context.and_then(|named| named.context.as_mut()) else { return Ok(()) };
     let cluster = args.cluster.clone().unwrap_or_else(|| context.cluster.clone());
     let user = args.user.clone().or_else(|| context.user.clone());
@@ -128,18 +128,15 @@ fn override_cluster(args: &ConnectArgs, cluster: &mut Cluster) {
         cluster.disable_compression = args.disable_compression;
     }
     if let Some(server) = &args.server {
-        // As kubectl does: whoever says how to know the server, means one with a certificate.
-        let scheme = if is_known_by_certificate(cluster) || args.client_certificate.is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        // As kubectl does: TLS settings imply https.
+        let scheme =
+            if has_tls_settings(cluster) || args.client_certificate.is_some() { "https" } else { "http" };
         let address = if server.contains("://") { server.clone() } else { format!("{scheme}://{server}") };
         cluster.server = Some(address);
     }
 }
 
-fn is_known_by_certificate(cluster: &Cluster) -> bool {
+fn has_tls_settings(cluster: &Cluster) -> bool {
     cluster.certificate_authority.is_some()
         || cluster.certificate_authority_data.is_some()
         || cluster.insecure_skip_tls_verify == Some(true)
@@ -147,7 +144,7 @@ fn is_known_by_certificate(cluster: &Cluster) -> bool {
 }
 
 fn override_user(args: &ConnectArgs, user: &mut AuthInfo) {
-    // A certificate of the kubeconfig would win over what was asked for.
+    // A certificate of the kubeconfig would take precedence over the flag, so the user is replaced.
     if let Some(token) = &args.token {
         *user = AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() };
     } else if args.username.is_some() || args.password.is_some() {
@@ -177,7 +174,7 @@ fn refused(error: KubeconfigError, args: &ConnectArgs) -> anyhow::Error {
             "the kubeconfig has no cluster {cluster:?}\nhint: `kubectl config get-clusters` lists them"
         ),
         (KubeconfigError::ParseClusterUrl(cause), _) if args.server.is_some() => {
-            anyhow!("--server is no address: {cause}\nhint: give one such as https://127.0.0.1:6443")
+            anyhow!("--server is not a valid URL: {cause}\nhint: give one such as https://127.0.0.1:6443")
         }
         (error, _) => unreadable(error),
     }
@@ -192,10 +189,10 @@ fn unreadable(error: KubeconfigError) -> anyhow::Error {
             )
         }
         KubeconfigError::FindPath => anyhow!(
-            "no cluster: no kubeconfig is known\nhint: name one with --kubeconfig, or try `kubectl ordered demo`, which needs none"
+            "no cluster: no kubeconfig found\nhint: name one with --kubeconfig, or try `kubectl ordered demo`, which needs none"
         ),
         other => {
-            // A parser draws a picture of the place below its message.
+            // The first line is the message; the parser adds an excerpt of the document.
             let message = other.to_string();
             anyhow!("cannot use the kubeconfig: {}", message.lines().next().unwrap_or_default())
         }

@@ -1,6 +1,6 @@
-//! Names as kubectl takes them: `web`, `od/web`, `pod/web-1`. It asks no server.
+//! Parses names as kubectl does: `web`, `od/web`, `pod/web-1`.
 
-/// A name that the API server could know; others would make another path of the request.
+/// A name that is valid in the path of a request.
 pub(crate) fn object_name(text: &str) -> Result<String, String> {
     let kinds = ["od", "ordereddeployment", "ordereddeployments", "ordereddeployments.ordereddeployment.io"];
     of_kind(text, &kinds, "an OrderedDeployment", "od")
@@ -14,7 +14,7 @@ pub(crate) fn pod_name(text: &str) -> Result<String, String> {
 /// The name of a namespace.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
     if text.contains('.') {
-        return Err("a namespace has lower-case letters, digits and '-'".to_owned());
+        return Err("a namespace consists of lower-case letters, digits and '-'".to_owned());
     }
     name(text)
 }
@@ -23,7 +23,7 @@ fn of_kind(text: &str, kinds: &[&str], what: &str, short: &str) -> Result<String
     match text.split_once('/') {
         Some((kind, rest)) if kinds.contains(&kind.to_ascii_lowercase().as_str()) => name(rest),
         Some((kind, rest)) if name(rest).is_ok() => {
-            Err(format!("{kind:?} is another kind; this command takes {what}: {rest} or {short}/{rest}"))
+            Err(format!("wrong kind {kind:?}: this command takes {what}: {rest} or {short}/{rest}"))
         }
         _ => name(text),
     }
@@ -31,10 +31,10 @@ fn of_kind(text: &str, kinds: &[&str], what: &str, short: &str) -> Result<String
 
 fn name(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-    // A path of dots alone would leave the place that it is in.
+    // `.` and `..` would change the path of the request.
     let dots = text.chars().all(|c| c == '.');
     if dots || text.len() > 253 || !text.chars().all(allowed) {
-        return Err("a name has lower-case letters, digits, '-' and '.'".to_owned());
+        return Err("a name consists of lower-case letters, digits, '-' and '.'".to_owned());
     }
     Ok(text.to_owned())
 }

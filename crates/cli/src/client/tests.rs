@@ -24,7 +24,7 @@ async fn config(args: ConnectArgs) -> Result<kube::Config, String> {
 }
 
 #[tokio::test]
-async fn the_context_says_where_and_flags_override_it() {
+async fn flags_override_the_context() {
     let plain = config(ConnectArgs::default()).await.unwrap();
     assert_eq!(
         (plain.cluster_url.to_string().as_str(), plain.default_namespace.as_str()),
@@ -43,12 +43,12 @@ async fn the_context_says_where_and_flags_override_it() {
 }
 
 #[tokio::test]
-async fn no_credentials_are_sent_by_http_but_to_this_machine() {
+async fn credentials_are_not_sent_over_http_except_to_this_machine() {
     let served = |server: &str| ConnectArgs { server: Some(server.into()), ..ConnectArgs::default() };
     for server in ["http://c", "http://10.0.0.1:8080", "c:8080", "http://127.0.0.1.example.com"] {
         let error = config(served(server)).await.unwrap_err();
         assert!(error.contains("is not encrypted") && error.contains("hint: use an address"), "{error}");
-        // Nothing that could be read.
+        // Without credentials http is allowed.
         let bare = ConnectArgs { context: Some("bare".into()), ..served(server) };
         assert_eq!(config(bare).await.unwrap().cluster_url.scheme_str(), Some("http"));
     }
@@ -65,7 +65,7 @@ async fn no_credentials_are_sent_by_http_but_to_this_machine() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_scheme_is_asked_by_https_where_a_certificate_is_to_be_checked() {
+async fn a_server_without_a_scheme_is_https_if_there_are_tls_settings() {
     let folder = tempfile::tempdir().unwrap();
     let authority = folder.path().join("ca.pem");
     std::fs::write(&authority, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
@@ -81,7 +81,7 @@ async fn a_server_without_a_scheme_is_asked_by_https_where_a_certificate_is_to_b
 }
 
 #[tokio::test]
-async fn a_token_stands_alone_and_reaches_a_context_without_a_user() {
+async fn a_token_replaces_the_user_and_works_in_a_context_without_a_user() {
     let args = || ConnectArgs { token: Some("mine".into()), ..ConnectArgs::default() };
     let found = config(args()).await.unwrap();
     assert!(found.auth_info.token.is_some() && found.auth_info.client_certificate_data.is_none());
@@ -90,7 +90,7 @@ async fn a_token_stands_alone_and_reaches_a_context_without_a_user() {
 }
 
 #[tokio::test]
-async fn groups_and_uid_go_with_the_user_acted_as() {
+async fn groups_and_uid_are_impersonated_with_the_user() {
     let args = ConnectArgs {
         impersonate: Some("jane".into()),
         as_group: vec!["dev".to_owned(), "ops".to_owned()],
@@ -104,12 +104,12 @@ async fn groups_and_uid_go_with_the_user_acted_as() {
 }
 
 #[tokio::test]
-async fn what_the_kubeconfig_lacks_is_said() {
+async fn a_missing_part_of_the_kubeconfig_is_named() {
     for (args, said) in [
         (ConnectArgs { cluster: Some("x".into()), ..ConnectArgs::default() }, "no cluster \"x\""),
         (ConnectArgs { user: Some("x".into()), ..ConnectArgs::default() }, "no user \"x\""),
         (ConnectArgs { context: Some("x".into()), ..ConnectArgs::default() }, "no context \"x\""),
-        (ConnectArgs { server: Some(":::".into()), ..ConnectArgs::default() }, "--server is no address"),
+        (ConnectArgs { server: Some(":::".into()), ..ConnectArgs::default() }, "--server is not a valid URL"),
     ] {
         let error = config(args).await.unwrap_err();
         assert!(error.contains(said) && error.contains("hint:"), "{error}");
@@ -117,7 +117,7 @@ async fn what_the_kubeconfig_lacks_is_said() {
 }
 
 #[test]
-fn commands_to_copy_repeat_the_place_and_no_secret() {
+fn printed_commands_repeat_the_cluster_flags_without_secrets() {
     let args = ConnectArgs {
         namespace: Some("shop".into()),
         context: Some("it's mine".into()),
@@ -130,7 +130,7 @@ fn commands_to_copy_repeat_the_place_and_no_secret() {
 }
 
 #[test]
-fn names_have_their_kind_or_none() {
+fn a_name_can_have_its_kind() {
     assert_eq!(object_name("od/web").unwrap(), "web");
     assert_eq!(pod_name("pod/web-1").unwrap(), "web-1");
     for wrong in ["", "od/", "..", ".", "Web", "a b", "od/web/x", "web/../x", "deployment/web", "pod/web"] {
@@ -140,7 +140,7 @@ fn names_have_their_kind_or_none() {
 }
 
 #[test]
-fn time_limits_are_durations_or_seconds() {
+fn timeouts_are_durations_or_seconds() {
     let seconds = |seconds| Timeout(Some(std::time::Duration::from_secs(seconds)));
     assert_eq!(timeout("30s").unwrap(), seconds(30));
     assert_eq!(timeout("30").unwrap(), seconds(30));

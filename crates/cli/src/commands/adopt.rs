@@ -1,28 +1,28 @@
-//! `adopt`: takes a Deployment over with its pods, or gives it back. It never deletes a pod.
+//! `adopt`: adopts a Deployment with its pods, or hands it back. It never deletes a pod.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::adopt::{Hands, Takeover, Way};
+use crate::adopt::{Adoption, Direction, Executor};
 use crate::client::{ConnectArgs, Timeout, object_name, timeout};
 use crate::convert::template_of;
-use crate::escape::{escaped, print, tell};
+use crate::escape::{escaped, print, print_stderr};
 use crate::input;
 
-/// Take a running Deployment over with its pods, none restarted, or give it back
+/// Adopt a running Deployment with its pods, without restarts, or hand it back
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered adopt deployment/web --dry-run    say what would be done, and touch nothing
-  kubectl ordered adopt deployment/web              make web an OrderedDeployment; its pods run on
-  kubectl ordered adopt deployment/web --back       make it a Deployment again; its pods run on
+  kubectl ordered adopt deployment/web --dry-run    print the steps, change nothing
+  kubectl ordered adopt deployment/web              make web an OrderedDeployment, keep its pods
+  kubectl ordered adopt deployment/web --back       make web a Deployment again, keep its pods
   helm get manifest shop | kubectl ordered adopt deployment/web -f -
 
-Interrupted, it goes on where it stopped when it is run again. A rollout must be over before.
-Afterwards apply manifests of the new kind only (`kubectl ordered convert` writes them): whoever still applies the old \
-one makes a second set of pods. The first apply starts no rollout where what was applied last, or the manifest given \
-with -f, says what runs; it is told where it does not.")]
+If the command is interrupted, run it again: it continues where it stopped. Rollouts must be complete before.
+Afterwards apply manifests of the new kind only (`kubectl ordered convert` writes them): applying an old one creates a \
+second set of pods. The first apply starts no rollout if the last applied configuration, or the manifest from -f, matches \
+the running template; otherwise a note says so.")]
 pub(crate) struct Args {
     /// The Deployment: web or deployment/web
     #[arg(value_name = "DEPLOYMENT", value_parser = deployment_name)]
@@ -30,13 +30,14 @@ pub(crate) struct Args {
     /// Make the OrderedDeployment of that name a Deployment again
     #[arg(long)]
     back: bool,
-    /// The manifest that it was made by, or the converted one, where it was not made by `kubectl apply`; `-` is standard input
+    /// The manifest of the Deployment, or the converted one, if `kubectl apply` did not create it; `-` is standard
+    /// input
     #[arg(short, long = "filename", value_name = "FILE", conflicts_with = "back")]
     file: Option<PathBuf>,
-    /// Only say what would be done
+    /// Print the steps, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// How long to wait for one controller to do one thing; 0 waits for ever
+    /// The timeout of each wait for a controller; 0 is no limit
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = timeout)]
     timeout: Timeout,
     #[command(flatten)]
@@ -47,47 +48,47 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let manifest = args.file.map(|file| input::read(&file)).transpose()?;
     let template = manifest.map(|text| template_of(&text, &args.name)).transpose()?;
     let connection = args.connect.connect().await?;
-    let way = if args.back { Way::Back } else { Way::Forward };
-    let takeover = Takeover {
+    let direction = if args.back { Direction::Back } else { Direction::Forward };
+    let adoption = Adoption {
         client: &connection.client,
         namespace: &connection.namespace,
         name: &args.name,
-        way,
-        patience: args.timeout.0,
+        direction,
+        timeout: args.timeout.0,
         template,
     };
-    for note in takeover.notes().await? {
-        tell(format_args!("note: {}", escaped(&note)));
+    for note in adoption.notes().await? {
+        print_stderr(format_args!("note: {}", escaped(&note)));
     }
     let kind = if args.back { "a Deployment" } else { "an OrderedDeployment" };
     if args.dry_run {
-        let lines = takeover.preview().await?;
+        let lines = adoption.preview().await?;
         if lines.is_empty() {
-            return Ok(print(format_args!("{} is {kind} already: nothing to do\n", args.name))?);
+            return Ok(print(format_args!("{} is already {kind}: nothing to do\n", args.name))?);
         }
-        print(format_args!("It would, step by step:\n"))?;
+        print(format_args!("Steps:\n"))?;
         for line in lines {
             print(format_args!("  {line}\n"))?;
         }
         return Ok(());
     }
-    let mut hands = Hands::default();
-    takeover.run(&mut hands, |line| Ok(print(format_args!("{}\n", escaped(line)))?)).await?;
-    if hands.done == 0 {
-        return Ok(print(format_args!("{} is {kind} already: nothing to do\n", args.name))?);
+    let mut executor = Executor::default();
+    adoption.run(&mut executor, |line| Ok(print(format_args!("{}\n", escaped(line)))?)).await?;
+    if executor.done == 0 {
+        return Ok(print(format_args!("{} is already {kind}: nothing to do\n", args.name))?);
     }
-    let (next, to) = match way {
-        Way::Forward => (format!("kubectl ordered get {}{}", args.name, connection.flags), ""),
-        Way::Back => {
+    let (next, to) = match direction {
+        Direction::Forward => (format!("kubectl ordered get {}{}", args.name, connection.flags), ""),
+        Direction::Back => {
             (format!("kubectl get deployment {}{}", args.name, connection.flags), " --to deployment")
         }
     };
-    print(format_args!("{} is {kind} now, with the pods it had\n", args.name))?;
-    print(format_args!("  see it:              {next}\n"))?;
+    print(format_args!("{} is now {kind} and has kept its pods\n", args.name))?;
+    print(format_args!("  show it:             {next}\n"))?;
     Ok(print(format_args!("  change its manifest: kubectl ordered convert -f FILE{to}\n"))?)
 }
 
-/// `web`, `deployment/web`, and the other ways that kubectl has to name one.
+/// Parses `web`, `deployment/web`, and the other names that kubectl accepts.
 fn deployment_name(text: &str) -> Result<String, String> {
     let known = ["deployment", "deployments", "deploy", "deployment.apps", "deployments.apps"];
     match text.split_once('/') {

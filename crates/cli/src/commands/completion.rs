@@ -1,4 +1,4 @@
-//! `completion`: the script for a shell, or for kubectl. It prints.
+//! `completion`: prints the completion script of a shell or of kubectl.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use crate::complete::{Shell, script};
 use crate::escape::print_data;
 use crate::exit::Exit;
 
-/// Print the completion script of a shell, or the one through which kubectl completes `kubectl ordered`
+/// Print the completion script of a shell, or the one for kubectl, which completes `kubectl ordered`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -16,8 +16,8 @@ Examples:
   source <(kubectl-ordered completion zsh)
   kubectl-ordered completion fish | source
 
-The first, in any directory of PATH, completes `kubectl ordered` in every shell that completes kubectl (1.26 and newer). The \
-others complete `kubectl-ordered`. Names are asked of the cluster that the line speaks of.")]
+The first example, in a directory of PATH, completes `kubectl ordered` in every shell that completes kubectl (1.26 and \
+newer). The others complete `kubectl-ordered`. Names are read from the cluster of the flags on the command line.")]
 pub(crate) struct Args {
     /// The shell, or kubectl
     #[arg(value_name = "SHELL")]

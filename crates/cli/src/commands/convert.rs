@@ -1,11 +1,11 @@
-//! `convert`: manifests of Deployments as OrderedDeployments, and back. It reads files and prints; it asks no server.
+//! `convert`: converts manifests between Deployment and OrderedDeployment. It reads files and sends no request.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 
 use crate::convert::{To, convert};
-use crate::escape::{escaped, print_data, tell};
+use crate::escape::{escaped, print_data, print_stderr};
 use crate::exit::Exit;
 use crate::input;
 
@@ -17,12 +17,12 @@ Examples:
   helm template my-chart | kubectl ordered convert -f - > ordered.yaml
   kubectl ordered convert -f ordered.yaml --to deployment
 
-All documents of a file are looked at. Those of other kinds pass through untouched, but for autoscalers \
-(HorizontalPodAutoscaler, VerticalPodAutoscaler, ScaledObject) that name what was converted; that is told on standard error. \
-Comments stay where apiVersion and kind are all that changes. It converts manifests only: applied beside a Deployment that \
-still runs, the new object starts pods of its own.")]
+It converts all documents of a file. Other kinds stay unchanged, except for autoscalers (HorizontalPodAutoscaler, \
+VerticalPodAutoscaler, ScaledObject) that target a converted object; notes on standard error list them. Comments are kept \
+if only apiVersion and kind change. It converts manifests only: if the Deployment still runs, the applied object creates \
+its own pods beside it. `kubectl ordered adopt` takes over running pods.")]
 pub(crate) struct Args {
-    /// A manifest; `-` is standard input; may be repeated
+    /// A manifest; `-` is standard input; can be repeated
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The kind to convert to
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
     let texts: Vec<String> = args.files.iter().map(|path| input::read(path)).collect::<Result<_>>()?;
     let converted = convert(&texts.join("\n---\n"), args.to)?;
     for note in &converted.notes {
-        tell(format_args!("note: {}", escaped(note)));
+        print_stderr(format_args!("note: {}", escaped(note)));
     }
     print_data(&converted.text)?;
     Ok(Exit::Done)

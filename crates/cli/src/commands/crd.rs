@@ -1,4 +1,4 @@
-//! `crd`: the CustomResourceDefinitions as YAML. It writes files only where it is told to.
+//! `crd`: prints the CustomResourceDefinitions as YAML, or writes them to files with `--out`.
 
 use crate::escape::{print, print_data};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use ordereddeployment_api::{crds, to_yaml};
 /// Print the CustomResourceDefinitions, for `kubectl apply -f -`
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Write one file for each into this directory instead
+    /// Write one file per CRD to this directory instead
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(print_data(&documents.join("---\n"))?);
     };
     std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+        .with_context(|| format!("cannot create the directory {}", folder.display()))?;
     for crd in crds() {
         let path = folder.join(format!("{}.yaml", crd.metadata.name.as_deref().unwrap_or_default()));
         std::fs::write(&path, to_yaml(&crd)).with_context(|| format!("cannot write {}", path.display()))?;

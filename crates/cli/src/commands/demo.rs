@@ -1,4 +1,4 @@
-//! `demo`: a rollout to watch, on a cluster in this process.
+//! `demo`: shows a rollout on a cluster in this process.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use anyhow::Result;
 use ordereddeployment_controller::{Clock, Names};
 use ordereddeployment_sandbox::Config;
 
-use crate::demo::{Pace, Screen, play};
+use crate::demo::{self, DemoOptions, Screen};
 
 /// Watch an ordered rollout with a pause point, on a cluster in memory; needs no cluster
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Ten pods on two pools get priorities 5, 5, 3 and 0, the 3 a pause point. Then the image changes: the two 5s go \
-first, the rollout halts, is resumed (by Enter on a terminal, by itself elsewhere) and completes. The demo fails if \
-any pod goes out of order.")]
+Ten pods in two pools: two get priority 5, one gets priority 3 and a pause point. Then the image changes: the two \
+pods with priority 5 are deleted first, the rollout pauses at the pause point, is resumed (by Enter on a terminal, \
+otherwise without a prompt) and completes. The demo fails if a pod is deleted out of order.")]
 pub(crate) struct Args {}
 
 pub(crate) async fn run(_: &Args) -> Result<()> {
     let screen = Screen::of_stdout();
-    // Slow enough to watch, where somebody may.
+    // Slow on a terminal, so that a user can watch it.
     let (ready, shown) = if screen.is_terminal() { (1000, 3000) } else { (300, 0) };
-    let pace = Pace {
+    let options = DemoOptions {
         config: Config {
             ready_delay: Duration::from_millis(ready),
             termination_delay: Duration::from_millis(ready / 2),
@@ -29,7 +29,7 @@ pub(crate) async fn run(_: &Args) -> Result<()> {
         clock: Clock::system(),
         names: Names::random(),
         before_change: Duration::from_millis(shown),
-        at_hold: Duration::from_millis(shown),
+        at_pause: Duration::from_millis(shown),
     };
-    play(pace, screen).await
+    demo::run(options, screen).await
 }

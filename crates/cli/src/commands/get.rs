@@ -1,4 +1,4 @@
-//! `get`: the tree of one OrderedDeployment, or of all in the namespace. It reads and shows.
+//! `get`: shows OrderedDeployments as trees. Read-only.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -8,41 +8,41 @@ use futures::StreamExt;
 use kube_runtime::{WatchStreamExt, watcher};
 
 use crate::client::{ConnectArgs, Connection, object_name};
-use crate::escape::{escaped, print, print_data, tell};
+use crate::escape::{escaped, print, print_data, print_stderr};
 use crate::exit::Exit;
 use crate::frame::Frame;
-use crate::live::Live;
-use crate::observe::{Reader, Seen};
+use crate::observe::{ObservedState, Reader};
 use crate::output::{self, Output};
 use crate::overview::Overview;
 use crate::tree::{self, Drawing};
+use crate::watch_cache::WatchCache;
 
-/// How often ages are counted on, on a terminal. The server is not asked for it.
+/// The interval for updating ages on a terminal. It causes no request.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Show OrderedDeployments as trees: sets, pods, their order with reasons, and pause points
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered get           all in the namespace
-  kubectl ordered get web -w    one of them, redrawn as it changes
+  kubectl ordered get           show all in the namespace
+  kubectl ordered get web -w    show web and redraw it when it changes
   kubectl ordered get od/web -o yaml
 
-`#` is the place in the order: 1 goes first. In a rollout the old pods are lined up, else all pods.
+`#` is the place in the order: 1 is deleted first. During a rollout only old pods have a place, otherwise all pods.
 WHY is the rule that puts a pod before the next one.
-A narrow terminal gets fewer columns; `-o wide` shows all of them, ages and restarts too.
-`-w` ends with Ctrl-C, or once the one that was named is deleted.")]
+A narrow terminal has fewer columns; `-o wide` shows all columns, including ages and restarts.
+`-w` ends with Ctrl-C, or when the named object is deleted.")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment; without it all of the namespace are shown
+    /// The name of an OrderedDeployment; the default is all in the namespace
     #[arg(value_parser = object_name)]
     name: Option<String>,
-    /// Go on showing what changes
+    /// Watch for changes
     #[arg(short, long)]
     watch: bool,
-    /// The form of the output
+    /// The output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
-    /// The node label that tells the pool of a node
+    /// The node label for the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
     pool_label: String,
     #[command(flatten)]
@@ -68,49 +68,47 @@ async fn once(args: &Args, connection: &Connection) -> Result<()> {
         None => reader.all(connection.clock.now()).await?,
     };
     if all.is_empty() {
-        tell(none(connection));
+        print_stderr(no_objects(connection));
         return Ok(());
     }
     Ok(print(trees(&all, args, connection))?)
 }
 
-fn none(connection: &Connection) -> String {
+fn no_objects(connection: &Connection) -> String {
     format!("No OrderedDeployments in namespace {}.", connection.namespace)
 }
 
-fn trees(all: &[Seen], args: &Args, connection: &Connection) -> String {
+fn trees(all: &[ObservedState], args: &Args, connection: &Connection) -> String {
     let wide = args.output == Some(Output::Wide);
     let drawing = Drawing { wide, ..Drawing::of_stdout(&connection.flags) };
     let trees: Vec<String> =
-        all.iter().map(|seen| tree::render(&Overview::of(seen, &args.pool_label), drawing)).collect();
+        all.iter().map(|state| tree::render(&Overview::of(state, &args.pool_label), drawing)).collect();
     trees.join("\n")
 }
 
-/// Redraws on a terminal; on a pipe prints the trees again whenever they have changed.
+/// Redraws on a terminal. On a pipe it prints the trees again when they change.
 async fn watch(args: &Args, connection: &Connection) -> Result<()> {
-    let mut live = Live::follow(&connection.watching, &connection.namespace, args.name.as_deref()).await?;
+    let mut cache =
+        WatchCache::start(&connection.watching, &connection.namespace, args.name.as_deref()).await?;
     let mut out = std::io::stdout();
     let on_terminal = out.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     let mut frame = Frame::default();
     let mut shown = String::new();
     loop {
-        let all = live.seen(connection.clock.now());
+        let all = cache.states(connection.clock.now());
         if let (Some(name), true) = (&args.name, all.is_empty()) {
             return Ok(print(format_args!("{name} is deleted\n"))?);
         }
-        let mut text = if all.is_empty() { none(connection) + "\n" } else { trees(&all, args, connection) };
-        if let Some(trouble) = live.trouble() {
-            text.extend([
-                "note: nothing is heard from the API server, trying again: ",
-                &escaped(trouble),
-                "\n",
-            ]);
+        let mut text =
+            if all.is_empty() { no_objects(connection) + "\n" } else { trees(&all, args, connection) };
+        if let Some(error) = cache.error() {
+            text.extend(["note: connection lost, reconnecting: ", &escaped(error), "\n"]);
         }
         if on_terminal {
             let lines: Vec<&str> = text.lines().collect();
             frame.draw(&mut out, &lines, "")?;
             tokio::select! {
-                changed = live.changed() => changed?,
+                changed = cache.changed() => changed?,
                 () = tokio::time::sleep(TICK) => {}
             }
         } else {
@@ -119,19 +117,19 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
                 print(format_args!("{between}{text}"))?;
                 shown = text;
             }
-            live.changed().await?;
+            cache.changed().await?;
         }
     }
 }
 
-/// The objects themselves; with `--watch` each one again when it has changed, as kubectl does.
+/// Prints the objects; with `--watch` each one again when it changes, as kubectl does.
 async fn objects(args: &Args, connection: &Connection, output: Output) -> Result<()> {
     let api = output::raw(&connection.client, Some(&connection.namespace));
     if !args.watch {
         let found = output::read(&api, args.name.as_deref()).await?;
         return Ok(print_data(&output::text(&found, output)?)?);
     }
-    // What cannot be read is told before it is waited for.
+    // A read returns errors that a watch would only retry.
     output::read(&api, args.name.as_deref()).await?;
     let config = watcher::Config::default();
     let config = match &args.name {

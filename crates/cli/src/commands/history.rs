@@ -1,4 +1,4 @@
-//! `history`: the revisions that are kept, and their templates. It reads and shows.
+//! `history`: shows the revisions and their templates. Read-only.
 
 use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
@@ -20,11 +20,11 @@ use crate::table::{Align, Column, Widths};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered history web                 the revisions that are kept
+  kubectl ordered history web                 the revision history
   kubectl ordered history web --revision 3    the template of revision 3, as YAML
 
-`spec.revisionHistoryLimit` says how many old ones are kept. CHANGE-CAUSE is the annotation kubernetes.io/change-cause \
-that the OrderedDeployment had at that time.")]
+`spec.revisionHistoryLimit` is the number of old revisions to keep. CHANGE-CAUSE is the annotation \
+kubernetes.io/change-cause that the OrderedDeployment had at that time.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
@@ -58,22 +58,22 @@ pub(crate) async fn history(
     let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
     let revisions = revisions::read(connection, &found).await?;
     match revision.filter(|number| *number > 0) {
-        None if revisions.is_empty() => Err(none(name)),
+        None if revisions.is_empty() => Err(no_revision(name)),
         None => Ok(table(&revisions, connection.clock.now(), style)),
         Some(number) => template(named(&revisions, number, name)?, style),
     }
 }
 
-fn none(name: &str) -> anyhow::Error {
+fn no_revision(name: &str) -> anyhow::Error {
     anyhow!("{name} has no revision yet\nhint: is ordered-controller-manager running?")
 }
 
-/// The revision of that number, or an error that tells which there are.
+/// The revision of that number, or an error that lists the existing ones.
 pub(crate) fn named<'a>(revisions: &'a [Revision], number: i64, name: &str) -> Result<&'a Revision> {
     let Some(found) = revisions.iter().find(|revision| revision.number == number) else {
         let kept: Vec<String> = revisions.iter().rev().map(|revision| revision.number.to_string()).collect();
         if kept.is_empty() {
-            return Err(none(name));
+            return Err(no_revision(name));
         }
         bail!("{name} has no revision {number}\nhint: it has {}", kept.join(", "));
     };

@@ -1,4 +1,4 @@
-//! `list`: one line for each OrderedDeployment. It reads and shows.
+//! `list`: one line per OrderedDeployment. Read-only.
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use ordereddeployment_api::OrderedDeployment;
 
 use crate::age::age;
 use crate::client::ConnectArgs;
-use crate::escape::{print, print_data, tell};
+use crate::escape::{print, print_data, print_stderr};
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::output::{self, Output};
@@ -16,26 +16,26 @@ use crate::state::State;
 use crate::style::{Paint, Style, width_of_stdout};
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting};
 
-/// What is left out first where the lines get too wide; `get` tells it.
+/// The columns that are left out if lines are too wide, in this order. `get` shows them.
 const DROPPED: [Dropped; 3] = [("AGE", usize::MAX), ("UPDATED", usize::MAX), ("AVAILABLE", REASON)];
 
-/// List OrderedDeployments, one a line, with where each stands
+/// List OrderedDeployments, one per line, with their state
 #[derive(Debug, clap::Args)]
 #[command(
     visible_alias = "ls",
     after_help = "\
 Examples:
-  kubectl ordered list        those of the namespace
-  kubectl ordered list -A     those of all namespaces
+  kubectl ordered list        in the namespace
+  kubectl ordered list -A     in all namespaces
 
-STATE is Complete, Rolling, Held with the pod of the pause point, Paused (spec.paused), Failed, or Unseen while the \
-controller has not answered to the present spec."
+STATE is Complete, Rolling, `Paused at` with the pod of the pause point, Paused (spec.paused), Failed, Adopting, \
+Handing back, or `Waiting for controller` until the controller has snapshot the spec."
 )]
 pub(crate) struct Args {
-    /// List those of all namespaces
+    /// List the OrderedDeployments in all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// The form of the output; `wide` adds the images
+    /// The output format; `wide` adds the images
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         .map_err(|error| explain(error, &format!("cannot list the OrderedDeployments of {place}")))?
         .items;
     if found.is_empty() {
-        tell(format_args!("No OrderedDeployments in {place}."));
+        print_stderr(format_args!("No OrderedDeployments in {place}."));
         return Ok(Exit::Done);
     }
     let wide = args.output == Some(Output::Wide);
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The lines, by namespace and name.
+/// The table, sorted by namespace and name.
 pub(crate) fn table(
     found: &[OrderedDeployment],
     namespaces: bool,
@@ -110,7 +110,7 @@ pub(crate) fn table(
                 count(status.updated_replicas),
                 count(status.available_replicas),
                 age(deployment.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
-                format!("{} {}", state.mark(style).0, state.word()),
+                format!("{} {}", state.mark(style).0, state.label()),
                 crate::overview::images(&deployment.spec.template.value()).join(","),
             ];
             (state, keep(cells))

@@ -1,4 +1,4 @@
-//! `mark` and `unmark`: a pod's place in the order, and its pause point. They write the pod's annotations, and nothing else.
+//! `mark` and `unmark`: the delete priority and the pause point of pods. They write annotations of pods, nothing else.
 
 use std::time::Duration;
 
@@ -15,19 +15,21 @@ use crate::exit::Exit;
 use crate::explain::explain;
 use crate::observe::Reader;
 use crate::overview::{Overview, Phase};
-use crate::pod::PodSeen;
+use crate::pod::ObservedPod;
+use crate::state::pause_point;
 
-/// Give pods a delete priority or a pause point
+/// Set the delete priority or the pause point of pods
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered mark web-5d9c-x7k2p --priority 5          goes before pods of a lower priority
-  kubectl ordered mark web-5d9c-x7k2p --pause before        the next rollout halts before it
+  kubectl ordered mark web-5d9c-x7k2p --priority 5          delete it before pods of lower priority
+  kubectl ordered mark web-5d9c-x7k2p --pause before        pause the next rollout before it
   kubectl ordered mark web-5d9c-x7k2p --pause after --for 10m
   kubectl ordered mark pod/web-5d9c-x7k2p pod/web-5d9c-b9gk7 --priority -1
 
-It writes the annotations ordereddeployment.io/delete-priority, pause-point and pause-duration, as `kubectl annotate` would. \
-What is not asked for stays; without --for the pause lasts until it is resumed.")]
+It writes the annotations ordereddeployment.io/delete-priority, pause-point and pause-duration, as `kubectl annotate` \
+does. Without --priority or --pause, those annotations do not change. Without --for, the rollout pauses until it is \
+resumed.")]
 pub(crate) struct MarkArgs {
     /// The names of pods
     #[arg(value_name = "POD", required = true, value_parser = pod_name)]
@@ -38,36 +40,36 @@ pub(crate) struct MarkArgs {
     pub(crate) connect: ConnectArgs,
 }
 
-/// What to write.
+/// The values to write.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 #[command(group = clap::ArgGroup::new("mark").required(true).multiple(true).args(["priority", "pause"]))]
 pub(crate) struct Marks {
-    /// The delete priority: the larger goes first; 0 is that of pods without any
+    /// The delete priority: pods with a larger one are deleted first; the default is 0
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) priority: Option<i32>,
-    /// Halt a rollout before this pod goes, or after it went
+    /// Pause a rollout before this pod is deleted, or after
     #[arg(long, value_name = "SIDE")]
     pub(crate) pause: Option<Side>,
-    /// How long to halt, such as 10m; without it until resumed
+    /// How long to pause, such as 10m; without it, until the rollout is resumed
     #[arg(long = "for", value_name = "DURATION", requires = "pause", value_parser = timeout)]
     pub(crate) length: Option<Timeout>,
 }
 
-/// On which side of the pod. Comments of the variants would swell the help.
+/// Before or after the pod. The variants have no doc comments, because clap would print them in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Side {
     Before,
     After,
 }
 
-/// Take delete priority and pause point from pods
+/// Remove the delete priority and the pause point of pods
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   kubectl ordered unmark web-5d9c-x7k2p
 
 It removes the annotations that `mark` writes, and the alias controller.alpha.kubernetes.io/delete-priority. A rollout \
-that is held at the pod goes on.")]
+that is paused at the pod continues.")]
 pub(crate) struct UnmarkArgs {
     /// The names of pods
     #[arg(value_name = "POD", required = true, value_parser = pod_name)]
@@ -92,13 +94,13 @@ pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes the marks of one pod. What came of it, and what to do next.
+/// Writes the annotations of one pod. Returns the result and the next command.
 pub(crate) async fn mark(connection: &Connection, pod: &str, marks: Marks) -> Result<String> {
     let mut annotations = Map::new();
-    let mut said = Vec::new();
+    let mut changes = Vec::new();
     if let Some(priority) = marks.priority {
         annotations.insert(annotation::DELETE_PRIORITY.to_owned(), priority.to_string().into());
-        said.push(format!("priority {priority}"));
+        changes.push(format!("priority {priority}"));
     }
     if let Some(pause) = marks.pause {
         let side = match pause {
@@ -113,13 +115,13 @@ pub(crate) async fn mark(connection: &Connection, pod: &str, marks: Marks) -> Re
         );
         let length =
             length.map_or_else(|| "until resumed".to_owned(), |length| format!("for {}", written(length)));
-        said.push(format!("pause {side} it, {length}"));
+        changes.push(format!("pause point {side} it, {length}"));
     }
     let marked = annotate(connection, pod, annotations, "mark").await?;
-    Ok(format!("{pod}: {}\n{}", said.join("; "), place(connection, &marked).await))
+    Ok(format!("{pod}: {}\n{}", changes.join("; "), place(connection, &marked).await))
 }
 
-/// Removes the marks of one pod.
+/// Removes the annotations of one pod.
 pub(crate) async fn unmark(connection: &Connection, pod: &str) -> Result<String> {
     let keys = [
         annotation::DELETE_PRIORITY,
@@ -129,7 +131,7 @@ pub(crate) async fn unmark(connection: &Connection, pod: &str) -> Result<String>
     ];
     let annotations = keys.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
     let unmarked = annotate(connection, pod, annotations, "unmark").await?;
-    Ok(format!("{pod}: no mark any more\n{}", place(connection, &unmarked).await))
+    Ok(format!("{pod}: annotations removed\n{}", place(connection, &unmarked).await))
 }
 
 async fn annotate(
@@ -137,18 +139,18 @@ async fn annotate(
     pod: &str,
     annotations: Map<String, Value>,
     what: &str,
-) -> Result<PodSeen> {
-    let api: Api<PodSeen> = Api::namespaced(connection.client.clone(), &connection.namespace);
+) -> Result<ObservedPod> {
+    let api: Api<ObservedPod> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
     let written = api.patch(pod, &PatchParams::default(), &patch).await;
     written.map_err(|error| explain(error, &format!("cannot {what} pod {pod} in {}", connection.namespace)))
 }
 
-/// Where the pod stands now, and what to do next. Who may annotate may see no more; then it is told without.
-async fn place(connection: &Connection, pod: &PodSeen) -> String {
+/// The place of the pod in the order, and the next command. The place is left out if the user may not read the objects.
+async fn place(connection: &Connection, pod: &ObservedPod) -> String {
     let flags = &connection.flags;
     let Some(uid) = pod.set_uid() else {
-        return "note: no OrderedDeployment controls it; the marks count only where this project's controller \
+        return "note: no OrderedDeployment controls it; the annotations have an effect only if this project's controller \
                 reconciles ReplicaSets"
             .to_owned();
     };
@@ -157,32 +159,33 @@ async fn place(connection: &Connection, pod: &PodSeen) -> String {
     };
     let reader = Reader::new(&connection.client, &connection.namespace);
     let next = format!("`kubectl ordered order {name}{flags}` shows the order");
-    let Ok(seen) = reader.one(&name, connection.clock.now()).await else { return next };
-    let overview = Overview::of(&seen, "");
+    let Ok(state) = reader.one(&name, connection.clock.now()).await else { return next };
+    let overview = Overview::of(&state, "");
     if let Phase::Held(hold) = &overview.phase
         && Some(&hold.pod_uid) == pod.metadata.uid.as_ref()
     {
         return format!(
-            "{name} is held at this pod\n`kubectl ordered get {name}{flags}` shows where it stands"
+            "{name}: paused at {}\n`kubectl ordered get {name}{flags}` shows its state",
+            pause_point(hold)
         );
     }
     let order = overview.in_order();
     match order.iter().find(|row| Some(&*row.uid) == pod.metadata.uid.as_deref()) {
         Some(row) => {
             let place = row.place.unwrap_or(0);
-            format!("{name}: it is number {place} of {} to go\n{next}", order.len())
+            format!("{name}: it is number {place} of {} in the order\n{next}", order.len())
         }
         None if overview.is_rolling() => {
             format!(
-                "{name}: it is of the current revision; its marks count once this rollout is done\n{next}"
+                "{name}: it is of the current revision; the annotations take effect after this rollout\n{next}"
             )
         }
         None => next,
     }
 }
 
-/// The name of the OrderedDeployment that the pod's set belongs to.
-async fn owner(connection: &Connection, pod: &PodSeen, uid: &str) -> Option<String> {
+/// The name of the OrderedDeployment that controls the pod's set.
+async fn owner(connection: &Connection, pod: &ObservedPod, uid: &str) -> Option<String> {
     let set = pod.owner_references().iter().find(|owner| owner.uid == uid)?;
     let sets: Api<OrderedReplicaSet> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let set = sets.get(&set.name).await.ok()?;
@@ -190,7 +193,7 @@ async fn owner(connection: &Connection, pod: &PodSeen, uid: &str) -> Option<Stri
     Some(owner.name.clone())
 }
 
-/// As Go writes a duration, and reads it.
+/// Formats a duration so that Go parses it.
 fn written(length: Duration) -> String {
     let seconds = length.as_secs();
     match (length.subsec_millis(), seconds) {

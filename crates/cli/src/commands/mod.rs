@@ -1,4 +1,4 @@
-//! The commands, one a module.
+//! The commands, one module each.
 
 pub(crate) mod adopt;
 pub(crate) mod completion;

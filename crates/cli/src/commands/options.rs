@@ -1,4 +1,4 @@
-//! `options`: the flags for a cluster that every command takes. It prints.
+//! `options`: prints the flags for a cluster that every command has.
 
 use anyhow::Result;
 
@@ -6,19 +6,21 @@ use crate::client::ConnectArgs;
 use crate::escape::print;
 use crate::exit::Exit;
 
-/// List the flags that all commands for a cluster take, as `kubectl options` does
+/// List the flags of all commands that use a cluster, as `kubectl options` does
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> Result<Exit> {
-    print("These flags can be given to every command that talks to a cluster, before its name too:\n\n")?;
+    print(
+        "Every command that uses a cluster has these flags. They can also be before the name of the command:\n\n",
+    )?;
     for (flag, help) in flags() {
         print(format_args!("  {flag}\n        {help}\n"))?;
     }
     Ok(Exit::Done)
 }
 
-/// Each flag with its value's name, and what it is for.
+/// The flags with the names of their values, and their help.
 pub(crate) fn flags() -> Vec<(String, String)> {
     let command = <ConnectArgs as clap::Args>::augment_args(clap::Command::new(""));
     let arguments = command.get_arguments();

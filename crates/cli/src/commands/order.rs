@@ -1,4 +1,4 @@
-//! `order`: who goes first, and who would go in a scale-down. It reads and shows.
+//! `order`: shows the order of the pods, and which of them a scale-down would delete. Read-only.
 
 use anyhow::Result;
 use ordereddeployment_api::PausePoint;
@@ -6,32 +6,32 @@ use std::collections::BTreeMap;
 
 use crate::client::{ConnectArgs, object_name};
 use crate::escape::{escaped, print};
-use crate::observe::{Reader, Seen};
+use crate::observe::{ObservedState, Reader};
 use crate::overview::{Overview, PodRow};
-use crate::scale_down::scale_down;
 use crate::style::Paint;
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened};
 use crate::tree::{Drawing, barrier_line};
+use ordereddeployment_preview::scale_down;
 
-/// What is left out first where the lines get too wide.
+/// The columns that are left out if lines are too wide, in this order.
 const DROPPED: [Dropped; 2] = [("POOL", REASON), ("NODE", REASON)];
 
-/// Show the order in which pods go, with the reason for each place
+/// Show the order in which pods are deleted, with the reason for each place
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered order web                 the order as of now
-  kubectl ordered order web --replicas 8    who would go if web were scaled down to 8
+  kubectl ordered order web                 the current order
+  kubectl ordered order web --replicas 8    the pods that a scale-down to 8 would delete
 
-Ages and the number of pods on a node move by themselves: the order within one priority is as of now.")]
+Within one priority the order is the current one: it depends on ages and on the number of pods per node, which change.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
     name: String,
-    /// Show who would go in a scale-down to this many replicas
+    /// Show the pods that a scale-down to this many replicas would delete
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
-    /// The node label that tells the pool of a node
+    /// The node label for the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
     pool_label: String,
     #[command(flatten)]
@@ -41,40 +41,41 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
     let reader = Reader::new(&connection.client, &connection.namespace);
-    let seen = reader.one(&args.name, connection.clock.now()).await?;
+    let state = reader.one(&args.name, connection.clock.now()).await?;
     let drawing = Drawing::of_stdout(&connection.flags);
-    let overview = Overview::of(&seen, &args.pool_label);
+    let overview = Overview::of(&state, &args.pool_label);
     let text = match args.replicas {
         None => order(&overview, drawing),
-        Some(replicas) => preview(&seen, &overview, replicas, drawing),
+        Some(replicas) => preview(&state, &overview, replicas, drawing),
     };
     Ok(print(text)?)
 }
 
-/// The order as of now, with the barrier where a rollout halts.
+/// The current order, with the barrier.
 pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
     let rows = overview.in_order();
     if rows.is_empty() {
         return format!("{} has no active pods.\n", overview.name);
     }
-    let whose = if overview.is_rolling() {
+    let which = if overview.is_rolling() {
         format!("{} of older revisions, which the rollout replaces", count(rows.len()))
     } else {
         count(rows.len())
     };
     let mut lines =
-        vec![format!("{}: {whose}, the first to go first", style.paint(Paint::Title, &overview.name))];
+        vec![format!("{}: {which}, in deletion order", style.paint(Paint::Title, &overview.name))];
     lines.extend(
         overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
     );
     let (headings, mut cells) = columns(overview, &rows, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
     let barrier = overview.barrier.as_ref();
-    let gone = barrier.is_some_and(|barrier| barrier.held && rows.iter().all(|row| row.uid != barrier.uid));
+    let is_deleted =
+        barrier.is_some_and(|barrier| barrier.reached && rows.iter().all(|row| row.uid != barrier.uid));
     for row in &rows {
         let at = barrier.filter(|barrier| barrier.uid == row.uid);
-        let first = gone && row.place == Some(1);
+        let first = is_deleted && row.place == Some(1);
         if let Some(barrier) =
             barrier.filter(|barrier| first || (at.is_some() && barrier.side == PausePoint::Before))
         {
@@ -88,19 +89,25 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
     ended(&lines)
 }
 
-/// Who goes in a scale-down, and who stays.
-pub(crate) fn preview(seen: &Seen, overview: &Overview, replicas: i32, drawing: Drawing<'_>) -> String {
+/// The pods that a scale-down deletes, and those that stay.
+pub(crate) fn preview(
+    state: &ObservedState,
+    overview: &Overview,
+    replicas: i32,
+    drawing: Drawing<'_>,
+) -> String {
     let style = drawing.style;
     let name = style.paint(Paint::Title, &overview.name);
-    let gone = scale_down(&seen.observed(), replicas);
-    let active: Vec<&PodRow> = overview.pods().filter(|row| row.active).collect();
+    let deleted = scale_down(&state.observed(), replicas);
+    let active: Vec<&PodRow> = overview.pods().filter(|row| row.is_active()).collect();
     let by_uid: BTreeMap<&str, &PodRow> = active.iter().map(|row| (&*row.uid, *row)).collect();
-    let going: Vec<&PodRow> = gone.iter().filter_map(|uid| by_uid.get(&**uid).copied()).collect();
-    let mut staying: Vec<&PodRow> = active.iter().copied().filter(|row| !gone.contains(&row.uid)).collect();
+    let going: Vec<&PodRow> = deleted.iter().filter_map(|uid| by_uid.get(&**uid).copied()).collect();
+    let mut staying: Vec<&PodRow> =
+        active.iter().copied().filter(|row| !deleted.contains(&row.uid)).collect();
     staying.sort_by(|first, second| (first.place, &first.name).cmp(&(second.place, &second.name)));
     let from = overview.desired;
     if going.is_empty() {
-        let why = if replicas >= from { "that is no scale-down" } else { "no pod is to spare" };
+        let why = if replicas >= from { "not a scale-down" } else { "no pod can be deleted" };
         return format!("{name}: scaling from {from} to {replicas} would delete no pod: {why}.\n");
     }
     let mut lines =

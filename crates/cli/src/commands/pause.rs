@@ -1,4 +1,4 @@
-//! `pause` and `unpause`: `spec.paused`, as in a Deployment. One field is written, and nothing is waited for.
+//! `pause` and `unpause`: write `spec.paused`, as in a Deployment, and do not wait.
 
 use anyhow::Result;
 use kube::Api;
@@ -10,16 +10,17 @@ use crate::client::{ConnectArgs, Connection, object_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
+use crate::state::pause_point;
 
-/// Pause an OrderedDeployment as a whole (spec.paused): no pod is replaced until `unpause`
+/// Pause an OrderedDeployment (spec.paused): no pod is replaced until `unpause`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered pause web      stop where it is, wherever that is
-  kubectl ordered unpause web    go on
+  kubectl ordered pause web      pause the rollout
+  kubectl ordered unpause web    continue it
 
-Lost pods come back and scaling goes on, as in a paused Deployment. This is no pause point: `kubectl ordered mark POD \
---pause before` halts a rollout at one given pod. `resume` passes such a point, and never lifts this pause.")]
+Lost pods are replaced and scaling continues, as in a paused Deployment. This is not a pause point: `kubectl ordered \
+mark POD --pause before` pauses a rollout at a given pod. `resume` passes a pause point and does not change spec.paused.")]
 pub(crate) struct PauseArgs {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
@@ -28,14 +29,14 @@ pub(crate) struct PauseArgs {
     pub(crate) connect: ConnectArgs,
 }
 
-/// Lift the pause of `pause` (spec.paused); a pause point that holds the rollout goes on holding it
+/// Unset spec.paused; a rollout that is paused at a pause point stays paused there
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered unpause web    go on after `kubectl ordered pause web`
+  kubectl ordered unpause web    continue after `kubectl ordered pause web`
 
-A Deployment's `kubectl rollout resume` does this. Here `kubectl ordered resume` is for pause points alone, so that nobody \
-who passes a point lifts by accident the pause that somebody else has put on the whole.")]
+For a Deployment, `kubectl rollout resume` does this. `kubectl ordered resume` is for pause points only, so that passing \
+a pause point does not undo the pause of another user.")]
 pub(crate) struct UnpauseArgs {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
@@ -45,19 +46,19 @@ pub(crate) struct UnpauseArgs {
 }
 
 pub(crate) async fn run(args: PauseArgs) -> Result<Exit> {
-    say(&set(&args.connect.connect().await?, &args.name, true).await?)
+    print_line(&set(&args.connect.connect().await?, &args.name, true).await?)
 }
 
 pub(crate) async fn run_unpause(args: UnpauseArgs) -> Result<Exit> {
-    say(&set(&args.connect.connect().await?, &args.name, false).await?)
+    print_line(&set(&args.connect.connect().await?, &args.name, false).await?)
 }
 
-fn say(told: &str) -> Result<Exit> {
-    print(format_args!("{told}\n"))?;
+fn print_line(text: &str) -> Result<Exit> {
+    print(format_args!("{text}\n"))?;
     Ok(Exit::Done)
 }
 
-/// Writes the field. What came of it, and what to do next.
+/// Writes the field. Returns the result and the next command.
 pub(crate) async fn set(connection: &Connection, name: &str, paused: bool) -> Result<String> {
     let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let what = if paused { "pause" } else { "unpause" };
@@ -73,23 +74,25 @@ pub(crate) async fn set(connection: &Connection, name: &str, paused: bool) -> Re
     let hold = found.status.and_then(|status| status.hold);
     Ok(match (paused, changed, hold) {
         (true, true, _) => {
-            format!("{name}: paused as a whole\ngo on with `kubectl ordered unpause {name}{flags}`")
+            format!("{name}: paused (spec.paused)\ncontinue with `kubectl ordered unpause {name}{flags}`")
         }
         (true, false, _) => {
-            format!("{name}: paused as a whole already\ngo on with `kubectl ordered unpause {name}{flags}`")
+            format!(
+                "{name}: already paused (spec.paused)\ncontinue with `kubectl ordered unpause {name}{flags}`"
+            )
         }
         (false, _, Some(hold)) => {
-            let how = if changed { "no longer paused" } else { "not paused" };
+            let how = if changed { "no longer" } else { "not" };
             format!(
-                "{name}: {how} as a whole, but held at {}\n`kubectl ordered resume {name}{flags}` passes that point",
-                hold.id
+                "{name}: {how} paused by spec.paused, but paused at {}\npass it with `kubectl ordered resume {name}{flags}`",
+                pause_point(&hold)
             )
         }
         (false, true, None) => {
-            format!("{name}: goes on\nwatch it with `kubectl ordered get {name} -w{flags}`")
+            format!("{name}: unpaused\nwatch it with `kubectl ordered get {name} -w{flags}`")
         }
         (false, false, None) => {
-            format!("{name}: not paused\n`kubectl ordered get {name}{flags}` shows where it stands")
+            format!("{name}: not paused\n`kubectl ordered get {name}{flags}` shows its state")
         }
     })
 }

@@ -1,10 +1,10 @@
-//! `plan`: the whole rollout ahead of time, step by step, with its pause points. It reads and shows; it writes nothing.
+//! `plan`: previews a rollout step by step, with its pause points. Read-only.
 
-mod change;
-mod forecast;
 #[cfg(test)]
-mod foretold;
+mod conformance;
+mod forecast;
 mod json;
+mod spec_change;
 mod text;
 
 use std::path::PathBuf;
@@ -19,44 +19,44 @@ use crate::client::{ConnectArgs, Connection, object_name};
 use crate::escape::{print, print_data};
 use crate::observe::Reader;
 use crate::tree::Drawing;
-use change::{Change, Image};
-use forecast::Given;
+use forecast::AssumptionFlags;
+use spec_change::{Image, SpecChange};
 
-/// Show what a change would do, step by step: who goes, in which order, and where the rollout halts
+/// Preview a change step by step: which pods are deleted, in which order, and where the rollout pauses
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl ordered plan -f new.yaml                   what `kubectl apply -f new.yaml` would lead to
-  kubectl ordered plan web --image web=nginx:1.29    a new image
-  kubectl ordered plan web --replicas 4              another number of pods
-  kubectl ordered plan web                           what is left of the rollout under way
+  kubectl ordered plan -f new.yaml                   preview `kubectl apply -f new.yaml`
+  kubectl ordered plan web --image web=nginx:1.29    preview a new image
+  kubectl ordered plan web --replicas 4              preview another number of replicas
+  kubectl ordered plan web                           preview the rest of the current rollout
 
-Nothing is written: objects, pods and nodes are read, and the controller's own code decides on a model of them. \
-Promised are the sequence of priorities and the pause points; within one priority the order is as of now. Times, and \
+Nothing is written: the command reads objects, pods and nodes, and runs the controller's code on a model of them. The \
+order by priority and the pause points are guaranteed; within one priority, the order is the current one. Times, and \
 the nodes of new pods, are assumptions.")]
 pub(crate) struct Args {
-    /// The name of an OrderedDeployment; with -f it may be left out
+    /// The name of an OrderedDeployment; optional with -f
     #[arg(value_parser = object_name, required_unless_present = "filename")]
     name: Option<String>,
-    /// A manifest with the OrderedDeployment as it is to be; - reads standard input
+    /// A manifest with the new OrderedDeployment; - is standard input
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
-    /// With this many replicas
+    /// The new number of replicas
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     replicas: Option<i32>,
-    /// With this image in that container; * is every container
-    #[arg(long = "image", value_name = "CONTAINER=IMAGE", value_parser = change::image)]
+    /// A new image for a container; * is all containers
+    #[arg(long = "image", value_name = "CONTAINER=IMAGE", value_parser = spec_change::image)]
     images: Vec<Image>,
-    /// Print it as JSON
+    /// The output format
     #[arg(short, long, value_name = "FORMAT", value_parser = ["json"])]
     output: Option<String>,
-    /// Assume that new pods are ready after this long, instead of as long as the present ones took
+    /// Assume that new pods are ready after this time [default: the time that the current pods took]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     ready_after: Option<Duration>,
-    /// Assume that deleted pods are gone after this long [default: 5s]
+    /// Assume that deleted pods are removed after this time [default: 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     gone_after: Option<Duration>,
-    /// Assume that somebody resumes each halt after this long [default: 1m]
+    /// Assume that each pause is resumed after this time [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     resumed_after: Option<Duration>,
     #[command(flatten)]
@@ -65,20 +65,21 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let manifest = args.filename.as_deref().map(read_manifest).transpose()?;
-    let change = Change { manifest, replicas: args.replicas, images: args.images };
+    let change = SpecChange { manifest, replicas: args.replicas, images: args.images };
     let mut connect = args.connect;
     connect.namespace = change.namespace(connect.namespace)?;
     let connection = connect.connect().await?;
     let name = change.name(args.name.as_deref())?;
-    let given = Given { ready: args.ready_after, gone: args.gone_after, resumed: args.resumed_after };
+    let given =
+        AssumptionFlags { ready: args.ready_after, gone: args.gone_after, resumed: args.resumed_after };
     let reader = Reader::new(&connection.client, &connection.namespace);
     if change.manifest.is_some() && is_missing(&connection, &name).await? {
-        let told = change.told_as_new(&name, &connection.namespace)?;
-        return Ok(print(format_args!("{told}\n"))?);
+        let text = change.describe_creation(&name, &connection.namespace)?;
+        return Ok(print(format_args!("{text}\n"))?);
     }
-    // Times in a status have whole seconds; so that those told add up, the plan begins at one.
-    let seen = reader.one(&name, whole_seconds(connection.clock.now())).await?;
-    let mut plan = forecast::plan(&connection.client, &seen, &change, given).await?;
+    // Times in a status are whole seconds. The plan starts at a whole second, so that the printed times are consistent.
+    let state = reader.one(&name, whole_seconds(connection.clock.now())).await?;
+    let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
     match args.output {
         Some(_) => print_data(&json::json(&plan)?)?,
@@ -87,22 +88,22 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     Ok(())
 }
 
-/// Whether the cluster knows the kind, and has none of that name.
+/// Whether the CRD is installed and the object does not exist.
 async fn is_missing(connection: &Connection, name: &str) -> Result<bool> {
     let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
     match api.get(name).await {
-        // The details name an object only where the kind is known.
+        // The details of the status name the object only if the CRD is installed.
         Err(kube::Error::Api(status)) if status.code == 404 => {
             Ok(status.details.as_ref().is_some_and(|details| !details.name.is_empty()))
         }
-        // Whatever else is wrong is told by who reads it all.
+        // The next read reports other errors.
         _ => Ok(false),
     }
 }
 
 fn read_manifest(path: &std::path::Path) -> Result<serde_json::Value> {
     let text = crate::input::read(path)?;
-    change::manifest(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
+    spec_change::manifest(&text).map_err(|error| anyhow!("{}: {error}", path.display()))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -1,25 +1,26 @@
-//! `restart`: a rollout to the same template. It writes one annotation of the template, the one that kubectl writes.
+//! `restart`: replaces all pods. It writes the annotation of the template that `kubectl rollout restart` writes.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::ahead;
-use crate::change::{self, Change};
 use crate::client::{ConnectArgs, Connection, object_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::observe::Reader;
+use crate::pause_points;
+use crate::template_change::{self, TemplateChange};
 
-/// What kubectl writes too: a tool that knows it knows this restart.
+/// The annotation of `kubectl rollout restart`.
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
-/// Replace all pods, in order, by new ones of the same template
+/// Replace all pods in order, with the same template
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   kubectl ordered restart web
 
-It is a rollout: in order, within maxSurge and maxUnavailable, and it halts at pause points, which are listed.")]
+A restart is a rollout: it replaces pods in order, within maxSurge and maxUnavailable, and pauses at pause points. The \
+command lists them.")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
@@ -34,23 +35,23 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes the annotation. What came of it, and what to do next.
+/// Writes the annotation. Returns the result and the next command.
 pub(crate) async fn restart(connection: &Connection, name: &str) -> Result<String> {
     let now = connection.clock.now();
-    let seen = Reader::new(&connection.client, &connection.namespace).one(name, now).await?;
-    let mut template = seen.deployment.spec.template.clone();
-    // Whole seconds, as kubectl writes it.
+    let state = Reader::new(&connection.client, &connection.namespace).one(name, now).await?;
+    let mut template = state.deployment.spec.template.clone();
+    // kubectl writes whole seconds.
     let second = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
     template.edit(|template| annotate(template, &second.to_string()));
     let doing = format!("cannot restart {name} in {}", connection.namespace);
-    let change = Change { seen: &seen, name, template, annotation: None, doing: &doing };
+    let change = TemplateChange { state: &state, name, template, annotation: None, doing: &doing };
     change.refuse_if_paused(&connection.flags)?;
-    let points = change.ahead();
+    let points = change.pause_points();
     change.write(connection).await?;
     Ok(format!(
         "{name}: restarted\n{}\n{}",
-        ahead::told(&points),
-        change::next(name, &connection.flags, &points)
+        pause_points::describe(&points),
+        template_change::next_command(name, &connection.flags, &points)
     ))
 }
 

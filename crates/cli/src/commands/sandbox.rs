@@ -1,4 +1,4 @@
-//! `sandbox`: a cluster in this process for the user's own kubectl, until Ctrl-C. It writes one file, the kubeconfig.
+//! `sandbox`: runs a cluster in this process until Ctrl-C. It writes one file, the kubeconfig.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,11 +14,11 @@ use tracing_subscriber::EnvFilter;
 use crate::client::{ConnectArgs, Timeout};
 use crate::embedded::Embedded;
 
-/// What the kubeconfigs of this command begin with: only such files are overwritten.
+/// The start of the kubeconfigs that this command writes. Only such files are overwritten.
 const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
 
-/// How long a server on this machine may take to answer.
-const ANSWERING: Duration = Duration::from_secs(2);
+/// The timeout for a request to a server on this machine.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Run a cluster in memory, with nodes, the CRDs and the controller, for your own kubectl
 #[derive(Debug, clap::Args)]
@@ -28,23 +28,23 @@ Examples:
   kubectl ordered sandbox --kubeconfig sandbox.yaml --watch-delay pods=2s
   kubectl ordered sandbox --kubeconfig sandbox.yaml --no-controller
 
-The file is written once everything is up. The server listens on 127.0.0.1 only. It runs until Ctrl-C and keeps \
-nothing. Images whose name contains `broken` never become ready; those with `crash` restart again and again; \
-pods with `refused` in one are refused by their node.")]
+The kubeconfig is written once the cluster is ready. The server listens on 127.0.0.1 only. It runs until Ctrl-C and stores \
+nothing. Containers whose image name contains `broken` never become ready, those with `crash` restart repeatedly, and \
+pods with `refused` in an image name are rejected by their node.")]
 pub(crate) struct Args {
     /// Where to write the kubeconfig
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
-    /// The port to listen on; 0 takes any free one
+    /// The port to listen on; 0 is any free port
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
-    /// Show watches of a resource every event this much late, such as pods=2s
+    /// Delay the watch events of a resource, such as pods=2s
     #[arg(long, value_name = "RESOURCE=DURATION", value_parser = watch_delay)]
     watch_delay: Vec<(String, Duration)>,
-    /// From a pod's assignment to a node until it is ready
+    /// The time from scheduling a pod until it is ready
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = delay)]
     ready_delay: Duration,
-    /// From a pod's deletion until it is gone
+    /// The time from deleting a pod until it is removed
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = delay)]
     termination_delay: Duration,
     /// Do not run the controller
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    // Whoever has set one up already keeps it.
+    // A subscriber that is already set stays.
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
     may_overwrite(&args.kubeconfig).await?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
@@ -69,20 +69,20 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         cluster.sandbox.delay_watch(plural, *delay);
     }
     if !args.no_controller {
-        cluster.control(Clock::system(), Names::random())?;
+        cluster.start_controller(Clock::system(), Names::random())?;
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let endpoint = cluster.sandbox.listen(address).await?;
     write_secret(&args.kubeconfig, &endpoint.kubeconfig)?;
     let controller = if args.no_controller { "no controller" } else { "the controller" };
     print(&format!(
-        "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. In another terminal:\n\n  \
+        "A cluster in memory listens on {}: {nodes} nodes, the CRDs and {controller}. Run in another terminal:\n\n  \
          export KUBECONFIG={}\n  \
          kubectl apply -f docs/examples/web.yaml\n  \
          kubectl get od,ors,pods\n\n\
-         Ctrl-C ends it, and all that is in it.\n",
+         Press Ctrl-C to stop it. Nothing is stored.\n",
         endpoint.url,
-        shown(&args.kubeconfig)
+        absolute(&args.kubeconfig)
     ))?;
     tokio::select! {
         error = cluster.failed() => return Err(error),
@@ -96,26 +96,26 @@ fn print(text: &str) -> Result<()> {
     Ok(crate::escape::print(text)?)
 }
 
-/// The whole path, since the other terminal may be elsewhere.
-fn shown(path: &Path) -> String {
+/// The absolute path, because the other terminal can have another directory.
+fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// A kubeconfig of the user's own is never overwritten, nor one of a sandbox that runs.
+/// An error if the file is another kubeconfig, or that of a running sandbox.
 async fn may_overwrite(path: &Path) -> Result<()> {
     match std::fs::read_to_string(path) {
         Ok(text) if text.is_empty() => Ok(()),
         Ok(text) if text.starts_with(OURS) => {
             if is_served(path).await {
                 bail!(
-                    "{} is the kubeconfig of a sandbox that is running\nhint: end that one, or name another file",
+                    "{} is the kubeconfig of a sandbox that is running\nhint: stop that one, or choose another file",
                     path.display()
                 )
             }
             Ok(())
         }
         Ok(_) => bail!(
-            "{} is there already and not of a sandbox\nhint: name a new file; this command never changes your own kubeconfig",
+            "{} exists and is not the kubeconfig of a sandbox\nhint: choose a new file; this command overwrites only kubeconfigs of sandboxes",
             path.display()
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -123,9 +123,9 @@ async fn may_overwrite(path: &Path) -> Result<()> {
     }
 }
 
-/// Whether the server of that kubeconfig answers, with the certificate that the kubeconfig wants.
+/// Whether the server of that kubeconfig answers, with the certificate of the kubeconfig.
 async fn is_served(path: &Path) -> bool {
-    let limit = Some(Timeout(Some(ANSWERING)));
+    let limit = Some(Timeout(Some(PROBE_TIMEOUT)));
     let args =
         ConnectArgs { kubeconfig: Some(path.to_owned()), request_timeout: limit, ..ConnectArgs::default() };
     match args.connect().await {
@@ -134,16 +134,16 @@ async fn is_served(path: &Path) -> bool {
     }
 }
 
-/// Writes it whole or not at all, readable for this user alone: it holds a token.
+/// Writes the file atomically, with access for this user only, because it contains a token.
 fn write_secret(path: &Path, text: &str) -> Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let write = || -> std::io::Result<()> {
-        let mut beside = tempfile::NamedTempFile::new_in(folder)?;
-        beside.write_all(text.as_bytes())?;
-        beside.persist(path)?;
+        let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+        temporary.write_all(text.as_bytes())?;
+        temporary.persist(path)?;
         Ok(())
     };
     write().with_context(|| format!("cannot write {}", path.display()))
@@ -175,7 +175,7 @@ mod tests {
     use super::{OURS, may_overwrite, watch_delay, write_secret};
 
     #[tokio::test]
-    async fn a_kubeconfig_of_the_users_own_is_never_overwritten() {
+    async fn another_kubeconfig_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         assert!(may_overwrite(&path).await.is_ok());
@@ -186,20 +186,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_kubeconfig_of_a_sandbox_is_not_overwritten_while_it_runs() {
+    async fn the_kubeconfig_of_a_running_sandbox_is_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         let sandbox = Sandbox::start(Config::default()).await.unwrap();
         let endpoint = sandbox.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         write_secret(&path, &endpoint.kubeconfig).unwrap();
         let refused = may_overwrite(&path).await.unwrap_err().to_string();
-        assert!(refused.contains("a sandbox that is running\nhint: end that one"), "{refused}");
+        assert!(refused.contains("a sandbox that is running\nhint: stop that one"), "{refused}");
         drop((sandbox, endpoint));
         may_overwrite(&path).await.unwrap();
     }
 
     #[test]
-    fn the_kubeconfig_is_readable_for_its_owner_alone_even_over_an_open_one() {
+    fn the_kubeconfig_is_readable_by_its_owner_only_even_if_the_old_file_was_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config");
         std::fs::write(&path, "").unwrap();

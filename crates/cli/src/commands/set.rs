@@ -1,25 +1,25 @@
-//! `set image`: another image for containers of the template. It writes the template, and nothing else.
+//! `set image`: changes images in the template. It writes the template, nothing else.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use crate::ahead;
-use crate::change::{self, Change};
 use crate::client::{ConnectArgs, Connection, object_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::observe::Reader;
+use crate::pause_points;
+use crate::template_change::{self, TemplateChange};
 
 /// Change the template, as `kubectl set` does
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
-    pub(crate) what: What,
+    pub(crate) command: SetCommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum What {
+pub(crate) enum SetCommand {
     Image(ImageArgs),
 }
 
@@ -31,8 +31,8 @@ Examples:
   kubectl ordered set image web web=nginx:1.29 proxy=envoy:1.31
   kubectl ordered set image web '*=nginx:1.29'
 
-CONTAINER is the name of a container or an init container of the template; `*` stands for all of them. The pause points \
-that the rollout meets are listed.")]
+CONTAINER is the name of a container or an init container of the template; `*` is all of them. The command lists the \
+pause points of the rollout.")]
 pub(crate) struct ImageArgs {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
@@ -56,43 +56,43 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) async fn run(args: Args) -> Result<Exit> {
-    let What::Image(args) = args.what;
+    let SetCommand::Image(args) = args.command;
     let connection = args.connect.connect().await?;
     print(format_args!("{}\n", set_image(&connection, &args.name, &args.images).await?))?;
     Ok(Exit::Done)
 }
 
-/// Writes the images. What came of it, and what to do next.
+/// Writes the images. Returns the result and the next command.
 pub(crate) async fn set_image(
     connection: &Connection,
     name: &str,
     images: &[(String, String)],
 ) -> Result<String> {
-    let seen =
+    let state =
         Reader::new(&connection.client, &connection.namespace).one(name, connection.clock.now()).await?;
-    let mut template = seen.deployment.spec.template.value();
+    let mut template = state.deployment.spec.template.value();
     let doing = format!("cannot set images of {name} in {}", connection.namespace);
     let changed = replace(&mut template, images, name)?;
     if changed.is_empty() {
         return Ok(format!(
-            "{name}: has these images already\n`kubectl ordered get {name}{}` shows where it stands",
+            "{name}: has these images already\n`kubectl ordered get {name}{}` shows its state",
             connection.flags
         ));
     }
     let template = ordereddeployment_api::Template::new(&template);
-    let change = Change { seen: &seen, name, template, annotation: None, doing: &doing };
-    let points = change.ahead();
+    let change = TemplateChange { state: &state, name, template, annotation: None, doing: &doing };
+    let points = change.pause_points();
     change.write(connection).await?;
-    let next = if seen.deployment.spec.paused {
+    let next = if state.deployment.spec.paused {
         let flags = &connection.flags;
-        format!("it is paused as a whole: the rollout starts with `kubectl ordered unpause {name}{flags}`")
+        format!("it is paused (spec.paused): start the rollout with `kubectl ordered unpause {name}{flags}`")
     } else {
-        change::next(name, &connection.flags, &points)
+        template_change::next_command(name, &connection.flags, &points)
     };
-    Ok(format!("{name}: {}\n{}\n{next}", changed.join(", "), ahead::told(&points)))
+    Ok(format!("{name}: {}\n{}\n{next}", changed.join(", "), pause_points::describe(&points)))
 }
 
-/// Puts the images into the template. What changed, in words.
+/// Writes the images into the template. Returns the changes as text.
 fn replace(template: &mut Value, images: &[(String, String)], name: &str) -> Result<Vec<String>> {
     let mut known = Vec::new();
     for list in ["initContainers", "containers"] {
@@ -109,7 +109,7 @@ fn replace(template: &mut Value, images: &[(String, String)], name: &str) -> Res
         let containers = template.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
             let Some(own) = container["name"].as_str().map(str::to_owned) else { continue };
-            // The last one that names it counts, as for kubectl.
+            // The last flag for a container counts, as in kubectl.
             let found = images.iter().rev().find(|(container, _)| *container == own || container == "*");
             if let Some((_, image)) = found.filter(|(_, image)| container["image"] != image.as_str()) {
                 let before = container["image"].as_str().unwrap_or("none");

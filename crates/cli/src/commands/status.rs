@@ -1,4 +1,4 @@
-//! `status`: waits for a rollout, and tells scripts by the exit code what became of it. It reads and tells.
+//! `status`: waits for a rollout and returns its result as exit code. Read-only.
 
 use std::time::Duration;
 
@@ -9,45 +9,45 @@ use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::OrderedDeployment;
 
 use crate::client::{ConnectArgs, Timeout, object_name, timeout};
-use crate::escape::{escaped, print, tell};
+use crate::escape::{escaped, print, print_stderr};
 use crate::exit::Exit;
 use crate::explain::explain;
-use crate::state::{State, side};
+use crate::state::{State, pause_point, side};
 
-/// Wait for a rollout; the exit code says what became of it
+/// Wait for a rollout; the exit code is its result
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit codes:
-  0  what was awaited is there: complete, or with `--until held` held
+  0  complete, or with `--until held` paused at a pause point
   1  an error, such as no cluster or no such object
-  3  held at a pause point, or paused as a whole (spec.paused); without --until only
-  4  failed: the progress deadline has passed, or nothing goes on until somebody changes something
+  3  paused at a pause point, or by spec.paused; without --until only
+  4  failed: progress deadline exceeded, or stalled until the spec or the cluster is changed
   5  timed out
-  6  complete without being held; with `--until held` only
+  6  complete without a pause at a pause point; with `--until held` only
 
-Without --until the command ends as soon as somebody is needed: complete (0), held (3) or failed (4). A hold with a \
-duration ends by itself and is waited for.
+Without --until the command ends once the rollout is complete (0), paused (3) or failed (4). It waits while a pause point \
+with a duration pauses the rollout, because that pause ends without a resume.
 
 Examples:
-  kubectl ordered status web                               until complete, held or failed
-  kubectl ordered status web --until complete              also through holds that others resume
+  kubectl ordered status web                      wait until complete, paused or failed
+  kubectl ordered status web --until complete     keep waiting while paused at pause points
   kubectl ordered status web --until held && ./ok && kubectl ordered resume web
-  kubectl ordered status web --timeout 0.1s                only tell the present state")]
+  kubectl ordered status web --timeout 0.1s       print the current state")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
     name: String,
-    /// What to wait for
+    /// The state to wait for; `held` is paused at a pause point
     #[arg(long, value_name = "STATE")]
     until: Option<Until>,
-    /// How long to wait, such as 30s or 10m; 0 waits for ever
+    /// How long to wait, such as 30s or 10m; 0 is no limit
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = timeout)]
     timeout: Timeout,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
-/// What is awaited. Comments of the variants would swell the help.
+/// The state to wait for. The variants have no doc comments, because clap would print them in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Until {
     Complete,
@@ -58,54 +58,65 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let doing = format!("cannot read {} in {}", args.name, connection.namespace);
-    // A missing object, right or server is told at once.
+    // A read returns errors that a watch would only retry: not found, forbidden, no server.
     let first = api.get(&args.name).await.map_err(|error| explain(error, &doing))?;
-    let mut told = Told::default();
-    if let Some(exit) = told.tell(&first, args.until, &connection.flags)? {
+    let mut printer = StatusPrinter::default();
+    if let Some(exit) = printer.print(&first, args.until, &connection.flags)? {
         return Ok(exit);
     }
-    let waiting = wait(&connection.watching, &connection.namespace, &args, &connection.flags, &mut told);
+    let waiting = wait(&connection.watching, &connection.namespace, &args, &connection.flags, &mut printer);
     let Timeout(limit) = args.timeout;
     if let Ok(done) = tokio::time::timeout(limit.unwrap_or(Duration::MAX), waiting).await {
         return done;
     }
-    tell(format_args!(
-        "error: {}: timed out\nhint: see `kubectl ordered get {}{}`",
+    print_stderr(format_args!(
+        "error: {}: timed out waiting for the rollout\nhint: see `kubectl ordered get {}{}`",
         args.name, args.name, connection.flags
     ));
     Ok(Exit::TimedOut)
 }
 
-async fn wait(client: &Client, namespace: &str, args: &Args, flags: &str, told: &mut Told) -> Result<Exit> {
+async fn wait(
+    client: &Client,
+    namespace: &str,
+    args: &Args,
+    flags: &str,
+    printer: &mut StatusPrinter,
+) -> Result<Exit> {
     let api: Api<OrderedDeployment> = Api::namespaced(client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={}", args.name));
     let mut changes = watcher(api, config).default_backoff().boxed();
     while let Some(change) = changes.next().await {
         let (watcher::Event::Apply(found) | watcher::Event::InitApply(found)) = (match change {
-            Ok(watcher::Event::Delete(_)) => return Err(anyhow!("{} was deleted meanwhile", args.name)),
+            Ok(watcher::Event::Delete(_)) => return Err(anyhow!("{} was deleted", args.name)),
             Ok(event) => event,
-            // The watch tries again by itself; the time limit is the caller's.
+            // The watch reconnects. The caller has the timeout.
             Err(_) => continue,
         }) else {
             continue;
         };
-        if let Some(exit) = told.tell(&found, args.until, flags)? {
+        if let Some(exit) = printer.print(&found, args.until, flags)? {
             return Ok(exit);
         }
     }
     Err(anyhow!("the watch of {} ended", args.name))
 }
 
-/// What was said last: nothing is said twice.
+/// Prints the state whenever it changes.
 #[derive(Debug, Default)]
-struct Told {
+struct StatusPrinter {
     last: String,
 }
 
-impl Told {
-    /// Says where it stands; the exit code where the wait is over.
-    fn tell(&mut self, found: &OrderedDeployment, until: Option<Until>, flags: &str) -> Result<Option<Exit>> {
-        let (exit, line) = judge(found, until, flags);
+impl StatusPrinter {
+    /// Prints the state. Returns the exit code once the wait is over.
+    fn print(
+        &mut self,
+        found: &OrderedDeployment,
+        until: Option<Until>,
+        flags: &str,
+    ) -> Result<Option<Exit>> {
+        let (exit, line) = evaluate(found, until, flags);
         if line != self.last {
             print(format_args!("{}\n", escaped(&line)))?;
             self.last = line;
@@ -114,8 +125,8 @@ impl Told {
     }
 }
 
-/// Whether the wait is over, and where it stands in one line.
-fn judge(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Option<Exit>, String) {
+/// The exit code once the wait is over, and the state in one line.
+fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Option<Exit>, String) {
     let name = found.metadata.name.as_deref().unwrap_or_default();
     let status = found.status.clone().unwrap_or_default();
     let revision = status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
@@ -126,11 +137,11 @@ fn judge(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Optio
         status.available_replicas.unwrap_or(0)
     );
     match State::of(found) {
-        State::Unseen => (None, format!("{name}: waiting for the controller to see this spec")),
+        State::Unobserved => (None, format!("{name}: waiting for the controller to observe this spec")),
         State::Rolling => (None, format!("{name}: rolling out revision {revision}: {counts}")),
-        State::Moving(moving) => {
-            let (word, command) = (moving.words(), moving.command(name, flags));
-            (None, format!("{name}: {word}: {}; finish it with `{command}`", moving.message))
+        State::Migrating(migration) => {
+            let (label, command) = (migration.label(), migration.command(name, flags));
+            (None, format!("{name}: {label}: {}; finish with `{command}`", migration.message))
         }
         State::Failed(why) => (Some(Exit::Failed), format!("{name}: failed: {why}")),
         State::Complete => {
@@ -140,7 +151,7 @@ fn judge(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Optio
         State::Paused => {
             let exit = (until.is_none()).then_some(Exit::Held);
             let line = format!(
-                "{name}: paused as a whole: {counts}; go on with `kubectl ordered unpause {name}{flags}`"
+                "{name}: paused (spec.paused): {counts}; continue with `kubectl ordered unpause {name}{flags}`"
             );
             (exit, line)
         }
@@ -152,9 +163,9 @@ fn judge(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Optio
             };
             let end = hold.until.as_ref().map(|until| format!(", until {}", until.0)).unwrap_or_default();
             let line = format!(
-                "{name}: held {} {}{end}: {counts}; go on with `kubectl ordered resume {name}{flags}`",
-                side(hold.point),
-                hold.pod
+                "{name}: paused at {}, {} that pod{end}: {counts}; resume with `kubectl ordered resume {name}{flags}`",
+                pause_point(&hold),
+                side(hold.point)
             );
             (exit, line)
         }

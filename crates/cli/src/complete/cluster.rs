@@ -1,4 +1,4 @@
-//! What a cluster and a kubeconfig know of names. It reads, and gives up quietly.
+//! Names from the cluster and the kubeconfig. Read-only; errors give no candidates.
 
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -7,46 +7,56 @@ use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_planner::PodView;
+use ordereddeployment_wire::PodView;
 
-use super::words::{Thing, deployment};
+use super::arguments::{Resource, deployment};
 use crate::client::{ConnectArgs, Connection};
 use crate::revisions;
 
-pub(super) async fn candidates(connect: ConnectArgs, words: &[String], what: Thing) -> Result<Vec<String>> {
-    if matches!(what, Thing::Contexts | Thing::Clusters | Thing::Users) {
-        return kubeconfig(&connect, what);
+pub(super) async fn candidates(
+    connect: ConnectArgs,
+    words: &[String],
+    resource: Resource,
+) -> Result<Vec<String>> {
+    if matches!(resource, Resource::Contexts | Resource::Clusters | Resource::Users) {
+        return kubeconfig(&connect, resource);
     }
     let connection = connect.connect().await?;
     let named = deployment(&crate::command(), words);
-    of(&connection, named.as_deref(), what).await
+    of(&connection, named.as_deref(), resource).await
 }
 
-fn kubeconfig(connect: &ConnectArgs, what: Thing) -> Result<Vec<String>> {
+fn kubeconfig(connect: &ConnectArgs, resource: Resource) -> Result<Vec<String>> {
     let found = match &connect.kubeconfig {
         Some(path) => Kubeconfig::read_from(path)?,
         None => Kubeconfig::read()?,
     };
-    Ok(match what {
-        Thing::Contexts => found.contexts.into_iter().map(|named| named.name).collect(),
-        Thing::Clusters => found.clusters.into_iter().map(|named| named.name).collect(),
+    Ok(match resource {
+        Resource::Contexts => found.contexts.into_iter().map(|named| named.name).collect(),
+        Resource::Clusters => found.clusters.into_iter().map(|named| named.name).collect(),
         _ => found.auth_infos.into_iter().map(|named| named.name).collect(),
     })
 }
 
-/// The names on the cluster; `named` is the OrderedDeployment that the line speaks of.
-pub(super) async fn of(connection: &Connection, named: Option<&str>, what: Thing) -> Result<Vec<String>> {
+/// The names in the cluster; `named` is the OrderedDeployment on the command line.
+pub(super) async fn of(
+    connection: &Connection,
+    named: Option<&str>,
+    resource: Resource,
+) -> Result<Vec<String>> {
     let Connection { client, namespace, .. } = connection;
     let all = ListParams::default();
     let deployments: Api<OrderedDeployment> = Api::namespaced(client.clone(), namespace);
-    match what {
-        Thing::Namespaces => {
+    match resource {
+        Resource::Namespaces => {
             let found = Api::<Namespace>::all(client.clone()).list(&all).await?;
             Ok(found.iter().map(ResourceExt::name_any).collect())
         }
-        Thing::Deployments => Ok(deployments.list(&all).await?.iter().map(ResourceExt::name_any).collect()),
-        // Forth and back.
-        Thing::Adoptable => {
+        Resource::Deployments => {
+            Ok(deployments.list(&all).await?.iter().map(ResourceExt::name_any).collect())
+        }
+        // Deployments, and OrderedDeployments for `--back`.
+        Resource::Adoptable => {
             let found = Api::<Deployment>::namespaced(client.clone(), namespace).list(&all).await?;
             let ours = deployments.list(&all).await?;
             Ok(found
@@ -55,15 +65,15 @@ pub(super) async fn of(connection: &Connection, named: Option<&str>, what: Thing
                 .chain(ours.iter().map(ResourceExt::name_any))
                 .collect())
         }
-        Thing::Pods => {
+        Resource::Pods => {
             let found = Api::<PodView>::namespaced(client.clone(), namespace).list(&all).await?;
             Ok(found.iter().filter(|pod| pod.set_uid().is_some()).map(ResourceExt::name_any).collect())
         }
-        Thing::Contexts | Thing::Clusters | Thing::Users => Ok(Vec::new()),
-        Thing::Containers | Thing::Holds | Thing::Revisions => {
+        Resource::Contexts | Resource::Clusters | Resource::Users => Ok(Vec::new()),
+        Resource::Containers | Resource::Holds | Resource::Revisions => {
             let Some(name) = named else { return Ok(Vec::new()) };
             let found = deployments.get(name).await?;
-            if what == Thing::Holds {
+            if resource == Resource::Holds {
                 return Ok(found
                     .status
                     .and_then(|status| status.hold)
@@ -71,7 +81,7 @@ pub(super) async fn of(connection: &Connection, named: Option<&str>, what: Thing
                     .into_iter()
                     .collect());
             }
-            if what == Thing::Revisions {
+            if resource == Resource::Revisions {
                 let found = revisions::read(connection, &found).await?;
                 return Ok(found.iter().map(|revision| revision.number.to_string()).collect());
             }

@@ -1,6 +1,6 @@
-//! The scripts that make a shell, or kubectl, ask this program what could come next. Text alone.
+//! The completion scripts for shells and kubectl.
 
-/// Who asks.
+/// The target of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Shell {
     Bash,
@@ -19,12 +19,13 @@ pub(crate) fn script(shell: Shell) -> &'static str {
 }
 
 const KUBECTL: &str = r#"#!/bin/sh
-# Found in PATH as `kubectl_complete-ordered`, kubectl asks it what could follow `kubectl ordered`.
+# kubectl runs this as `kubectl_complete-ordered` from PATH to complete `kubectl ordered`.
 exec kubectl-ordered __complete "$@"
 "#;
 
-// Bash breaks words at `=`, `:` and `@` too, and puts in what follows the last of them: so words are taken from the line, and
-// candidates lose what stands before. Nothing here needs more than bash 3.2, or the package bash-completion.
+// Bash also breaks words at `=`, `:` and `@`, and inserts only what follows the last of them. So the script splits
+// the line itself and removes the part before from candidates. It works in bash 3.2 and without the package
+// bash-completion.
 const BASH: &str = r#"# bash completion of kubectl-ordered: source <(kubectl-ordered completion bash)
 _kubectl_ordered() {
     local typed="${COMP_LINE:0:COMP_POINT}" line directive=0 before="" i
@@ -54,7 +55,8 @@ _kubectl_ordered() {
 complete -F _kubectl_ordered kubectl-ordered
 "#;
 
-// It may be sourced, or lie as `_kubectl-ordered` in a folder of fpath; then its first call is the first completion.
+// It can be sourced, or be the file `_kubectl-ordered` in a directory of fpath; then the first call is the first
+// completion.
 const ZSH: &str = r#"#compdef kubectl-ordered
 # zsh completion of kubectl-ordered: source <(kubectl-ordered completion zsh)
 _kubectl-ordered() {

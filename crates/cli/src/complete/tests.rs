@@ -1,17 +1,17 @@
-use super::words::{Thing, cluster_flags, deployment};
-use super::{Wanted, cluster, connect, wanted};
-use crate::testing::bench::Bench;
+use super::arguments::{Resource, cluster_flags, deployment};
+use super::{Completion, cluster, completion, connect};
+use crate::testing::fixture::Fixture;
 
 fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-fn at(line: &str) -> Wanted {
-    wanted(&crate::command(), &words(line)).0
+fn at(line: &str) -> Completion {
+    completion(&crate::command(), &words(line)).0
 }
 
 fn has(line: &str, word: &str) -> bool {
-    matches!(at(line), Wanted::Words(found) if found.iter().any(|found| found == word))
+    matches!(at(line), Completion::Words(found) if found.iter().any(|found| found == word))
 }
 
 #[test]
@@ -21,35 +21,35 @@ fn commands_flags_and_values_come_from_the_definitions() {
     assert!(has("get -o ", "yaml") && has("get --output=", "yaml"));
     assert!(has("set ", "image"));
     assert!(has("status web --until ", "held"));
-    assert_eq!(wanted(&crate::command(), &words("get --output=y")).1, "--output=");
-    assert_eq!(at("order web --replicas "), Wanted::Nothing);
-    assert_eq!(at("convert -f "), Wanted::Files);
+    assert_eq!(completion(&crate::command(), &words("get --output=y")).1, "--output=");
+    assert_eq!(at("order web --replicas "), Completion::Nothing);
+    assert_eq!(at("convert -f "), Completion::Files);
 }
 
 #[test]
-fn names_are_the_clusters() {
-    for (line, thing) in [
-        ("get ", Thing::Deployments),
-        ("get od/", Thing::Deployments),
-        ("adopt ", Thing::Adoptable),
-        ("adopt deployment/", Thing::Adoptable),
-        ("resume web --hold ", Thing::Holds),
-        ("undo web --to-revision ", Thing::Revisions),
-        ("mark ", Thing::Pods),
-        ("mark web-1 ", Thing::Pods),
-        ("set image web ", Thing::Containers),
-        ("set image web web=a ", Thing::Containers),
-        ("get -n ", Thing::Namespaces),
-        ("get --context ", Thing::Contexts),
+fn names_come_from_the_cluster() {
+    for (line, resource) in [
+        ("get ", Resource::Deployments),
+        ("get od/", Resource::Deployments),
+        ("adopt ", Resource::Adoptable),
+        ("adopt deployment/", Resource::Adoptable),
+        ("resume web --hold ", Resource::Holds),
+        ("undo web --to-revision ", Resource::Revisions),
+        ("mark ", Resource::Pods),
+        ("mark web-1 ", Resource::Pods),
+        ("set image web ", Resource::Containers),
+        ("set image web web=a ", Resource::Containers),
+        ("get -n ", Resource::Namespaces),
+        ("get --context ", Resource::Contexts),
     ] {
-        assert_eq!(at(line), Wanted::Cluster(thing), "{line}");
+        assert_eq!(at(line), Completion::Cluster(resource), "{line}");
     }
-    assert_eq!(at("get web "), Wanted::Nothing);
-    assert_eq!(wanted(&crate::command(), &words("get od/w")).1, "od/");
+    assert_eq!(at("get web "), Completion::Nothing);
+    assert_eq!(completion(&crate::command(), &words("get od/w")).1, "od/");
 }
 
 #[test]
-fn the_cluster_is_the_one_that_the_line_speaks_of() {
+fn the_cluster_is_that_of_the_flags_on_the_line() {
     let line = words("-n shop resume --context=prod od/web --timeout 5s --hold ");
     assert_eq!(cluster_flags(&line), ["-n", "shop", "--context=prod"]);
     let found = connect(&line);
@@ -59,14 +59,14 @@ fn the_cluster_is_the_one_that_the_line_speaks_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_tells_its_names() {
-    let bench = Bench::start().await;
-    let ask = async |thing| cluster::of(&bench.connection, Some("web"), thing).await.unwrap();
-    assert_eq!(ask(Thing::Deployments).await, ["web"]);
-    assert_eq!(ask(Thing::Adoptable).await, ["web"]);
-    assert_eq!(ask(Thing::Pods).await.len(), 4);
-    assert_eq!(ask(Thing::Containers).await, ["web=", "proxy=", "init="]);
-    assert_eq!(ask(Thing::Revisions).await, ["1"]);
-    assert!(ask(Thing::Holds).await.is_empty());
-    assert!(ask(Thing::Namespaces).await.contains(&"default".to_owned()));
+async fn names_are_read_from_the_cluster() {
+    let fixture = Fixture::start().await;
+    let ask = async |resource| cluster::of(&fixture.connection, Some("web"), resource).await.unwrap();
+    assert_eq!(ask(Resource::Deployments).await, ["web"]);
+    assert_eq!(ask(Resource::Adoptable).await, ["web"]);
+    assert_eq!(ask(Resource::Pods).await.len(), 4);
+    assert_eq!(ask(Resource::Containers).await, ["web=", "proxy=", "init="]);
+    assert_eq!(ask(Resource::Revisions).await, ["1"]);
+    assert!(ask(Resource::Holds).await.is_empty());
+    assert!(ask(Resource::Namespaces).await.contains(&"default".to_owned()));
 }

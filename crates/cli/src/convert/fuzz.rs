@@ -1,4 +1,4 @@
-//! Manifests that are none: whatever a file holds, it is converted or refused in words, never by a panic.
+//! Fuzz tests: any input is converted or refused with a message, without a panic.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Pieces that mean something in YAML, and some that do not.
+/// Pieces of YAML syntax, and random text.
 fn piece() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "apiVersion: apps/v1\n",
@@ -78,10 +78,10 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![8 => known.prop_map(str::to_owned), 1 => any::<String>()]
 }
 
-fn all_ways(text: &str) -> Result<(), TestCaseError> {
+fn convert_both_ways(text: &str) -> Result<(), TestCaseError> {
     for to in [To::Ordereddeployment, To::Deployment] {
         match convert(text, to) {
-            // What was converted is YAML still.
+            // The output is valid YAML.
             Ok(converted) => drop(convert(&converted.text, To::Ordereddeployment)),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
@@ -100,12 +100,12 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn no_text_makes_the_reading_of_manifests_panic(pieces in proptest::collection::vec(piece(), 0..14)) {
-        all_ways(&pieces.concat())?;
+    fn random_text_does_not_panic(pieces in proptest::collection::vec(piece(), 0..14)) {
+        convert_both_ways(&pieces.concat())?;
     }
 
     #[test]
-    fn no_document_makes_the_reading_of_manifests_panic(
+    fn random_documents_do_not_panic(
         documents in proptest::collection::vec(any_json(), 1..3), back in any::<bool>(),
     ) {
         let (version, kind) =
@@ -117,12 +117,12 @@ proptest! {
             }
             document.to_string()
         });
-        all_ways(&texts.collect::<Vec<_>>().join("\n---\n"))?;
+        convert_both_ways(&texts.collect::<Vec<_>>().join("\n---\n"))?;
     }
 }
 
 #[test]
-fn what_is_nested_without_end_is_refused() {
+fn deeply_nested_input_is_refused() {
     for open in ["[", "{a: ", "- ", "? "] {
         let text = format!("apiVersion: apps/v1\nkind: Deployment\nspec:\n  {}", open.repeat(20_000));
         drop(convert(&text, To::Ordereddeployment));

@@ -1,7 +1,7 @@
 use super::{To, convert};
 
 const CHART: &str = "\
-# The web of the shop.
+# The web server.
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -42,23 +42,23 @@ fn both(text: &str, to: To) -> String {
 }
 
 #[test]
-fn a_deployment_keeps_its_text_and_what_scales_it_follows() {
+fn a_deployment_keeps_its_text_and_autoscalers_are_changed() {
     insta::assert_snapshot!(both(CHART, To::Ordereddeployment));
 }
 
 #[test]
-fn back_again_is_what_it_was_before() {
+fn converting_back_restores_the_manifest() {
     let there = convert(CHART, To::Ordereddeployment).unwrap().text;
     let back = convert(&there, To::Deployment).unwrap().text;
     let documents = |text: &str| -> Vec<serde_json::Value> {
         super::split(text).into_iter().map(|document| super::parse(document).unwrap()).collect()
     };
     assert_eq!(documents(&back), documents(CHART));
-    assert!(back.contains("# The web of the shop.") && back.contains("# kept"), "{back}");
+    assert!(back.contains("# The web server.") && back.contains("# kept"), "{back}");
 }
 
 #[test]
-fn what_a_server_filled_in_is_left_out_also_in_lists() {
+fn fields_set_by_the_server_are_removed_also_in_lists() {
     let got = r#"{"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "apps/v1", "kind": "Deployment",
          "metadata": {"name": "web", "uid": "u", "resourceVersion": "7", "generation": 3, "creationTimestamp": "2030-01-01T00:00:00Z",
@@ -71,7 +71,7 @@ fn what_a_server_filled_in_is_left_out_also_in_lists() {
 }
 
 #[test]
-fn fields_that_a_deployment_has_not_are_dropped_and_told() {
+fn fields_that_a_deployment_does_not_have_are_removed_with_a_note() {
     let ordered = convert(CHART, To::Ordereddeployment).unwrap().text.replacen(
         "spec:\n  selector",
         "spec:\n  podDeletion: Evict\n  deletionOrder: {unavailablePods: InOrder}\n  selector",
@@ -79,11 +79,11 @@ fn fields_that_a_deployment_has_not_are_dropped_and_told() {
     );
     let back = convert(&ordered, To::Deployment).unwrap();
     assert!(!back.text.contains("deletionOrder") && !back.text.contains("podDeletion"), "{}", back.text);
-    assert_eq!(back.notes[0], "web: a Deployment has no deletionOrder and podDeletion: dropped");
+    assert_eq!(back.notes[0], "web: removed deletionOrder and podDeletion, which a Deployment does not have");
 }
 
 #[test]
-fn defaults_that_a_server_filled_in_are_left_out_of_a_deployment() {
+fn defaults_of_the_crd_are_removed_from_a_deployment() {
     let with = |fields: &str| {
         let ordered = convert(CHART, To::Ordereddeployment).unwrap().text;
         let ordered = ordered.replacen("spec:\n  selector", &format!("spec:\n{fields}  selector"), 1);
@@ -94,11 +94,14 @@ fn defaults_that_a_server_filled_in_are_left_out_of_a_deployment() {
     assert_eq!(spec, super::parse(super::split(CHART)[0]).unwrap()["spec"]);
     let (spec, note) = with("  podReplacementPolicy: TerminationComplete\n");
     assert_eq!(spec["podReplacementPolicy"], "TerminationComplete");
-    assert_eq!(note, "web: not every Kubernetes knows a Deployment's podReplacementPolicy: kept");
+    assert_eq!(
+        note,
+        "web: podReplacementPolicy is kept, but older Kubernetes versions do not have this field"
+    );
 }
 
 #[test]
-fn what_cannot_be_converted_says_why() {
+fn a_manifest_that_cannot_be_converted_is_an_error_with_the_reason() {
     let template = convert("kind: {{ .Values.kind }\n", To::Ordereddeployment).unwrap_err().to_string();
     assert!(template.contains("document 1:") && template.contains("helm template"), "{template}");
     let empty = CHART.replace("selector: {matchLabels: {app: web}}", "selector: {}");
@@ -111,7 +114,7 @@ fn what_cannot_be_converted_says_why() {
 }
 
 #[test]
-fn numbers_are_read_as_kubectl_reads_them() {
+fn numbers_are_parsed_as_in_kubectl() {
     let text = "kind: Deployment\napiVersion: apps/v1\nmetadata: {name: web}\n\
                 spec: {template: {spec: {volumes: [{secret: {defaultMode: 0440}}]}}}\n";
     let template = super::template_of(text, "web").unwrap();

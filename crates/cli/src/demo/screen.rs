@@ -1,17 +1,17 @@
-//! Where the demo is shown: a tree redrawn in place on a terminal, plain lines elsewhere. It decides nothing.
+//! The output of the demo: a tree that is redrawn in place on a terminal, otherwise plain lines.
 
 use std::io::{IsTerminal, Write};
 
 use anyhow::Result;
 
-use crate::escape::shown;
+use crate::escape::terminal_text;
 use crate::frame::Frame;
 use crate::overview::Overview;
 use crate::style::{Paint, Style};
 use crate::table::wrapped;
 use crate::tree::{self, Drawing};
 
-/// How many of the last lines said stay above the tree.
+/// The number of messages above the tree.
 const TAIL: usize = 3;
 
 /// A terminal or a pipe.
@@ -19,19 +19,19 @@ pub(crate) struct Screen {
     out: Box<dyn Write + Send>,
     style: Style,
     frames: Option<Frames>,
-    /// Whether somebody is there to press Enter.
+    /// Whether a user can press Enter.
     attended: bool,
 }
 
 #[derive(Default)]
 struct Frames {
-    said: Vec<String>,
+    messages: Vec<String>,
     tree: Vec<String>,
     frame: Frame,
 }
 
 impl Screen {
-    /// Redraws on a terminal, prints lines elsewhere; waits for Enter only where there is a keyboard too.
+    /// Redraws on a terminal, otherwise prints lines. It waits for Enter only if standard input is a terminal too.
     pub(crate) fn of_stdout() -> Self {
         let terminal =
             std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
@@ -43,7 +43,7 @@ impl Screen {
         }
     }
 
-    /// Plain lines into that.
+    /// Plain lines into a writer.
     #[cfg(test)]
     pub(crate) fn lines(out: Box<dyn Write + Send>) -> Self {
         Self { out, style: Style { color: false, unicode: true }, frames: None, attended: false }
@@ -53,32 +53,32 @@ impl Screen {
         self.frames.is_some()
     }
 
-    /// One line: what was done or what happened.
+    /// Prints a message: an action or an event.
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
         match &mut self.frames {
             None => {
-                writeln!(self.out, "{}", shown(text))?;
+                writeln!(self.out, "{}", terminal_text(text))?;
                 self.out.flush()?;
             }
             Some(frames) => {
-                frames.said.push(text.to_owned());
+                frames.messages.push(text.to_owned());
                 self.draw("")?;
             }
         }
         Ok(())
     }
 
-    /// The tree, where it is not on show anyway.
+    /// Prints the tree, unless it is redrawn anyway.
     pub(crate) fn print(&mut self, overview: &Overview) -> Result<()> {
         if self.frames.is_none() {
             let text = tree::render(overview, self.drawing());
-            self.out.write_all(shown(&text).as_bytes())?;
+            self.out.write_all(terminal_text(&text).as_bytes())?;
             self.out.flush()?;
         }
         Ok(())
     }
 
-    /// What is there now.
+    /// Redraws the tree.
     pub(crate) fn show(&mut self, overview: &Overview) -> Result<()> {
         let drawing = self.drawing();
         if let Some(frames) = &mut self.frames {
@@ -88,7 +88,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Waits for Enter; false at once where nobody could press it.
+    /// Waits for Enter; returns false at once if no user can press it.
     pub(crate) async fn confirm(&mut self, prompt: &str) -> Result<bool> {
         if !self.attended {
             return Ok(false);
@@ -103,18 +103,18 @@ impl Screen {
         Ok(true)
     }
 
-    /// The last words. On a terminal all that happened is listed, as the tree has hidden most of it.
-    pub(crate) fn end(&mut self, happened: &[String], verdict: &str) -> Result<()> {
+    /// Prints the result. On a terminal it lists all events first, because most have scrolled away above the tree.
+    pub(crate) fn end(&mut self, events: &[String], result: &str) -> Result<()> {
         if let Some(frames) = self.frames.take() {
-            self.frames = Some(Frames { said: Vec::new(), ..frames });
+            self.frames = Some(Frames { messages: Vec::new(), ..frames });
             self.draw("")?;
             writeln!(self.out)?;
             let width = crate::style::width_of_stdout();
-            for line in happened.iter().flat_map(|line| wrapped(line, width, "    ")) {
+            for line in events.iter().flat_map(|line| wrapped(line, width, "    ")) {
                 writeln!(self.out, "{line}")?;
             }
         }
-        writeln!(self.out, "{}", shown(&self.style.paint(Paint::Good, verdict)))?;
+        writeln!(self.out, "{}", terminal_text(&self.style.paint(Paint::Good, result)))?;
         Ok(self.out.flush()?)
     }
 
@@ -129,8 +129,8 @@ impl Screen {
 
     fn draw(&mut self, prompt: &str) -> Result<()> {
         let Some(frames) = &mut self.frames else { return Ok(()) };
-        let tail = frames.said.len().saturating_sub(TAIL);
-        let mut lines: Vec<&str> = frames.said[tail..].iter().map(String::as_str).collect();
+        let tail = frames.messages.len().saturating_sub(TAIL);
+        let mut lines: Vec<&str> = frames.messages[tail..].iter().map(String::as_str).collect();
         if !frames.tree.is_empty() && !lines.is_empty() {
             lines.push("");
         }

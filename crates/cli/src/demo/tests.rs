@@ -5,13 +5,13 @@ use std::time::Duration;
 use ordereddeployment_controller::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 
-use super::{Pace, Screen, play};
+use super::{DemoOptions, Screen, run};
 
-/// A pipe that keeps what was written.
+/// A writer that keeps the output.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Kept {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -22,18 +22,18 @@ impl Write for Kept {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_demo_halts_before_the_three_resumes_by_itself_and_keeps_its_promise() {
+async fn the_demo_pauses_at_its_pause_point_resumes_and_deletes_pods_in_order() {
     let base = "2030-01-01T00:00:00Z".parse().unwrap();
-    let pace = Pace {
+    let options = DemoOptions {
         config: Config { clock: SandboxClock::simulated(base), ..Config::default() },
         clock: Clock::simulated(base),
         names: Names::seeded(1),
         before_change: Duration::from_secs(1),
-        at_hold: Duration::from_secs(1),
+        at_pause: Duration::from_secs(1),
     };
-    let kept = Kept::default();
-    play(pace, Screen::lines(Box::new(kept.clone()))).await.unwrap();
-    let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+    let buffer = SharedBuffer::default();
+    run(options, Screen::lines(Box::new(buffer.clone()))).await.unwrap();
+    let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let index = |part: &str| {
         lines.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {text}"))
@@ -43,10 +43,13 @@ async fn the_demo_halts_before_the_three_resumes_by_itself_and_keeps_its_promise
             || text.contains("delete priority 5 > 3"),
         "{text}"
     );
-    assert!(index(" 2. deleted") < index("Held before"), "{text}");
-    assert!(index("Held before") < index("$ kubectl ordered resume web"), "{text}");
+    assert!(index(" 2. deleted") < index("Paused at pause point"), "{text}");
+    assert!(index("Paused at pause point") < index("$ kubectl ordered resume web"), "{text}");
     assert!(index("$ kubectl ordered resume web") < index(" 3. deleted"), "{text}");
-    assert!(lines[index("Held before")].contains("2 of 10 pods are updated, 10 are available"), "{text}");
+    assert!(
+        lines[index("Paused at pause point")].contains("2 of 10 pods are updated, 10 are available"),
+        "{text}"
+    );
     assert!(lines[index("Complete:")].contains("10 of 10 pods are of revision 2"), "{text}");
-    assert!(lines.last().unwrap().starts_with("ok: 10 pods went in the promised order"), "{text}");
+    assert!(lines.last().unwrap().starts_with("ok: 10 pods were deleted in the expected order"), "{text}");
 }

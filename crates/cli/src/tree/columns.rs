@@ -1,4 +1,4 @@
-//! What is said of a pod, in columns. Pure.
+//! The columns of a pod in the tree. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use crate::overview::{Overview, PodRow};
 use crate::style::Style;
 use crate::table::{Align, Column, Dropped, REASON, chosen, fitting};
 
-/// What is left out first where the lines get too wide: names, order and reasons stay to the last.
+/// The columns that are left out if lines are too wide, in this order. Names, order and reasons are never left out.
 const DROPPED: [Dropped; 5] =
     [("AGE", usize::MAX), ("READY", 30), ("POOL", REASON), ("RESTARTS", REASON), ("NODE", REASON)];
 
-/// How a pod is, at a glance.
+/// The health of a pod, shown as a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     Ready,
-    /// Not ready, and nothing says that it will not be.
+    /// Not ready, without an error.
     Starting,
     Failing,
     /// Terminating or finished.
-    Leaving,
+    Inactive,
 }
 
 impl Health {
     pub(super) fn of(pod: &PodRow) -> Self {
         let failing = ["BackOff", "Err", "Error", "InvalidImageName"];
-        match pod.active {
-            false => Self::Leaving,
+        match pod.is_active() {
+            false => Self::Inactive,
             true if pod.ready => Self::Ready,
             true if failing.iter().any(|word| pod.status.contains(word)) => Self::Failing,
             true => Self::Starting,
@@ -39,12 +39,12 @@ impl Health {
             Self::Ready => style.pick("✔", "*"),
             Self::Starting => style.pick("◌", "~"),
             Self::Failing => style.pick("✖", "!"),
-            Self::Leaving => style.pick("⊘", "-"),
+            Self::Inactive => style.pick("⊘", "-"),
         }
     }
 }
 
-/// A column, and what it says of a pod.
+/// A column and its value for a pod.
 type Cell = (Column, fn(&PodRow, &Overview, Style) -> String);
 
 fn columns(overview: &Overview, drawing: Drawing<'_>) -> Vec<Cell> {
@@ -64,7 +64,7 @@ fn columns(overview: &Overview, drawing: Drawing<'_>) -> Vec<Cell> {
         (column("PRIO", Right), |pod, _, _| pod.priority.to_string()),
         (column("WHY", Left), |pod, _, _| pod.why.clone().unwrap_or_default()),
     ];
-    // On a pipe what moves by itself is left out: watched there, a tree is printed again for each difference.
+    // Not on a pipe: with `--watch` the tree is printed again whenever it differs, and ages always do.
     let ages = drawing.wide || drawing.width.is_some();
     let restarted = overview.pods().any(|pod| pod.restarts > 0);
     all.into_iter()
@@ -77,7 +77,7 @@ fn columns(overview: &Overview, drawing: Drawing<'_>) -> Vec<Cell> {
         .collect()
 }
 
-/// The columns that there is room for, and the cells of each pod by its UID.
+/// The columns that fit, and the cells of each pod by its UID.
 pub(super) fn laid_out<'a>(
     overview: &'a Overview,
     drawing: Drawing<'_>,

@@ -1,21 +1,21 @@
-//! How a tree is drawn: in which style, how wide, and with which flags in its commands.
+//! Options for drawing: style, width, and the flags of the commands that are printed.
 
 use crate::style::{Style, width_of_stdout};
 
-/// How a tree is drawn.
+/// Options for drawing a tree or a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drawing<'a> {
     pub(crate) style: Style,
-    /// Flags that commands to copy must repeat.
+    /// Flags to repeat in the printed commands.
     pub(crate) flags: &'a str,
-    /// Columns that would make lines wider than this are left out; none on a pipe.
+    /// The width of the terminal: columns that do not fit are left out. `None` on a pipe.
     pub(crate) width: Option<usize>,
-    /// All columns there are, whatever the width.
+    /// Show all columns, whatever the width.
     pub(crate) wide: bool,
 }
 
 impl<'a> Drawing<'a> {
-    /// As the standard output asks for.
+    /// The options for standard output.
     pub(crate) fn of_stdout(flags: &'a str) -> Self {
         let style = Style::of_stdout();
         Self { style, flags, width: width_of_stdout(), wide: false }

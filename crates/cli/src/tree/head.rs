@@ -1,4 +1,4 @@
-//! The lines above the sets: counts, state, and what to do next. Pure.
+//! The lines above the sets: state, counts, and the next command. Pure functions.
 
 use ordereddeployment_api::Hold;
 
@@ -17,15 +17,16 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
         Phase::Complete => (style.pick("✔", "*"), format!("complete at revision {revision}"), Paint::Good),
         Phase::Rolling => (style.pick("↻", "~"), format!("rolling out revision {revision}"), Paint::Title),
         Phase::Held(hold) => {
-            (style.pick("‖", "="), format!("held on the way to revision {}", hold.revision), Paint::Warn)
+            let state = format!("paused at a pause point of revision {}", hold.revision);
+            (style.pick("‖", "="), state, Paint::Warn)
         }
-        Phase::Paused => (style.pick("‖", "="), "paused as a whole (spec.paused)".to_owned(), Paint::Warn),
-        Phase::Moving(moving) => (style.pick("↻", "~"), moving.words().to_lowercase(), Paint::Warn),
+        Phase::Paused => (style.pick("‖", "="), "paused (spec.paused)".to_owned(), Paint::Warn),
+        Phase::Migrating(migration) => (style.pick("↻", "~"), migration.label().to_lowercase(), Paint::Warn),
         Phase::Stalled(_) => {
-            (style.pick("✖", "!"), "stalled: somebody must change something".to_owned(), Paint::Bad)
+            (style.pick("✖", "!"), "stalled: the spec or the cluster must be changed".to_owned(), Paint::Bad)
         }
-        Phase::Late(_) => {
-            (style.pick("✖", "!"), "failed: the progress deadline has passed".to_owned(), Paint::Bad)
+        Phase::DeadlineExceeded(_) => {
+            (style.pick("✖", "!"), "failed: progress deadline exceeded".to_owned(), Paint::Bad)
         }
     };
     let mut lines = vec![format!(
@@ -38,23 +39,23 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     let indented = |text: &str| wrapped(&format!("  {text}"), drawing.width, "  ");
     match &overview.phase {
         Phase::Held(hold) => {
-            lines.extend(indented(&where_held(hold, overview)));
+            lines.extend(indented(&paused_at(hold, overview)));
             lines.push(command("resume with", "resume", overview, drawing));
         }
-        Phase::Stalled(message) | Phase::Late(message) => {
+        Phase::Stalled(message) | Phase::DeadlineExceeded(message) => {
             lines.extend(indented(message));
             let describe = format!("kubectl describe od {}{}", overview.name, drawing.flags);
-            lines.push(format!("  its events: {}", style.paint(Paint::Title, &describe)));
+            lines.push(format!("  events: {}", style.paint(Paint::Title, &describe)));
             if overview.is_rolling() {
-                lines.push(command("go back with", "undo", overview, drawing));
+                lines.push(command("roll back with", "undo", overview, drawing));
             }
         }
-        Phase::Moving(moving) => {
-            lines.extend(indented(&moving.message));
-            let command = moving.command(&overview.name, drawing.flags);
-            lines.push(format!("  finish it with: {}", style.paint(Paint::Title, &command)));
+        Phase::Migrating(migration) => {
+            lines.extend(indented(&migration.message));
+            let command = migration.command(&overview.name, drawing.flags);
+            lines.push(format!("  finish with: {}", style.paint(Paint::Title, &command)));
         }
-        Phase::Paused => lines.push(command("go on with", "unpause", overview, drawing)),
+        Phase::Paused => lines.push(command("continue with", "unpause", overview, drawing)),
         Phase::Complete | Phase::Rolling => {}
     }
     for note in &overview.notes {
@@ -67,14 +68,19 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     lines
 }
 
-/// How many pods are what, and how a rollout goes.
+/// The pod counts and the strategy.
 fn counts(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
-    let active = overview.active();
-    let leaving = overview.pods().count() - active;
-    let leaving = if leaving > 0 { format!(" and {leaving} leaving") } else { String::new() };
+    let counted = |number: usize, what: &str| (number > 0).then(|| format!(", {number} {what}"));
+    let others = [
+        counted(overview.pending(), "pending"),
+        counted(overview.terminating(), "terminating"),
+        counted(overview.finished(), "finished"),
+    ];
+    let others: String = others.into_iter().flatten().collect();
     let counts = format!(
-        "  {} desired, {active} active{leaving}: {} updated, {} ready, {} available",
+        "  {} desired, {} running{others}: {} updated, {} ready, {} available",
         overview.desired,
+        overview.running(),
         overview.updated,
         overview.ready(),
         overview.available,
@@ -89,14 +95,14 @@ fn counts(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     lines
 }
 
-fn where_held(hold: &Hold, overview: &Overview) -> String {
+fn paused_at(hold: &Hold, overview: &Overview) -> String {
     let node = hold.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
     let until = match &hold.until {
-        Some(until) => format!("goes on by itself in {}", span(overview.now, until.0)),
+        Some(until) => format!("resumes in {}", span(overview.now, until.0)),
         None => "until resumed".to_owned(),
     };
     let since = span(hold.since.0, overview.now);
-    format!("held {} {}{node} for {since} so far, {until}", side(hold.point), hold.pod)
+    format!("paused at pause point {} ({}){node} for {since}, {until}", hold.pod, side(hold.point))
 }
 
 fn command(what: &str, verb: &str, overview: &Overview, drawing: Drawing<'_>) -> String {

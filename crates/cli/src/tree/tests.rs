@@ -3,10 +3,10 @@ mod states;
 use ordereddeployment_api::PausePoint;
 
 use super::render;
-use crate::escape::shown;
+use crate::escape::terminal_text;
 use crate::overview::{Overview, Phase};
 use crate::style::Style;
-use crate::testing::{PLAIN, Pod, at_revision, held_before, pod, seen};
+use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
 use crate::tree::Drawing;
 
 fn old() -> Vec<Pod> {
@@ -18,67 +18,67 @@ fn old() -> Vec<Pod> {
     ]
 }
 
-fn tree(seen: &crate::observe::Seen) -> String {
-    render(&Overview::of(seen, "node.usage"), PLAIN)
+fn tree(state: &crate::observe::ObservedState) -> String {
+    render(&Overview::of(state, "node.usage"), PLAIN)
 }
 
 #[test]
-fn a_complete_rollout_lines_up_all_pods_and_shows_where_the_next_one_halts() {
-    insta::assert_snapshot!(tree(&seen(4, "web:1", &at_revision(1), &old())));
+fn a_complete_rollout_orders_all_pods_and_shows_the_pause_point_of_the_next_one() {
+    insta::assert_snapshot!(tree(&observed_state(4, "web:1", &at_revision(1), &old())));
 }
 
 #[test]
-fn a_rollout_lines_up_its_old_pods_and_shows_where_it_will_halt() {
+fn a_rollout_orders_its_old_pods_and_shows_its_pause_point() {
     let mut pods = old();
     pods[0].terminating = true;
     let mut updated = pod("web:2", "gggggggg", "n1");
     updated.ready = false;
     pods.push(updated);
     pods.push(Pod { node: None, ready: false, ..pod("web:2", "hhhhhhhh", "n1") });
-    insta::assert_snapshot!(tree(&seen(4, "web:2", &at_revision(2), &pods)));
+    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &at_revision(2), &pods)));
 }
 
 #[test]
-fn a_hold_says_where_and_how_to_resume() {
+fn a_paused_rollout_shows_its_pause_point_and_the_resume_command() {
     let mut pods = old();
     pods[3] = pods[3].clone().pause("after");
-    let held = pods[1].clone();
+    let paused_pod = pods[1].clone();
     pods.remove(0);
     pods.push(pod("web:2", "gggggggg", "n1"));
-    insta::assert_snapshot!(tree(&seen(4, "web:2", &held_before(&held), &pods)));
+    insta::assert_snapshot!(tree(&observed_state(4, "web:2", &paused_before(&paused_pod), &pods)));
 }
 
 #[test]
-fn pods_that_change_hands_are_told_with_what_ends_it() {
+fn a_migration_shows_the_command_that_finishes_it() {
     let status = serde_json::json!({"observedGeneration": 2, "conditions": [{
         "type": "Progressing", "status": "Unknown", "reason": "Adopting",
         "message": "It takes over once these are gone: deployments/web",
         "lastTransitionTime": "2030-01-01T12:00:00Z", "lastUpdateTime": "2030-01-01T12:00:00Z",
     }]});
-    let text = tree(&seen(4, "web:1", &status, &[]));
+    let text = tree(&observed_state(4, "web:1", &status, &[]));
     assert!(text.lines().next().unwrap().ends_with("adopting"), "{text}");
     assert!(text.contains("  It takes over once these are gone: deployments/web\n"), "{text}");
-    assert!(text.contains("  finish it with: kubectl ordered adopt deployment/web"), "{text}");
+    assert!(text.contains("  finish with: kubectl ordered adopt deployment/web"), "{text}");
 }
 
 #[test]
-fn a_hold_whose_pod_is_gone_stands_before_all_that_is_left() {
+fn a_pause_point_whose_pod_is_deleted_is_shown_before_all_remaining_pods() {
     let mut pods = old();
-    let held = pods[1].clone();
+    let paused_pod = pods[1].clone();
     pods.drain(..2);
     pods.push(pod("web:2", "gggggggg", "n1"));
-    let text = tree(&seen(4, "web:2", &held_before(&held), &pods));
+    let text = tree(&observed_state(4, "web:2", &paused_before(&paused_pod), &pods));
     let lines: Vec<&str> = text.lines().collect();
-    let barrier = lines.iter().position(|line| line.contains("nothing below goes")).unwrap();
+    let barrier = lines.iter().position(|line| line.contains("pods below wait")).unwrap();
     assert!(lines[barrier + 1].contains("dddddddd"), "{text}");
 }
 
 #[test]
-fn without_unicode_every_character_is_ascii_and_the_words_are_the_same() {
+fn without_unicode_the_tree_is_ascii_with_the_same_words() {
     let mut pods = old();
     pods.push(pod("web:2", "gggggggg", "n1"));
-    let seen = seen(4, "web:2", &at_revision(2), &pods);
-    let overview = Overview::of(&seen, "node.usage");
+    let state = observed_state(4, "web:2", &at_revision(2), &pods);
+    let overview = Overview::of(&state, "node.usage");
     let ascii = render(&overview, Drawing { style: Style::default(), ..PLAIN });
     assert!(ascii.is_ascii(), "{ascii}");
     let words = |text: &str| -> Vec<String> {
@@ -91,12 +91,12 @@ fn without_unicode_every_character_is_ascii_and_the_words_are_the_same() {
 }
 
 #[test]
-fn colours_change_nothing_but_escape_sequences() {
-    let seen = seen(4, "web:1", &at_revision(1), &old());
-    let overview = Overview::of(&seen, "node.usage");
+fn colours_only_add_escape_sequences() {
+    let state = observed_state(4, "web:1", &at_revision(1), &old());
+    let overview = Overview::of(&state, "node.usage");
     let style = Style { color: true, unicode: true };
     let coloured = render(&overview, Drawing { style, ..PLAIN });
-    let coloured = shown(&coloured);
+    let coloured = terminal_text(&coloured);
     assert!(coloured.contains('\x1b'));
     let mut plain = String::new();
     for part in coloured.split('\x1b') {
@@ -108,14 +108,14 @@ fn colours_change_nothing_but_escape_sequences() {
 }
 
 #[test]
-fn lines_of_a_usual_name_fit_a_hundred_columns() {
+fn lines_with_a_common_name_fit_a_hundred_columns() {
     let mut pods = old();
-    let held = pods.remove(1);
-    pods.push(held.clone());
+    let paused_pod = pods.remove(1);
+    pods.push(paused_pod.clone());
     pods.push(pod("web:2", "gggggggg", "n1"));
     for text in [
-        tree(&seen(4, "web:1", &at_revision(1), &old())),
-        tree(&seen(4, "web:2", &held_before(&held), &pods)),
+        tree(&observed_state(4, "web:1", &at_revision(1), &old())),
+        tree(&observed_state(4, "web:2", &paused_before(&paused_pod), &pods)),
     ] {
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{} columns: {line}", line.chars().count());
@@ -124,46 +124,46 @@ fn lines_of_a_usual_name_fit_a_hundred_columns() {
 }
 
 #[test]
-fn a_malformed_annotation_and_a_controller_that_lags_are_told() {
+fn a_malformed_annotation_and_a_lagging_controller_are_noted() {
     let mut pods = old();
     pods[2] = pods[2].clone().annotate("ordereddeployment.io/delete-priority", "+7");
     let mut status = at_revision(1);
     status["observedGeneration"] = 1.into();
-    let text = tree(&seen(4, "web:1", &status, &pods));
-    assert!(text.contains("delete-priority=\"+7\" is malformed"), "{text}");
+    let text = tree(&observed_state(4, "web:1", &status, &pods));
+    assert!(text.contains("delete-priority=\"+7\": invalid value, ignored"), "{text}");
     assert!(text.contains("is ordered-controller-manager running?"), "{text}");
 }
 
 #[test]
 fn without_pools_there_is_no_column_for_them() {
-    let mut seen = seen(4, "web:1", &at_revision(1), &old());
-    seen.nodes.clear();
-    assert!(!tree(&seen).contains("POOL"));
+    let mut state = observed_state(4, "web:1", &at_revision(1), &old());
+    state.nodes.clear();
+    assert!(!tree(&state).contains("POOL"));
 }
 
 #[test]
-fn a_point_after_on_the_last_pod_halts_nothing() {
+fn a_pause_point_after_the_last_pod_is_no_barrier() {
     let mut pods = old();
     pods[1].annotations.remove("ordereddeployment.io/pause-point");
     let last = pods.iter_mut().find(|pod| pod.name.ends_with("ffffffff")).unwrap();
     *last = last.clone().pause("after").priority(-1);
-    let overview = Overview::of(&seen(4, "web:1", &at_revision(1), &pods), "node.usage");
+    let overview = Overview::of(&observed_state(4, "web:1", &at_revision(1), &pods), "node.usage");
     assert_eq!(overview.barrier, None);
     assert_eq!(overview.in_order().last().unwrap().point, Some(PausePoint::After));
 }
 
 #[test]
-fn counts_and_completion_are_of_the_pods_as_read_and_not_of_an_older_status() {
+fn counts_and_completion_come_from_the_observed_pods_and_not_from_an_older_status() {
     let mut status = at_revision(1);
     status["availableReplicas"] = 1.into();
-    let overview = Overview::of(&seen(4, "web:1", &status, &old()), "node.usage");
+    let overview = Overview::of(&observed_state(4, "web:1", &status, &old()), "node.usage");
     assert_eq!((overview.available, overview.updated), (4, 4));
     assert_eq!(overview.phase, Phase::Complete);
 }
 
 #[test]
-fn a_narrow_terminal_gets_fewer_columns_and_keeps_names_order_and_reasons() {
-    let overview = Overview::of(&seen(4, "web:1", &at_revision(1), &old()), "node.usage");
+fn a_narrow_terminal_has_fewer_columns_and_keeps_names_order_and_reasons() {
+    let overview = Overview::of(&observed_state(4, "web:1", &at_revision(1), &old()), "node.usage");
     let mut left_out = Vec::new();
     for width in (60..=120).rev() {
         let text = render(&overview, Drawing { width: Some(width), ..PLAIN });
@@ -187,14 +187,14 @@ fn a_narrow_terminal_gets_fewer_columns_and_keeps_names_order_and_reasons() {
 
 #[test]
 fn the_wide_tree_has_ages_and_restarts() {
-    let overview = Overview::of(&seen(4, "web:1", &at_revision(1), &old()), "node.usage");
+    let overview = Overview::of(&observed_state(4, "web:1", &at_revision(1), &old()), "node.usage");
     insta::assert_snapshot!(render(&overview, Drawing { wide: true, ..PLAIN }));
 }
 
 #[test]
-fn a_pause_as_a_whole_says_how_to_go_on() {
-    let mut seen = seen(4, "web:1", &at_revision(1), &old());
-    std::sync::Arc::make_mut(&mut seen.deployment).spec.paused = true;
-    let text = render(&Overview::of(&seen, "node.usage"), Drawing { flags: " -n shop", ..PLAIN });
-    assert!(text.contains("go on with: kubectl ordered unpause web -n shop"), "{text}");
+fn a_rollout_paused_by_its_spec_shows_how_to_continue() {
+    let mut state = observed_state(4, "web:1", &at_revision(1), &old());
+    std::sync::Arc::make_mut(&mut state.deployment).spec.paused = true;
+    let text = render(&Overview::of(&state, "node.usage"), Drawing { flags: " -n shop", ..PLAIN });
+    assert!(text.contains("continue with: kubectl ordered unpause web -n shop"), "{text}");
 }

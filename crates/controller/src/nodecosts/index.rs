@@ -9,8 +9,8 @@ use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use kube_runtime::watcher;
 use ordereddeployment_api::names::annotation;
-use ordereddeployment_planner::{NodeView, PodView};
 use ordereddeployment_sorter::{self as sorter, Context, Facts, Grant, NodeFacts, Nodes, Ranks};
+use ordereddeployment_wire::{NodeView, PodView};
 
 use super::config::Config;
 use super::decision::{Change, Costs, decide};
@@ -61,7 +61,7 @@ pub(crate) enum Changed {
 
 /// One event of a watch.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub(crate) enum WatchEvent {
     Config(watcher::Event<ConfigMap>),
     Deployment(watcher::Event<PartialObjectMeta<Deployment>>),
     Set(watcher::Event<PartialObjectMeta<ReplicaSet>>),
@@ -69,7 +69,7 @@ pub(crate) enum Seen {
     Node(watcher::Event<NodeView>),
 }
 
-impl Seen {
+impl WatchEvent {
     /// The watch that this ends the first list of: a bit each.
     pub(crate) fn synced(&self) -> u8 {
         let (bit, done) = match self {
@@ -83,7 +83,7 @@ impl Seen {
     }
 }
 
-/// All bits of [`Seen::synced`].
+/// All bits of [`WatchEvent::synced`].
 pub(crate) const ALL_SYNCED: u8 = 0b1_1111;
 
 /// Objects of one kind by a key of theirs.
@@ -100,7 +100,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: PartialEq> Table<T> {
-    fn see<K>(
+    fn apply<K>(
         &mut self,
         event: watcher::Event<K>,
         key: impl Fn(&K) -> String,
@@ -153,21 +153,21 @@ pub(crate) struct Index {
 
 impl Index {
     /// Takes an event in.
-    pub(crate) fn see(&mut self, seen: Seen) -> Changed {
+    pub(crate) fn apply(&mut self, event: WatchEvent) -> Changed {
         let uid = |uid: Option<String>| uid.unwrap_or_default();
-        let changed = match seen {
-            Seen::Config(event) => return self.see_config(event),
-            Seen::Pod(event) => return self.pods.see(event, |pod| uid(pod.uid()), Pod::of),
-            Seen::Deployment(event) => self.deployments.see(
+        let changed = match event {
+            WatchEvent::Config(event) => return self.apply_config(event),
+            WatchEvent::Pod(event) => return self.pods.apply(event, |pod| uid(pod.uid()), Pod::of),
+            WatchEvent::Deployment(event) => self.deployments.apply(
                 event,
                 |object| uid(object.uid()),
                 |object| (object.namespace().unwrap_or_default(), object.labels().clone()),
             ),
-            Seen::Set(event) => {
-                self.sets.see(event, |set| uid(set.uid()), |set| controller(set, "Deployment"))
+            WatchEvent::Set(event) => {
+                self.sets.apply(event, |set| uid(set.uid()), |set| controller(set, "Deployment"))
             }
-            Seen::Node(event) => {
-                let changed = self.nodes.see(event, ResourceExt::name_any, NodeView::facts);
+            WatchEvent::Node(event) => {
+                let changed = self.nodes.apply(event, ResourceExt::name_any, NodeView::facts);
                 if changed != Changed::Nothing {
                     let known = self.nodes.all.iter();
                     self.known_nodes =
@@ -180,7 +180,7 @@ impl Index {
         if changed == Changed::Nothing { changed } else { Changed::Everything }
     }
 
-    fn see_config(&mut self, event: watcher::Event<ConfigMap>) -> Changed {
+    fn apply_config(&mut self, event: watcher::Event<ConfigMap>) -> Changed {
         match event {
             watcher::Event::Init => self.config_listed = false,
             watcher::Event::InitApply(map) | watcher::Event::Apply(map) => {

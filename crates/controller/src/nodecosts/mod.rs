@@ -21,19 +21,19 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::names::{annotation, reason};
-use ordereddeployment_planner::PodView;
+use ordereddeployment_wire::PodView;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::backoff::{self, WatchBackoff};
-use crate::calls::{Calls, PAGE};
-use crate::decode::{Decoded, whole};
-use crate::error::CallError;
-use crate::events::{Events, events};
+use crate::client::decode::{Decoded, decoded};
+use crate::client::error::RequestError;
+use crate::client::requests::{PAGE, Requests};
+use crate::events::{EventRecorder, events};
+use crate::runtime::backoff::{self, WatchBackoff};
 use crate::{Error, Health, Metrics, Options};
 use decision::Change;
-use index::{ALL_SYNCED, Changed, Index, Pod, Seen};
+use index::{ALL_SYNCED, Changed, Index, Pod, WatchEvent};
 
 /// How many pods are written at a time.
 const PARALLEL: usize = 8;
@@ -50,11 +50,11 @@ pub struct NodeCosts {
 }
 
 /// What a write ended in.
-type Written = (String, Result<PodView, CallError>);
+type Written = (String, Result<PodView, RequestError>);
 
 struct Run {
-    calls: Arc<Calls>,
-    events: Events,
+    requests: Arc<Requests>,
+    events: EventRecorder,
     metrics: Arc<Metrics>,
     index: Index,
     due: BTreeSet<String>,
@@ -76,14 +76,15 @@ impl NodeCosts {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
         let Options { clock, names, namespace, metrics, health, lead, limiter, .. } = options;
-        let calls = Arc::new(Calls::new(&client, lead.as_ref().map(|(fence, _)| fence), limiter, &metrics));
-        let (events, teller) = events(clock, names, Arc::clone(&metrics));
-        let mut teller = std::pin::pin!(teller.run(Arc::clone(&calls)));
-        let mut watches = self.watches(calls.watching(), namespace.as_deref(), &metrics, &health);
-        let mut leads = std::pin::pin!(crate::controller::leads(lead).fuse());
+        let requests =
+            Arc::new(Requests::new(&client, lead.as_ref().map(|(fence, _)| fence), limiter, &metrics));
+        let (events, event_writer) = events(clock, names, Arc::clone(&metrics));
+        let mut event_writer = std::pin::pin!(event_writer.run(Arc::clone(&requests)));
+        let mut watches = self.watches(requests.watching(), namespace.as_deref(), &metrics, &health);
+        let mut leads = std::pin::pin!(crate::runtime::controller::leads(lead).fuse());
         let mut shutdown = std::pin::pin!(shutdown);
         let mut run = Run {
-            calls,
+            requests,
             events,
             metrics,
             index: Index::default(),
@@ -110,19 +111,19 @@ impl NodeCosts {
                 () = &mut shutdown => return Ok(()),
                 () = &mut leads, if !leading => leading = true,
                 Some((uid, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(uid, outcome),
-                Some(seen) = watches.next() => {
-                    synced |= seen.synced();
+                Some(event) = watches.next() => {
+                    synced |= event.synced();
                     if synced == ALL_SYNCED {
-                        health.synced(crate::health::Watched::NodeCosts);
+                        health.synced(crate::runtime::health::Watched::NodeCosts);
                     }
-                    run.see(seen);
+                    run.apply(event);
                 }
                 () = tokio::time::sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
                     run.retry = None;
                     let failed = std::mem::take(&mut run.failed);
                     run.due.extend(failed);
                 }
-                () = &mut teller => return Ok(()),
+                () = &mut event_writer => return Ok(()),
             }
         }
     }
@@ -133,7 +134,7 @@ impl NodeCosts {
         namespace: Option<&str>,
         metrics: &Arc<Metrics>,
         health: &Health,
-    ) -> BoxStream<'static, Seen> {
+    ) -> BoxStream<'static, WatchEvent> {
         let config = watcher::Config::default().page_size(PAGE);
         let only = config.clone().fields(&format!("metadata.name={}", self.config_name));
         let configs: Api<Decoded<ConfigMap>> = Api::namespaced(client.clone(), &self.config_namespace);
@@ -145,20 +146,22 @@ impl NodeCosts {
         let pods = watcher(scoped::<PodView>(client, namespace), config.clone());
         select_all([
             calm("configmaps", metrics, health, watcher(configs, only), |event| {
-                whole(event).map(Seen::Config)
+                decoded(event).map(WatchEvent::Config)
             }),
-            calm("deployments", metrics, health, deployments, |event| whole(event).map(Seen::Deployment)),
-            calm("replicasets", metrics, health, sets, |event| whole(event).map(Seen::Set)),
-            calm("pods", metrics, health, pods, |event| Some(Seen::Pod(event))),
-            calm("nodes", metrics, health, watcher(nodes, config), |event| Some(Seen::Node(event))),
+            calm("deployments", metrics, health, deployments, |event| {
+                decoded(event).map(WatchEvent::Deployment)
+            }),
+            calm("replicasets", metrics, health, sets, |event| decoded(event).map(WatchEvent::Set)),
+            calm("pods", metrics, health, pods, |event| Some(WatchEvent::Pod(event))),
+            calm("nodes", metrics, health, watcher(nodes, config), |event| Some(WatchEvent::Node(event))),
         ])
         .boxed()
     }
 }
 
 impl Run {
-    fn see(&mut self, seen: Seen) {
-        let changed = self.index.see(seen);
+    fn apply(&mut self, event: WatchEvent) {
+        let changed = self.index.apply(event);
         self.metrics.node_cost_config_invalid.set(i64::from(self.index.is_malformed()));
         match changed {
             Changed::Nothing => {}
@@ -187,21 +190,21 @@ impl Run {
         self.due.extend(later);
         let (uid, pod, change) = found?;
         self.under_way.insert(uid.clone());
-        let calls = Arc::clone(&self.calls);
+        let requests = Arc::clone(&self.requests);
         Some(async move {
             let patch = patch(&uid, &pod, &change);
-            let written = calls.patch::<PodView>(&pod.namespace, &pod.name, &patch).await;
+            let written = requests.patch::<PodView>(&pod.namespace, &pod.name, &patch).await;
             (uid, written)
         })
     }
 
-    fn wrote(&mut self, uid: String, outcome: Result<PodView, CallError>) {
+    fn wrote(&mut self, uid: String, outcome: Result<PodView, RequestError>) {
         self.under_way.remove(&uid);
         match outcome {
             Ok(pod) => {
                 self.metrics.node_cost_writes.inc();
                 self.retries = 0;
-                self.see(Seen::Pod(watcher::Event::Apply(pod)));
+                self.apply(WatchEvent::Pod(watcher::Event::Apply(pod)));
             }
             // The watch tells what came in between, or that it is gone.
             Err(error) => {
@@ -246,8 +249,8 @@ fn calm<K>(
     metrics: &Arc<Metrics>,
     health: &Health,
     watch: impl futures::Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
-    seen: fn(watcher::Event<K>) -> Option<Seen>,
-) -> BoxStream<'static, Seen>
+    make: fn(watcher::Event<K>) -> Option<WatchEvent>,
+) -> BoxStream<'static, WatchEvent>
 where
     K: Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -266,5 +269,5 @@ where
         }
         std::future::ready(event.ok())
     });
-    events.filter_map(move |event| async move { seen(event) }).boxed()
+    events.filter_map(move |event| async move { make(event) }).boxed()
 }

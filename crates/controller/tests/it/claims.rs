@@ -261,7 +261,7 @@ async fn nothing_is_created_or_deleted_beside_pods_whose_adoption_is_refused_unt
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     let mark = cluster.mark();
-    cluster.between.rule(|ask| if ask.patches_pod() { Fate::Answered(403) } else { Fate::Pass });
+    cluster.between.rule(|ask| if ask.patches_pod() { Fate::Answered(403) } else { Fate::Reconciler });
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(120)).await;
     let view = cluster.view().await;
@@ -293,7 +293,7 @@ async fn an_adoption_that_met_another_writer_is_tried_again_at_once_and_not_told
             conflicts -= 1;
             return Fate::Answered(409);
         }
-        Fate::Pass
+        Fate::Reconciler
     });
     let mark = cluster.mark();
     free(&cluster, &pods[..1]).await;
@@ -332,7 +332,7 @@ async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replace
             body["metadata"]["ownerReferences"] = json!([]);
             return Fate::Changed(body);
         }
-        Fate::Pass
+        Fate::Reconciler
     });
     let mark = cluster.mark();
     free(&cluster, &pods).await;

@@ -3,26 +3,40 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use ordereddeployment_sorter::{Facts, Phase};
 
 use super::{Failure, count_rows, young};
-use crate::{Failed, Pod, PodView};
+use crate::{Failed, Pod, Point};
 
 /// A pod made and failed at these seconds.
 fn failed(name: &str, created: i64, at: i64) -> Pod {
-    let view: PodView = serde_json::from_value(json!({"metadata": {"name": name, "uid": name}})).unwrap();
-    let mut pod = view.pod();
     let time = |seconds: i64| Timestamp::from_second(seconds).unwrap();
-    pod.facts.created = Some(time(created));
-    pod.finished = true;
     let word = |text: &str| Arc::from(text);
-    pod.failed = Some(Box::new(Failed {
-        at: time(at),
-        seen: time(at),
-        reason: word("OutOfcpu"),
-        message: word("no"),
-    }));
-    pod
+    let failed = Failed { at: time(at), seen: time(at), reason: word("OutOfcpu"), message: word("no") };
+    let facts = Facts {
+        uid: name.into(),
+        node: None,
+        phase: Phase::of("Failed"),
+        ready: false,
+        ready_since: None,
+        created: Some(time(created)),
+        restarts: 0,
+        sidecar_restarts: 0,
+        priority: None,
+        cost: None,
+    };
+    Pod {
+        name: name.to_owned(),
+        set: "".into(),
+        resource_version: String::new(),
+        facts,
+        terminating: false,
+        ends: None,
+        finished: true,
+        failed: Some(Box::new(failed)),
+        unscheduled: None,
+        point: Point::None,
+    }
 }
 
 fn rows(times: &[(i64, i64)]) -> Vec<u32> {

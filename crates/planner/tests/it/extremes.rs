@@ -1,7 +1,7 @@
 //! Numbers at the end of their range: nothing overflows, loops or allocates for them.
 
 use ordereddeployment_api::{Hold, PausePoint};
-use ordereddeployment_planner::{Act, Decision, Observed, Proof, decide};
+use ordereddeployment_planner::{Act, Decision, DryRun, Snapshot, decide};
 use serde_json::{Value, json};
 
 use crate::model::Cluster;
@@ -9,7 +9,7 @@ use crate::model::Cluster;
 /// What is done for a deployment that is observed as it is, once everything that must be stored is stored.
 fn act(cluster: &mut Cluster) -> Act {
     loop {
-        match decide(&Observed { live: true, proof: Proof::Accepted, ..cluster.observed() }) {
+        match decide(&Snapshot { live: true, dry_run: DryRun::Accepted, ..cluster.observed() }) {
             Decision::Act(act) => return act,
             Decision::Record(record) => cluster.deployment.status = Some(record.status),
             Decision::Read(read) => panic!("{read:?}"),

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeploymentStatus, PodReplacementPolicy};
 use ordereddeployment_planner::{
-    Act, Decision, Failed, Failure, Hindrance, Observed, Pod, Proof, decide, whole_seconds,
+    Act, Decision, DryRun, Failed, Failure, FailureKind, Pod, Snapshot, decide, whole_seconds,
 };
 use serde_json::{Value, json};
 
@@ -325,8 +325,8 @@ fn a_rollout_without_room_for_its_surge_asks_to_be_woken() {
     assert!(wake <= cluster.now + jiff::SignedDuration::from_secs(10), "{wake}");
 }
 
-fn decide_with(cluster: &Cluster, proof: Proof) -> Act {
-    let decision = decide(&Observed { live: true, proof, ..cluster.observed() });
+fn decide_with(cluster: &Cluster, dry_run: DryRun) -> Act {
+    let decision = decide(&Snapshot { live: true, dry_run, ..cluster.observed() });
     let Decision::Act(act) = decision else { panic!("{decision:?}") };
     act
 }
@@ -338,9 +338,9 @@ fn while_claiming_fails_nothing_is_created_or_deleted_and_the_deadline_runs() {
     cluster.step();
     cluster.step();
     let since = cluster.now;
-    cluster.failure = Some(Failure { what: Hindrance::Claim, message: "no".into(), since });
+    cluster.failure = Some(Failure { what: FailureKind::Claim, message: "no".into(), since });
     for _ in 0..2 {
-        let act = decide_with(&cluster, Proof::Accepted);
+        let act = decide_with(&cluster, DryRun::Accepted);
         assert!(act.is_idle());
         let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
         assert_eq!((told.reason.as_str(), told.message.as_str()), (reason::FAILED_CLAIM, "no"));
@@ -359,16 +359,16 @@ fn without_an_answer_to_the_dry_run_no_pod_is_deleted_for_the_template_and_all_e
     for spec in [rolling(4, 0, 1), json!({"replicas": 4, "strategy": {"type": "Recreate"}})] {
         let mut cluster = Cluster::running(&spec);
         cluster.set_image("v2");
-        while matches!(decide(&Observed { live: true, ..cluster.observed() }), Decision::Record(_)) {
+        while matches!(decide(&Snapshot { live: true, ..cluster.observed() }), Decision::Record(_)) {
             cluster.step();
         }
-        let act = decide_with(&cluster, Proof::NoAnswer("503".into()));
+        let act = decide_with(&cluster, DryRun::NoAnswer("503".into()));
         assert!(act.deletes.is_empty());
         let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
         assert_eq!(told.reason, reason::TEMPLATE_UNPROVEN);
         assert!(told.message.contains("503"));
         // An answer ends it.
-        let act = decide_with(&cluster, Proof::Accepted);
+        let act = decide_with(&cluster, DryRun::Accepted);
         assert!(!act.deletes.is_empty());
         assert_eq!(act.status.condition(condition::REPLICA_FAILURE), None);
     }
@@ -382,7 +382,7 @@ fn after_a_failed_create_the_old_sets_heal_first() {
     cluster.step();
     cluster.pods.truncate(2);
     let first = |cluster: &Cluster| {
-        let act = decide_with(cluster, Proof::Accepted);
+        let act = decide_with(cluster, DryRun::Accepted);
         assert_eq!(act.creates.len(), 2);
         let hash = &act.creates[0].hash;
         let set = cluster.sets.iter().find(|set| set.hash == *hash).unwrap();
@@ -390,6 +390,6 @@ fn after_a_failed_create_the_old_sets_heal_first() {
     };
     assert_eq!(first(&cluster), "v2");
     let since = cluster.now;
-    cluster.failure = Some(Failure { what: Hindrance::Create, message: "500".into(), since });
+    cluster.failure = Some(Failure { what: FailureKind::Create, message: "500".into(), since });
     assert_eq!(first(&cluster), "v1");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, PausePoint, names, validate};
-use ordereddeployment_planner::{Decision, Observed, Point, Proof, decide};
+use ordereddeployment_planner::{Decision, DryRun, Point, Snapshot, decide};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -128,11 +128,11 @@ fn counts(status: &OrderedDeploymentStatus) -> Vec<i32> {
 }
 
 /// A plan names pods that are there, and only counts those that are not.
-fn is_small(observed: &Observed, decision: &Decision) -> bool {
+fn is_small(snapshot: &Snapshot, decision: &Decision) -> bool {
     let Decision::Act(act) = decision else { return true };
     let targets: usize = act.deletes.iter().map(|group| group.targets.len()).sum();
-    let things = observed.sets.len() + 1;
-    targets <= observed.pods.len() && act.creates.len() <= things && act.sets.len() <= 2 * things
+    let things = snapshot.sets.len() + 1;
+    targets <= snapshot.pods.len() && act.creates.len() <= things && act.sets.len() <= 2 * things
 }
 
 fn times() -> impl Strategy<Value = Timestamp> {
@@ -167,9 +167,9 @@ proptest! {
                     prop_assert!(counts(&cluster.status()).into_iter().all(|count| count >= 0));
                 }
             } else {
-                let observed = cluster.observed();
-                let decision = decide(&Observed { live: true, proof: Proof::Accepted, ..observed.clone() });
-                prop_assert!(is_small(&observed, &decision));
+                let snapshot = cluster.observed();
+                let decision = decide(&Snapshot { live: true, dry_run: DryRun::Accepted, ..snapshot.clone() });
+                prop_assert!(is_small(&snapshot, &decision));
             }
         }
     }
@@ -197,9 +197,9 @@ proptest! {
             set.created = all.next();
         }
         for _ in 0..20 {
-            let observed = Observed { live: true, proof: Proof::Accepted, ..cluster.observed() };
-            let decision = decide(&observed);
-            prop_assert!(is_small(&observed, &decision));
+            let snapshot = Snapshot { live: true, dry_run: DryRun::Accepted, ..cluster.observed() };
+            let decision = decide(&snapshot);
+            prop_assert!(is_small(&snapshot, &decision));
             match decision {
                 Decision::Record(record) => _ = cluster.store(&record.status),
                 Decision::Act(act) => {

@@ -420,5 +420,5 @@ fn surge_that_no_budget_can_refuse_goes_ahead_of_what_it_can() {
         }
         cluster.step();
     }
-    assert_eq!(groups[0].targets[0].name, unavailable);
+    assert_eq!(groups[0].targets[0].name(), unavailable);
 }

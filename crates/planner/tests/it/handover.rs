@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_planner::{Act, Decision, Failure, Hindrance, Observed, Proof, Read, Source, decide};
+use ordereddeployment_planner::{
+    Act, Decision, DryRun, Failure, FailureKind, Read, Snapshot, Source, decide,
+};
 use serde_json::json;
 
 use crate::model::Cluster;
@@ -29,8 +31,8 @@ fn replica_set() -> Source {
 }
 
 fn decision(cluster: &Cluster, live: bool) -> Decision {
-    let observed = Observed { live, proof: Proof::Accepted, ..cluster.observed() };
-    decide(&observed)
+    let snapshot = Snapshot { live, dry_run: DryRun::Accepted, ..cluster.observed() };
+    decide(&snapshot)
 }
 
 fn closed(cluster: &Cluster, why: &str) -> Act {
@@ -71,7 +73,7 @@ fn once_the_others_are_gone_and_all_pods_are_taken_in_it_begins() {
     cluster.sources = [(deployment(), false), (replica_set(), false)].into();
     assert!(matches!(decision(&cluster, false), Decision::Read(Read::Live)));
     let message = "pod web-5d9c-a cannot be adopted".to_owned();
-    cluster.failure = Some(Failure { what: Hindrance::Claim, message, since: cluster.now });
+    cluster.failure = Some(Failure { what: FailureKind::Claim, message, since: cluster.now });
     let act = closed(&cluster, reason::ADOPTING);
     assert!(act.status.condition(condition::PROGRESSING).unwrap().message.contains("web-5d9c-a"));
     cluster.failure = None;

@@ -1,4 +1,4 @@
-//! A [`World`] whose scheduler and kubelets are done when `tick` is called, and whose API server refuses what it is told to.
+//! A [`SimulatedCluster`] whose scheduler and kubelets are done when `tick` is called, and whose API server refuses what it is told to.
 //! Every decision goes by the oracle before it is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,15 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
 use ordereddeployment_oracle::{Wrong, judge, judge_whatever_is_stored};
 use ordereddeployment_planner::{
-    Act, Compared, Decision, Event, Observed, Pod, Point, Proof, Purpose, Read, Regarding, Set, SetChange,
-    World, to_compare, whole_seconds,
+    Act, ComparisonResult, Decision, DryRun, Event, Pod, Point, Purpose, Read, Regarding, Set, SetChange,
+    Snapshot, to_compare, whole_seconds,
 };
+use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::{NodeFacts, Phase};
 use serde_json::{Value, json};
 
 pub(crate) struct Cluster {
-    world: World,
+    world: SimulatedCluster,
     /// Images that the API server refuses.
     pub(crate) refused: BTreeSet<String>,
     /// Images that never become ready.
@@ -58,15 +59,15 @@ fn read(template: &Template) -> (String, Option<Value>) {
 }
 
 impl Deref for Cluster {
-    type Target = World;
+    type Target = SimulatedCluster;
 
-    fn deref(&self) -> &World {
+    fn deref(&self) -> &SimulatedCluster {
         &self.world
     }
 }
 
 impl DerefMut for Cluster {
-    fn deref_mut(&mut self) -> &mut World {
+    fn deref_mut(&mut self) -> &mut SimulatedCluster {
         &mut self.world
     }
 }
@@ -89,7 +90,7 @@ impl Cluster {
         for (key, value) in spec.as_object().unwrap() {
             object["spec"][key] = value.clone();
         }
-        let world = World {
+        let world = SimulatedCluster {
             deployment: serde_json::from_value(object).unwrap(),
             sets: Vec::new(),
             pods: Vec::new(),
@@ -107,7 +108,7 @@ impl Cluster {
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             sources: BTreeMap::new(),
-            compared: Compared::New,
+            comparison: ComparisonResult::New,
             count: 0,
         };
         Self {
@@ -196,7 +197,7 @@ impl Cluster {
 
     /// Somebody deletes a set, and its pods with it.
     pub(crate) fn delete_set(&mut self, index: usize) {
-        let World { sets, pods, .. } = &mut self.world;
+        let SimulatedCluster { sets, pods, .. } = &mut self.world;
         let set = &mut sets[index];
         set.terminating = true;
         for pod in pods.iter_mut().filter(|pod| pod.set == set.uid) {
@@ -208,25 +209,25 @@ impl Cluster {
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
         if self.compares.is_some() {
-            self.world.compared = Compared::Not;
+            self.world.comparison = ComparisonResult::Not;
         }
         let mut dry_runs = 0;
-        let (observed, decision) = self.world.decide(|template| {
+        let (snapshot, decision) = self.world.decide(|template| {
             dry_runs += 1;
             if self.refused.contains(&image(template)) {
-                Proof::Refused("no".into())
+                DryRun::Refused("no".into())
             } else {
-                Proof::Accepted
+                DryRun::Accepted
             }
         });
         self.dry_runs += dry_runs;
-        let (observed, decision) = match decision {
+        let (snapshot, decision) = match decision {
             Decision::Read(Read::Template(sets)) if self.compares.is_some() => self.compare(&sets),
-            decision => (observed, decision),
+            decision => (snapshot, decision),
         };
-        let wrong = match (&decision, self.forged || !to_compare(&observed).is_empty()) {
-            (_, false) => judge(&observed, &decision),
-            (Decision::Act(act), true) => judge_whatever_is_stored(&observed, act),
+        let wrong = match (&decision, self.forged || !to_compare(&snapshot).is_empty()) {
+            (_, false) => judge(&snapshot, &decision),
+            (Decision::Act(act), true) => judge_whatever_is_stored(&snapshot, act),
             _ => Vec::new(),
         };
         assert_eq!(wrong, Vec::<Wrong>::new(), "{decision:#?}");
@@ -245,7 +246,7 @@ impl Cluster {
     }
 
     /// Asks the API server, and decides on its answer.
-    fn compare(&mut self, sets: &[Arc<str>]) -> (Observed, Decision) {
+    fn compare(&mut self, sets: &[Arc<str>]) -> (Snapshot, Decision) {
         let own = read(&self.deployment.spec.template);
         let is_equal = |uid: &&Arc<str>| {
             self.world.sets.iter().any(|set| set.uid == **uid && read(&set.template) == own)
@@ -253,17 +254,17 @@ impl Cluster {
         let equal = sets.iter().find(is_equal).cloned();
         let (now, compares) = (self.now, self.compares.as_mut().unwrap());
         compares.asked += 1;
-        self.world.compared = match compares.silent {
+        self.world.comparison = match compares.silent {
             Some(since) => {
                 let again = now + SignedDuration::from_secs(1);
-                Compared::NoAnswer { since, again, message: "it is down".to_owned() }
+                ComparisonResult::NoAnswer { since, again, message: "it is down".to_owned() }
             }
-            None => equal.map_or(Compared::New, Compared::Equal),
+            None => equal.map_or(ComparisonResult::New, ComparisonResult::Equal),
         };
         let mut dry_runs = 0;
         let decided = self.world.decide(|_| {
             dry_runs += 1;
-            Proof::Accepted
+            DryRun::Accepted
         });
         self.dry_runs += dry_runs;
         assert!(!matches!(decided.1, Decision::Read(_)), "asked for what it has: {:?}", decided.1);
@@ -278,7 +279,7 @@ impl Cluster {
         let own = read(&self.deployment.spec.template);
         let rollout = act.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
         for target in rollout.flat_map(|group| &group.targets) {
-            let pod = self.pods.iter().find(|pod| pod.facts.uid == target.uid).unwrap();
+            let pod = self.pods.iter().find(|pod| pod.facts.uid == *target.uid()).unwrap();
             let set = self.sets.iter().find(|set| set.uid == pod.set).unwrap();
             assert_ne!(read(&set.template), own, "{} is deleted for its own template", pod.name);
         }
@@ -293,7 +294,7 @@ impl Cluster {
     pub(crate) fn silence(&mut self, silent: bool) {
         let now = self.now;
         self.compares.get_or_insert_default().silent = silent.then_some(now);
-        self.world.compared = Compared::Not;
+        self.world.comparison = ComparisonResult::Not;
     }
 
     pub(crate) fn asked(&self) -> usize {
@@ -332,9 +333,9 @@ impl Cluster {
         }
         for group in act.deletes.iter().filter(|_| done.deleted) {
             for target in &group.targets {
-                self.deleted.push((target.name.clone(), group.purpose));
+                self.deleted.push((target.name().to_owned(), group.purpose));
                 if group.purpose == Purpose::Rollout {
-                    self.reached.insert(Arc::clone(&target.uid));
+                    self.reached.insert(Arc::clone(target.uid()));
                 }
             }
         }
@@ -379,7 +380,7 @@ impl Cluster {
         self.now = time;
         let now = whole_seconds(self.now);
         self.pods.retain(|pod| !pod.terminating);
-        let World { sets, pods, .. } = &mut self.world;
+        let SimulatedCluster { sets, pods, .. } = &mut self.world;
         sets.retain(|set| !set.terminating || pods.iter().any(|pod| pod.set == set.uid));
         let broken = &self.broken;
         let broken: Vec<_> = self

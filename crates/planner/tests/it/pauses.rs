@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ordereddeployment_api::{PausePoint, names::condition, names::reason};
-use ordereddeployment_planner::{Malformed, Point, Set, tell_apart};
+use ordereddeployment_planner::{Malformed, Point, Set, make_hashes_unique};
 use serde_json::json;
 
 use crate::model::Cluster;
@@ -287,7 +287,7 @@ fn an_older_set_of_the_same_hash_that_is_being_deleted_ends_no_hold() {
         ..current
     };
     cluster.sets.push(older);
-    tell_apart(&mut cluster.sets);
+    make_hashes_unique(&mut cluster.sets);
     cluster.rest();
     assert_eq!((cluster.status().hold, cluster.status().rollout), (hold, rollout));
 }

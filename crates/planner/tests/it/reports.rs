@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ordereddeployment_api::{ConditionStatus, PausePoint, names::condition, names::reason};
-use ordereddeployment_planner::{Decision, Hindrance, Observed, Proof, decide};
+use ordereddeployment_planner::{Decision, DryRun, FailureKind, Snapshot, decide};
 use serde_json::{Value, json};
 
 use crate::model::Cluster;
@@ -242,18 +242,18 @@ fn under_recreate_enough_are_available_only_where_all_are() {
 #[test]
 fn each_hindrance_is_told_by_its_own_reason() {
     let table = [
-        (Hindrance::Claim, reason::FAILED_CLAIM),
-        (Hindrance::Create, reason::FAILED_CREATE),
-        (Hindrance::Delete, reason::FAILED_DELETE),
-        (Hindrance::Evict, reason::EVICTION_REFUSED),
-        (Hindrance::EvictAmbiguous, reason::SEVERAL_BUDGETS),
+        (FailureKind::Claim, reason::FAILED_CLAIM),
+        (FailureKind::Create, reason::FAILED_CREATE),
+        (FailureKind::Delete, reason::FAILED_DELETE),
+        (FailureKind::Evict, reason::EVICTION_REFUSED),
+        (FailureKind::EvictAmbiguous, reason::SEVERAL_BUDGETS),
     ];
     for (what, expected) in table {
         let mut cluster = stuck();
         let since = cluster.now;
         cluster.failure = Some(ordereddeployment_planner::Failure { what, message: "why".into(), since });
         let Decision::Act(act) =
-            decide(&Observed { live: true, proof: Proof::Accepted, ..cluster.observed() })
+            decide(&Snapshot { live: true, dry_run: DryRun::Accepted, ..cluster.observed() })
         else {
             panic!()
         };
@@ -261,7 +261,7 @@ fn each_hindrance_is_told_by_its_own_reason() {
         assert_eq!((told.reason.as_str(), told.message.as_str()), (expected, "why"));
         // Only what no waiting helps against stalls it.
         let stalled = act.status.condition(condition::STALLED).unwrap();
-        let told = if what == Hindrance::EvictAmbiguous { expected } else { reason::NOT_STALLED };
+        let told = if what == FailureKind::EvictAmbiguous { expected } else { reason::NOT_STALLED };
         assert_eq!(
             (stalled.reason.as_str(), stalled.status == ConditionStatus::True),
             (told, told == expected)
@@ -399,8 +399,8 @@ fn more_available_pods_than_replicas_leave_none_unavailable() {
     for pod in &mut cluster.pods {
         (pod.facts.ready, pod.facts.ready_since) = (true, pod.facts.created);
     }
-    let observed = Observed { live: true, proof: Proof::Accepted, ..cluster.observed() };
-    let Decision::Act(act) = decide(&observed) else { panic!() };
+    let snapshot = Snapshot { live: true, dry_run: DryRun::Accepted, ..cluster.observed() };
+    let Decision::Act(act) = decide(&snapshot) else { panic!() };
     assert_eq!((act.status.available_replicas, act.status.unavailable_replicas), (Some(5), Some(0)));
 }
 

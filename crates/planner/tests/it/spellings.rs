@@ -1,7 +1,7 @@
 //! Templates that are spelled differently: what is one revision, when the API server is asked, and what waits for its answer.
 
 use ordereddeployment_api::{ConditionStatus, PausePoint, names::condition, names::reason};
-use ordereddeployment_planner::Compared;
+use ordereddeployment_planner::ComparisonResult;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -172,7 +172,7 @@ fn without_an_answer_no_rollout_starts_and_scaling_and_healing_go_on() {
     // Another process does not begin to count anew.
     let now = cluster.now;
     cluster.compares.as_mut().unwrap().silent = Some(now);
-    cluster.compared = Compared::Not;
+    cluster.comparison = ComparisonResult::Not;
     cluster.rest();
     assert_eq!(stalled(&cluster).status, ConditionStatus::True);
     cluster.silence(false);

@@ -199,7 +199,7 @@ pub(crate) async fn adopts(world: &World) {
         (adopted.status.success(), String::from_utf8_lossy(&adopted.stderr).into_owned())
     };
     // The authorizer is told of a binding in a moment, not at once.
-    let refused = "you may not create orderedreplicasets, delete orderedreplicasets\n";
+    let refused = ": create orderedreplicasets, delete orderedreplicasets\n";
     let limit = tokio::time::Instant::now() + people::PATIENCE;
     let mut said = adopt(&[]).await;
     while !said.1.contains(refused) && tokio::time::Instant::now() < limit {

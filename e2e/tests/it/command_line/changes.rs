@@ -1,4 +1,4 @@
-//! `mark`, `set image`, `restart`, `undo`, `history`, `pause`, `unpause` and `convert`: what they write, and what comes of it.
+//! `mark`, `set image`, `restart`, `undo`, `history`, `pause`, `unpause` and `convert`: their writes and the results.
 
 use e2e::World;
 use e2e::proxy::Matching;
@@ -15,12 +15,12 @@ async fn annotations(world: &World, pod: &str) -> Vec<(String, String)> {
     ours.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-pub(super) async fn marks_are_written_and_taken_away(world: World) {
+pub(super) async fn marks_are_written_and_removed(world: World) {
     let plugin = world.plugin().unwrap();
     let pods = world.deployed(&json!({"replicas": 2})).await.unwrap();
     let told =
         plugin.ok(&["mark", &pods[1], "--priority", "-7", "--pause", "after", "--for", "10m"]).await.unwrap();
-    assert!(told.contains("web: it is number 2 of 2 to go"), "{told}");
+    assert!(told.contains("web: it is number 2 of 2 in the order"), "{told}");
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let all = [
         pair(annotation::DELETE_PRIORITY, "-7"),
@@ -47,7 +47,7 @@ pub(super) async fn marks_are_written_and_taken_away(world: World) {
     }
 }
 
-pub(super) async fn images_restarts_and_undos_are_rollouts_and_history_lists_them(world: World) {
+pub(super) async fn images_restarts_and_undos_are_rollouts_in_the_history(world: World) {
     let plugin = world.plugin().unwrap();
     six_in_order(&world).await;
     let wrong = plugin.fails(1, &["set", "image", "web", "app=web:2"]).await.unwrap();
@@ -74,7 +74,7 @@ pub(super) async fn images_restarts_and_undos_are_rollouts_and_history_lists_the
 
     plugin.ok(&["mark", &after[0], "--pause", "before"]).await.unwrap();
     let dry = plugin.ok(&["undo", "web", "--to-revision", "1", "--dry-run"]).await.unwrap();
-    assert!(dry.contains("would go back to revision 1 (web:1)") && dry.contains(&after[0]), "{dry}");
+    assert!(dry.contains("would roll back to revision 1 (web:1)") && dry.contains(&after[0]), "{dry}");
     assert_eq!(world.pods_of_image("web:2").await.unwrap(), after);
     let told = plugin.ok(&["undo", "web", "--to-revision", "1", "--through"]).await.unwrap();
     assert!(told.contains("passed *@4"), "{told}");
@@ -84,23 +84,23 @@ pub(super) async fn images_restarts_and_undos_are_rollouts_and_history_lists_the
     assert!(again.contains("has the template of revision 4 already"), "{again}");
 }
 
-pub(super) async fn pause_and_unpause_stop_and_go_on(world: World) {
+pub(super) async fn pause_and_unpause_write_spec_paused(world: World) {
     let plugin = world.plugin().unwrap();
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
     let told = plugin.ok(&["pause", "web"]).await.unwrap();
-    assert!(told.contains("go on with `kubectl ordered unpause web"), "{told}");
+    assert!(told.contains("continue with `kubectl ordered unpause web"), "{told}");
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
     assert_eq!(plugin.run(&["status", "web"]).await.unwrap().code, 3);
     let tree = plugin.ok(&["get", "web"]).await.unwrap();
-    assert!(tree.contains("‖ paused as a whole (spec.paused)"), "{tree}");
+    assert!(tree.contains("‖ paused (spec.paused)"), "{tree}");
     let refused = plugin.fails(1, &["restart", "web"]).await.unwrap();
     assert!(
-        refused.contains("paused as a whole (spec.paused)\nhint: `kubectl ordered unpause web"),
+        refused.contains("it is paused (spec.paused)\nhint: run `kubectl ordered unpause web"),
         "{refused}"
     );
     let resumed = plugin.fails(1, &["resume", "web"]).await.unwrap();
     assert!(
-        resumed.contains("paused as a whole (spec.paused)\nhint: `kubectl ordered unpause web"),
+        resumed.contains("but by spec.paused\nhint: continue with `kubectl ordered unpause web"),
         "{resumed}"
     );
     assert_eq!(world.pods_of_image("web:1").await.unwrap(), pods);
@@ -109,14 +109,14 @@ pub(super) async fn pause_and_unpause_stop_and_go_on(world: World) {
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
 }
 
-pub(super) async fn a_change_that_somebody_overtakes_is_refused_in_words(world: World) {
+pub(super) async fn a_change_of_an_outdated_template_is_refused(world: World) {
     world.deployed(&json!({"replicas": 1})).await.unwrap();
     let rules = world.proxy.rules();
     let plugin = world.plugin_behind_the_proxy().unwrap();
     for (arguments, image) in
         [(&["set", "image", "web", "web=web:2"][..], "web:3"), (&["restart", "web"], "web:4")]
     {
-        // The plugin has read the template, and its write is under way when somebody else's comes through.
+        // The plugin has read the template, and another client writes before the plugin's write arrives.
         let patches = Matching::new("patch", "ordereddeployments");
         let before = rules.held_back();
         rules.freeze(Matching { user_agent: Some("kubectl-ordered"), ..patches });
@@ -130,7 +130,7 @@ pub(super) async fn a_change_that_somebody_overtakes_is_refused_in_words(world: 
         let printed = printed.unwrap();
         assert_eq!((printed.code, printed.out.as_str()), (1, ""), "{printed:?}");
         assert!(
-            printed.err.contains("somebody else has changed its template since it was read\nhint: look at"),
+            printed.err.contains("another client has changed the template since it was read\nhint: check"),
             "{printed:?}"
         );
         let web = world.deployments().get("web").await.unwrap();
@@ -140,7 +140,7 @@ pub(super) async fn a_change_that_somebody_overtakes_is_refused_in_words(world: 
             "nothing is overwritten"
         );
     }
-    // What the server says of it: no more than that, with the code of an invalid object.
+    // The API server gives no details, and the code of an invalid object.
     let stale = json!([{"op": "test", "path": "/spec/replicas", "value": 7}]).to_string();
     let said = world.kubectl.run(&["patch", "od", "web", "--type=json", "-p", &stale]).await.unwrap_err();
     assert!(
@@ -170,7 +170,7 @@ pub(super) async fn a_deployment_is_converted_applied_and_converted_back(world: 
     let back = plugin.plain(&back, &converted.out).await.unwrap().out;
     let read: Value = serde_saphyr::from_str(&back).unwrap();
     assert_eq!(read, deployment);
-    // What the server has made of it is a manifest again, of what a user wrote and what was defaulted.
+    // The live object is converted to a valid manifest too.
     let live = plugin.ok(&["get", "web", "-o", "yaml"]).await.unwrap();
     let back = plugin.plain(&["ordered", "convert", "-f", "-", "--to=deployment"], &live).await.unwrap();
     let made =
@@ -178,8 +178,8 @@ pub(super) async fn a_deployment_is_converted_applied_and_converted_back(world: 
     assert_eq!(made.unwrap(), "deployment.apps/web\n");
 }
 
-/// Whoever may write an image or a change cause writes to the terminals of others.
-pub(super) async fn what_would_steer_a_terminal_is_shown_and_not_done(world: World) {
+/// Images and change causes of other users are printed on terminals.
+pub(super) async fn control_characters_are_escaped(world: World) {
     const BAD: &str = "\x1b]0;owned\x07\x1b[31m\u{9b}2J\r\u{202e}forged";
     let plugin = world.plugin().unwrap();
     world.deployed(&json!({"replicas": 2})).await.unwrap();
@@ -206,7 +206,7 @@ pub(super) async fn what_would_steer_a_terminal_is_shown_and_not_done(world: Wor
     }
     assert!(told[0].contains(r"web:2\u{1b}]0;owned\u{7}\u{1b}[31m\u{9b}2J\r\u{202e}forged"), "{}", told[0]);
     assert!(told[2].contains(r"forged\nforged: line"), "{}", told[2]);
-    // Programs get what is stored.
+    // JSON has the stored value.
     let stored: Value =
         serde_json::from_str(&plugin.ok(&["get", "web", "-o", "json"]).await.unwrap()).unwrap();
     assert_eq!(stored.pointer("/spec/template/spec/containers/0/image"), Some(&json!(image)));

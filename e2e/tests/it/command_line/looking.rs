@@ -1,11 +1,11 @@
-//! `get`, `list`, `order`, `plan` and completion: what is shown is what is, and what is foretold is what then happens.
+//! `get`, `list`, `order`, `plan` and completion: the output matches the cluster, and previews match the rollouts.
 
 use e2e::World;
 use serde_json::{Value, json};
 
 use super::six_in_order;
 
-pub(super) async fn a_tree_is_followed_to_the_end_of_a_rollout_and_of_its_object(world: World) {
+pub(super) async fn get_watches_a_rollout_until_the_object_is_deleted(world: World) {
     let plugin = world.plugin().unwrap();
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     let mut watch = plugin.start(&["get", "web", "-w"]).unwrap();
@@ -42,7 +42,7 @@ pub(super) async fn the_list_spans_namespaces(world: World) {
     assert_eq!(one, listed["items"][0]);
     assert!(plugin.ok(&["get", "od/web", "-o", "yaml"]).await.unwrap().contains("kind: OrderedDeployment"));
     assert!(plugin.ok(&["get", "-o", "wide"]).await.unwrap().contains("RESTARTS"));
-    // kubectl itself wants its flags behind the plugin's name.
+    // kubectl requires flags after the name of a plugin.
     let before = plugin.plain(&["-n", &world.namespace, "ordered", "list"], "").await.unwrap();
     assert!(
         before.code != 0 && before.err.contains("flags cannot be placed before plugin name"),
@@ -50,14 +50,14 @@ pub(super) async fn the_list_spans_namespaces(world: World) {
     );
 }
 
-pub(super) async fn the_order_tells_who_goes_in_a_scale_down(world: World) {
+pub(super) async fn the_order_previews_a_scale_down(world: World) {
     let plugin = world.plugin().unwrap();
     let pods = six_in_order(&world).await;
     let order = plugin.ok(&["order", "web"]).await.unwrap();
     let places: Vec<&str> = order.lines().skip(2).filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(places, pods);
-    let foretold = plugin.ok(&["order", "web", "--replicas", "2"]).await.unwrap();
-    let (going, staying) = foretold.split_once("2 pods would stay\n").unwrap();
+    let preview = plugin.ok(&["order", "web", "--replicas", "2"]).await.unwrap();
+    let (going, staying) = preview.split_once("2 pods would stay\n").unwrap();
     let named = |text: &str| -> Vec<String> {
         let words = text.split_whitespace().filter(|word| word.starts_with("web-")).map(str::to_owned);
         words.collect()
@@ -69,10 +69,10 @@ pub(super) async fn the_order_tells_who_goes_in_a_scale_down(world: World) {
     let deleted: std::collections::BTreeSet<String> = world.deleted().await.unwrap().into_iter().collect();
     assert_eq!(deleted, named(going).into_iter().collect());
     let more = plugin.ok(&["order", "web", "--replicas", "9"]).await.unwrap();
-    assert!(more.contains("would delete no pod: that is no scale-down"), "{more}");
+    assert!(more.contains("would delete no pod: not a scale-down"), "{more}");
 }
 
-pub(super) async fn a_plan_of_a_manifest_is_what_then_happens(world: World) {
+pub(super) async fn a_plan_of_a_manifest_matches_the_rollout(world: World) {
     let plugin = world.plugin().unwrap();
     let manifest = |image: &str| {
         json!({
@@ -91,29 +91,29 @@ pub(super) async fn a_plan_of_a_manifest_is_what_then_happens(world: World) {
     };
     let plan = ["plan", "-f", "-", "-o", "json"];
     let new = plugin.run_with(&plan[..3], &manifest("web:1")).await.unwrap();
-    assert!(new.out.contains("web is not there yet") && new.out.contains("with 6 pods"), "{new:?}");
+    assert!(new.out.contains("web does not exist in") && new.out.contains("with 6 pods"), "{new:?}");
 
     let pods = six_in_order(&world).await;
     let same = plugin.run_with(&plan[..3], &manifest("web:1")).await.unwrap();
-    assert!(same.out.contains("no pod would come or go"), "{same:?}");
+    assert!(same.out.contains("no pod would be created or deleted"), "{same:?}");
     plugin.ok(&["mark", &pods[2], "--pause", "before"]).await.unwrap();
     let requests = world.deployments().get("web").await.unwrap().metadata.resource_version;
-    let foretold = plugin.run_with(&plan, &manifest("web:2")).await.unwrap();
-    assert_eq!(foretold.code, 0, "{foretold:?}");
+    let preview = plugin.run_with(&plan, &manifest("web:2")).await.unwrap();
+    assert_eq!(preview.code, 0, "{preview:?}");
     let told = plugin.run_with(&plan[..3], &manifest("web:2")).await.unwrap().out;
-    assert!(told.contains(&format!("halts before {}", pods[2])), "{told}");
-    assert!(told.contains("goes on with: kubectl ordered resume web"), "{told}");
+    assert!(told.contains(&format!("paused at pause point {} (before)", pods[2])), "{told}");
+    assert!(told.contains("resume with: kubectl ordered resume web"), "{told}");
     let after = world.deployments().get("web").await.unwrap().metadata.resource_version;
     assert_eq!(requests, after, "a plan writes nothing");
 
-    let foretold: Value = serde_json::from_str(&foretold.out).unwrap();
-    let steps = foretold["steps"].as_array().unwrap();
+    let preview: Value = serde_json::from_str(&preview.out).unwrap();
+    let steps = preview["steps"].as_array().unwrap();
     let halt = steps.iter().position(|step| step["step"] == "Hold").unwrap();
     let gone = |steps: &[Value]| -> Vec<String> {
         let pods = steps.iter().filter_map(|step| step["pods"].as_array()).flatten();
-        pods.map(|pod| pod["name"].as_str().unwrap_or("created meanwhile").to_owned()).collect()
+        pods.map(|pod| pod["name"].as_str().unwrap_or("new").to_owned()).collect()
     };
-    assert_eq!(foretold["outcome"]["result"], "Complete");
+    assert_eq!(preview["outcome"]["result"], "Complete");
     assert_eq!(gone(steps), pods);
 
     world.kubectl.run_with(&["apply", "-f", "-"], &manifest("web:2")).await.unwrap();

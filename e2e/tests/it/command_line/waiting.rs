@@ -1,11 +1,11 @@
-//! `status` and `resume`: exit codes, and who waits for whom.
+//! `status` and `resume`: exit codes and waits.
 
 use e2e::World;
 use serde_json::json;
 
 use super::six_in_order;
 
-/// The pod whose point holds `web`, and the id of that hold.
+/// The pod at whose pause point `web` is paused, and the id of the pause point.
 async fn hold(world: &World) -> (String, String) {
     let web = world.deployments().get("web").await.unwrap();
     let hold = web.status.unwrap().hold.unwrap();
@@ -23,45 +23,48 @@ pub(super) async fn every_end_of_a_wait_has_its_exit_code(world: World) {
     assert!(plugin.ok(&["status", "web"]).await.unwrap().contains("complete at revision 1"));
     assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 6);
     let nothing = plugin.fails(1, &["resume", "web"]).await.unwrap();
-    assert!(nothing.contains("web is not held: there is nothing to resume\nhint: "), "{nothing}");
+    assert!(nothing.contains("web is not paused at a pause point: nothing to resume\nhint: "), "{nothing}");
 
     for pod in [&pods[1], &pods[3]] {
         plugin.ok(&["mark", pod, "--pause", "before"]).await.unwrap();
     }
     let told = plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
-    assert!(told.contains("2 pause points lie ahead, of 6 pods to replace:"), "{told}");
+    assert!(told.contains("2 pause points, 6 pods to replace:"), "{told}");
     let held = plugin.run(&["status", "web"]).await.unwrap();
-    assert!(held.code == 3 && held.out.contains(&format!("held before {}", pods[1])), "{held:?}");
+    assert!(held.code == 3 && held.out.contains(&format!("paused at pause point {} (", pods[1])), "{held:?}");
     assert!(
-        held.out.contains("go on with `kubectl ordered resume web --namespace") || held.out.contains("-n ")
+        held.out.contains("resume with `kubectl ordered resume web --namespace") || held.out.contains("-n ")
     );
     assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 0);
     let waited = plugin.run(&["status", "web", "--until", "complete", "--timeout", "1s"]).await.unwrap();
-    assert!(waited.code == 5 && waited.err.contains("web: timed out\nhint: "), "{waited:?}");
+    assert!(
+        waited.code == 5 && waited.err.contains("web: timed out waiting for the rollout\nhint: "),
+        "{waited:?}"
+    );
 
-    // It comes back once the controller has taken the resume: that point is passed and lifted.
+    // It returns once the controller has handled the resume: the pause point is passed.
     let (pod, id) = hold(&world).await;
     assert_eq!(pod, pods[1]);
     let told = plugin.ok(&["resume", "web"]).await.unwrap();
     assert!(told.contains(&format!("passed {id}")), "{told}");
     let status = world.deployments().get("web").await.unwrap().status.unwrap();
     assert!(status.resume_requested.is_none() && status.hold.is_none_or(|hold| hold.id != id));
-    // Once more is no error, and passes no other point.
+    // A second resume is no error, and passes no other pause point.
     assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 0);
     let again = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
-    assert!(again.contains(&format!("{id} is passed already")), "{again}");
+    assert!(again.contains(&format!("{id} is already passed")), "{again}");
     assert_eq!(hold(&world).await.0, pods[3]);
     let wrong = plugin.fails(1, &["resume", "web", "--hold", &format!("{}@9", pods[3])]).await.unwrap();
-    assert!(wrong.contains("web is not held at") && wrong.contains("hint: "), "{wrong}");
+    assert!(wrong.contains("web is not paused at") && wrong.contains("hint: "), "{wrong}");
 
     plugin.ok(&["resume", "od/web"]).await.unwrap();
     plugin.ok(&["status", "web", "--until", "complete"]).await.unwrap();
     assert_eq!(world.deleted().await.unwrap(), pods);
     let over = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
-    assert!(over.contains("passed already, as that pod is gone"), "{over}");
+    assert!(over.contains("is already passed: its pod is deleted"), "{over}");
 }
 
-pub(super) async fn a_failed_rollout_has_an_exit_code_of_its_own(world: World) {
+pub(super) async fn a_failed_rollout_has_its_own_exit_code(world: World) {
     let plugin = world.plugin().unwrap();
     world.deployed(&json!({"progressDeadlineSeconds": 2})).await.unwrap();
     plugin.ok(&["set", "image", "web", "*=broken:2"]).await.unwrap();
@@ -70,8 +73,8 @@ pub(super) async fn a_failed_rollout_has_an_exit_code_of_its_own(world: World) {
         assert!(failed.code == 4 && failed.out.contains("web: failed: "), "{failed:?}");
     }
     let tree = plugin.ok(&["get", "web"]).await.unwrap();
-    assert!(tree.contains("✖ failed: the progress deadline has passed"), "{tree}");
-    assert!(tree.contains("go back with: kubectl ordered undo web"), "{tree}");
+    assert!(tree.contains("✖ failed: progress deadline exceeded"), "{tree}");
+    assert!(tree.contains("roll back with: kubectl ordered undo web"), "{tree}");
     plugin.ok(&["undo", "web"]).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
     assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 6);
@@ -89,12 +92,12 @@ pub(super) async fn all_points_are_passed_at_once(world: World) {
     assert!(told.contains("passed *@2"), "{told}");
     plugin.ok(&["status", "web"]).await.unwrap();
     let refused = plugin.fails(1, &["resume", "web", "--all"]).await.unwrap();
-    assert!(refused.contains("there is nothing to resume"), "{refused}");
+    assert!(refused.contains("nothing to resume"), "{refused}");
     assert_eq!(world.deleted().await.unwrap(), pods);
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn who_may_only_look_is_told_which_role_to_ask_for(world: World) {
+pub(super) async fn a_user_without_permissions_gets_the_name_of_the_role(world: World) {
     let plugin = world.plugin().unwrap();
     let pods = six_in_order(&world).await;
     plugin.ok(&["mark", &pods[0], "--pause", "before"]).await.unwrap();
@@ -104,14 +107,14 @@ pub(super) async fn who_may_only_look_is_told_which_role_to_ask_for(world: World
         "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
     world.kubectl.run(&["create", "role", "looker", "--verb=get,list,watch", kinds]).await.unwrap();
     world.kubectl.run(&["create", "rolebinding", "looker", "--role=looker", "--user=vera"]).await.unwrap();
-    // The authorizer is told in a moment, not at once.
+    // The authorizer takes a moment to see the role binding.
     let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     while world.kubectl.run(&["auth", "can-i", "list", "od", "--as=vera"]).await.is_err() {
-        assert!(tokio::time::Instant::now() < limit, "vera was never allowed to look");
+        assert!(tokio::time::Instant::now() < limit, "timed out waiting for the role binding of vera");
     }
     let tree = plugin.ok(&["get", "web", "--as", "vera"]).await.unwrap();
     assert!(
-        tree.contains("held before") && tree.contains("resume with: kubectl ordered resume web"),
+        tree.contains("paused at pause point") && tree.contains("resume with: kubectl ordered resume web"),
         "{tree}"
     );
     assert!(tree.contains("--as vera"), "{tree}");

@@ -1,5 +1,5 @@
-//! What kube-controller-manager does about Deployments and ReplicaSets, as far as an adoption meets it. Its view of pods lags:
-//! each round it acts on the pods of the round before, and makes pods for those it has not seen yet.
+//! A model of the Deployment and ReplicaSet controllers of kube-controller-manager. Its cache of pods is stale: each
+//! round uses the pods of the previous round, and creates pods for those that it does not see.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::adopt::convert::same_template;
-use crate::adopt::seen::{
+use crate::adopt::objects::{
     Kind, controller, is_controlled_by, is_finished, is_paused, is_terminating, number,
 };
 
-/// How its requests are signed.
+/// The User-Agent of its requests.
 pub(super) const AGENT: &str = "built-in";
 const ROUND: Duration = Duration::from_millis(130);
 
 /// Runs for ever.
 pub(super) async fn run(client: Client) {
-    let mut seen = Vec::new();
+    let mut observed_pods = Vec::new();
     loop {
         let sets = list(&client, Kind::ReplicaSet).await;
         for set in &sets {
-            replica_set(&client, set, &seen).await;
+            replica_set(&client, set, &observed_pods).await;
         }
         for deployment in list(&client, Kind::Deployment).await {
             self::deployment(&client, &deployment, &sets).await;
         }
-        seen = list(&client, Kind::Pod).await;
+        observed_pods = list(&client, Kind::Pod).await;
         tokio::time::sleep(ROUND).await;
     }
 }
@@ -59,7 +59,7 @@ async fn replica_set(client: &Client, set: &DynamicObject, pods: &[DynamicObject
             own.push(pod);
         } else if controller(pod).is_none() && !is_terminating(set) {
             if !adopt(client, Kind::Pod, pod, set, "ReplicaSet").await {
-                // As the real one: nothing else is done before this is known.
+                // As in Kubernetes: a failed adoption ends the reconcile.
                 return;
             }
             own.push(pod);
@@ -126,7 +126,7 @@ async fn deployment(client: &Client, deployment: &DynamicObject, sets: &[Dynamic
     report(client, Kind::Deployment, deployment, status).await;
 }
 
-/// As the real one, whenever it looks.
+/// Copies annotations in each round, as in Kubernetes.
 async fn copy_annotations(client: &Client, deployment: &DynamicObject, set: &DynamicObject) {
     let own =
         |key: &str| key.starts_with("deployment.kubernetes.io/") || key.starts_with("kubectl.kubernetes.io/");

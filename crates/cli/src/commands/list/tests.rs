@@ -1,15 +1,15 @@
 use super::table;
 use crate::style::Style;
-use crate::testing::{at_revision, held_before, pod, seen};
+use crate::testing::{at_revision, observed_state, paused_before, pod};
 
 #[test]
-fn one_line_each_says_where_it_stands() {
-    let held = held_before(&pod("web:1", "cccccccc", "n2"));
+fn each_object_has_a_line_with_its_state() {
+    let paused = paused_before(&pod("web:1", "cccccccc", "n2"));
     let mut all = Vec::new();
     for (name, namespace, status) in
-        [("web", "shop", held), ("api", "shop", at_revision(1)), ("web", "a", serde_json::json!({}))]
+        [("web", "shop", paused), ("api", "shop", at_revision(1)), ("web", "a", serde_json::json!({}))]
     {
-        let mut deployment = (*seen(4, "web:2", &status, &[]).deployment).clone();
+        let mut deployment = (*observed_state(4, "web:2", &status, &[]).deployment).clone();
         deployment.metadata.name = Some(name.to_owned());
         deployment.metadata.namespace = Some(namespace.to_owned());
         deployment.metadata.creation_timestamp =

@@ -1,6 +1,6 @@
 use super::{order, preview};
 use crate::overview::Overview;
-use crate::testing::{PLAIN, Pod, at_revision, held_before, pod, seen};
+use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
 
 fn four() -> Vec<Pod> {
     vec![
@@ -11,59 +11,62 @@ fn four() -> Vec<Pod> {
     ]
 }
 
-fn overview(seen: &crate::observe::Seen) -> Overview {
-    Overview::of(seen, "node.usage")
+fn overview(state: &crate::observe::ObservedState) -> Overview {
+    Overview::of(state, "node.usage")
 }
 
 #[test]
 fn the_order_gives_each_pod_its_place_its_reason_and_the_pause_point() {
-    insta::assert_snapshot!(order(&overview(&seen(4, "web:1", &at_revision(1), &four())), PLAIN));
+    insta::assert_snapshot!(order(&overview(&observed_state(4, "web:1", &at_revision(1), &four())), PLAIN));
 }
 
 #[test]
-fn in_a_rollout_only_the_old_pods_are_lined_up() {
+fn in_a_rollout_only_the_old_pods_are_in_the_order() {
     let mut pods = four();
     pods.push(pod("web:2", "gggggggg", "n1"));
-    let text = order(&overview(&seen(4, "web:2", &at_revision(2), &pods)), PLAIN);
+    let text = order(&overview(&observed_state(4, "web:2", &at_revision(2), &pods)), PLAIN);
     assert!(text.contains("4 pods of older revisions"), "{text}");
     assert!(!text.contains("gggggggg"), "{text}");
 }
 
 #[test]
-fn a_scale_down_takes_the_first_of_the_order_whatever_their_pause_points() {
-    let seen = seen(4, "web:1", &at_revision(1), &four());
-    insta::assert_snapshot!(preview(&seen, &overview(&seen), 2, PLAIN));
+fn a_scale_down_deletes_the_first_pods_of_the_order_whatever_their_pause_points() {
+    let state = observed_state(4, "web:1", &at_revision(1), &four());
+    insta::assert_snapshot!(preview(&state, &overview(&state), 2, PLAIN));
 }
 
 #[test]
-fn a_scale_down_of_a_held_rollout_keeps_the_held_pod_longest() {
+fn a_scale_down_of_a_paused_rollout_deletes_the_pod_of_the_pause_point_last() {
     let mut pods = four();
-    let held = pods[1].clone();
+    let paused_pod = pods[1].clone();
     pods.remove(0);
     pods.push(pod("web:2", "gggggggg", "n1"));
-    let mut status = held_before(&held);
+    let mut status = paused_before(&paused_pod);
     status["hold"]["sizes"] = serde_json::json!({"5d9c7b8c4d": 3, "7f6d9b8c4d": 1});
-    let seen = seen(4, "web:2", &status, &pods);
-    let text = preview(&seen, &overview(&seen), 2, PLAIN);
+    let state = observed_state(4, "web:2", &status, &pods);
+    let text = preview(&state, &overview(&state), 2, PLAIN);
     let (going, staying) = text.split_once("would stay").unwrap();
     assert!(!going.contains("cccccccc") && staying.contains("cccccccc"), "{text}");
     assert!(text.contains("would delete 2 pods"), "{text}");
 }
 
 #[test]
-fn scaling_up_deletes_nothing_and_says_so() {
-    let seen = seen(4, "web:1", &at_revision(1), &four());
-    let text = preview(&seen, &overview(&seen), 5, PLAIN);
-    assert!(text.contains("would delete no pod: that is no scale-down"), "{text}");
+fn scaling_up_deletes_nothing() {
+    let state = observed_state(4, "web:1", &at_revision(1), &four());
+    let text = preview(&state, &overview(&state), 5, PLAIN);
+    assert!(text.contains("would delete no pod: not a scale-down"), "{text}");
 }
 
 #[test]
-fn scaling_to_none_deletes_all() {
-    let seen = seen(4, "web:1", &at_revision(1), &four());
-    assert!(preview(&seen, &overview(&seen), 0, PLAIN).contains("would delete 4 pods"));
+fn scaling_to_zero_deletes_all_pods() {
+    let state = observed_state(4, "web:1", &at_revision(1), &four());
+    assert!(preview(&state, &overview(&state), 0, PLAIN).contains("would delete 4 pods"));
 }
 
 #[test]
 fn without_pods_there_is_no_order() {
-    assert_eq!(order(&overview(&seen(4, "web:1", &at_revision(1), &[])), PLAIN), "web has no active pods.\n");
+    assert_eq!(
+        order(&overview(&observed_state(4, "web:1", &at_revision(1), &[])), PLAIN),
+        "web has no active pods.\n"
+    );
 }

@@ -1,4 +1,4 @@
-//! The rollout foreseen: a preview of what was seen, with a change, and with assumptions about what nobody knows.
+//! Computes a plan: a preview of the observed state with a change, under assumptions about times and nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_placement as placement;
-use ordereddeployment_planner::PodView;
 use ordereddeployment_preview::{Assumptions, Preview, preview};
+use ordereddeployment_wire::PodView;
 
-use super::change::{Change, refuse_invalid};
+use super::spec_change::{SpecChange, refuse_invalid};
 use crate::compare::compare;
 use crate::explain::explain;
-use crate::observe::Seen;
+use crate::observe::ObservedState;
 
-/// What a plan promises of what then happens.
-pub(super) const PROMISE: &str =
-    "the sequence of priorities and the pause points; within one priority the order is as of now";
+/// What a plan guarantees.
+pub(super) const GUARANTEE: &str =
+    "the order by priority and the pause points; within one priority, the order is the current one";
 
-/// How long a new pod takes where no pod tells.
+/// The default if the current pods give no ready time.
 const READY_AFTER: Duration = Duration::from_secs(10);
 const GONE_AFTER: Duration = Duration::from_secs(5);
 const RESUMED_AFTER: Duration = Duration::from_secs(60);
 
-/// What cannot be known beforehand, as far as the user says it.
+/// The assumptions from the flags.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Given {
+pub(super) struct AssumptionFlags {
     pub(super) ready: Option<Duration>,
     pub(super) gone: Option<Duration>,
     pub(super) resumed: Option<Duration>,
 }
 
-/// A preview, and what it is made of.
+/// A preview and its assumptions.
 pub(super) struct Plan {
     pub(super) name: String,
     pub(super) namespace: String,
@@ -41,39 +41,48 @@ pub(super) struct Plan {
     pub(super) ready_after: Duration,
     pub(super) gone_after: Duration,
     pub(super) resumed_after: Duration,
-    /// Where the present pods told how long a new one takes.
+    /// Whether `ready_after` is the time that the current pods took.
     pub(super) ready_after_learned: bool,
     pub(super) notes: Vec<String>,
-    /// The command that does it.
+    /// The command that makes the change.
     pub(super) next: Option<String>,
 }
 
-/// Looks ahead from what was seen, with that change.
-pub(super) async fn plan(client: &Client, seen: &Seen, change: &Change, given: Given) -> Result<Plan> {
+/// Previews the change, starting from the observed state.
+pub(super) async fn plan(
+    client: &Client,
+    state: &ObservedState,
+    change: &SpecChange,
+    given: AssumptionFlags,
+) -> Result<Plan> {
     let mut notes = Vec::new();
-    let mut observed = seen.observed();
-    let deployment = change.apply(&observed.deployment)?;
+    let mut snapshot = state.observed();
+    let deployment = change.apply(&snapshot.deployment)?;
     refuse_invalid(&deployment.spec)?;
     let name = deployment.name_any();
     let namespace = deployment.namespace().unwrap_or_default();
-    observed.deployment = deployment.into();
-    observed.compared = compare(client, &observed, &mut notes).await?;
-    let learned = ready_after(seen);
+    snapshot.deployment = deployment.into();
+    snapshot.comparison = compare(client, &snapshot, &mut notes).await?;
+    let learned = ready_after(state);
     let placed_on = nodes(client, &mut notes).await?;
     let assumptions = Assumptions {
         ready_after: given.ready.or(learned).unwrap_or(READY_AFTER),
         gone_after: given.gone.unwrap_or(GONE_AFTER),
         resumed_after: given.resumed.unwrap_or(RESUMED_AFTER),
-        others: if placed_on.is_empty() { BTreeMap::new() } else { others(client, seen, &mut notes).await? },
+        others: if placed_on.is_empty() {
+            BTreeMap::new()
+        } else {
+            others(client, state, &mut notes).await?
+        },
         nodes: placed_on,
     };
-    for (name, facts) in &seen.nodes {
-        observed.nodes.insert(name.as_str().into(), Some(facts.facts()));
+    for (name, facts) in &state.nodes {
+        snapshot.nodes.insert(name.as_str().into(), Some(facts.facts()));
     }
     Ok(Plan {
         name,
         namespace,
-        preview: preview(&observed, &assumptions),
+        preview: preview(&snapshot, &assumptions),
         ready_after: assumptions.ready_after,
         gone_after: assumptions.gone_after,
         resumed_after: assumptions.resumed_after,
@@ -83,9 +92,9 @@ pub(super) async fn plan(client: &Client, seen: &Seen, change: &Change, given: G
     })
 }
 
-/// How long the present pods took from their creation to Ready: the middle one of them, in whole seconds.
-fn ready_after(seen: &Seen) -> Option<Duration> {
-    let pods = seen.observed().pods;
+/// The median time that the current pods took from creation to Ready, in whole seconds.
+fn ready_after(state: &ObservedState) -> Option<Duration> {
+    let pods = state.observed().pods;
     let mut took: Vec<i64> = pods
         .iter()
         .filter_map(|pod| Some(pod.facts.ready_since?.duration_since(pod.facts.created?).as_secs()))
@@ -95,12 +104,12 @@ fn ready_after(seen: &Seen) -> Option<Duration> {
     took.get(took.len() / 2).and_then(|seconds| u64::try_from(*seconds).ok()).map(Duration::from_secs)
 }
 
-async fn nodes(client: &Client, told: &mut Vec<String>) -> Result<BTreeMap<String, placement::Node>> {
+async fn nodes(client: &Client, messages: &mut Vec<String>) -> Result<BTreeMap<String, placement::Node>> {
     match Api::<Node>::all(client.clone()).list(&ListParams::default()).await {
-        Ok(nodes) => Ok(nodes.iter().map(|node| (node.name_any(), placement::Node::of(node))).collect()),
+        Ok(found) => Ok(found.iter().map(|node| (node.name_any(), placement::Node::of(node))).collect()),
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            told.push(format!(
-                "the nodes cannot be read, so new pods are taken to find none: {}",
+            messages.push(format!(
+                "nodes cannot be read, so the plan assumes that new pods stay pending: {}",
                 status.message
             ));
             Ok(BTreeMap::new())
@@ -109,14 +118,21 @@ async fn nodes(client: &Client, told: &mut Vec<String>) -> Result<BTreeMap<Strin
     }
 }
 
-/// How many pods that are not of this deployment each node has.
-async fn others(client: &Client, seen: &Seen, told: &mut Vec<String>) -> Result<BTreeMap<String, usize>> {
-    let own: Vec<&str> = seen.pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
+/// The number of pods of other owners on each node.
+async fn others(
+    client: &Client,
+    state: &ObservedState,
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<String, usize>> {
+    let own: Vec<&str> = state.pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     let pods = match Api::<PodView>::all(client.clone()).list(&ListParams::default()).await {
         Ok(pods) => pods.items,
         Err(kube::Error::Api(status)) if status.code == 403 => {
-            told.push(format!("pods of other namespaces cannot be counted: {}", status.message));
+            notes.push(format!(
+                "pods of other namespaces cannot be read and are not counted: {}",
+                status.message
+            ));
             Vec::new()
         }
         Err(error) => return Err(explain(error, "cannot list the pods of all namespaces")),

@@ -1,4 +1,4 @@
-//! A plan as JSON, for programs. It adds nothing to what was previewed.
+//! A plan as JSON, for programs.
 
 use anyhow::Result;
 use jiff::SignedDuration;
@@ -7,7 +7,7 @@ use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{End, Step, What};
 use serde_json::{Value, json};
 
-use super::forecast::{PROMISE, Plan};
+use super::forecast::{GUARANTEE, Plan};
 
 pub(super) fn json(plan: &Plan) -> Result<String> {
     let steps: Vec<Value> = plan.preview.steps.iter().filter_map(|step| json_step(plan, step)).collect();
@@ -24,7 +24,7 @@ pub(super) fn json(plan: &Plan) -> Result<String> {
         "steps": steps,
         "outcome": outcome,
         "seconds": seconds(plan.preview.after(plan.preview.ended)),
-        "promised": PROMISE,
+        "promised": GUARANTEE,
         "assumed": {
             "readyAfterSeconds": plan.ready_after.as_secs_f64(),
             "goneAfterSeconds": plan.gone_after.as_secs_f64(),

@@ -1,5 +1,4 @@
-//! A plan as text: a table of steps, with a line across it where the rollout halts and what to type there. It adds nothing to
-//! what was previewed.
+//! A plan as text: a table of steps, with a line for each pause and the command that resumes it.
 
 use std::time::Duration;
 
@@ -9,21 +8,21 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{Deleted, End, Step, What};
 
-use super::forecast::{PROMISE, Plan};
+use super::forecast::{GUARANTEE, Plan};
 use crate::state::side;
 use crate::style::Paint;
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped};
 use crate::tree::Drawing;
 
 const INDENT: &str = "  ";
-/// What is left out first where the lines get too wide.
+/// The columns that are left out if lines are too wide, in this order.
 const DROPPED: [Dropped; 2] = [("PRIO", REASON), ("NODE", REASON)];
 
 /// A line of the table.
 enum Row {
-    /// A pod that goes, in cells.
+    /// The cells of a deleted pod.
     Pod(Vec<String>),
-    /// Anything else: its time and its text, beside or across the columns.
+    /// Another step: its time and its text, in the columns or across them.
     Text { time: String, text: String, paint: Option<Paint>, across: bool },
 }
 
@@ -42,15 +41,15 @@ pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
     }));
     if !rows.is_empty() {
         lines.push(String::new());
-        let promised = wrapped(&format!("Promised: {PROMISE}."), drawing.width, INDENT);
-        lines.extend(promised.iter().map(|line| style.paint(Paint::Dim, line)));
-        lines.push(style.paint(Paint::Dim, "Assumed:"));
-        for assumption in assumed(plan) {
+        let guaranteed = wrapped(&format!("Guaranteed: {GUARANTEE}."), drawing.width, INDENT);
+        lines.extend(guaranteed.iter().map(|line| style.paint(Paint::Dim, line)));
+        lines.push(style.paint(Paint::Dim, "Assumptions:"));
+        for assumption in assumptions(plan) {
             let bullet = wrapped(&format!("{INDENT}- {assumption}"), drawing.width, "    ");
             lines.extend(bullet.iter().map(|line| style.paint(Paint::Dim, line)));
         }
         if let Some(next) = &plan.next {
-            lines.push(format!("Do it with: {}", style.paint(Paint::Title, next)));
+            lines.push(format!("Apply with: {}", style.paint(Paint::Title, next)));
         }
     }
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
@@ -66,20 +65,20 @@ fn headline(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
     let deleted = plan.preview.deleted().count();
     let created = plan.preview.created();
     if deleted == 0 && created == 0 {
-        return vec![format!("{name}: no pod would come or go")];
+        return vec![format!("{name}: no pod would be created or deleted")];
     }
-    let halts = match plan.preview.holds().count() {
-        0 => "no halt".to_owned(),
-        1 => "one halt".to_owned(),
-        more => format!("{more} halts"),
+    let pauses = match plan.preview.holds().count() {
+        0 => "no pause".to_owned(),
+        1 => "pausing at 1 pause point".to_owned(),
+        more => format!("pausing at {more} pause points"),
     };
-    let told = format!("{} would be deleted, {created} created, with {halts}", pods(deleted));
-    let both = plan.name.chars().count() + plan.namespace.chars().count() + 6 + told.chars().count();
+    let summary = format!("{} would be deleted, {created} created, {pauses}", pods(deleted));
+    let both = plan.name.chars().count() + plan.namespace.chars().count() + 6 + summary.chars().count();
     if drawing.width.is_none_or(|width| both <= width) {
-        return vec![format!("{name}: {told}")];
+        return vec![format!("{name}: {summary}")];
     }
     let mut lines = vec![format!("{name}:")];
-    lines.extend(wrapped(&format!("{INDENT}{told}"), drawing.width, INDENT));
+    lines.extend(wrapped(&format!("{INDENT}{summary}"), drawing.width, INDENT));
     lines
 }
 
@@ -90,9 +89,9 @@ fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<Row> {
     let mut last = String::new();
     for step in &plan.preview.steps {
         let time = length(plan.preview.after(step.at));
-        let mut told = step_rows(plan, step, (&mut deletions, all), drawing);
-        for row in &mut told {
-            // A time is told once.
+        let mut added = step_rows(plan, step, (&mut deletions, all), drawing);
+        for row in &mut added {
+            // A time is printed once.
             let shown = if time == last { String::new() } else { time.clone() };
             match row {
                 Row::Pod(cells) => cells.insert(0, shown),
@@ -101,7 +100,7 @@ fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<Row> {
             }
             last.clone_from(&time);
         }
-        rows.extend(told);
+        rows.extend(added);
     }
     rows
 }
@@ -138,23 +137,23 @@ fn step_rows(
         What::Held(hold) => {
             let line = drawing.style.pick("━━", "==");
             let so_far = match (*deletions, plan.preview.after(step.at).is_zero()) {
-                (0, true) => format!("is held {}; {} are still to go", place(hold), pods(all)),
-                (gone, _) => format!("halts {}; {} gone by then", place(hold), pods(gone)),
+                (0, true) => format!("paused at {}; {} left to delete", place(hold), pods(all)),
+                (deleted, _) => format!("paused at {}; {} deleted so far", place(hold), pods(deleted)),
             };
             vec![
                 across(format!("{line} {so_far}"), Paint::Warn),
-                across(format!("{}{}", " ".repeat(3), going_on(plan, hold, drawing.flags)), Paint::Title),
+                across(format!("{}{}", " ".repeat(3), resume_hint(plan, hold, drawing.flags)), Paint::Title),
             ]
         }
         What::Resumed { id, assumed } => {
-            let by = if *assumed { "as is assumed" } else { "its time is over" };
+            let by = if *assumed { "assumed" } else { "pause-duration elapsed" };
             vec![text(format!("resumed {id} ({by})"), Some(Paint::Good))]
         }
     }
 }
 
 fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> Vec<String> {
-    let name = if pod.made_up { "a pod created meanwhile" } else { &pod.name };
+    let name = if pod.made_up { "a new pod" } else { &pod.name };
     let why = pod.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
     let why = match purpose {
         Purpose::Rollout => why,
@@ -171,17 +170,17 @@ fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> V
 
 fn place(hold: &Hold) -> String {
     let node = hold.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-    format!("{} {}{node}", side(hold.point), hold.pod)
+    format!("pause point {} ({}){node}", hold.pod, side(hold.point))
 }
 
-fn going_on(plan: &Plan, hold: &Hold, flags: &str) -> String {
+fn resume_hint(plan: &Plan, hold: &Hold, flags: &str) -> String {
     let command = format!("kubectl ordered resume {}{flags}", plan.name);
     match &hold.until {
         Some(until) => {
             let length = length(until.0.duration_since(hold.since.0));
-            format!("goes on by itself after {length}, or with: {command}")
+            format!("resumes after {length}, or with: {command}")
         }
-        None => format!("goes on with: {command}"),
+        None => format!("resume with: {command}"),
     }
 }
 
@@ -212,7 +211,7 @@ fn table(rows: &[Row], drawing: Drawing<'_>) -> Vec<String> {
     let columns: Vec<Column> = kept.iter().map(|index| all[*index]).collect();
     let cells: Vec<Vec<String>> = cells.iter().map(|row| chosen(row, &kept)).collect();
     let widths = Widths::of(&columns, cells.iter().map(Vec::as_slice));
-    // Where the second column begins.
+    // The start of the second column.
     let beside = widths.row(&[String::new(), "x".to_owned()]).chars().count() - 1;
     let mut lines = Vec::new();
     if !full.is_empty() {
@@ -253,28 +252,28 @@ fn table(rows: &[Row], drawing: Drawing<'_>) -> Vec<String> {
 fn outcome(plan: &Plan) -> String {
     let after = length(plan.preview.after(plan.preview.ended));
     match &plan.preview.end {
-        End::Complete if plan.preview.steps.is_empty() => "It is complete.".to_owned(),
+        End::Complete if plan.preview.steps.is_empty() => "Complete.".to_owned(),
         End::Complete => format!("Complete after {after}."),
-        End::Paused => "It goes no further while spec.paused is set.".to_owned(),
-        End::Stuck { reason, message } => format!("After {after} it goes no further. {reason}: {message}"),
-        End::Unending => format!("After {after} it still goes on; no more is shown."),
+        End::Paused => "The rollout does not continue while spec.paused is set.".to_owned(),
+        End::Stuck { reason, message } => format!("No progress after {after}. {reason}: {message}"),
+        End::Unending => format!("Not complete after {after}; later steps are not shown."),
     }
 }
 
-fn assumed(plan: &Plan) -> Vec<String> {
-    let learned = if plan.ready_after_learned { ", as the present ones were" } else { "" };
+fn assumptions(plan: &Plan) -> Vec<String> {
+    let learned = if plan.ready_after_learned { ", like the current pods" } else { "" };
     let mut all = vec![
         format!(
-            "new pods are ready {} after they have a node{learned} (--ready-after)",
+            "new pods are ready {} after they are scheduled{learned} (--ready-after)",
             short(plan.ready_after)
         ),
-        format!("deleted ones are gone after {} (--gone-after)", short(plan.gone_after)),
-        "new pods go to the node with the fewest pods that takes them by labels, taints and cordons"
+        format!("deleted pods are removed after {} (--gone-after)", short(plan.gone_after)),
+        "new pods are scheduled to the matching node with the fewest pods (labels, taints, cordons)"
             .to_owned(),
-        "the present ones stay as they are".to_owned(),
+        "the current pods do not change".to_owned(),
     ];
     if plan.preview.holds().next().is_some() {
-        all.insert(2, format!("halts are resumed after {} (--resumed-after)", short(plan.resumed_after)));
+        all.insert(2, format!("each pause is resumed after {} (--resumed-after)", short(plan.resumed_after)));
     }
     all
 }
@@ -287,7 +286,7 @@ fn short(duration: Duration) -> String {
     length(SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX))
 }
 
-/// Hours, minutes and seconds; what is zero is left out.
+/// Hours, minutes and seconds, without parts that are zero.
 fn length(duration: SignedDuration) -> String {
     let total = duration.as_secs();
     let parts = [(total / 3600, "h"), (total / 60 % 60, "m"), (total % 60, "s")];

@@ -2,23 +2,25 @@ use serde_json::json;
 
 use super::{annotate, restart};
 use crate::commands::mark::{Marks, Side, mark};
-use crate::testing::bench::{Bench, without_names};
+use crate::testing::fixture::{Fixture, without_names};
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_replaces_all_pods_and_tells_the_points_ahead() {
-    let bench = Bench::start().await;
-    let order = bench.order().await;
-    mark(&bench.connection, &order[1], Marks { pause: Some(Side::After), ..Marks::default() }).await.unwrap();
-    let told = restart(&bench.connection, "web").await.unwrap();
-    insta::assert_snapshot!(without_names(&told, &order));
-    bench.until_state("Held").await;
-    bench.patch(json!({"spec": {"paused": true}})).await;
-    let refused = restart(&bench.connection, "web").await.unwrap_err().to_string();
+async fn a_restart_replaces_all_pods_and_lists_the_pause_points() {
+    let fixture = Fixture::start().await;
+    let order = fixture.order().await;
+    mark(&fixture.connection, &order[1], Marks { pause: Some(Side::After), ..Marks::default() })
+        .await
+        .unwrap();
+    let output = restart(&fixture.connection, "web").await.unwrap();
+    insta::assert_snapshot!(without_names(&output, &order));
+    fixture.until_state("Paused at").await;
+    fixture.patch(json!({"spec": {"paused": true}})).await;
+    let refused = restart(&fixture.connection, "web").await.unwrap_err().to_string();
     assert!(refused.contains("kubectl ordered unpause web"), "{refused}");
 }
 
 #[test]
-fn the_annotation_is_the_one_of_kubectl_and_nothing_else_changes() {
+fn the_annotation_is_that_of_kubectl_and_nothing_else_changes() {
     for template in [
         json!({"spec": {"a": 1}}),
         json!({"metadata": null, "spec": {"a": 1}}),

@@ -4,22 +4,28 @@ use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::json;
 
-use super::{Request, Which, answer, request, resume};
+use super::{ResumeRequest, ResumeTarget, request, result, resume};
 use crate::exit::{self, Exit};
-use crate::testing::bench::Bench;
-use crate::testing::{held_before, pod, seen};
+use crate::testing::fixture::Fixture;
+use crate::testing::{observed_state, paused_before, pod};
 
-fn held() -> OrderedDeploymentStatus {
-    serde_json::from_value(held_before(&pod("web:1", "cccccccc", "n2"))).unwrap()
+fn paused() -> OrderedDeploymentStatus {
+    serde_json::from_value(paused_before(&pod("web:1", "cccccccc", "n2"))).unwrap()
 }
 
 const WEB: (&str, &str) = ("web", " -n shop");
 const ID: &str = "web-5d9c7b8c4d-cccccccc@2";
 
 #[test]
-fn the_present_hold_is_named_by_its_id() {
-    assert_eq!(request(WEB, &held(), Which::Present, None).unwrap(), Request::For(ID.to_owned()));
-    assert_eq!(request(WEB, &held(), Which::Hold(ID), None).unwrap(), Request::For(ID.to_owned()));
+fn the_current_pause_point_is_requested_by_its_id() {
+    assert_eq!(
+        request(WEB, &paused(), ResumeTarget::Current, None).unwrap(),
+        ResumeRequest::Write(ID.to_owned())
+    );
+    assert_eq!(
+        request(WEB, &paused(), ResumeTarget::Hold(ID), None).unwrap(),
+        ResumeRequest::Write(ID.to_owned())
+    );
 }
 
 fn condition(type_: &str, status: &str, reason: &str) -> serde_json::Value {
@@ -41,80 +47,102 @@ fn blocked() -> OrderedDeploymentStatus {
 }
 
 #[test]
-fn a_blocked_rollout_is_resumed_by_name_only_and_a_plain_resume_says_the_ways_out() {
-    let error = request(WEB, &blocked(), Which::Present, None).unwrap_err().to_string();
+fn a_blocked_rollout_is_resumed_by_id_only_and_a_plain_resume_lists_the_options() {
+    let error = request(WEB, &blocked(), ResumeTarget::Current, None).unwrap_err().to_string();
     let by_name = format!("resume web --hold {ID} -n shop");
-    for part in ["web is not held", "Blocked at the pause point.", by_name.as_str(), "undo web -n shop"] {
+    for part in ["web is not paused", "Blocked at the pause point.", by_name.as_str(), "undo web -n shop"] {
         assert!(error.contains(part), "{part}: {error}");
     }
-    assert_eq!(request(WEB, &blocked(), Which::Hold(ID), None).unwrap(), Request::For(ID.to_owned()));
-    assert_eq!(request(WEB, &blocked(), Which::All, None).unwrap(), Request::For("*@2".to_owned()));
-    // Not before the condition says so, and not at another point.
+    assert_eq!(
+        request(WEB, &blocked(), ResumeTarget::Hold(ID), None).unwrap(),
+        ResumeRequest::Write(ID.to_owned())
+    );
+    assert_eq!(
+        request(WEB, &blocked(), ResumeTarget::All, None).unwrap(),
+        ResumeRequest::Write("*@2".to_owned())
+    );
+    // Only once the condition says so, and only at this pause point.
     let early = OrderedDeploymentStatus { conditions: None, ..blocked() };
-    let view = seen(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
-    assert!(request(WEB, &early, Which::Hold(ID), Some(&view)).is_err());
+    let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
+    assert!(request(WEB, &early, ResumeTarget::Hold(ID), Some(&view)).is_err());
 }
 
 #[test]
-fn all_points_are_those_of_the_present_rollout() {
-    assert_eq!(request(WEB, &held(), Which::All, None).unwrap(), Request::For("*@2".to_owned()));
+fn all_requests_the_pause_points_of_the_current_rollout() {
+    assert_eq!(
+        request(WEB, &paused(), ResumeTarget::All, None).unwrap(),
+        ResumeRequest::Write("*@2".to_owned())
+    );
 }
 
 #[test]
-fn without_a_hold_there_is_nothing_to_resume() {
-    let status = OrderedDeploymentStatus { hold: None, ..held() };
-    for which in [Which::Present, Which::All] {
+fn a_rollout_that_is_not_paused_is_not_resumed() {
+    let status = OrderedDeploymentStatus { hold: None, ..paused() };
+    for which in [ResumeTarget::Current, ResumeTarget::All] {
         let error = request(WEB, &status, which, None).unwrap_err().to_string();
-        assert!(error.contains("web is not held"), "{error}");
+        assert!(error.contains("web is not paused at a pause point"), "{error}");
     }
 }
 
 #[test]
-fn a_hold_that_is_passed_needs_no_second_resume() {
-    let mut status = held();
+fn a_second_resume_of_a_passed_pause_point_writes_nothing() {
+    let mut status = paused();
     let hold = status.hold.take().unwrap();
-    // Its pod was replaced.
-    assert_eq!(request(WEB, &status, Which::Hold(ID), None).unwrap(), Request::Passed(ID.to_owned()));
-    // Its pod is still there, and stored as passed.
-    let view = seen(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
-    assert!(request(WEB, &status, Which::Hold(ID), Some(&view)).is_err());
+    // Its pod is replaced.
+    assert_eq!(
+        request(WEB, &status, ResumeTarget::Hold(ID), None).unwrap(),
+        ResumeRequest::AlreadyPassed(ID.to_owned())
+    );
+    // Its pod exists, and the point is stored as passed.
+    let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
+    assert!(request(WEB, &status, ResumeTarget::Hold(ID), Some(&view)).is_err());
     status.passed =
         serde_json::from_value(json!([{"podUID": hold.pod_uid, "resumedAt": "2030-01-01T12:00:00Z"}]))
             .unwrap();
-    assert_eq!(request(WEB, &status, Which::Hold(ID), Some(&view)).unwrap(), Request::Passed(ID.to_owned()));
+    assert_eq!(
+        request(WEB, &status, ResumeTarget::Hold(ID), Some(&view)).unwrap(),
+        ResumeRequest::AlreadyPassed(ID.to_owned())
+    );
 }
 
 #[test]
-fn another_hold_and_another_revision_are_refused() {
+fn another_pause_point_and_another_revision_are_refused() {
     for wrong in ["web-5d9c7b8c4d-cccccccc@1", "other-5d9c7b8c4d-dddddddd@2", "web"] {
-        let error = request(WEB, &held(), Which::Hold(wrong), None).unwrap_err().to_string();
+        let error = request(WEB, &paused(), ResumeTarget::Hold(wrong), None).unwrap_err().to_string();
         assert!(error.contains(ID), "{error}");
     }
 }
 
 #[test]
-fn the_answer_tells_a_dropped_request_from_the_next_hold() {
-    let before = held().hold.unwrap();
-    assert!(answer(WEB, ID, Some(&before), &held(), false).is_err());
-    let mut next = held();
-    next.hold.as_mut().unwrap().id = "web-5d9c7b8c4d-dddddddd@2".to_owned();
-    let told = answer(WEB, ID, Some(&before), &next, false).unwrap();
-    assert!(told.contains("now held at web-5d9c7b8c4d-dddddddd@2"), "{told}");
+fn an_ignored_request_is_an_error_and_the_next_pause_point_is_not() {
+    let before = paused().hold.unwrap();
+    assert!(result(WEB, ID, Some(&before), &paused(), false).is_err());
+    let mut next = paused();
+    let hold = next.hold.as_mut().unwrap();
+    hold.pod = "web-5d9c7b8c4d-dddddddd".to_owned();
+    hold.id = "web-5d9c7b8c4d-dddddddd@2".to_owned();
+    let output = result(WEB, ID, Some(&before), &next, false).unwrap();
+    assert!(
+        output.contains("now paused at pause point web-5d9c7b8c4d-dddddddd (web-5d9c7b8c4d-dddddddd@2)"),
+        "{output}"
+    );
     next.hold = None;
-    assert!(answer(WEB, ID, Some(&before), &next, false).unwrap().contains("the rollout goes on"));
+    assert!(result(WEB, ID, Some(&before), &next, false).unwrap().contains("the rollout continues"));
 }
 
 #[test]
-fn what_to_do_next_depends_on_what_keeps_it() {
-    let before = held().hold.unwrap();
-    let mut next = held();
-    next.hold.as_mut().unwrap().id = "web-5d9c7b8c4d-dddddddd@2".to_owned();
+fn the_next_command_depends_on_the_state() {
+    let before = paused().hold.unwrap();
+    let mut next = paused();
+    let hold = next.hold.as_mut().unwrap();
+    hold.pod = "web-5d9c7b8c4d-dddddddd".to_owned();
+    hold.id = "web-5d9c7b8c4d-dddddddd@2".to_owned();
     let lines = [
-        answer(WEB, ID, Some(&before), &next, false).unwrap(),
-        answer(WEB, ID, Some(&before), &OrderedDeploymentStatus { hold: None, ..held() }, true).unwrap(),
-        answer(WEB, ID, Some(&before), &OrderedDeploymentStatus { hold: None, ..held() }, false).unwrap(),
-        answer(WEB, ID, Some(&before), &held(), false).unwrap_err().to_string(),
-        request(WEB, &OrderedDeploymentStatus { hold: None, ..held() }, Which::Present, None)
+        result(WEB, ID, Some(&before), &next, false).unwrap(),
+        result(WEB, ID, Some(&before), &OrderedDeploymentStatus { hold: None, ..paused() }, true).unwrap(),
+        result(WEB, ID, Some(&before), &OrderedDeploymentStatus { hold: None, ..paused() }, false).unwrap(),
+        result(WEB, ID, Some(&before), &paused(), false).unwrap_err().to_string(),
+        request(WEB, &OrderedDeploymentStatus { hold: None, ..paused() }, ResumeTarget::Current, None)
             .unwrap_err()
             .to_string(),
     ];
@@ -122,23 +150,24 @@ fn what_to_do_next_depends_on_what_keeps_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_does_not_answer_is_told_with_a_code_of_its_own_and_the_request_stands() {
-    let bench = Bench::without_controller().await;
-    let status = json!({"status": held_before(&pod("web:1", "cccccccc", "n2"))});
-    bench.api().patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-    let asked = resume(&bench.connection, "web", Which::Present, None).await.unwrap();
+async fn a_timeout_has_its_own_exit_code_and_the_request_stays() {
+    let fixture = Fixture::without_controller().await;
+    let status = json!({"status": paused_before(&pod("web:1", "cccccccc", "n2"))});
+    fixture.api().patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let asked = resume(&fixture.connection, "web", ResumeTarget::Current, None).await.unwrap();
     assert!(
-        asked.starts_with(&format!("web: asked for the resume of {ID}\n`kubectl ordered get web`")),
+        asked.starts_with(&format!("web: resume of {ID} requested\n`kubectl ordered get web`")),
         "{asked}"
     );
     let limit = Some(Duration::from_secs(30));
-    let error = resume(&bench.connection, "web", Which::Present, limit).await.unwrap_err();
+    let error = resume(&fixture.connection, "web", ResumeTarget::Current, limit).await.unwrap_err();
     assert_eq!(exit::of_error(&error), Exit::TimedOut);
     let error = error.to_string();
     assert!(
-        error.contains("has not taken the resume of") && error.contains("within 30 s\nhint: "),
+        error.contains("timed out waiting for the controller to handle the resume of")
+            && error.contains("(30 s)\nhint: "),
         "{error}"
     );
-    let stands = bench.api().get("web").await.unwrap().status.unwrap().resume_requested;
-    assert_eq!(stands.as_deref(), Some(ID));
+    let stored = fixture.api().get("web").await.unwrap().status.unwrap().resume_requested;
+    assert_eq!(stored.as_deref(), Some(ID));
 }

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::{pair, replace, set_image};
-use crate::testing::bench::Bench;
+use crate::testing::fixture::Fixture;
 
 fn images(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(container, image)| ((*container).to_owned(), (*image).to_owned())).collect()
@@ -9,42 +9,43 @@ fn images(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[tokio::test(start_paused = true)]
 async fn the_images_of_named_containers_change_and_a_rollout_starts() {
-    let bench = Bench::start().await;
+    let fixture = Fixture::start().await;
     let asked = images(&[("web", "web:2"), ("init", "init:2")]);
-    let told = set_image(&bench.connection, "web", &asked).await.unwrap();
-    insta::assert_snapshot!(told);
-    bench.until(|web| web.status.as_ref().unwrap().rollout.as_ref().unwrap().revision == 2).await;
-    let again = set_image(&bench.connection, "web", &asked).await.unwrap();
+    let output = set_image(&fixture.connection, "web", &asked).await.unwrap();
+    insta::assert_snapshot!(output);
+    fixture.until(|web| web.status.as_ref().unwrap().rollout.as_ref().unwrap().revision == 2).await;
+    let again = set_image(&fixture.connection, "web", &asked).await.unwrap();
     assert!(again.contains("has these images already"), "{again}");
-    let wrong = set_image(&bench.connection, "web", &images(&[("app", "x")])).await.unwrap_err().to_string();
+    let wrong =
+        set_image(&fixture.connection, "web", &images(&[("app", "x")])).await.unwrap_err().to_string();
     assert!(wrong.contains("no container \"app\"\nhint: it has init, web, proxy"), "{wrong}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_somebody_else_has_changed_meanwhile_is_not_overwritten() {
-    let bench = Bench::start().await;
-    let reader = crate::observe::Reader::new(&bench.connection.client, "default");
-    let seen = reader.one("web", bench.connection.clock.now()).await.unwrap();
-    bench.image("web:other").await;
+async fn a_template_that_another_client_has_changed_is_not_overwritten() {
+    let fixture = Fixture::start().await;
+    let reader = crate::observe::Reader::new(&fixture.connection.client, "default");
+    let state = reader.one("web", fixture.connection.clock.now()).await.unwrap();
+    fixture.image("web:other").await;
     let template = ordereddeployment_api::Template::new(&json!({}));
-    let change = crate::change::Change {
-        seen: &seen,
+    let change = crate::template_change::TemplateChange {
+        state: &state,
         name: "web",
         template,
         annotation: None,
         doing: "cannot change web",
     };
-    let error = change.write(&bench.connection).await.unwrap_err().to_string();
-    assert!(error.contains("somebody else has changed its template"), "{error}");
+    let error = change.write(&fixture.connection).await.unwrap_err().to_string();
+    assert!(error.contains("another client has changed the template"), "{error}");
 }
 
 #[test]
-fn a_star_stands_for_all_containers_and_the_last_word_counts() {
+fn a_star_is_all_containers_and_the_last_value_counts() {
     let mut template = json!({"spec": {
         "containers": [{"name": "a", "image": "x"}, {"name": "b"}], "initContainers": [{"name": "i", "image": "y"}],
     }});
-    let told = replace(&mut template, &images(&[("*", "n"), ("a", "m")]), "web").unwrap();
-    assert_eq!(told, ["i from y to n", "a from x to m", "b from none to n"]);
+    let output = replace(&mut template, &images(&[("*", "n"), ("a", "m")]), "web").unwrap();
+    assert_eq!(output, ["i from y to n", "a from x to m", "b from none to n"]);
 }
 
 #[test]

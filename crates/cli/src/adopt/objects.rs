@@ -1,0 +1,209 @@
+//! Reads a Deployment, the OrderedDeployment of its name, and their dependents: the input for the next step.
+
+use anyhow::Result;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client, ResourceExt};
+use ordereddeployment_api::LabelSelector;
+use ordereddeployment_api::names::annotation;
+use serde_json::Value;
+
+use crate::explain::explain;
+
+/// The kinds of an adoption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Deployment,
+    ReplicaSet,
+    OrderedDeployment,
+    OrderedReplicaSet,
+    Pod,
+    Autoscaler,
+}
+
+impl Kind {
+    /// The plural, as in `deployments/web`.
+    pub(crate) fn plural(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployments",
+            Self::ReplicaSet => "replicasets",
+            Self::OrderedDeployment => "ordereddeployments",
+            Self::OrderedReplicaSet => "orderedreplicasets",
+            Self::Pod => "pods",
+            Self::Autoscaler => "horizontalpodautoscalers",
+        }
+    }
+
+    pub(crate) fn resource(self) -> ApiResource {
+        let (group, version, kind) = match self {
+            Self::Deployment => ("apps", "v1", "Deployment"),
+            Self::ReplicaSet => ("apps", "v1", "ReplicaSet"),
+            Self::OrderedDeployment => ("ordereddeployment.io", "v1alpha1", "OrderedDeployment"),
+            Self::OrderedReplicaSet => ("ordereddeployment.io", "v1alpha1", "OrderedReplicaSet"),
+            Self::Pod => ("", "v1", "Pod"),
+            // Every server has this version, and all versions have the same scaleTargetRef.
+            Self::Autoscaler => ("autoscaling", "v1", "HorizontalPodAutoscaler"),
+        };
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), self.plural())
+    }
+
+    pub(crate) fn api(self, client: &Client, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(client.clone(), namespace, &self.resource())
+    }
+}
+
+/// The objects of an adoption.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    pub(crate) name: String,
+    pub(crate) deployment: Option<DynamicObject>,
+    /// ReplicaSets that match the selector, with any owner.
+    pub(crate) replica_sets: Vec<DynamicObject>,
+    pub(crate) ordered: Option<DynamicObject>,
+    /// OrderedReplicaSets that match the selector, with any owner.
+    pub(crate) sets: Vec<DynamicObject>,
+    /// Pods that match the selector.
+    pub(crate) pods: Vec<DynamicObject>,
+    /// Autoscalers of the namespace.
+    pub(crate) autoscalers: Vec<DynamicObject>,
+    /// Why autoscalers cannot be read.
+    pub(crate) no_autoscalers: Option<String>,
+    /// The template for the new object; `None` is the live one of the Deployment.
+    pub(crate) template: Option<Value>,
+}
+
+impl Objects {
+    pub(crate) async fn read(client: &Client, namespace: &str, name: &str) -> Result<Self> {
+        let one = async |kind: Kind| {
+            let found = kind.api(client, namespace).get_opt(name).await;
+            found.map_err(|error| explain(error, &format!("cannot read {}/{name}", kind.plural())))
+        };
+        let (deployment, ordered) = (one(Kind::Deployment).await?, one(Kind::OrderedDeployment).await?);
+        let known = ordered.iter().chain(&deployment).next();
+        let selector = known.map(selector).unwrap_or_default();
+        let list = async |kind: Kind, selector: &str| {
+            let found = kind.api(client, namespace).list(&ListParams::default().labels(selector)).await;
+            found
+                .map(|found| found.items)
+                .map_err(|error| explain(error, &format!("cannot list {}", kind.plural())))
+        };
+        if known.is_none() {
+            return Ok(Self { name: name.to_owned(), ..Self::default() });
+        }
+        let (autoscalers, no_autoscalers) =
+            match Kind::Autoscaler.api(client, namespace).list(&ListParams::default()).await {
+                Ok(found) => (found.items, None),
+                // The server has no autoscaling API.
+                Err(kube::Error::Api(status)) if status.code == 404 => (Vec::new(), None),
+                // A note has reported missing permissions.
+                Err(kube::Error::Api(status)) if status.code == 403 => {
+                    (Vec::new(), Some(status.message.clone()))
+                }
+                // Other errors are temporary. Continuing would leave an autoscaler without a target.
+                Err(error) => return Err(explain(error, "cannot list horizontalpodautoscalers")),
+            };
+        Ok(Self {
+            name: name.to_owned(),
+            deployment,
+            ordered,
+            replica_sets: list(Kind::ReplicaSet, &selector).await?,
+            sets: list(Kind::OrderedReplicaSet, &selector).await?,
+            pods: list(Kind::Pod, &selector).await?,
+            autoscalers,
+            no_autoscalers,
+            template: None,
+        })
+    }
+
+    pub(crate) fn replica_set(&self, name: &str) -> Option<&DynamicObject> {
+        self.replica_sets.iter().find(|set| set.name_any() == name)
+    }
+
+    pub(crate) fn set(&self, name: &str) -> Option<&DynamicObject> {
+        self.sets.iter().find(|set| set.name_any() == name)
+    }
+
+    /// The pods that this object controls.
+    pub(crate) fn pods_of(&self, owner: &DynamicObject) -> impl Iterator<Item = &DynamicObject> {
+        let uid = owner.uid();
+        self.pods.iter().filter(move |pod| controller(pod).map(|owner| &owner.uid) == uid.as_ref())
+    }
+
+    /// The autoscalers of the object of that kind, without those that have a controller, which would revert changes.
+    pub(crate) fn autoscalers_of(&self, kind: &str) -> impl Iterator<Item = &DynamicObject> {
+        self.autoscalers.iter().filter(|one| controller(one).is_none()).filter(move |one| {
+            let target = |key: &str| one.data.pointer(&format!("/spec/scaleTargetRef/{key}"));
+            target("kind") == Some(&kind.into()) && target("name") == Some(&self.name.as_str().into())
+        })
+    }
+}
+
+fn selector(object: &DynamicObject) -> String {
+    let selector = object.data.pointer("/spec/selector").cloned().unwrap_or_default();
+    serde_json::from_value::<LabelSelector>(selector).unwrap_or_default().to_selector_string()
+}
+
+/// The number at that path, or 0.
+pub(crate) fn number(object: &DynamicObject, path: &str) -> i64 {
+    object.data.pointer(path).and_then(Value::as_i64).unwrap_or(0)
+}
+
+pub(crate) fn is_paused(object: &DynamicObject) -> bool {
+    object.data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or(false)
+}
+
+pub(crate) fn controller(object: &DynamicObject) -> Option<&OwnerReference> {
+    object.owner_references().iter().find(|owner| owner.controller == Some(true))
+}
+
+pub(crate) fn is_controlled_by(object: &DynamicObject, owner: &DynamicObject) -> bool {
+    controller(object).map(|found| &found.uid) == owner.metadata.uid.as_ref()
+}
+
+pub(crate) fn is_terminating(object: &DynamicObject) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+}
+
+pub(crate) fn is_finished(pod: &DynamicObject) -> bool {
+    let phase = pod.data.pointer("/status/phase").and_then(Value::as_str);
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// Whether its controller has observed the current generation.
+pub(crate) fn is_observed(object: &DynamicObject) -> bool {
+    number(object, "/status/observedGeneration") == object.metadata.generation.unwrap_or(0)
+}
+
+/// Finalizers that block a deletion: all except those of the garbage collector.
+pub(crate) fn foreign_finalizers(object: &DynamicObject) -> Vec<&str> {
+    let own = ["orphan", "foregroundDeletion"];
+    object.finalizers().iter().map(String::as_str).filter(|finalizer| !own.contains(finalizer)).collect()
+}
+
+/// The value of an annotation.
+pub(crate) fn annotation_of<'a>(object: &'a DynamicObject, key: &str) -> Option<&'a str> {
+    object.annotations().get(key).map(String::as_str)
+}
+
+/// Whether the OrderedDeployment is adopting and has not started its first rollout.
+pub(crate) fn is_adopting(ordered: &DynamicObject) -> bool {
+    annotation_of(ordered, annotation::ADOPTING).is_some() && !has_started(ordered)
+}
+
+/// Whether its controller has started its first rollout.
+pub(crate) fn has_started(ordered: &DynamicObject) -> bool {
+    ordered.data.pointer("/status/rollout").is_some_and(|rollout| !rollout.is_null())
+}
+
+/// Whether the condition `Progressing` has that reason and a message with that text, for the current generation.
+pub(crate) fn reports(ordered: &DynamicObject, reason: &str, part: &str) -> bool {
+    let conditions = ordered.data.pointer("/status/conditions").and_then(Value::as_array);
+    let text = |condition: &Value, key: &str| condition[key].as_str().unwrap_or_default().to_owned();
+    is_observed(ordered)
+        && conditions.into_iter().flatten().any(|condition| {
+            text(condition, "type") == "Progressing"
+                && text(condition, "reason") == reason
+                && text(condition, "message").contains(part)
+        })
+}

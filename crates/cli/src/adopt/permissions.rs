@@ -1,0 +1,86 @@
+//! Checks the permissions of the user before the first write, so that an adoption does not stop halfway.
+//!
+//! If the API server does not answer a review, the permission counts as granted.
+
+use anyhow::{Result, bail};
+use futures::future::join_all;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+
+use super::direction::Direction;
+use super::objects::Objects;
+
+/// API group, resource, verb.
+type Permission = (&'static str, &'static str, &'static str);
+
+const OURS: &str = "ordereddeployment.io";
+const FORWARD: &[Permission] = &[
+    (OURS, "ordereddeployments", "create"),
+    (OURS, "ordereddeployments", "update"),
+    (OURS, "ordereddeployments", "patch"),
+    (OURS, "orderedreplicasets", "create"),
+    (OURS, "orderedreplicasets", "delete"),
+    ("apps", "deployments", "delete"),
+    ("apps", "replicasets", "delete"),
+];
+const BACK: &[Permission] = &[
+    ("apps", "replicasets", "create"),
+    ("apps", "replicasets", "patch"),
+    // Needed to set blockOwnerDeletion in owner references to a ReplicaSet.
+    ("apps", "replicasets/finalizers", "update"),
+    ("apps", "deployments", "create"),
+    ("apps", "deployments", "patch"),
+    ("", "pods", "patch"),
+    (OURS, "ordereddeployments", "patch"),
+    (OURS, "ordereddeployments", "delete"),
+    (OURS, "orderedreplicasets", "delete"),
+];
+const AUTOSCALER: Permission = ("autoscaling", "horizontalpodautoscalers", "patch");
+
+/// An error that lists all missing permissions.
+pub(crate) async fn check(
+    client: &Client,
+    namespace: &str,
+    direction: Direction,
+    objects: &Objects,
+) -> Result<()> {
+    let (permissions, from) = match direction {
+        Direction::Forward => (FORWARD, "Deployment"),
+        Direction::Back => (BACK, "OrderedDeployment"),
+    };
+    let autoscaler = objects.autoscalers_of(from).next().map(|_| AUTOSCALER);
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let reviews_sent = permissions.iter().copied().chain(autoscaler).map(async |permission| {
+        let answer = reviews.create(&PostParams::default(), &review(namespace, permission)).await;
+        let refused = answer.is_ok_and(|answer| answer.status.is_some_and(|status| !status.allowed));
+        refused.then(|| format!("{} {}", permission.2, permission.1))
+    });
+    let missing: Vec<String> = join_all(reviews_sent).await.into_iter().flatten().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "missing permissions in namespace {namespace}: {}\nhint: ask for the chart's role `ordered-deployment-adopter` in addition to `edit`",
+        missing.join(", ")
+    )
+}
+
+fn review(namespace: &str, (group, resource, verb): Permission) -> SelfSubjectAccessReview {
+    let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
+    let attributes = ResourceAttributes {
+        namespace: Some(namespace.to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(plural.to_owned()),
+        subresource: part.map(str::to_owned),
+        verb: Some(verb.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        ..SelfSubjectAccessReviewSpec::default()
+    };
+    SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() }
+}

@@ -1,0 +1,204 @@
+//! The object after a change: an applied manifest, new images, another number of replicas. Pure functions.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use kube::ResourceExt;
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentSpec, validate};
+use serde_json::{Map, Value, json};
+
+use crate::client::quoted;
+
+/// The annotation of `kubectl apply`.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const KIND: &str = "OrderedDeployment";
+
+/// A change of the spec.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SpecChange {
+    pub(super) manifest: Option<Value>,
+    pub(super) replicas: Option<i32>,
+    pub(super) images: Vec<Image>,
+}
+
+/// A new image for a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Image {
+    container: String,
+    image: String,
+}
+
+/// Parses `container=image`, as `kubectl set image` does.
+pub(super) fn image(text: &str) -> Result<Image, String> {
+    match text.split_once('=') {
+        Some((container, image)) if !container.is_empty() && !image.is_empty() => {
+            Ok(Image { container: container.to_owned(), image: image.to_owned() })
+        }
+        _ => Err("give a container and its image, such as web=nginx:1.29".to_owned()),
+    }
+}
+
+/// The OrderedDeployment of a manifest, in YAML or JSON.
+pub(super) fn manifest(text: &str) -> Result<Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, crate::convert::as_kubectl())
+        .map_err(|error| {
+            // The first line is the message; the parser adds an excerpt of the document.
+            anyhow!("invalid YAML: {}", error.to_string().lines().next().unwrap_or_default())
+        })?;
+    let kinds: Vec<&str> = documents.iter().filter_map(|object| object["kind"].as_str()).collect();
+    let mut found = documents.iter().filter(|object| object["kind"] == KIND);
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one.clone()),
+        (Some(_), Some(_)) => bail!("the manifest has several OrderedDeployments: plan one at a time"),
+        (None, _) if kinds.contains(&"Deployment") => bail!(
+            "the manifest has a Deployment, but no OrderedDeployment\nhint: convert it with `kubectl ordered convert -f FILE`"
+        ),
+        (None, _) => bail!("the manifest has no OrderedDeployment"),
+    }
+}
+
+impl SpecChange {
+    /// The namespace of the flag, otherwise that of the manifest. As in kubectl, they must not differ.
+    pub(super) fn namespace(&self, requested: Option<String>) -> Result<Option<String>> {
+        let manifest = self.manifest.as_ref();
+        let named = match manifest.and_then(|manifest| manifest.pointer("/metadata/namespace")) {
+            None | Some(Value::Null) => None,
+            Some(Value::String(namespace)) => Some(namespace.clone()),
+            Some(_) => bail!("metadata.namespace of the manifest is not a string"),
+        };
+        match (requested, named) {
+            (Some(requested), Some(named)) if requested != named => {
+                bail!(
+                    "the manifest has namespace {named}, not {requested}\nhint: omit -n to use the namespace of the manifest"
+                )
+            }
+            (requested, named) => Ok(requested.or(named)),
+        }
+    }
+
+    /// The requested name, which must be that of the manifest.
+    pub(super) fn name(&self, requested: Option<&str>) -> Result<String> {
+        let manifest = self.manifest.as_ref();
+        let named = manifest.and_then(|manifest| manifest.pointer("/metadata/name")).and_then(Value::as_str);
+        match (requested, named) {
+            (Some(requested), Some(named)) if requested != named => {
+                bail!("the manifest has name {named}, not {requested}\nhint: the name is optional with -f")
+            }
+            (Some(name), _) | (None, Some(name)) => Ok(name.to_owned()),
+            (None, None) => bail!("the manifest has no metadata.name"),
+        }
+    }
+
+    /// The text for a manifest whose object does not exist yet.
+    pub(super) fn describe_creation(&self, name: &str, namespace: &str) -> Result<String> {
+        let spec = self.manifest.as_ref().map(|manifest| manifest["spec"].clone()).unwrap_or_default();
+        let spec: OrderedDeploymentSpec =
+            serde_json::from_value(spec).context("the API server would reject this: spec")?;
+        refuse_invalid(&spec)?;
+        let count = self.replicas.unwrap_or(spec.replicas);
+        Ok(format!(
+            "{name} does not exist in {namespace}: `kubectl apply -f` would create it with {count} pods and delete none"
+        ))
+    }
+
+    /// The command for this change, if there is a single one.
+    pub(super) fn command(&self, name: &str, file: Option<&Path>, flags: &str) -> Option<String> {
+        match (file, self.replicas, self.images.as_slice()) {
+            (Some(file), None, []) if file.as_os_str() != "-" => {
+                Some(format!("kubectl apply -f {}{flags}", quoted(&file.display().to_string())))
+            }
+            (None, Some(count), []) => Some(format!("kubectl scale od {name} --replicas={count}{flags}")),
+            (None, None, images @ [_, ..]) => {
+                let images: Vec<String> =
+                    images.iter().map(|one| quoted(&format!("{}={}", one.container, one.image))).collect();
+                Some(format!("kubectl ordered set image {name} {}{flags}", images.join(" ")))
+            }
+            _ => None,
+        }
+    }
+
+    /// The object with the change. The generation is incremented if the spec differs.
+    pub(super) fn apply(&self, current: &OrderedDeployment) -> Result<OrderedDeployment> {
+        let mut spec = serde_json::to_value(&current.spec).context("cannot read the current spec")?;
+        if let Some(manifest) = &self.manifest {
+            let applied = current.annotations().get(LAST_APPLIED);
+            let applied: Value = applied.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+            spec = merged(&applied["spec"], &manifest["spec"], &spec);
+        }
+        if let Some(replicas) = self.replicas {
+            spec["replicas"] = json!(replicas);
+        }
+        for image in &self.images {
+            image.set(&mut spec["template"]["spec"])?;
+        }
+        let mut deployment = current.clone();
+        deployment.spec = serde_json::from_value(spec).context("the API server would reject this: spec")?;
+        if deployment.spec.selector != current.spec.selector {
+            bail!(
+                "the API server would reject this: spec.selector is immutable\nhint: create an OrderedDeployment with another name for another selector"
+            );
+        }
+        if deployment.spec != current.spec {
+            deployment.metadata.generation = current.metadata.generation.map(|count| count + 1);
+        }
+        Ok(deployment)
+    }
+}
+
+/// An error if the API server would reject the spec.
+pub(super) fn refuse_invalid(spec: &OrderedDeploymentSpec) -> Result<()> {
+    let violations = validate(spec);
+    if violations.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    bail!("the API server would reject this: {}", all.join("; "))
+}
+
+impl Image {
+    fn set(&self, pod: &mut Value) -> Result<()> {
+        let mut known = Vec::new();
+        let mut found = false;
+        for list in ["initContainers", "containers"] {
+            for container in pod[list].as_array_mut().into_iter().flatten() {
+                let name = container["name"].as_str().unwrap_or_default().to_owned();
+                if self.container == name || self.container == "*" {
+                    container["image"] = json!(self.image);
+                    found = true;
+                }
+                known.push(name);
+            }
+        }
+        if !found {
+            bail!("the template has no container {:?}\nhint: it has {}", self.container, known.join(", "));
+        }
+        Ok(())
+    }
+}
+
+/// The three-way merge of `kubectl apply` for custom resources: fields of the manifest override current ones, and
+/// fields that were applied before and are no longer in the manifest are removed. Lists are replaced.
+fn merged(applied: &Value, manifest: &Value, current: &Value) -> Value {
+    let Value::Object(wanted) = manifest else {
+        return if manifest.is_null() { current.clone() } else { manifest.clone() };
+    };
+    let mut merged = current.as_object().cloned().unwrap_or_default();
+    for (key, value) in wanted {
+        if value.is_null() {
+            merged.remove(key);
+            continue;
+        }
+        let there = merged.get(key).cloned().unwrap_or_default();
+        let value = if value.is_object() {
+            let there = if there.is_object() { there } else { Value::Object(Map::new()) };
+            self::merged(&applied[key.as_str()], value, &there)
+        } else {
+            value.clone()
+        };
+        merged.insert(key.clone(), value);
+    }
+    for key in applied.as_object().into_iter().flat_map(Map::keys).filter(|key| !wanted.contains_key(*key)) {
+        merged.remove(key);
+    }
+    Value::Object(merged)
+}

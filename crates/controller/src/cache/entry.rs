@@ -1,0 +1,151 @@
+//! What the cache keeps of one pod or one set.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
+use ordereddeployment_api::{OrderedReplicaSet, Template};
+use ordereddeployment_planner::{Pod, Set};
+use ordereddeployment_wire::{MalformedAnnotation, PodView, owner_of};
+
+/// An object that somebody of ours controls.
+pub(crate) trait Entry {
+    /// Its UID.
+    fn uid(&self) -> &Arc<str>;
+    /// The UID of what controls it.
+    fn owner(&self) -> &Arc<str>;
+    /// Its resourceVersion as a number: larger is later, within this one object only.
+    fn version(&self) -> u64;
+    /// Whether it has a deletionTimestamp.
+    fn is_terminating(&self) -> bool;
+    /// The same with a deletionTimestamp.
+    fn terminating(&self) -> Self;
+    /// Keeps no second copy of what another has: a known version of the same object, or one of the same owner.
+    fn share(&mut self, other: &Self);
+}
+
+/// A pod of one of our sets.
+#[derive(Clone, Debug)]
+pub(crate) struct PodEntry {
+    pub(crate) pod: Arc<Pod>,
+    pub(crate) malformed: Vec<MalformedAnnotation>,
+    /// For whether its set's selector still matches it.
+    pub(crate) labels: BTreeMap<String, String>,
+    version: u64,
+}
+
+impl PodEntry {
+    /// `None`: it has no set of ours as its controller.
+    pub(crate) fn of(view: &PodView) -> Option<Self> {
+        view.set_uid()?;
+        let (pod, malformed) = view.read();
+        let labels = view.labels().clone();
+        Some(Self { version: number(&pod.resource_version), pod: Arc::new(pod), malformed, labels })
+    }
+}
+
+impl Entry for PodEntry {
+    fn uid(&self) -> &Arc<str> {
+        &self.pod.facts.uid
+    }
+
+    fn owner(&self) -> &Arc<str> {
+        &self.pod.set
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.pod.terminating
+    }
+
+    fn terminating(&self) -> Self {
+        let mut entry = self.clone();
+        Arc::make_mut(&mut entry.pod).terminating = true;
+        entry
+    }
+
+    /// A pod has nothing large.
+    fn share(&mut self, _: &Self) {}
+}
+
+/// A set of one of our deployments.
+#[derive(Clone, Debug)]
+pub(crate) struct SetEntry {
+    /// As it came, but without its template and its annotations: `set` has what is read of them.
+    pub(crate) object: OrderedReplicaSet,
+    pub(crate) set: Set,
+    /// The `pod-template-hash` that its template carries.
+    template_hash: Option<String>,
+    /// The name of its deployment.
+    pub(crate) deployment: String,
+    owner: Arc<str>,
+    version: u64,
+}
+
+impl SetEntry {
+    /// `None`: it has no deployment of ours as its controller.
+    pub(crate) fn of(mut object: OrderedReplicaSet) -> Option<Self> {
+        object.metadata.managed_fields = None;
+        let owner = owner_of(&object)?;
+        let (deployment, owner) = (owner.name.clone(), owner.uid.as_str().into());
+        let set = ordereddeployment_wire::set(&object);
+        let template_hash = object.spec.template.labels().remove(POD_TEMPLATE_HASH);
+        object.spec.template = Template::default();
+        object.metadata.annotations = None;
+        Some(Self { set, template_hash, deployment, owner, version: version_of(&object), object })
+    }
+
+    /// Its template, as its pods are made from it.
+    pub(crate) fn template(&self) -> Template {
+        match &self.template_hash {
+            Some(hash) => self.set.template.with_hash(hash),
+            None => self.set.template.clone(),
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> String {
+        self.object.namespace().unwrap_or_default()
+    }
+}
+
+impl Entry for SetEntry {
+    fn uid(&self) -> &Arc<str> {
+        &self.set.uid
+    }
+
+    fn owner(&self) -> &Arc<str> {
+        &self.owner
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn is_terminating(&self) -> bool {
+        self.set.terminating
+    }
+
+    fn terminating(&self) -> Self {
+        let mut entry = self.clone();
+        entry.set.terminating = true;
+        entry
+    }
+
+    fn share(&mut self, other: &Self) {
+        self.set.template.share(&other.set.template);
+    }
+}
+
+/// The resourceVersion of an object as a number.
+pub(crate) fn version_of(object: &impl ResourceExt) -> u64 {
+    number(&object.resource_version().unwrap_or_default())
+}
+
+/// A resourceVersion as a number. Kubernetes promises that it is one; 0 for what breaks the promise.
+pub(crate) fn number(resource_version: &str) -> u64 {
+    resource_version.parse().unwrap_or(0)
+}

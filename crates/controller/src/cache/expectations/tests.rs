@@ -1,0 +1,488 @@
+//! A watch that lags, skips and relists, and what is known all the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::{Arc, BOUND, Entry, Expectations, Index, SignedDuration, Timestamp, merge};
+use crate::cache::entry::PodEntry;
+use crate::cache::index::WatchEvent;
+use crate::testing::{pod, pod_of, terminating};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn shows(entry: PodEntry) -> WatchEvent<PodEntry> {
+    WatchEvent::Applied { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+}
+
+/// The merged view of the set `s1`: UID, version, whether it terminates.
+fn view(index: &Index<PodEntry>, expectations: &Expectations<PodEntry>) -> Vec<(String, u64, bool)> {
+    let merged = merge([&Arc::from("s1")], index, expectations);
+    merged.iter().map(|entry| (entry.uid().to_string(), entry.version(), entry.is_terminating())).collect()
+}
+
+#[test]
+fn an_own_create_is_known_before_the_watch_shows_it() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    expectations.present(pod("a", 5), at(0));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, false)]);
+    index.apply(shows(pod("a", 6)), at(1));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 6, false)]);
+    assert!(!expectations.observe(&index, at(1)));
+    assert!(expectations.is_empty());
+}
+
+#[test]
+fn an_older_event_does_not_hide_what_was_read_live() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    expectations.present(pod("a", 9), at(0));
+    index.apply(shows(pod("a", 5)), at(1));
+    expectations.observe(&index, at(1));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 9, false)]);
+}
+
+#[test]
+fn a_pod_that_came_back_and_terminates_is_not_gone_by_having_been_given_away_before() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod("a", 5)), at(0));
+    expectations.terminating(&pod("a", 7), at(1));
+    index.apply(WatchEvent::Applied { uid: "a".into(), version: 6, entry: None }, at(2));
+    assert!(!expectations.observe(&index, at(2)));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, true)]);
+    index.apply(shows(terminating(&pod("a", 8))), at(3));
+    index.apply(WatchEvent::Deleted("a".into()), at(4));
+    expectations.observe(&index, at(4));
+    assert_eq!(view(&index, &expectations), []);
+}
+
+#[test]
+fn a_pod_known_to_be_gone_does_not_come_back_when_the_watch_shows_how_it_went_to_and_fro_before() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod_of("s2", "a", 4)), at(0));
+    expectations.present(pod("a", 6), at(1));
+    expectations.gone(&"a".into(), at(1));
+    for event in [WatchEvent::Applied { uid: "a".into(), version: 5, entry: None }, shows(pod("a", 6))] {
+        index.apply(event, at(2));
+        assert!(!expectations.observe(&index, at(2)));
+        assert_eq!(view(&index, &expectations), []);
+    }
+    index.apply(WatchEvent::Deleted("a".into()), at(3));
+    expectations.observe(&index, at(3));
+    assert!(expectations.is_empty());
+    assert_eq!(view(&index, &expectations), []);
+}
+
+#[test]
+fn a_pod_read_live_as_nobodys_is_ours_no_more_until_it_comes_back() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod("a", 5)), at(0));
+    expectations.away(&"a".into(), 6, at(1));
+    assert_eq!(view(&index, &expectations), []);
+    expectations.present(pod("a", 5), at(1));
+    assert_eq!(view(&index, &expectations), []);
+    expectations.present(pod("a", 7), at(2));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, false)]);
+    expectations.away(&"a".into(), 6, at(2));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, false)]);
+}
+
+/// What a live read that begins at that time makes of this pod.
+fn read_live(
+    index: &mut Index<PodEntry>,
+    expectations: &mut Expectations<PodEntry>,
+    entry: PodEntry,
+    second: i64,
+) {
+    let merged = merge([&Arc::from("s1")], index, expectations);
+    let min_versions = expectations.min_versions(&merged, at(second));
+    if min_versions.is_older(&entry, index) {
+        expectations.rewind(entry.clone(), at(second));
+        index.rewind(entry.clone(), at(second));
+    }
+    expectations.present(entry, at(second));
+}
+
+#[test]
+fn a_pod_read_live_older_than_it_was_known_is_as_it_was_read() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod("a", 9)), at(0));
+    expectations.present(pod("b", 9), at(0));
+    expectations.terminating(&pod("c", 9), at(0));
+    for uid in ["a", "b", "c"] {
+        read_live(&mut index, &mut expectations, pod(uid, 5), 1);
+    }
+    let back = |uid: &str| (uid.to_owned(), 5, false);
+    assert_eq!(view(&index, &expectations), [back("a"), back("b"), back("c")]);
+    expectations.observe(&index, at(2));
+    index.apply(shows(pod("a", 6)), at(2));
+    assert_eq!(view(&index, &expectations)[0], ("a".to_owned(), 6, false));
+}
+
+#[test]
+fn a_pod_known_to_be_gone_that_is_read_live_later_is_back() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod("a", 5)), at(0));
+    index.apply(WatchEvent::Deleted("a".into()), at(0));
+    expectations.gone(&"b".into(), at(0));
+    for uid in ["a", "b"] {
+        read_live(&mut index, &mut expectations, pod(uid, 5), 1);
+    }
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, false), ("b".to_owned(), 5, false)]);
+}
+
+#[test]
+fn a_pod_that_goes_while_it_is_read_live_is_not_back() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod("a", 5)), at(0));
+    let merged = merge([&Arc::from("s1")], &index, &expectations);
+    let min_versions = expectations.min_versions(&merged, at(1));
+    index.apply(WatchEvent::Deleted("a".into()), at(1));
+    assert!(!min_versions.is_older(&pod("a", 5), &index));
+    expectations.present(pod("a", 5), at(1));
+    assert_eq!(view(&index, &expectations), []);
+}
+
+#[test]
+fn a_create_deleted_before_the_watch_showed_it_stays_gone_when_the_watch_arrives() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    expectations.present(pod("a", 5), at(0));
+    expectations.gone(&"a".into(), at(1));
+    assert_eq!(view(&index, &expectations), []);
+    expectations.observe(&index, at(2));
+    index.apply(shows(pod("a", 5)), at(2));
+    expectations.observe(&index, at(2));
+    assert_eq!(view(&index, &expectations), []);
+    index.apply(WatchEvent::Deleted("a".into()), at(3));
+    expectations.observe(&index, at(3));
+    assert!(expectations.is_empty());
+}
+
+#[test]
+fn an_accepted_deletion_holds_until_the_watch_shows_a_deletion_timestamp() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod("a", 5)), at(0));
+    expectations.terminating(&pod("a", 5), at(0));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, true)]);
+    // An eviction first writes a condition: a later version that terminates not yet.
+    index.apply(shows(pod("a", 6)), at(1));
+    expectations.observe(&index, at(1));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, true)]);
+    index.apply(shows(terminating(&pod("a", 7))), at(2));
+    expectations.observe(&index, at(2));
+    assert!(expectations.is_empty());
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, true)]);
+}
+
+#[test]
+fn a_relist_settles_what_it_shows_and_what_vanished() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    for uid in ["a", "b"] {
+        index.apply(shows(pod(uid, 1)), at(0));
+        expectations.present(pod(uid, 3), at(0));
+    }
+    index.apply(WatchEvent::Begin, at(1));
+    index.apply(WatchEvent::Listed { uid: "a".into(), version: 4, entry: Some(pod("a", 4)) }, at(1));
+    index.apply(WatchEvent::End, at(1));
+    assert!(!expectations.observe(&index, at(1)));
+    assert!(expectations.is_empty());
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 4, false)]);
+}
+
+#[test]
+fn a_recreated_name_is_another_pod() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    let named = |mut entry: PodEntry| {
+        Arc::make_mut(&mut entry.pod).name = "web-1".to_owned();
+        entry
+    };
+    index.apply(shows(named(pod("a", 1))), at(0));
+    expectations.gone(&"a".into(), at(0));
+    expectations.present(named(pod("b", 7)), at(0));
+    assert_eq!(view(&index, &expectations), [("b".to_owned(), 7, false)]);
+}
+
+#[test]
+fn a_pod_read_live_with_another_owner_is_ours_no_more() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod("a", 1)), at(0));
+    expectations.present(pod_of("s2", "a", 2), at(0));
+    assert_eq!(view(&index, &expectations), []);
+}
+
+#[test]
+fn an_unconfirmed_entry_is_believed_until_a_live_read_that_becomes_due() {
+    let (index, mut expectations) = (Index::default(), Expectations::default());
+    for uid in ["a", "b"] {
+        expectations.present(pod(uid, 5), at(0));
+    }
+    assert_eq!(expectations.expires(), Some(at(0) + BOUND));
+    assert!(!expectations.observe(&index, at(0) + BOUND));
+    let due = at(0) + BOUND + SignedDuration::from_secs(1);
+    assert!(expectations.observe(&index, due));
+    // The read has to know what to look for, whatever labels it has by now.
+    assert_eq!(view(&index, &expectations).len(), 2);
+    let before = expectations.dates();
+    expectations.present(pod("a", 5), due);
+    expectations.confirm(&before, due, &index, due);
+    assert!(!expectations.observe(&index, due));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, false)]);
+}
+
+#[test]
+fn what_a_long_read_found_at_its_beginning_is_believed_from_its_end_on() {
+    // The clock jumps meanwhile, or does not.
+    for jump in [0, -3600, 3600] {
+        let (index, mut expectations) = (Index::default(), Expectations::default());
+        for uid in ["a", "b"] {
+            expectations.present(pod(uid, 5), at(0));
+        }
+        let (before, began) = (expectations.dates(), at(100));
+        expectations.present(pod("a", 5), at(101 + jump));
+        let end = at(200 + jump);
+        expectations.confirm(&before, began, &index, end);
+        assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, false)]);
+        assert!(!expectations.observe(&index, end + BOUND));
+        assert!(expectations.observe(&index, end + BOUND + SignedDuration::from_secs(1)));
+    }
+}
+
+#[test]
+fn what_lies_ahead_of_a_clock_that_was_set_back_is_read_again() {
+    let (index, mut expectations) = (Index::default(), Expectations::default());
+    expectations.present(pod("a", 5), at(3600));
+    assert!(expectations.observe(&index, at(0)));
+    let before = expectations.dates();
+    expectations.present(pod("a", 5), at(0));
+    expectations.confirm(&before, at(0), &index, at(0));
+    assert!(!expectations.observe(&index, at(0)));
+    assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, false)]);
+}
+
+#[test]
+fn a_pod_known_to_be_gone_is_looked_for_again_where_the_watch_still_shows_it() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    index.apply(shows(pod("a", 5)), at(0));
+    expectations.gone(&"a".into(), at(0));
+    let due = at(0) + BOUND + SignedDuration::from_secs(1);
+    assert!(expectations.observe(&index, due));
+    assert_eq!(view(&index, &expectations).len(), 1);
+    let before = expectations.dates();
+    expectations.gone(&"a".into(), due);
+    expectations.confirm(&before, due, &index, due);
+    assert!(!expectations.observe(&index, due));
+    assert_eq!(view(&index, &expectations), []);
+    // One that becomes old while others are looked for stays until it is looked for itself.
+    let later = due + BOUND + SignedDuration::from_secs(1);
+    expectations.confirm(&expectations.dates(), later, &index, later);
+    assert_eq!(view(&index, &expectations), []);
+}
+
+/// One thing that happens: to a pod, or to the watch.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Create,
+    Touch(usize),
+    /// Somebody lets go of it, or takes it.
+    Give(usize, Owner),
+    MarkDeleted(usize),
+    Delete(usize),
+    /// The controller reads or writes this pod, whatever it is now.
+    Know(usize),
+    /// The watch shows one more event.
+    Watch,
+    /// The watch breaks and lists anew, as of now.
+    Relist,
+}
+
+/// The set that controls a pod, if one does.
+type Owner = Option<&'static str>;
+
+const OURS: Owner = Some("s1");
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let pick = 0_usize..6;
+    let owner = prop_oneof![2 => Just(OURS), 1 => Just(Some("s2")), 1 => Just(None)];
+    let step = prop_oneof![
+        2 => Just(Step::Create),
+        2 => pick.clone().prop_map(Step::Touch),
+        2 => (pick.clone(), owner).prop_map(|(pick, owner)| Step::Give(pick, owner)),
+        1 => pick.clone().prop_map(Step::MarkDeleted),
+        2 => pick.clone().prop_map(Step::Delete),
+        4 => pick.prop_map(Step::Know),
+        4 => Just(Step::Watch),
+        1 => Just(Step::Relist),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+/// A pod as it is, or was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    version: u64,
+    is_terminating: bool,
+    owner: Owner,
+}
+
+impl State {
+    /// `None`: nobody of ours controls it.
+    fn entry(self, uid: &str) -> Option<PodEntry> {
+        let entry = pod_of(self.owner?, uid, self.version);
+        Some(if self.is_terminating { terminating(&entry) } else { entry })
+    }
+}
+
+/// The truth, its history, and what the controller knows of it.
+#[derive(Default)]
+struct World {
+    version: u64,
+    pods: BTreeMap<String, State>,
+    created: Vec<String>,
+    history: Vec<(String, u64, Option<State>)>,
+    shown: usize,
+    index: Index<PodEntry>,
+    expectations: Expectations<PodEntry>,
+    /// The latest that the controller was told of each pod; `None` for gone.
+    told: BTreeMap<String, Option<State>>,
+}
+
+impl World {
+    fn write(&mut self, uid: String, state: Option<(bool, Owner)>) {
+        self.version += 1;
+        let version = self.version;
+        let state = state.map(|(is_terminating, owner)| State { version, is_terminating, owner });
+        match state {
+            Some(state) => self.pods.insert(uid.clone(), state),
+            None => self.pods.remove(&uid),
+        };
+        self.history.push((uid, version, state));
+    }
+
+    fn change(&mut self, pick: usize, change: impl FnOnce(State) -> Option<(bool, Owner)>) {
+        let Some(uid) = self.created.get(pick).cloned() else { return };
+        if let Some(state) = self.pods.get(&uid).copied() {
+            self.write(uid, change(state));
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Create => {
+                let uid = format!("u{}", self.created.len());
+                self.created.push(uid.clone());
+                self.write(uid, Some((false, OURS)));
+            }
+            Step::Touch(pick) => self.change(pick, |state| Some((state.is_terminating, state.owner))),
+            Step::Give(pick, owner) => self.change(pick, |state| Some((state.is_terminating, owner))),
+            Step::MarkDeleted(pick) => self.change(pick, |state| Some((true, state.owner))),
+            Step::Delete(pick) => self.change(pick, |_| None),
+            Step::Know(pick) => self.know(pick),
+            Step::Watch => {
+                if let Some((uid, version, state)) = self.history.get(self.shown).cloned() {
+                    self.shown += 1;
+                    let uid = Arc::<str>::from(uid);
+                    let event = match state {
+                        Some(state) => {
+                            let entry = state.entry(&uid);
+                            WatchEvent::Applied { uid, version, entry }
+                        }
+                        None => WatchEvent::Deleted(uid),
+                    };
+                    self.index.apply(event, at(0));
+                }
+            }
+            Step::Relist => {
+                self.shown = self.history.len();
+                self.index.apply(WatchEvent::Begin, at(0));
+                for (uid, state) in &self.pods {
+                    let (uid, version) = (Arc::from(&**uid), state.version);
+                    let entry = state.entry(&uid);
+                    self.index.apply(WatchEvent::Listed { uid, version, entry }, at(0));
+                }
+                self.index.apply(WatchEvent::End, at(0));
+                // What came and went unseen is told by the live read that follows every relist.
+                for pick in 0..self.created.len() {
+                    self.know(pick);
+                }
+            }
+        }
+    }
+
+    fn know(&mut self, pick: usize) {
+        let Some(uid) = self.created.get(pick).cloned() else { return };
+        let state = self.pods.get(&uid).copied();
+        let known = Arc::from(&*uid);
+        match state {
+            Some(state) if state.owner == OURS => {
+                self.expectations.present(state.entry(&uid).unwrap(), at(0));
+            }
+            Some(state) => self.expectations.away(&known, state.version, at(0)),
+            None => self.expectations.gone(&known, at(0)),
+        }
+        self.told.insert(uid, state);
+    }
+
+    fn merged(&self) -> BTreeMap<String, (u64, bool)> {
+        view(&self.index, &self.expectations)
+            .into_iter()
+            .map(|(uid, version, end)| (uid, (version, end)))
+            .collect()
+    }
+
+    /// What `merged` should be in the end.
+    fn ours(&self) -> BTreeMap<String, (u64, bool)> {
+        let ours = self.pods.iter().filter(|(_, state)| state.owner == OURS);
+        ours.map(|(uid, state)| (uid.clone(), (state.version, state.is_terminating))).collect()
+    }
+
+    /// Whether it was ours after that version, as far as the watch has shown or not.
+    fn came_back(&self, uid: &str, after: u64) -> bool {
+        self.history.iter().any(|(other, version, state)| {
+            other == uid && *version > after && state.is_some_and(|state| state.owner == OURS)
+        })
+    }
+
+    fn went_away(&self, uid: &str, after: u64) -> bool {
+        self.history.iter().any(|(other, version, state)| {
+            other == uid && *version > after && state.is_none_or(|state| state.owner != OURS)
+        })
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_merged_view_never_falls_behind_what_was_known_and_ends_at_the_truth(steps in steps()) {
+        let mut world = World::default();
+        for step in steps {
+            world.step(step);
+            world.expectations.observe(&world.index, at(0));
+            let merged = world.merged();
+            for (uid, told) in &world.told {
+                match (told, merged.get(uid)) {
+                    (None, shown) => prop_assert_eq!(shown, None, "{} came back", uid),
+                    (Some(told), Some((shown, _))) if told.owner == OURS => {
+                        prop_assert!(*shown >= told.version, "{} went back", uid);
+                    }
+                    (Some(told), Some(_)) => {
+                        prop_assert!(world.came_back(uid, told.version), "{} is somebody else's", uid);
+                    }
+                    // Unseen only if it really is gone by now, or was given away since.
+                    (Some(told), None) => prop_assert!(
+                        told.owner != OURS || world.went_away(uid, told.version), "{} was lost", uid),
+                }
+            }
+        }
+        while world.shown < world.history.len() {
+            world.step(Step::Watch);
+        }
+        prop_assert!(!world.expectations.observe(&world.index, at(1)));
+        prop_assert_eq!(world.merged(), world.ours());
+        // Only what a relist skipped over, or what was never seen to be ours, can never be confirmed: it is waited for
+        // until the bound.
+        let unconfirmed: BTreeSet<_> = world.expectations.0.keys().map(ToString::to_string).collect();
+        for uid in unconfirmed {
+            prop_assert!(!world.ours().contains_key(&uid), "{} is still unconfirmed", uid);
+        }
+    }
+}

@@ -1,0 +1,584 @@
+//! What the watches have shown so far: pods and sets by what controls them, nodes by name.
+//!
+//! Synchronous: it is fed one event at a time under a lock and asked in between. It never does I/O and never decides.
+//! After a relist it compares: an object that is not listed any more is gone, and whoever controlled it is told.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kube_runtime::watcher;
+use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
+use ordereddeployment_sorter::NodeFacts;
+use ordereddeployment_wire::NodeView;
+
+use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
+
+/// How long it is remembered that an object is gone: longer than an expectations waits for that, even where a slow live read has
+/// found the object before.
+const TOMBSTONE_LIFETIME: SignedDuration = SignedDuration::from_secs(600);
+
+/// One event of a watch, as far as an [`Index`] reads it.
+#[derive(Debug)]
+pub(crate) enum WatchEvent<E> {
+    /// A list begins.
+    Begin,
+    /// One of the listed; without an entry it is none of ours.
+    Listed { uid: Arc<str>, version: u64, entry: Option<E> },
+    /// The list is complete.
+    End,
+    /// An object was created or changed; without an entry it is none of ours.
+    Applied { uid: Arc<str>, version: u64, entry: Option<E> },
+    /// An object is gone.
+    Deleted(Arc<str>),
+}
+
+impl<E> WatchEvent<E> {
+    pub(crate) fn of<K>(event: watcher::Event<K>, entry: impl FnOnce(K) -> Option<E>) -> Self
+    where
+        K: kube::ResourceExt,
+    {
+        let uid = |object: &K| object.uid().unwrap_or_default().into();
+        match event {
+            watcher::Event::Init => Self::Begin,
+            watcher::Event::InitApply(object) => {
+                Self::Listed { uid: uid(&object), version: version_of(&object), entry: entry(object) }
+            }
+            watcher::Event::InitDone => Self::End,
+            watcher::Event::Delete(object) => Self::Deleted(uid(&object)),
+            watcher::Event::Apply(object) => {
+                Self::Applied { uid: uid(&object), version: version_of(&object), entry: entry(object) }
+            }
+        }
+    }
+}
+
+/// Objects of one kind, by UID and by the UID of what controls them.
+#[derive(Debug)]
+pub(crate) struct Index<E> {
+    entries: BTreeMap<Arc<str>, Arc<E>>,
+    by_owner: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// What the watch showed to be gone (or given away), at which version and when; recent ones only.
+    tombstones: BTreeMap<Arc<str>, (u64, Timestamp)>,
+    tombstone_times: VecDeque<(Timestamp, Arc<str>)>,
+    listing: Option<Listing<E>>,
+}
+
+/// A list that is not complete yet.
+#[derive(Debug)]
+struct Listing<E> {
+    /// The version of what is listed, and the entry where it is ours.
+    listed: BTreeMap<Arc<str>, (u64, Option<Arc<E>>)>,
+    /// The first of each owner.
+    first: BTreeMap<Arc<str>, Arc<E>>,
+}
+
+impl<E> Default for Index<E> {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
+            tombstone_times: VecDeque::new(),
+            listing: None,
+        }
+    }
+}
+
+impl<E: Entry> Index<E> {
+    /// Takes an event in. The answer: the owners for whom something changed.
+    pub(crate) fn apply(&mut self, event: WatchEvent<E>, now: Timestamp) -> BTreeSet<Arc<str>> {
+        match event {
+            WatchEvent::Begin => {
+                self.listing = Some(Listing { listed: BTreeMap::new(), first: BTreeMap::new() })
+            }
+            WatchEvent::Listed { uid, version, entry } => {
+                let Some(listing) = &mut self.listing else { return BTreeSet::new() };
+                let known = self.entries.get(&uid);
+                let is_known = known.is_some();
+                let entry = entry.map(|mut entry| {
+                    if let Some(other) = known.or_else(|| listing.first.get(entry.owner())) {
+                        entry.share(other);
+                    }
+                    let entry = Arc::new(entry);
+                    listing.first.entry(Arc::clone(entry.owner())).or_insert_with(|| Arc::clone(&entry));
+                    entry
+                });
+                // Of others only what was ours before.
+                if entry.is_some() || is_known {
+                    listing.listed.insert(uid, (version, entry));
+                }
+            }
+            WatchEvent::End => return self.swap(now),
+            WatchEvent::Applied { uid, version, entry } => {
+                let removed = self.remove(&uid);
+                let mut owners: BTreeSet<_> = removed.iter().map(|old| Arc::clone(old.owner())).collect();
+                match entry {
+                    Some(mut entry) => {
+                        let other = removed.as_ref().or_else(|| self.of_owner(entry.owner()).next());
+                        if let Some(other) = other {
+                            entry.share(other);
+                        }
+                        owners.insert(Arc::clone(entry.owner()));
+                        self.insert(Arc::new(entry));
+                    }
+                    None => self.leaves(uid, removed.is_some(), version, now),
+                }
+                return owners;
+            }
+            WatchEvent::Deleted(uid) => {
+                let removed = self.remove(&uid);
+                self.leaves(uid, removed.is_some(), u64::MAX, now);
+                return removed.iter().map(|old| Arc::clone(old.owner())).collect();
+            }
+        }
+        BTreeSet::new()
+    }
+
+    pub(crate) fn get(&self, uid: &str) -> Option<&Arc<E>> {
+        self.entries.get(uid)
+    }
+
+    /// What that object controls, by UID.
+    pub(crate) fn of_owner(&self, owner: &str) -> impl Iterator<Item = &Arc<E>> {
+        self.by_owner.get(owner).into_iter().flatten().filter_map(|uid| self.entries.get(uid))
+    }
+
+    /// The same, where it was seen before that time.
+    pub(crate) fn tombstone_before(&self, uid: &str, time: Timestamp) -> Option<u64> {
+        self.tombstones.get(uid).filter(|(_, since)| *since < time).map(|(version, _)| *version)
+    }
+
+    /// The object was read live, older than it was shown here, or after it was shown to be gone: that is void.
+    pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
+        self.tombstones.remove(entry.uid());
+        if self.entries.contains_key(entry.uid()) {
+            let (uid, version) = (Arc::clone(entry.uid()), entry.version());
+            self.apply(WatchEvent::Applied { uid, version, entry: Some(entry) }, now);
+        }
+    }
+
+    /// The version at which the watch showed this object to be gone; the largest for a deletion.
+    pub(crate) fn tombstone(&self, uid: &str) -> Option<u64> {
+        self.tombstones.get(uid).map(|(version, _)| *version)
+    }
+
+    fn swap(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
+        let listed = self.listing.take().map(|listing| listing.listed).unwrap_or_default();
+        let mut owners = BTreeSet::new();
+        for (uid, old) in std::mem::take(&mut self.entries) {
+            match listed.get(&uid) {
+                Some((version, Some(_))) if *version == old.version() => {}
+                Some((_, Some(new))) => owners.extend([Arc::clone(old.owner()), Arc::clone(new.owner())]),
+                given_away_or_gone => {
+                    owners.insert(Arc::clone(old.owner()));
+                    let version = given_away_or_gone.map_or(u64::MAX, |(version, _)| *version);
+                    self.add_tombstone(uid, version, now);
+                }
+            }
+        }
+        self.by_owner.clear();
+        for (_, entry) in listed.into_values() {
+            if let Some(entry) = entry {
+                self.insert(entry);
+            }
+        }
+        owners
+    }
+
+    fn insert(&mut self, entry: Arc<E>) {
+        self.tombstones.remove(entry.uid());
+        self.by_owner.entry(Arc::clone(entry.owner())).or_default().insert(Arc::clone(entry.uid()));
+        self.entries.insert(Arc::clone(entry.uid()), entry);
+    }
+
+    fn remove(&mut self, uid: &str) -> Option<Arc<E>> {
+        let entry = self.entries.remove(uid)?;
+        if let Some(uids) = self.by_owner.get_mut(entry.owner()) {
+            uids.remove(uid);
+            if uids.is_empty() {
+                self.by_owner.remove(entry.owner());
+            }
+        }
+        Some(entry)
+    }
+
+    /// It is none of ours, or gone. What never was ours leaves no trace.
+    fn leaves(&mut self, uid: Arc<str>, was_ours: bool, version: u64, now: Timestamp) {
+        if was_ours || self.tombstones.contains_key(&uid) {
+            self.add_tombstone(uid, version, now);
+        }
+    }
+
+    fn add_tombstone(&mut self, uid: Arc<str>, version: u64, now: Timestamp) {
+        while self
+            .tombstone_times
+            .front()
+            .is_some_and(|(since, _)| now.duration_since(*since) > TOMBSTONE_LIFETIME)
+        {
+            if let Some((since, old)) = self.tombstone_times.pop_front()
+                && self.tombstones.get(&old).is_some_and(|(_, last)| *last == since)
+            {
+                self.tombstones.remove(&old);
+            }
+        }
+        self.tombstone_times.push_back((now, Arc::clone(&uid)));
+        self.tombstones.insert(uid, (version, now));
+    }
+}
+
+/// The namespace and the labels of a pod that nobody controls.
+type Orphan = (Option<String>, BTreeMap<String, String>);
+
+/// The name of an OrderedDeployment to look at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DeploymentName {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Everything watched but the OrderedDeployments themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    pub(crate) pods: Index<PodEntry>,
+    pub(crate) sets: Index<SetEntry>,
+    nodes: BTreeMap<Arc<str>, NodeFacts>,
+    listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
+    /// UIDs of deployments that match something which nobody controls: they read it live, to adopt it.
+    adopters: BTreeSet<Arc<str>>,
+    /// Pods that nobody controls, by UID: a set that comes later may select them. Only those with a hash, as all sets want one.
+    orphans: BTreeMap<Arc<str>, Orphan>,
+    /// How many lists were completed. Between two of them anything may have happened unseen.
+    lists: u64,
+}
+
+impl Cache {
+    /// Takes an event of a pod in. The answer: the deployments to look at.
+    pub(crate) fn apply_pod(
+        &mut self,
+        event: WatchEvent<PodEntry>,
+        now: Timestamp,
+    ) -> BTreeSet<DeploymentName> {
+        self.lists += u64::from(matches!(event, WatchEvent::End));
+        match &event {
+            WatchEvent::Begin => self.orphans.clear(),
+            WatchEvent::Applied { uid, .. } | WatchEvent::Deleted(uid) => _ = self.orphans.remove(uid),
+            WatchEvent::Listed { .. } | WatchEvent::End => {}
+        }
+        let sets = self.pods.apply(event, now);
+        sets.iter().filter_map(|uid| self.sets.get(uid)).map(|set| deployment_of(set)).collect()
+    }
+
+    /// Takes an event of a set in. The answer: the deployments to look at.
+    pub(crate) fn apply_set(
+        &mut self,
+        event: WatchEvent<SetEntry>,
+        now: Timestamp,
+    ) -> BTreeSet<DeploymentName> {
+        self.lists += u64::from(matches!(event, WatchEvent::End));
+        // Those that vanish are known by name only as long as they are there.
+        let mut names: BTreeMap<Arc<str>, DeploymentName> = BTreeMap::new();
+        let known: Vec<_> = match &event {
+            WatchEvent::End => self.sets.entries.values().collect(),
+            WatchEvent::Applied { uid, .. } | WatchEvent::Deleted(uid) => {
+                self.sets.get(uid).into_iter().collect()
+            }
+            WatchEvent::Begin | WatchEvent::Listed { .. } => Vec::new(),
+        };
+        names.extend(known.into_iter().map(|set| (Arc::clone(set.owner()), deployment_of(set))));
+        if let WatchEvent::Applied { entry: Some(set), .. } = &event
+            && !set.is_terminating()
+            && self.has_orphan_of(&set.object)
+        {
+            // Pods that were released before this set was seen: nobody was there to offer them to.
+            self.let_adopt(Arc::clone(set.owner()));
+        }
+        let owners = self.sets.apply(event, now);
+        for owner in &owners {
+            if let Some(set) = self.sets.of_owner(owner).next() {
+                names.insert(Arc::clone(owner), deployment_of(set));
+            }
+        }
+        names.into_iter().filter(|(owner, _)| owners.contains(owner)).map(|(_, name)| name).collect()
+    }
+
+    /// Takes an event of a node in. Nodes change the order only as of the next decision: nobody is told.
+    pub(crate) fn apply_node(&mut self, event: watcher::Event<NodeView>) {
+        let named = |node: &NodeView| Arc::<str>::from(node.metadata.name.as_deref().unwrap_or_default());
+        match event {
+            watcher::Event::Init => self.listed_nodes = Some(BTreeMap::new()),
+            watcher::Event::InitApply(node) => {
+                if let Some(listed) = &mut self.listed_nodes {
+                    listed.insert(named(&node), node.facts());
+                }
+            }
+            watcher::Event::InitDone => self.nodes = self.listed_nodes.take().unwrap_or_default(),
+            watcher::Event::Apply(node) => {
+                self.nodes.insert(named(&node), node.facts());
+            }
+            watcher::Event::Delete(node) => {
+                self.nodes.remove(&named(&node));
+            }
+        }
+    }
+
+    /// A pod with these labels that nobody controls was seen, by [`Self::apply_pod`] too. The answer: the deployments to look
+    /// at, which may adopt it.
+    pub(crate) fn apply_orphan(
+        &mut self,
+        uid: &str,
+        namespace: Option<&str>,
+        labels: &BTreeMap<String, String>,
+    ) -> BTreeSet<DeploymentName> {
+        if labels.contains_key(POD_TEMPLATE_HASH) {
+            self.orphans.insert(uid.into(), (namespace.map(str::to_owned), labels.clone()));
+        }
+        let matches = |set: &SetEntry| {
+            !set.is_terminating()
+                && set.object.metadata.namespace.as_deref() == namespace
+                && set.object.spec.selector.matches(labels)
+        };
+        let sets: Vec<_> = self.sets.entries.values().filter(|set| matches(set)).cloned().collect();
+        for set in &sets {
+            self.let_adopt(Arc::clone(set.owner()));
+        }
+        sets.iter().map(|set| deployment_of(set)).collect()
+    }
+
+    /// Whether that set selects a pod that nobody controls.
+    pub(crate) fn has_orphan_of(&self, set: &OrderedReplicaSet) -> bool {
+        self.orphans.values().any(|(namespace, labels)| {
+            *namespace == set.metadata.namespace && set.spec.selector.matches(labels)
+        })
+    }
+
+    /// There is something that this deployment may adopt.
+    pub(crate) fn let_adopt(&mut self, deployment: Arc<str>) {
+        self.adopters.insert(deployment);
+    }
+
+    /// Whether there was something to adopt since the last time this was asked.
+    pub(crate) fn may_adopt(&mut self, deployment: &str) -> bool {
+        self.adopters.remove(deployment)
+    }
+
+    /// An OrderedDeployment was listed again.
+    pub(crate) fn count_list(&mut self) {
+        self.lists += 1;
+    }
+
+    pub(crate) fn lists(&self) -> u64 {
+        self.lists
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<&NodeFacts> {
+        self.nodes.get(name)
+    }
+}
+
+fn deployment_of(set: &SetEntry) -> DeploymentName {
+    DeploymentName { namespace: set.namespace(), name: set.deployment.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use ordereddeployment_api::Template;
+    use serde_json::json;
+
+    use super::{
+        Arc, BTreeSet, Cache, DeploymentName, Index, POD_TEMPLATE_HASH, PodEntry, SetEntry,
+        TOMBSTONE_LIFETIME, Timestamp, WatchEvent,
+    };
+    use crate::cache::entry::Entry;
+    use crate::testing::{pod, pod_of};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn applied(entry: PodEntry) -> WatchEvent<PodEntry> {
+        use crate::cache::entry::Entry;
+        WatchEvent::Applied { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+    }
+
+    fn listed(entry: PodEntry) -> WatchEvent<PodEntry> {
+        use crate::cache::entry::Entry;
+        WatchEvent::Listed { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
+    }
+
+    fn owners(uids: &[&str]) -> BTreeSet<Arc<str>> {
+        uids.iter().map(|uid| Arc::from(*uid)).collect()
+    }
+
+    #[test]
+    fn what_vanished_during_a_relist_is_gone_or_given_away_and_its_owner_is_told() {
+        let mut index = Index::default();
+        for entry in [pod_of("s1", "a", 1), pod_of("s1", "b", 2), pod_of("s2", "c", 3)] {
+            index.apply(applied(entry), at(0));
+        }
+        assert!(index.apply(WatchEvent::Begin, at(1)).is_empty());
+        index.apply(listed(pod_of("s1", "a", 1)), at(1));
+        index.apply(WatchEvent::Listed { uid: "c".into(), version: 7, entry: None }, at(1));
+        assert_eq!(index.apply(WatchEvent::End, at(1)), owners(&["s1", "s2"]));
+        assert!(index.get("a").is_some() && index.get("b").is_none());
+        assert_eq!((index.tombstone("b"), index.tombstone("c")), (Some(u64::MAX), Some(7)));
+        assert_eq!(index.of_owner("s2").count(), 0);
+    }
+
+    #[test]
+    fn a_relist_that_shows_nothing_new_tells_nobody() {
+        let mut index = Index::default();
+        index.apply(applied(pod("a", 1)), at(0));
+        index.apply(WatchEvent::Begin, at(1));
+        index.apply(listed(pod("a", 1)), at(1));
+        assert_eq!(index.apply(WatchEvent::End, at(1)), owners(&[]));
+    }
+
+    #[test]
+    fn the_cache_serves_the_old_list_until_the_new_one_is_whole() {
+        let mut index = Index::default();
+        index.apply(applied(pod("a", 1)), at(0));
+        index.apply(WatchEvent::Begin, at(1));
+        index.apply(listed(pod("b", 2)), at(1));
+        assert!(index.get("a").is_some() && index.get("b").is_none());
+    }
+
+    #[test]
+    fn a_pod_given_to_another_owner_tells_both_and_one_given_away_is_gone() {
+        let mut index = Index::default();
+        index.apply(applied(pod_of("s1", "a", 1)), at(0));
+        assert_eq!(index.apply(applied(pod_of("s2", "a", 2)), at(0)), owners(&["s1", "s2"]));
+        let away = WatchEvent::Applied { uid: "a".into(), version: 3, entry: None };
+        assert_eq!(index.apply(away, at(0)), owners(&["s2"]));
+        assert_eq!(index.tombstone("a"), Some(3));
+        index.apply(WatchEvent::Applied { uid: "a".into(), version: 4, entry: None }, at(0));
+        assert_eq!(index.tombstone("a"), Some(4));
+        index.apply(applied(pod_of("s1", "a", 5)), at(0));
+        assert_eq!(index.tombstone("a"), None);
+    }
+
+    #[test]
+    fn pods_of_others_leave_no_trace() {
+        let mut index = Index::<PodEntry>::default();
+        let foreign = WatchEvent::Applied { uid: "x".into(), version: 1, entry: None };
+        assert_eq!(index.apply(foreign, at(0)), owners(&[]));
+        assert_eq!(index.apply(WatchEvent::Deleted("x".into()), at(0)), owners(&[]));
+        assert_eq!(index.tombstone("x"), None);
+    }
+
+    #[test]
+    fn the_gone_are_forgotten_in_time() {
+        let mut index = Index::default();
+        for (uid, second) in [("a", 0), ("b", 1), ("c", TOMBSTONE_LIFETIME.as_secs() + 2)] {
+            index.apply(applied(pod(uid, 1)), at(second));
+            index.apply(WatchEvent::Deleted(uid.into()), at(second));
+        }
+        assert_eq!((index.tombstone("a"), index.tombstone("b")), (None, None));
+        assert_eq!(index.tombstone("c"), Some(u64::MAX));
+    }
+
+    fn set(uid: &str, deployment: &str, version: u64) -> SetEntry {
+        let object = serde_json::from_value(json!({
+            "metadata": {
+                "name": format!("{deployment}-{uid}"), "namespace": "shop", "uid": uid,
+                "resourceVersion": version.to_string(),
+                "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+                                     "name": deployment, "uid": format!("{deployment}-uid"), "controller": true}],
+            },
+            "spec": {"selector": {}, "template": {}},
+        }));
+        SetEntry::of(object.unwrap()).unwrap()
+    }
+
+    /// With a template of 20 KB.
+    fn revision(number: u64) -> SetEntry {
+        let variable =
+            |number: u32| json!({"name": format!("SETTING_{number}"), "value": number.to_string()});
+        let variables: Vec<_> = (0..400).map(variable).collect();
+        let template = json!({"spec": {"containers": [{"name": "web", "image": format!("web:{number}"), "env": variables}]}});
+        let mut entry = set(&format!("s{number}"), "web", number);
+        entry.set.template = Template::new(&template);
+        entry
+    }
+
+    #[test]
+    fn a_revision_is_kept_as_its_difference_from_the_first_listed_or_watched() {
+        let of = |number| {
+            let entry = revision(number);
+            (Arc::clone(entry.uid()), entry.version(), Some(entry))
+        };
+        let listed = |number| {
+            let (uid, version, entry) = of(number);
+            WatchEvent::Listed { uid, version, entry }
+        };
+        let mut index = Index::default();
+        let (uid, version, entry) = of(4);
+        for event in [
+            WatchEvent::Begin,
+            listed(1),
+            listed(2),
+            listed(3),
+            WatchEvent::End,
+            WatchEvent::Applied { uid, version, entry },
+        ] {
+            index.apply(event, at(0));
+        }
+        let bytes: Vec<usize> =
+            index.of_owner("web-uid").map(|entry| entry.set.template.own_bytes()).collect();
+        assert!(bytes[0] > 1000, "{bytes:?}");
+        assert!(bytes[1..].iter().all(|bytes| *bytes < 256), "{bytes:?}");
+        assert_eq!(index.get("s3").unwrap().set.template, revision(3).set.template);
+    }
+
+    #[test]
+    fn an_orphan_is_offered_once_to_those_whose_set_selects_it_in_its_namespace() {
+        let mut cache = Cache::default();
+        let mut selects = set("s1", "web", 1);
+        let wanted = std::collections::BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        selects.object.spec.selector.match_labels = Some(wanted.clone());
+        let shown = WatchEvent::Applied { uid: "s1".into(), version: 1, entry: Some(selects) };
+        cache.apply_set(shown, at(0));
+        assert!(cache.apply_orphan("p", Some("other"), &wanted).is_empty());
+        assert!(
+            cache.apply_orphan("p", Some("shop"), &[("app".to_owned(), "x".to_owned())].into()).is_empty()
+        );
+        assert!(!cache.may_adopt("web-uid"));
+        let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
+        assert_eq!(cache.apply_orphan("p", Some("shop"), &wanted), web);
+        assert!(cache.may_adopt("web-uid"));
+        assert!(!cache.may_adopt("web-uid"));
+    }
+
+    #[test]
+    fn an_orphan_seen_before_the_set_that_selects_it_is_offered_once_that_is_seen() {
+        let mut cache = Cache::default();
+        let wanted = std::collections::BTreeMap::from([(POD_TEMPLATE_HASH.to_owned(), "h".to_owned())]);
+        cache.apply_orphan("p", Some("shop"), &wanted);
+        let mut see = |change: fn(&mut SetEntry)| {
+            let mut selects = set("s1", "web", 1);
+            selects.object.spec.selector.match_labels = Some(wanted.clone());
+            change(&mut selects);
+            cache
+                .apply_set(WatchEvent::Applied { uid: "s1".into(), version: 1, entry: Some(selects) }, at(0));
+            cache.may_adopt("web-uid")
+        };
+        assert!(see(|_| ()));
+        assert!(!see(|set| set.set.terminating = true));
+        assert!(!see(|set| set.object.metadata.namespace = Some("other".to_owned())));
+    }
+
+    #[test]
+    fn pods_and_sets_lead_to_their_deployment_also_when_they_vanish() {
+        let mut cache = Cache::default();
+        let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
+        assert!(cache.apply_pod(applied(pod_of("s1", "a", 1)), at(0)).is_empty());
+        let shown = WatchEvent::Applied { uid: "s1".into(), version: 1, entry: Some(set("s1", "web", 1)) };
+        assert_eq!(cache.apply_set(shown, at(0)), web);
+        assert_eq!(cache.apply_pod(applied(pod_of("s1", "a", 2)), at(0)), web);
+        assert_eq!(cache.apply_pod(WatchEvent::Deleted("a".into()), at(0)), web);
+        cache.apply_set(WatchEvent::Begin, at(0));
+        assert_eq!(cache.apply_set(WatchEvent::End, at(0)), web);
+        assert_eq!(cache.lists(), 1);
+    }
+}

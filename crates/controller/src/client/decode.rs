@@ -1,0 +1,264 @@
+//! Objects as they come, decoded so that one that cannot be hides no other.
+//!
+//! A list is one document: where decoding it fails at one object, the watch shows none of them any more, of nobody. So an
+//! object is first read as plain JSON, mended where clients may write what cannot be read, and only then decoded; one
+//! that still cannot be is logged and counts as not there. Nothing is guessed: nothing is done for such an object.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use kube_runtime::watcher::Event;
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, parse_time};
+use ordereddeployment_wire::PodView;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde_json::{Value, json};
+
+use crate::client::error::RequestError;
+
+/// How deep an object may be. JSON is decoded to a depth of 128 only, which a template of arbitrary fields can exceed.
+const DEPTH: usize = 100;
+/// Where an answer is cut off: deeper than any object of [`DEPTH`] in any list, and not as deep as decoding fails.
+const STREAM_DEPTH: usize = 120;
+
+/// An object, or what is left of one.
+#[derive(Clone, Debug)]
+pub(crate) enum Decoded<K> {
+    /// It.
+    Whole(K),
+    /// Only its metadata, and why the rest cannot be read.
+    Undecodable(K, String),
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut value = Value::deserialize(deserializer)?;
+        let metadata_only = metadata_only(&value);
+        sanitize(&mut value);
+        let too_deep = !is_within(&value, DEPTH);
+        let why = if too_deep {
+            format!("it is nested deeper than {DEPTH} levels")
+        } else {
+            match serde_json::from_value(value) {
+                Ok(object) => return Ok(Self::Whole(object)),
+                Err(error) => error.to_string(),
+            }
+        };
+        serde_json::from_value(metadata_only)
+            .map(|metadata_only| Self::Undecodable(metadata_only, why))
+            .map_err(D::Error::custom)
+    }
+}
+
+impl<K: Resource> Resource for Decoded<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(dynamic)
+    }
+
+    fn group(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::group(dynamic)
+    }
+
+    fn version(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::version(dynamic)
+    }
+
+    fn plural(dynamic: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(dynamic)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        let (Self::Whole(object) | Self::Undecodable(object, _)) = self;
+        object.meta()
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        let (Self::Whole(object) | Self::Undecodable(object, _)) = self;
+        object.meta_mut()
+    }
+}
+
+/// What must be there for any kind to be decoded, with the metadata that watches need.
+fn metadata_only(value: &Value) -> Value {
+    let text =
+        |key: &str| value.get("metadata").and_then(|metadata| metadata.get(key)).filter(|it| it.is_string());
+    let keys = ["name", "namespace", "uid", "resourceVersion"];
+    let mut metadata: serde_json::Map<_, _> =
+        keys.into_iter().filter_map(|key| Some((key.to_owned(), text(key)?.clone()))).collect();
+    // Whose it is tells whom it keeps from deciding.
+    let owners = value.get("metadata").and_then(|metadata| metadata.get("ownerReferences"));
+    if let Some(owners) = owners.filter(|owners| owners.is_array()) {
+        metadata.insert("ownerReferences".to_owned(), owners.clone());
+    }
+    json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}})
+}
+
+/// What kubectl keeps for itself: the whole object as it was applied, template and all.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Takes away what is kept for nobody here, and mends what servers take from clients unread: times outside of what can be
+/// reckoned with. Writes are patches of single fields: what is taken away here stays on the server.
+fn sanitize(value: &mut Value) {
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.remove("managedFields");
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+    }
+    for key in ["creationTimestamp", "deletionTimestamp"] {
+        let Some(text) = metadata.get(key).and_then(Value::as_str) else { continue };
+        let time = parse_time(text).unwrap_or(jiff::Timestamp::MAX);
+        metadata.insert(key.to_owned(), time.to_string().into());
+    }
+}
+
+fn is_within(value: &Value, depth: usize) -> bool {
+    match value {
+        Value::Array(items) => depth > 0 && items.iter().all(|item| is_within(item, depth - 1)),
+        Value::Object(fields) => depth > 0 && fields.values().all(|field| is_within(field, depth - 1)),
+        _ => true,
+    }
+}
+
+fn log_undecodable<K: Resource>(metadata_only: &K, why: &str) {
+    let (namespace, name) = (metadata_only.namespace().unwrap_or_default(), metadata_only.name_any());
+    tracing::warn!(why, "cannot read {namespace}/{name}, and nothing is done for it");
+}
+
+/// The same of what others own: one that was known and cannot be read any more stays as it was known. Were it taken for
+/// gone, all that it owns would be taken for gone too.
+pub(crate) fn decoded_or_known<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
+    match event {
+        Event::Apply(Decoded::Undecodable(metadata_only, why)) => {
+            log_undecodable(&metadata_only, &why);
+            None
+        }
+        other => decoded(other),
+    }
+}
+
+/// The event of the object itself. One that cannot be read is as good as gone.
+pub(crate) fn decoded<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
+    match event {
+        Event::Init => Some(Event::Init),
+        Event::InitDone => Some(Event::InitDone),
+        Event::InitApply(Decoded::Whole(object)) => Some(Event::InitApply(object)),
+        Event::Apply(Decoded::Whole(object)) => Some(Event::Apply(object)),
+        Event::Delete(Decoded::Whole(object) | Decoded::Undecodable(object, _)) => {
+            Some(Event::Delete(object))
+        }
+        Event::InitApply(Decoded::Undecodable(metadata_only, why)) => {
+            log_undecodable(&metadata_only, &why);
+            None
+        }
+        Event::Apply(Decoded::Undecodable(metadata_only, why)) => {
+            log_undecodable(&metadata_only, &why);
+            Some(Event::Delete(metadata_only))
+        }
+    }
+}
+
+/// How a kind comes in answers.
+pub(crate) trait FromResponse: Sized {
+    /// What is decoded.
+    type Wire: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + Debug;
+
+    /// What is made of it.
+    fn of(form: Self::Wire) -> Result<Self, RequestError>;
+}
+
+impl FromResponse for PodView {
+    type Wire = Self;
+
+    fn of(form: Self) -> Result<Self, RequestError> {
+        Ok(form)
+    }
+}
+
+impl FromResponse for OrderedDeployment {
+    type Wire = Decoded<Self>;
+
+    fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
+        object(form)
+    }
+}
+
+/// For those who want to know whose an odd one is.
+impl FromResponse for Decoded<OrderedReplicaSet> {
+    type Wire = Self;
+
+    fn of(form: Self) -> Result<Self, RequestError> {
+        Ok(form)
+    }
+}
+
+impl FromResponse for OrderedReplicaSet {
+    type Wire = Decoded<Self>;
+
+    fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
+        object(form)
+    }
+}
+
+fn object<K>(form: Decoded<K>) -> Result<K, RequestError> {
+    match form {
+        Decoded::Whole(object) => Ok(object),
+        Decoded::Undecodable(_, why) => Err(kube::Error::SerdeError(serde_json::Error::custom(why)).into()),
+    }
+}
+
+/// Cuts what is nested too deeply out of a stream of JSON documents: `null` comes in its place.
+#[derive(Debug, Default)]
+pub(crate) struct DepthLimit {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl DepthLimit {
+    /// The next piece of the stream, without what is too deep.
+    pub(crate) fn piece(&mut self, piece: Bytes) -> Bytes {
+        let mut kept: Option<Vec<u8>> = (self.depth > STREAM_DEPTH).then(Vec::new);
+        for (at, byte) in piece.iter().enumerate() {
+            let was_kept = self.depth <= STREAM_DEPTH;
+            let begins = self.step(*byte);
+            if was_kept && begins && self.depth > STREAM_DEPTH {
+                kept.get_or_insert_with(|| piece[..at].to_vec()).extend_from_slice(b"null");
+            } else if was_kept && let Some(kept) = &mut kept {
+                kept.push(*byte);
+            }
+        }
+        kept.map_or(piece, Bytes::from)
+    }
+
+    /// Whether the byte begins an array or an object.
+    fn step(&mut self, byte: u8) -> bool {
+        if self.in_string {
+            self.in_string = self.escaped || byte != b'"';
+            self.escaped = !self.escaped && byte == b'\\';
+            return false;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'[' | b'{' => {
+                self.depth += 1;
+                return true;
+            }
+            b']' | b'}' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+#[path = "decode/tests.rs"]
+mod tests;

@@ -1,0 +1,280 @@
+//! What can go wrong, and what it means for what is believed.
+
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// How long an answer may ask to wait, so that a wrong one delays a rollout and does not end it.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Why the controller, or one pass over a deployment, could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The OrderedDeployment could not be read.
+    #[error("cannot read the OrderedDeployment: {0}")]
+    ReadDeployment(#[source] RequestError),
+    /// Its sets could not be listed.
+    #[error("cannot list the sets: {0}")]
+    ListSets(#[source] RequestError),
+    /// A set could not be read.
+    #[error("cannot read a set: {0}")]
+    ReadSet(#[source] RequestError),
+    /// Its pods could not be listed.
+    #[error("cannot list the pods: {0}")]
+    ListPods(#[source] RequestError),
+    /// A pod could not be read.
+    #[error("cannot read a pod: {0}")]
+    ReadPod(#[source] RequestError),
+    /// A node could not be read.
+    #[error("cannot read a node: {0}")]
+    ReadNode(#[source] RequestError),
+    /// What the object takes over from could not be read.
+    #[error("cannot read what it takes over from: {0}")]
+    ReadSource(#[source] RequestError),
+    /// The status could not be stored.
+    #[error("cannot store the status: {0}")]
+    StoreStatus(#[source] RequestError),
+    /// The lead could not be kept.
+    #[error("the lead is lost: ending, so that a fresh start reads everything anew")]
+    LoseLead,
+    /// A controller ended in a panic.
+    #[error("the controller broke off: {0}")]
+    BreakOff(String),
+    /// The metrics could not be registered.
+    #[error("cannot register the metrics: {0}")]
+    RegisterMetrics(#[from] prometheus::Error),
+    /// Metrics and health could not be served.
+    #[error("cannot serve metrics and health: {0}")]
+    Serve(#[source] std::io::Error),
+}
+
+/// Why one request failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// No answer in time: it may or may not have been carried out.
+    #[error("no answer within {0:?}")]
+    TimedOut(Duration),
+    /// The API server refused it, or failed.
+    #[error("{}", words(.0))]
+    Answered(Box<Status>),
+    /// The request did not get through, or its answer did not.
+    #[error("{0}")]
+    Transport(#[source] kube::Error),
+}
+
+impl From<kube::Error> for RequestError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Answered(status),
+            other => Self::Transport(other),
+        }
+    }
+}
+
+impl RequestError {
+    /// The status code of the answer, if there was one.
+    #[must_use]
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Answered(status) => Some(status.code),
+            Self::TimedOut(_) | Self::Transport(_) => None,
+        }
+    }
+
+    /// How long the answer asks to wait before anything is asked again. A budget that refuses an eviction has its own pace.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let Self::Answered(status) = self else { return None };
+        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        let asks = seconds > 0 && self.refusal().is_none();
+        asks.then(|| Duration::from_secs(seconds.into()).min(LONGEST_WAIT))
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// Whether that object is not there. Other answers have this code too: of a namespace, of a path that a proxy does not know.
+    pub(crate) fn says_gone(&self, name: &str) -> bool {
+        matches!(self, Self::Answered(status) if status.code == 404
+            && status.details.as_ref().is_some_and(|details| details.name == name))
+    }
+
+    pub(crate) fn is_already_there(&self) -> bool {
+        matches!(self, Self::Answered(status) if status.code == 409 && status.reason == "AlreadyExists")
+    }
+
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code() == Some(409) && !self.is_already_there()
+    }
+
+    /// Whether the request may have been carried out all the same: only a live read tells.
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
+        self.code().is_none_or(|code| code >= 500) && self.refusal().is_none()
+    }
+
+    /// What this answer to an eviction says of disruption budgets, if it is them that refuse it.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        let Self::Answered(status) = self else { return None };
+        let details = status.details.as_ref();
+        let causes: Vec<&str> = details
+            .into_iter()
+            .flat_map(|details| &details.causes)
+            .filter(|cause| cause.reason == "DisruptionBudget")
+            .map(|cause| cause.message.as_str())
+            .collect();
+        match status.code {
+            429 if !causes.is_empty() => Some(Refusal::Named(causes.join("; "))),
+            429 if status.message.contains("disruption budget") => Some(Refusal::Unnamed(words(status))),
+            // A budget whose own numbers are broken; the message begins with its name.
+            403 if details.is_some_and(|details| details.kind.starts_with("poddisruptionbudget")) => {
+                Some(Refusal::Named(words(status)))
+            }
+            500 if status.message.contains("more than one PodDisruptionBudget") => Some(Refusal::Several),
+            _ => None,
+        }
+    }
+
+    /// What this answer to a dry-run create says of the template.
+    pub(crate) fn dry_run_answer(&self) -> DryRunAnswer {
+        let message = self.to_string();
+        let undecided = ["exceeded quota", "does not support dry run"];
+        match self.code() {
+            Some(400 | 403) if undecided.iter().any(|words| message.contains(words)) => {
+                DryRunAnswer::Undecided(message)
+            }
+            Some(400 | 403 | 422) => DryRunAnswer::Refused(message),
+            _ => DryRunAnswer::Retry,
+        }
+    }
+}
+
+/// What the answer to a dry-run create says of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DryRunAnswer {
+    /// No pod of it can be created.
+    Refused(String),
+    /// The server could not tell, for a reason that is not the template's.
+    Undecided(String),
+    /// It says nothing yet.
+    Retry,
+}
+
+/// What an answer to an eviction says of the disruption budgets that refuse it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// These words name the budget.
+    Named(String),
+    /// These do not.
+    Unnamed(String),
+    /// The pod has several, which the server cannot serve together.
+    Several,
+}
+
+fn words(status: &Status) -> String {
+    match status.message.as_str() {
+        "" => format!("{} {}", status.code, status.reason),
+        message => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use kube::core::Status;
+    use serde_json::json;
+
+    use super::{DryRunAnswer, Refusal, RequestError};
+
+    fn answer(code: u16, reason: &str, message: &str) -> RequestError {
+        let mut status = Status::failure(message, reason);
+        status.code = code;
+        RequestError::Answered(Box::new(status))
+    }
+
+    #[test]
+    fn only_a_refusal_of_the_pod_itself_condemns_a_template() {
+        let refused = |words: &str| DryRunAnswer::Refused(words.to_owned());
+        let undecided = |words: &str| DryRunAnswer::Undecided(words.to_owned());
+        let table = [
+            (
+                422,
+                "spec.containers[0].image: Required value",
+                refused("spec.containers[0].image: Required value"),
+            ),
+            (400, "strict decoding error", refused("strict decoding error")),
+            (403, "violates PodSecurity", refused("violates PodSecurity")),
+            (
+                403,
+                "pods \"a\" is forbidden: exceeded quota: q",
+                undecided("pods \"a\" is forbidden: exceeded quota: q"),
+            ),
+            (
+                400,
+                "admission webhook \"w\" does not support dry run",
+                undecided("admission webhook \"w\" does not support dry run"),
+            ),
+            (429, "slow down", DryRunAnswer::Retry),
+            (500, "failed calling webhook", DryRunAnswer::Retry),
+            (503, "busy", DryRunAnswer::Retry),
+        ];
+        for (code, words, expected) in table {
+            assert_eq!(answer(code, "", words).dry_run_answer(), expected, "{code} {words}");
+        }
+        assert_eq!(RequestError::TimedOut(Duration::from_secs(10)).dry_run_answer(), DryRunAnswer::Retry);
+    }
+
+    #[test]
+    fn an_outcome_is_unknown_without_an_answer_and_after_a_servers_failure() {
+        assert!(RequestError::TimedOut(Duration::from_secs(10)).is_outcome_unknown());
+        for code in [500, 502, 503, 504] {
+            assert!(answer(code, "", "").is_outcome_unknown(), "{code}");
+        }
+        for code in [400, 403, 404, 409, 422, 429] {
+            assert!(!answer(code, "", "").is_outcome_unknown(), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_a_conflict() {
+        assert!(answer(409, "AlreadyExists", "").is_already_there());
+        assert!(!answer(409, "AlreadyExists", "").is_conflict());
+        assert!(answer(409, "Conflict", "").is_conflict());
+    }
+
+    #[test]
+    fn only_budgets_refuse_evictions_and_their_refusal_is_no_unknown_outcome() {
+        let named = |code: u16, details| {
+            let status = json!({
+                "status": "Failure", "code": code, "reason": "r", "message": "No.", "details": details,
+            });
+            RequestError::Answered(serde_json::from_value(status).unwrap())
+        };
+        let cause = |reason| json!({"causes": [{"reason": reason, "message": "The disruption budget web"}]});
+        let several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        let table = [
+            (named(429, cause("DisruptionBudget")), Some(Refusal::Named("The disruption budget web".into()))),
+            (named(429, cause("Other")), None),
+            (
+                answer(429, "TooManyRequests", "Cannot evict: disruption budget."),
+                Some(Refusal::Unnamed("Cannot evict: disruption budget.".into())),
+            ),
+            (answer(429, "TooManyRequests", "Too many requests, please try again later."), None),
+            (named(403, json!({"kind": "poddisruptionbudgets"})), Some(Refusal::Named("No.".into()))),
+            (named(403, json!({"kind": "pods"})), None),
+            (answer(500, "", several), Some(Refusal::Several)),
+        ];
+        for (error, expected) in table {
+            assert_eq!(error.refusal(), expected, "{error:?}");
+            assert!(!error.is_outcome_unknown(), "{error:?}");
+        }
+        assert_eq!(answer(500, "", "failed calling webhook").refusal(), None);
+    }
+
+    #[test]
+    fn an_answer_without_words_shows_its_code() {
+        assert_eq!(answer(403, "Forbidden", "").to_string(), "403 Forbidden");
+    }
+}

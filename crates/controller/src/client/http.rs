@@ -1,0 +1,159 @@
+//! Clients: how requests are with_user_agent, and what kube's configuration must not do for us.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
+use kube::client::Body;
+use kube::core::Status;
+use kube::core::response::StatusDetails;
+use kube::{Client, Config};
+use ordereddeployment_api::names::CONTROLLER;
+use ordereddeployment_planner::Purpose;
+use tokio::time::timeout;
+use tower::{BoxError, service_fn};
+
+use crate::Metrics;
+use crate::client::decode::DepthLimit;
+use crate::client::error::RequestError;
+
+/// Longer than a watch may idle (290 s and a margin): only a read of a dead connection ends by this.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long a watch, or a list, waits for the beginning of its answer. What an API server works on for longer it gives up.
+const ANSWERS: Duration = Duration::from_secs(60);
+/// The longest answer to a failed request that is read where it asks to wait, in bytes.
+const LONGEST_FAILURE: usize = 1024 * 1024;
+
+/// The configuration of a client for the controller. kube's own retries repeat a POST after a 503 or 504, which may have
+/// been carried out: the controller repeats nothing it has not looked up again.
+#[must_use]
+pub fn client_config(mut config: Config) -> Config {
+    config.default_retry = false;
+    config.read_timeout = Some(READ_TIMEOUT);
+    config
+}
+
+/// The same client, which counts its requests and their answers.
+#[must_use]
+pub fn counted(client: &Client, metrics: &Arc<Metrics>) -> Client {
+    let (inner, metrics) = (client.clone(), Arc::clone(metrics));
+    let service = service_fn(move |request: http::Request<Body>| {
+        let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
+        // Counted also where nobody waits for the answer any more.
+        let mut counted = Counted { metrics, method: request.method().clone(), code: None };
+        async move {
+            let answer = inner.send(request).await;
+            counted.answered(&answer);
+            answer.map_err(BoxError::from)
+        }
+    });
+    Client::new(service, client.default_namespace().to_owned())
+}
+
+/// A request, counted when it is over.
+struct Counted {
+    metrics: Arc<Metrics>,
+    method: Method,
+    code: Option<StatusCode>,
+}
+
+impl Counted {
+    fn answered<B, E>(&mut self, answer: &Result<http::Response<B>, E>) {
+        self.code = answer.as_ref().ok().map(http::Response::status);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let code = self.code.as_ref().map_or("<error>", StatusCode::as_str);
+        self.metrics.requests.with_label_values(&[self.method.as_str(), code]).inc();
+    }
+}
+
+/// The same client for watches: it tells when the API server was heard of on one, and does not wait for ever for an answer to
+/// begin.
+pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
+    let (inner, metrics) = (client.clone(), Arc::clone(metrics));
+    let service = service_fn(move |request: http::Request<Body>| {
+        let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
+        let resource = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        async move {
+            let answer = match timeout(ANSWERS, inner.send(request)).await {
+                Ok(answer) => answer?,
+                Err(_) => return Err(BoxError::from(RequestError::TimedOut(ANSWERS))),
+            };
+            // A list that never ends is no watch.
+            let is_watch = watches && answer.status().is_success();
+            let heard = move || {
+                if is_watch {
+                    metrics.heard(&resource, Timestamp::now());
+                }
+            };
+            heard();
+            let listening = move |frame| {
+                heard();
+                frame
+            };
+            Ok(answer.map(|body| body.map_frame(listening)))
+        }
+    });
+    Client::new(service, client.default_namespace().to_owned())
+}
+
+/// The answer, where it asks to wait in a header, as a `Status` that says so. What the API server sheds under load has no
+/// `Status` at all (`Too many requests, please try again later.`).
+async fn with_retry_after(answer: http::Response<Body>) -> Result<http::Response<Body>, BoxError> {
+    let failed = answer.status().is_client_error() || answer.status().is_server_error();
+    let header = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let Some(seconds) = header.and_then(|text| text.parse().ok()).filter(|_| failed) else {
+        return Ok(answer);
+    };
+    let (parts, body) = answer.into_parts();
+    let read = Limited::new(body, LONGEST_FAILURE).collect().await?.to_bytes();
+    let mut status = serde_json::from_slice::<Status>(&read).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(&read);
+        Status::failure(text.trim(), "TooManyRequests").with_code(parts.status.as_u16())
+    });
+    let nothing = || StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    };
+    status.details.get_or_insert_with(nothing).retry_after_seconds = seconds;
+    Ok(http::Response::from_parts(parts, Body::from(serde_json::to_vec(&status)?)))
+}
+
+/// The same client signing its requests as this controller; deletions also say what they are for. Answers come without what
+/// is nested too deeply to be decoded.
+pub(crate) fn with_user_agent(client: &Client, purpose: Option<Purpose>) -> Client {
+    let suffix = match purpose {
+        None => "",
+        Some(Purpose::Rollout) => "/rollout",
+        Some(Purpose::Scale) => "/scale",
+    };
+    let signature = format!("{CONTROLLER}/{}{suffix}", env!("CARGO_PKG_VERSION"));
+    let signature = HeaderValue::from_str(&signature).ok();
+    let namespace = client.default_namespace().to_owned();
+    let inner = client.clone();
+    let service = service_fn(move |mut request: http::Request<Body>| {
+        if let Some(signature) = &signature {
+            request.headers_mut().insert(USER_AGENT, signature.clone());
+        }
+        let inner = inner.clone();
+        async move {
+            let answer = with_retry_after(inner.send(request).await.map_err(BoxError::from)?).await?;
+            let mut cut = DepthLimit::default();
+            Ok::<_, BoxError>(
+                answer.map(|body| body.map_frame(move |frame| frame.map_data(|data| cut.piece(data)))),
+            )
+        }
+    });
+    Client::new(service, namespace)
+}

@@ -1,0 +1,179 @@
+//! Creates pods, in batches that double as long as all goes well.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use kube::ResourceExt;
+use ordereddeployment_planner::FailureKind;
+use ordereddeployment_wire::{PodView, new_pod};
+
+use crate::cache::entry::{Entry, PodEntry, SetEntry};
+use crate::client::error::RequestError;
+use crate::reconcile::effect::{Effect, WriteFailure};
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::LiveReadReason;
+use crate::runtime::pod_names::without_name;
+
+/// The largest batch.
+const LARGEST: usize = 100;
+
+/// The sizes of the batches in which so many pods are created.
+pub(crate) fn batches(count: usize) -> impl Iterator<Item = usize> {
+    let mut left = count;
+    let mut next = 1;
+    std::iter::from_fn(move || {
+        let batch = left.min(next);
+        left -= batch;
+        next = (next * 2).min(LARGEST);
+        (batch > 0).then_some(batch)
+    })
+}
+
+impl Reconciler<'_> {
+    /// The names of the pods that are known.
+    pub(super) fn pod_names(&self) -> BTreeSet<String> {
+        self.observation.pods.iter().map(|entry| entry.pod.name.clone()).collect()
+    }
+
+    /// Names for that many new pods of the set, which are taken from then on.
+    pub(super) fn new_pod_names(
+        &self,
+        set: &SetEntry,
+        count: usize,
+        taken: &mut BTreeSet<String>,
+    ) -> Vec<String> {
+        let new = |taken: &mut BTreeSet<String>| {
+            let name = self.ctx.names.pod(&set.set.name, |name| taken.contains(name));
+            taken.insert(name.clone());
+            name
+        };
+        (0..count).map(|_| new(taken)).collect()
+    }
+
+    /// Creates pods of these names, in parallel.
+    pub(super) async fn create_batch(&self, set: &SetEntry, names: &[String]) -> Vec<Effect> {
+        let template = &set.template();
+        let answers = join_all(names.iter().map(|name| {
+            let pod = new_pod(&set.set.name, set.uid(), template, name, &self.namespace);
+            async move { self.requests.create_pod(&self.namespace, &pod, false).await }
+        }))
+        .await;
+        let mut effects = Vec::new();
+        if answers.iter().any(|answer| answer.as_ref().is_err_and(RequestError::is_already_there)) {
+            // The names are random: the pod is rather ours, made by a request that something on the way repeated.
+            effects.extend([Effect::NameTaken, Effect::LiveReadDue(LiveReadReason::Unknown)]);
+        }
+        let taken_before = self.taken > 0;
+        for (name, answer) in names.iter().zip(answers) {
+            match answer {
+                Ok(view) => {
+                    effects.push(Effect::PodCreated(PodEntry::of(&view)));
+                    match change_of(set, &view) {
+                        Some(change) => effects.extend(altered(set.uid(), &format!("Pod {name}"), &change)),
+                        None => effects.push(Effect::PodAccepted(name.clone())),
+                    }
+                }
+                Err(error) if error.is_already_there() && !taken_before => effects.push(Effect::DecideAgain),
+                Err(error) => {
+                    let message = without_name(&error.to_string(), name, &set.set.name);
+                    effects.push(create_failed("creating a pod", &error, message));
+                }
+            }
+        }
+        effects
+    }
+
+    /// Asks whether a pod of this set would come back as its own, where the last one did not: a dry run.
+    pub(super) async fn try_pod(&self, set: &SetEntry) -> Vec<Effect> {
+        let name = self.ctx.names.pod(&set.set.name, |_| false);
+        let pod = new_pod(&set.set.name, set.uid(), &set.template(), &name, &self.namespace);
+        match self.requests.create_pod(&self.namespace, &pod, true).await {
+            Ok(view) if change_of(set, &view).is_none() => {
+                vec![Effect::Unaltered(Arc::clone(set.uid()))]
+            }
+            Ok(_) => vec![self.still_altered(set.uid())],
+            Err(error) => {
+                let message = without_name(&error.to_string(), &name, &set.set.name);
+                vec![create_failed("trying a pod", &error, message)]
+            }
+        }
+    }
+
+    /// What would be created for that owner still comes back altered.
+    pub(super) fn still_altered(&self, owner: &str) -> Effect {
+        let message = self.state.altered_creates.get(owner).cloned().unwrap_or_default();
+        altered_failure(message)
+    }
+}
+
+/// A set whose template was changed so that no pod of it would be its own.
+pub(super) fn selects_no_pod(set: &SetEntry) -> Option<Effect> {
+    if set.object.spec.selector.matches(&set.template().labels()) {
+        return None;
+    }
+    let name = &set.set.name;
+    let message =
+        format!("set {name} does not select the pods of its own template: delete it, and another one comes");
+    Some(Effect::Failed(WriteFailure {
+        kind: FailureKind::Create,
+        verb: None,
+        event: format!("Error creating pods: {message}"),
+        message,
+        outcome_unknown: false,
+    }))
+}
+
+/// What was created for that owner came back as another's.
+pub(super) fn altered(owner: &Arc<str>, what: &str, change: &str) -> [Effect; 2] {
+    let message = format!(
+        "{what} was created, but came back {change}, as if a mutating webhook had changed it. No other one is created before a \
+         dry run comes back unchanged"
+    );
+    let owner = Arc::clone(owner);
+    [Effect::Altered { owner, message: message.clone() }, altered_failure(message)]
+}
+
+fn altered_failure(message: String) -> Effect {
+    let event = message.clone();
+    Effect::Failed(WriteFailure {
+        kind: FailureKind::Create,
+        verb: Some("create"),
+        event,
+        message,
+        outcome_unknown: false,
+    })
+}
+
+fn create_failed(doing: &str, error: &RequestError, message: String) -> Effect {
+    Effect::Failed(WriteFailure::of(FailureKind::Create, "create", doing, error, message))
+}
+
+/// What keeps a pod that was created for this set from being its own.
+fn change_of(set: &SetEntry, pod: &PodView) -> Option<String> {
+    if pod.set_uid() != Some(&**set.uid()) {
+        return Some("without its owner reference".to_owned());
+    }
+    let selector = &set.object.spec.selector;
+    let matches = selector.matches(pod.labels());
+    (!matches).then(|| format!("without the labels that its set selects ({})", selector.to_selector_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::batches;
+
+    #[test]
+    fn batches_double_up_to_the_largest() {
+        let table: [(usize, &[usize]); 5] = [
+            (0, &[]),
+            (1, &[1]),
+            (4, &[1, 2, 1]),
+            (10, &[1, 2, 4, 3]),
+            (500, &[1, 2, 4, 8, 16, 32, 64, 100, 100, 100, 73]),
+        ];
+        for (count, expected) in table {
+            assert_eq!(batches(count).collect::<Vec<_>>(), expected, "{count}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Deletes or evicts pods, each only as it was when the decision was made.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use ordereddeployment_planner::{DeleteGroup, FailureKind, Pod, Purpose, Target};
+use tokio::time::Instant;
+
+use super::refusals::explain;
+use crate::cache::entry::{Entry, PodEntry};
+use crate::cache::expectations::Fact;
+use crate::client::error::RequestError;
+use crate::client::requests::ObjectVersion;
+use crate::reconcile::effect::{Effect, WriteFailure};
+use crate::reconcile::observation::Observation;
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::LiveReadReason;
+
+/// How often a delete is tried again with a fresh version, where the pod is the same in all that counts.
+const RETRIES: usize = 5;
+
+/// How old the pods are that remain: their mean time of creation, if there are any.
+pub(super) struct Ages(Option<Timestamp>);
+
+impl Ages {
+    /// Of all pods but those of the group.
+    pub(super) fn of_rest(observation: &Observation, group: &DeleteGroup) -> Self {
+        let going: BTreeSet<&str> = group.targets.iter().map(|target| &**target.uid()).collect();
+        let stays = |entry: &&Arc<PodEntry>| !entry.pod.terminating && !going.contains(&**entry.uid());
+        let created: Vec<i64> = observation
+            .pods
+            .iter()
+            .filter(stays)
+            .filter_map(|entry| entry.pod.facts.created.map(Timestamp::as_second))
+            .collect();
+        let count = i64::try_from(created.len()).unwrap_or(i64::MAX);
+        let mean = created.iter().sum::<i64>().checked_div(count);
+        Self(mean.and_then(|mean| Timestamp::from_second(mean).ok()))
+    }
+
+    /// The age of that pod by theirs.
+    fn of(&self, pod: &Pod, now: Timestamp) -> Option<f64> {
+        let age = |since: Timestamp| now.duration_since(since).as_secs_f64();
+        let (own, theirs) = (age(pod.facts.created?), age(self.0?));
+        (own >= 0.0 && theirs > 0.0).then(|| own / theirs)
+    }
+}
+
+/// What became of one delete.
+#[derive(Debug)]
+enum Outcome {
+    /// Accepted: it terminates.
+    Terminating,
+    /// Accepted: it is gone at once.
+    Deleted,
+    /// It was gone before.
+    Gone,
+    /// It is another than the decision was made about.
+    Changed(Option<Box<PodEntry>>),
+    /// Refused, or failed; the verb.
+    Failed(&'static str, RequestError),
+}
+
+impl Reconciler<'_> {
+    /// How many pods are ready and not on their way out.
+    pub(super) fn ready_pods(&self) -> usize {
+        let pods = self.observation.pods.iter();
+        pods.filter(|entry| entry.pod.facts.ready && !entry.pod.terminating).count()
+    }
+
+    /// Deletes these pods, in parallel.
+    pub(super) async fn delete_batch(
+        &self,
+        targets: &[&Target],
+        purpose: Purpose,
+        ages: &Ages,
+    ) -> Vec<Effect> {
+        let outcomes = join_all(targets.iter().map(|target| self.delete(target, purpose, false))).await;
+        let outcomes = targets.iter().zip(outcomes);
+        outcomes.flat_map(|(target, outcome)| self.effects_of(target, purpose, outcome, ages)).collect()
+    }
+
+    /// Evicts a pod, unless it is known that this is refused.
+    pub(super) async fn evict(
+        &self,
+        target: &Target,
+        purpose: Purpose,
+        ready: usize,
+        ages: &Ages,
+    ) -> Vec<Effect> {
+        if let Some(failure) = self.state.refusal(target.uid(), ready, Instant::now()) {
+            return vec![Effect::StillRefused(failure.clone())];
+        }
+        let outcome = self.delete(target, purpose, true).await;
+        let refusal = match &outcome {
+            Outcome::Failed(_, error) => error.refusal(),
+            _ => None,
+        };
+        let Some(refusal) = refusal else {
+            let accepted = matches!(outcome, Outcome::Terminating | Outcome::Deleted | Outcome::Gone);
+            let mut effects = if accepted { vec![Effect::Evicted] } else { Vec::new() };
+            effects.extend(self.effects_of(target, purpose, outcome, ages));
+            return effects;
+        };
+        let entry = self.observation.pod(target.uid());
+        let labels = entry.map(|entry| entry.labels.clone()).unwrap_or_default();
+        let (kind, message) = explain(&self.requests, &self.namespace, target.name(), &labels, refusal).await;
+        vec![Effect::EvictionRefused { uid: Arc::clone(target.uid()), ready, kind, message }]
+    }
+
+    fn effects_of(&self, target: &Target, purpose: Purpose, outcome: Outcome, ages: &Ages) -> Vec<Effect> {
+        match outcome {
+            Outcome::Terminating | Outcome::Deleted => {
+                let terminating = matches!(outcome, Outcome::Terminating);
+                let age_ratio = ages.of(&target.pod, self.ctx.clock.now());
+                let entry = self.observation.pod(target.uid()).cloned();
+                vec![Effect::PodDeleted { target: target.clone(), purpose, entry, terminating, age_ratio }]
+            }
+            Outcome::Gone => vec![Effect::Pod(Fact::Gone(Arc::clone(target.uid())))],
+            Outcome::Changed(fresh) => {
+                let shown = match fresh {
+                    Some(fresh) => Effect::Pod(Fact::Is(*fresh)),
+                    // It has no controller now: the watch tells, or the next live read.
+                    None => Effect::LiveReadDue(LiveReadReason::Conflict),
+                };
+                vec![shown, Effect::DecideAgain]
+            }
+            Outcome::Failed(verb, error) => {
+                let doing = if verb == "evict" { "evicting" } else { "deleting" };
+                let doing = format!("{doing} pod {}", target.name());
+                let message = error.to_string();
+                let failure = WriteFailure::of(FailureKind::Delete, verb, &doing, &error, message);
+                vec![Effect::Failed(failure)]
+            }
+        }
+    }
+
+    async fn delete(&self, target: &Target, purpose: Purpose, evict: bool) -> Outcome {
+        let (requests, namespace, name) = (&self.requests, &self.namespace, target.name());
+        let verb = if evict { "evict" } else { "delete" };
+        let decided = self.observation.pod(target.uid());
+        let mut version = target.pod.resource_version.clone();
+        for attempt in 0.. {
+            let object = ObjectVersion { namespace, name, uid: target.uid(), version: &version };
+            let answer = if evict {
+                requests.evict_pod(&object, purpose).await.map(|()| false)
+            } else {
+                requests.delete_pod(&object, purpose).await
+            };
+            let error = match answer {
+                Ok(true) => return Outcome::Deleted,
+                Ok(false) => return Outcome::Terminating,
+                Err(error) if error.says_gone(name) => return Outcome::Gone,
+                Err(error) => error,
+            };
+            if !error.is_conflict() {
+                return Outcome::Failed(verb, error);
+            }
+            let fresh = match requests.pod(namespace, name).await {
+                Ok(fresh) => fresh.filter(|pod| pod.metadata.uid.as_deref() == Some(&**target.uid())),
+                Err(error) => return Outcome::Failed("delete", error),
+            };
+            let Some(fresh) = fresh else { return Outcome::Gone };
+            let entry = PodEntry::of(&fresh);
+            // One with other labels may have to be released instead.
+            let is_same = matches!((decided, &entry), (Some(decided), Some(entry))
+                if decided.labels == entry.labels && counts_as_same(&target.pod, &entry.pod));
+            match entry {
+                Some(entry) if is_same && attempt < RETRIES => {
+                    version.clone_from(&entry.pod.resource_version);
+                }
+                // It is not the pod: a webhook, say, refuses with this code.
+                Some(_) if is_same => return Outcome::Failed(verb, error),
+                entry => return Outcome::Changed(entry.map(Box::new)),
+            }
+        }
+        Outcome::Changed(None)
+    }
+}
+
+/// Whether a delete that was decided for the one is right for the other: same UID, priority, pause keys, owner, node and
+/// availability.
+fn counts_as_same(decided: &Pod, fresh: &Pod) -> bool {
+    let (one, other) = (&decided.facts, &fresh.facts);
+    one.uid == other.uid
+        && one.priority == other.priority
+        && decided.point == fresh.point
+        && decided.set == fresh.set
+        && one.node == other.node
+        // Time alone makes a ready pod available, and never the other way round.
+        && (one.ready, one.ready_since) == (other.ready, other.ready_since)
+        && (decided.terminating, decided.finished) == (fresh.terminating, fresh.finished)
+}
+
+#[cfg(test)]
+mod tests {
+    use ordereddeployment_api::PausePoint;
+    use ordereddeployment_planner::{Pod, Point};
+
+    use super::counts_as_same;
+    use crate::testing::pod;
+
+    #[test]
+    fn a_delete_is_tried_again_only_where_nothing_that_counts_has_changed() {
+        let decided = pod("a", 1).pod;
+        let unchanged: [fn(&mut Pod); 3] = [
+            |pod| pod.resource_version = "2".into(),
+            |pod| pod.facts.restarts = 3,
+            |pod| pod.facts.cost = Some(1),
+        ];
+        for change in unchanged {
+            let mut fresh = (*decided).clone();
+            change(&mut fresh);
+            assert!(counts_as_same(&decided, &fresh), "{fresh:?}");
+        }
+        let changed: [fn(&mut Pod); 8] = [
+            |pod| pod.facts.uid = "b".into(),
+            |pod| pod.facts.priority = Some(1),
+            |pod| pod.point = Point::At { side: PausePoint::Before, duration: Ok(None) },
+            |pod| pod.point = Point::Malformed,
+            |pod| pod.set = "s2".into(),
+            |pod| pod.facts.node = Some("n1".into()),
+            |pod| pod.facts.ready = true,
+            |pod| pod.terminating = true,
+        ];
+        for change in changed {
+            let mut fresh = (*decided).clone();
+            change(&mut fresh);
+            assert!(!counts_as_same(&decided, &fresh), "{fresh:?}");
+        }
+    }
+}

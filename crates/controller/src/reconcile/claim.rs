@@ -1,0 +1,239 @@
+//! Claims: adopts orphans that match, releases what no longer matches, as a Deployment does.
+//!
+//! Adoption happens in a live read only, and only after the owner was read, later than the orphan: the garbage collector makes
+//! orphans too, of what a terminating owner has. Each write carries UID and version; after one that fails everything is read again
+//! soon. Nothing is taken from another controller, and nothing that is being deleted.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{Resource, ResourceExt};
+use ordereddeployment_api::names::reason;
+use ordereddeployment_api::{OrderedReplicaSet, validate};
+use ordereddeployment_planner::is_handed_back;
+use ordereddeployment_wire::PodView;
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
+use crate::cache::expectations::Fact;
+use crate::client::error::RequestError;
+use crate::reconcile::reconciler::Reconciler;
+
+/// What became of one adoption or release.
+#[derive(Debug)]
+pub(crate) struct Claim<T> {
+    verb: &'static str,
+    kind: &'static str,
+    name: String,
+    outcome: Result<T, Unclaimed>,
+}
+
+#[derive(Debug)]
+enum Unclaimed {
+    Refused(RequestError),
+    /// It came back without its owner reference.
+    Altered,
+}
+
+impl Reconciler<'_> {
+    /// Whether the object may take this, where its selector matches.
+    pub(crate) fn may_take(&self, metadata: &ObjectMeta) -> bool {
+        is_orphan(metadata) && self.claims()
+    }
+
+    /// Whether the object takes anything: nothing is done for one that is handed back, nor for a spec that is invalid.
+    fn claims(&self) -> bool {
+        let deployment = &self.state.deployment;
+        !is_handed_back(deployment) && validate(&deployment.spec).is_empty()
+    }
+
+    /// Adopts a set. It was listed by the deployment's selector, before the deployment was read.
+    pub(crate) async fn adopt_set(&self, set: &OrderedReplicaSet) -> Option<Claim<SetEntry>> {
+        if !self.may_take(&set.metadata) {
+            return None;
+        }
+        let owner = self.state.deployment.controller_owner_ref(&())?;
+        let patch = owners_patch(&set.metadata, &with(&set.metadata, owner));
+        let name = set.name_any();
+        let adopted = self.requests.patch::<OrderedReplicaSet>(&self.namespace, &name, &patch).await;
+        let is_ours = |entry: &SetEntry| *entry.owner() == self.uid;
+        let outcome = match adopted {
+            Ok(set) => SetEntry::of(set).filter(is_ours).ok_or(Unclaimed::Altered),
+            Err(error) => Err(Unclaimed::Refused(error)),
+        };
+        Some(Claim { verb: "adopt", kind: "set", name, outcome })
+    }
+
+    /// The set that adopts a pod without a controller: the one whose selector, with the hash, matches it.
+    pub(crate) fn adopter_of<'s>(
+        &self,
+        pod: &PodView,
+        sets: &'s [Arc<SetEntry>],
+    ) -> Option<&'s Arc<SetEntry>> {
+        if !is_adoptable(pod) || !self.claims() {
+            return None;
+        }
+        sets.iter().find(|set| !set.is_terminating() && set.object.spec.selector.matches(pod.labels()))
+    }
+
+    /// Adopts a pod for a set. It was listed before the set was read.
+    pub(crate) async fn adopt_pod(&self, pod: &PodView, set: &SetEntry) -> Option<Claim<PodEntry>> {
+        let owner = set.object.controller_owner_ref(&())?;
+        let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
+        let name = pod.name_any();
+        let adopted = self.requests.patch::<PodView>(&self.namespace, &name, &patch).await;
+        let is_ours = |entry: &PodEntry| entry.owner() == set.uid();
+        let outcome = match adopted {
+            Ok(pod) => PodEntry::of(&pod).filter(is_ours).ok_or(Unclaimed::Altered),
+            Err(error) => Err(Unclaimed::Refused(error)),
+        };
+        Some(Claim { verb: "adopt", kind: "pod", name, outcome })
+    }
+
+    /// Releases what no longer matches, except what was refused in this reconciliation: what the API server refuses now, it refuses
+    /// a moment later.
+    pub(crate) async fn release(&mut self) -> Result<(), Error> {
+        self.release_sets().await?;
+        self.release_pods().await
+    }
+
+    /// Releases sets whose own labels no longer match the deployment's selector. Their pods stay theirs.
+    async fn release_sets(&mut self) -> Result<(), Error> {
+        if !validate(&self.state.deployment.spec).is_empty() {
+            // Nothing is done for a spec that is invalid.
+            return Ok(());
+        }
+        let selector = self.state.deployment.spec.selector.clone();
+        let matches = |entry: &&Arc<SetEntry>| selector.matches(entry.object.labels());
+        let sets = self.observation.sets.iter().filter(|entry| !entry.is_terminating() && !matches(entry));
+        for entry in sets.cloned().collect::<Vec<_>>() {
+            let name = &entry.set.name;
+            if self.state.unreleased.contains_key(&format!("set/{name}")) {
+                continue;
+            }
+            let found = self.requests.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
+            let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
+            let found = match found {
+                Some(found) if !selector.matches(found.labels()) && !is_ending(&found.metadata) => found,
+                // It is gone, or going, or matches again by now.
+                other => {
+                    let other = other.map(|found| (version_of(&found), SetEntry::of(found)));
+                    self.record_set(Fact::read(entry.uid(), other));
+                    continue;
+                }
+            };
+            let patch = owners_patch(&found.metadata, &without(&found.metadata, &self.uid));
+            let released = self.requests.patch::<OrderedReplicaSet>(&self.namespace, name, &patch).await;
+            let outcome = released.map_err(Unclaimed::Refused);
+            let claim = Claim { verb: "release", kind: "set", name: name.clone(), outcome };
+            if let Some(set) = self.record_claim(Some(claim)) {
+                self.record_set(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&set)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases pods whose labels no longer match their set: a user took them out, for instance to debug them.
+    async fn release_pods(&mut self) -> Result<(), Error> {
+        for entry in self.observation.pods.clone() {
+            let set = self.observation.set(entry.owner()).filter(|set| !set.is_terminating());
+            let Some(set) = set
+                .filter(|set| !entry.is_terminating() && !set.object.spec.selector.matches(&entry.labels))
+                .cloned()
+            else {
+                continue;
+            };
+            let name = &entry.pod.name;
+            if self.state.unreleased.contains_key(&format!("pod/{name}")) {
+                continue;
+            }
+            let found = self.requests.pod(&self.namespace, name).await.map_err(Error::ReadPod)?;
+            let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
+            let matches = |pod: &PodView| set.object.spec.selector.matches(pod.labels());
+            let found = match found {
+                Some(found) if !matches(&found) && !is_ending(&found.metadata) => found,
+                // It is gone, or going, or matches again by now.
+                other => {
+                    let other = other.map(|found| (version_of(&found), PodEntry::of(&found)));
+                    self.record_pod(Fact::read(entry.uid(), other));
+                    continue;
+                }
+            };
+            let patch = owners_patch(&found.metadata, &without(&found.metadata, set.uid()));
+            let released = self.requests.patch::<PodView>(&self.namespace, name, &patch).await;
+            let outcome = released.map_err(Unclaimed::Refused);
+            let claim = Claim { verb: "release", kind: "pod", name: name.clone(), outcome };
+            if let Some(pod) = self.record_claim(Some(claim)) {
+                self.record_pod(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&pod)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in how a claim went. An object that another client changed meanwhile is read again at once, the first time in a
+    /// reconciliation; any other failure keeps everything as it is until the claim is tried again.
+    pub(crate) fn record_claim<T>(&mut self, claim: Option<Claim<T>>) -> Option<T> {
+        let Claim { verb, kind, name, outcome } = claim?;
+        let message = match outcome {
+            Ok(object) => {
+                tracing::info!("{verb} {kind} {name}: done");
+                return Some(object);
+            }
+            Err(Unclaimed::Refused(error)) => {
+                if (error.is_conflict() || error.is_not_found()) && !self.has_raced {
+                    (self.has_raced, self.raced) = (true, true);
+                    return None;
+                }
+                self.ctx.metrics.write_failed(verb);
+                format!("Cannot {verb} {kind} {name}: {error}")
+            }
+            Err(Unclaimed::Altered) => {
+                tracing::info!("{verb} {kind} {name}: done");
+                format!(
+                    "Cannot adopt {kind} {name}: it came back without its owner reference, as if a webhook took it away"
+                )
+            }
+        };
+        self.warn(reason::FAILED_CLAIM, message.clone());
+        let failed = if verb == "adopt" { &mut self.state.unadopted } else { &mut self.state.unreleased };
+        failed.insert(format!("{kind}/{name}"), message);
+        None
+    }
+}
+
+/// Whether a set may take it, if it matches.
+pub(crate) fn is_adoptable(pod: &PodView) -> bool {
+    is_orphan(&pod.metadata) && !matches!(pod.phase(), "Succeeded" | "Failed")
+}
+
+pub(crate) fn is_orphan(metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    metadata.deletion_timestamp.is_none() && !owners.any(|owner| owner.controller == Some(true))
+}
+
+fn is_ending(metadata: &ObjectMeta) -> bool {
+    metadata.deletion_timestamp.is_some()
+}
+
+/// The owners it has, and a controller.
+fn with(metadata: &ObjectMeta, owner: OwnerReference) -> Vec<OwnerReference> {
+    let others = metadata.owner_references.iter().flatten().filter(|other| other.uid != owner.uid);
+    let mut owners: Vec<_> = others.cloned().collect();
+    owners.push(OwnerReference { block_owner_deletion: Some(true), ..owner });
+    owners
+}
+
+/// The owners it has but that one.
+fn without(metadata: &ObjectMeta, uid: &str) -> Vec<OwnerReference> {
+    let owners = metadata.owner_references.iter().flatten();
+    owners.filter(|owner| owner.uid != uid).cloned().collect()
+}
+
+fn owners_patch(metadata: &ObjectMeta, owners: &[OwnerReference]) -> Value {
+    json!({"metadata": {
+        "uid": metadata.uid,
+        "resourceVersion": metadata.resource_version,
+        "ownerReferences": owners,
+    }})
+}

@@ -1,0 +1,291 @@
+//! Live reads: the object, its sets and its pods past the cache, what they show, and which orphans are adopted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_planner::Source;
+use ordereddeployment_wire::PodView;
+
+use crate::Error;
+use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
+use crate::cache::expectations::{Expectations, Fact, MinVersions};
+use crate::cache::index::Index;
+use crate::client::decode::{Decoded, FromResponse};
+use crate::reconcile::observation::Observation;
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::{LiveRead, LiveReadReason};
+
+/// What a live read finds of the object itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LiveObject {
+    /// It is there.
+    Present,
+    /// It is being deleted.
+    Terminating,
+    /// It is not found.
+    NotFound,
+}
+
+impl Reconciler<'_> {
+    /// Reads the object, its sets and its pods past the cache, the pods last: an annotation written before the change
+    /// of the object that we see is in them. It ends where the object is found to be gone, or going: then nothing is adopted.
+    pub(crate) async fn read_live(&mut self, due: LiveReadReason) -> Result<LiveObject, Error> {
+        tracing::debug!(reason = due.label(), "reading live");
+        self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
+        let began = self.ctx.clock.now();
+        let (pods, sets) = (self.state.pods.dates(), self.state.sets.dates());
+        let known = self.observe();
+        let min_versions = (
+            self.state.sets.min_versions(&known.sets, began),
+            self.state.pods.min_versions(&known.pods, began),
+        );
+        // Counted before: a list completed meanwhile makes the next read due.
+        let lists = self.ctx.cache().lists();
+        let found = self.read_object().await?;
+        if found != LiveObject::Present {
+            return Ok(found);
+        }
+        // Adopting says again what could not be adopted.
+        self.state.unadopted.clear();
+        let generation = self.state.generation();
+        let selector = self.state.deployment.spec.selector.to_selector_string();
+        let found = self.read_sets(&selector, &known.sets, &min_versions.0).await?;
+        if found != LiveObject::Present {
+            return Ok(found);
+        }
+        let found = self.read_pods(&selector, &min_versions.1).await?;
+        if found != LiveObject::Present {
+            return Ok(found);
+        }
+        {
+            let (cache, now) = (self.ctx.cache(), self.ctx.clock.now());
+            self.state.pods.confirm(&pods, began, &cache.pods, now);
+            self.state.sets.confirm(&sets, began, &cache.sets, now);
+        }
+        self.state.last_live = Some(LiveRead { generation, lists });
+        self.state.live_read = std::mem::take(&mut self.raced).then_some(LiveReadReason::Conflict);
+        self.live = true;
+        Ok(LiveObject::Present)
+    }
+
+    /// Reads the object itself past the cache.
+    pub(crate) async fn read_object(&mut self) -> Result<LiveObject, Error> {
+        let found = self.requests.deployment(&self.namespace, &self.name).await;
+        let found = found.map_err(Error::ReadDeployment)?;
+        let Some(mut found) = found.filter(|found| found.uid().as_deref() == Some(&*self.uid)) else {
+            return Ok(LiveObject::NotFound);
+        };
+        found.spec.template.share_equal(&self.state.deployment.spec.template);
+        let terminates = found.metadata.deletion_timestamp.is_some();
+        self.state.created = 0;
+        let shown = self.ctx.cached(&self.namespace, &self.name, &self.uid);
+        self.state.read(Arc::new(found), shown.as_deref());
+        Ok(if terminates { LiveObject::Terminating } else { LiveObject::Present })
+    }
+
+    /// Reads the object again before orphans of a list are adopted: the garbage collector releases what an object owns only once
+    /// that object is marked as being deleted, so that a read of the owner after the orphan sees the mark.
+    async fn may_adopt(&mut self, generation: i64) -> Result<(LiveObject, bool), Error> {
+        let found = self.read_object().await?;
+        // By a newer spec something else may match: the next read, which is due then, adopts.
+        Ok((found, found == LiveObject::Present && self.state.generation() == generation))
+    }
+
+    /// Looks at what the watch shows by now, between two adoptions: many take long.
+    fn still_adopts(&mut self, generation: i64) -> bool {
+        self.refresh() && self.state.generation() == generation
+    }
+
+    async fn read_sets(
+        &mut self,
+        selector: &str,
+        known: &[Arc<SetEntry>],
+        min_versions: &MinVersions,
+    ) -> Result<LiveObject, Error> {
+        let generation = self.state.generation();
+        let listed: Vec<Decoded<OrderedReplicaSet>> =
+            self.requests.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
+        let mut sets = Vec::new();
+        for set in listed {
+            if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, &self.uid)) {
+                // Nothing is decided without all own sets. A set of another owner is of no concern.
+                continue;
+            }
+            sets.push(OrderedReplicaSet::of(set).map_err(Error::ListSets)?);
+        }
+        let mut adopts = sets.iter().any(|set| self.may_take(&set.metadata));
+        if adopts {
+            let found;
+            (found, adopts) = self.may_adopt(generation).await?;
+            if found != LiveObject::Present {
+                return Ok(found);
+            }
+        }
+        let mut found = Vec::new();
+        for set in sets {
+            adopts = adopts && self.still_adopts(generation);
+            let adopted = if adopts {
+                let claim = self.adopt_set(&set).await;
+                self.record_claim(claim)
+            } else {
+                None
+            };
+            found.extend(adopted.or_else(|| SetEntry::of(set)));
+        }
+        for entry in unlisted(known, &found) {
+            let set = self.requests.set(&self.namespace, &entry.set.name).await.map_err(Error::ReadSet)?;
+            let set = set.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
+            let set = set.map(|set| (version_of(&set), SetEntry::of(set)));
+            let now = self.ctx.clock.now();
+            if let Some((_, Some(entry))) = &set {
+                rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, entry, now);
+            }
+            self.state.sets.record(Fact::read(entry.uid(), set), now);
+        }
+        let now = self.ctx.clock.now();
+        for entry in &found {
+            rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, entry, now);
+        }
+        learn(&mut self.state.sets, known, found, |owner| *owner == self.uid, now);
+        Ok(LiveObject::Present)
+    }
+
+    async fn read_pods(&mut self, selector: &str, min_versions: &MinVersions) -> Result<LiveObject, Error> {
+        let generation = self.state.generation();
+        let Observation { sets, pods: known } = self.observe();
+        let listed: Vec<PodView> =
+            self.requests.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
+        let mut found = Vec::new();
+        let mut orphans = Vec::new();
+        for pod in &listed {
+            if let Some(entry) = PodEntry::of(pod) {
+                found.push(entry);
+            } else if let Some(set) = self.adopter_of(pod, &sets) {
+                orphans.push((pod, set));
+            }
+        }
+        if !orphans.is_empty() {
+            let (read, adopts) = self.may_adopt(generation).await?;
+            if read != LiveObject::Present {
+                return Ok(read);
+            }
+            let adopters: BTreeMap<&Arc<str>, &Arc<SetEntry>> =
+                orphans.iter().map(|(_, set)| (set.uid(), *set)).collect();
+            let mut standing = BTreeMap::new();
+            for (uid, set) in adopters.into_iter().filter(|_| adopts) {
+                if let Some(fresh) = self.read_adopter(set).await? {
+                    standing.insert(Arc::clone(uid), fresh);
+                }
+            }
+            for (pod, set) in orphans {
+                let Some(set) = standing.get(set.uid()) else { continue };
+                if !self.still_adopts(generation) {
+                    break;
+                }
+                let claim = self.adopt_pod(pod, set).await;
+                found.extend(self.record_claim(claim));
+            }
+        }
+        // Pods of ours that do not match the selector any more, and pods that are gone.
+        for entry in unlisted(&known, &found) {
+            let pod = self.requests.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
+            let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
+            let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(&pod)));
+            let now = self.ctx.clock.now();
+            if let Some((_, Some(entry))) = &pod {
+                rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, entry, now);
+            }
+            self.state.pods.record(Fact::read(entry.uid(), pod), now);
+        }
+        let now = self.ctx.clock.now();
+        for entry in &found {
+            rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, entry, now);
+        }
+        let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
+        let is_ours = |owner: &Arc<str>| owners.contains(owner);
+        learn(&mut self.state.pods, &known, found, is_ours, now);
+        Ok(LiveObject::Present)
+    }
+
+    /// Reads a set again that is to adopt pods of a list; `None` where it is not there any more, or being deleted.
+    async fn read_adopter(&mut self, set: &SetEntry) -> Result<Option<SetEntry>, Error> {
+        let read = self.requests.set(&self.namespace, &set.set.name).await.map_err(Error::ReadSet)?;
+        let read = read.filter(|read| read.metadata.uid.as_deref() == Some(&**set.uid()));
+        let read = read.map(|read| (version_of(&read), SetEntry::of(read)));
+        let stands = read.as_ref().and_then(|(_, entry)| entry.clone());
+        self.state.sets.record(Fact::read(set.uid(), read), self.ctx.clock.now());
+        Ok(stands.filter(|stands| !stands.is_terminating() && *stands.owner() == self.uid))
+    }
+
+    /// Reads these nodes live. One that is gone is known to be gone.
+    pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
+        for name in names {
+            let node = self.requests.node(name).await.map_err(Error::ReadNode)?;
+            self.state.nodes.insert(Arc::clone(name), node.map(|node| node.facts()));
+        }
+        Ok(())
+    }
+
+    /// Reads whether these are still there; once none is, what they have left is read live.
+    pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
+        for source in sources {
+            let there = self.requests.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;
+            self.state.sources.insert(source.clone(), there);
+        }
+        // A takeover may be left halfway for days: until it goes on this is asked each second, and must stay cheap.
+        if !self.state.sources.values().any(|there| *there) {
+            self.state.live_read = Some(LiveReadReason::Asked);
+        }
+        Ok(())
+    }
+}
+
+fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
+    let owners = metadata.owner_references.iter().flatten();
+    owners.filter(|owner| owner.controller == Some(true)).any(|owner| owner.uid == uid)
+}
+
+/// Where a live read shows what it cannot, by what was known when it began, the API server went back in time: the read counts.
+fn rewind<E: Entry + Clone>(
+    expectations: &mut Expectations<E>,
+    index: &mut Index<E>,
+    min_versions: &MinVersions,
+    entry: &E,
+    now: Timestamp,
+) {
+    if min_versions.is_older(entry, index) {
+        expectations.rewind(entry.clone(), now);
+        index.rewind(entry.clone(), now);
+    }
+}
+
+/// Takes in what was listed live: what is ours, and what was thought to be. The rest that a selector matches is of others.
+/// `known` is ordered by UID, as [`merge`] returns it.
+fn learn<E: Entry>(
+    expectations: &mut Expectations<E>,
+    known: &[Arc<E>],
+    listed: Vec<E>,
+    is_ours: impl Fn(&Arc<str>) -> bool,
+    now: Timestamp,
+) {
+    for mut entry in listed {
+        let at = known.binary_search_by(|known| known.uid().cmp(entry.uid()));
+        let known = at.ok().and_then(|at| known.get(at));
+        if let Some(known) = known {
+            entry.share(known);
+        }
+        if is_ours(entry.owner()) || expectations.knows(entry.uid()) || known.is_some() {
+            expectations.present(entry, now);
+        }
+    }
+}
+
+/// What is known and was not read.
+fn unlisted<E: Entry>(known: &[Arc<E>], found: &[E]) -> Vec<Arc<E>> {
+    let found: BTreeSet<&Arc<str>> = found.iter().map(Entry::uid).collect();
+    known.iter().filter(|entry| !found.contains(entry.uid())).cloned().collect()
+}

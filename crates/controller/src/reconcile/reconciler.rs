@@ -1,0 +1,85 @@
+//! One reconciliation of one OrderedDeployment: what its steps work on.
+
+use std::sync::Arc;
+
+use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{Event, EventType, Regarding};
+
+use crate::client::requests::Requests;
+use crate::reconcile::observation::Observation;
+use crate::reconcile::state::ObjectState;
+use crate::runtime::context::Context;
+
+/// How many writes of sets and of the status may meet a conflict in one reconciliation before the next one counts as failed.
+const CONFLICTS: usize = 5;
+
+/// One reconciliation.
+pub(crate) struct Reconciler<'a> {
+    pub(crate) ctx: &'a Context,
+    pub(crate) requests: Requests,
+    /// What is remembered of the object.
+    pub(crate) state: &'a mut ObjectState,
+    /// Its sets and pods, as this round works on them.
+    pub(crate) observation: Observation,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: Arc<str>,
+    /// Whether everything was read live since the last act.
+    pub(crate) live: bool,
+    /// Whether an object to claim was changed by another client: it is read again at once.
+    pub(crate) raced: bool,
+    /// The same at any time in this reconciliation.
+    pub(crate) has_raced: bool,
+    /// How often creates were answered in this reconciliation that their names are taken, while nothing is known to have them.
+    pub(crate) taken: usize,
+    /// How many writes of sets and of the status have met a conflict in this reconciliation.
+    pub(crate) conflicts: usize,
+}
+
+impl Reconciler<'_> {
+    pub(crate) fn status(&self) -> OrderedDeploymentStatus {
+        self.state.deployment.status.clone().unwrap_or_default()
+    }
+
+    /// Takes in what the watch shows of the object by now. Whether it exists and is not being deleted.
+    pub(crate) fn refresh(&mut self) -> bool {
+        let Some(cached) = self.ctx.cached(&self.namespace, &self.name, &self.uid) else { return false };
+        self.state.refresh(cached);
+        self.state.deployment.metadata.deletion_timestamp.is_none()
+    }
+
+    /// The sets and pods as they are known now.
+    pub(crate) fn observe(&self) -> Observation {
+        Observation::of(&self.uid, &self.ctx.cache(), self.state)
+    }
+
+    /// Whether a conflict may be another client's write in between, which a live read shows: so many in one reconciliation are not.
+    pub(crate) fn may_conflict(&self) -> bool {
+        self.conflicts < CONFLICTS
+    }
+
+    pub(crate) fn warn(&self, reason: &'static str, message: String) {
+        self.publish_message(EventType::Warning, reason, message);
+    }
+
+    pub(crate) fn publish_message(&self, type_: EventType, reason: &'static str, message: String) {
+        let event = Event { type_, reason, message, regarding: Regarding::Deployment };
+        self.ctx.events.publish(&self.state.deployment, &event);
+    }
+
+    /// Publishes the events of a decision.
+    pub(crate) fn publish(&self, events: &[Event]) {
+        for event in events {
+            let resume = match event.reason {
+                reason::PAUSE_POINT_RESUMED => Some("accepted"),
+                reason::RESUME_IGNORED => Some("ignored"),
+                _ => None,
+            };
+            if let Some(result) = resume {
+                self.ctx.metrics.resumes.with_label_values(&[result]).inc();
+            }
+            self.ctx.events.publish(&self.state.deployment, event);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Records what requests have shown: the only place where the writes of an act change what is remembered.
+
+use std::sync::Arc;
+
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{EventType, Failure, FailureKind, Purpose, Target};
+use tokio::time::Instant;
+
+use crate::cache::entry::{Entry, PodEntry, SetEntry};
+use crate::cache::expectations::Fact;
+use crate::reconcile::effect::{Effect, WriteFailure};
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::LiveReadReason;
+
+/// Why an act was not carried out whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    /// The API server refused something, or failed: wait before trying again.
+    Failed(Failure),
+    /// Something is not as it was when the decision was made.
+    DecideAgain,
+    /// There is more to do than one act does.
+    Unfinished,
+}
+
+impl Interrupt {
+    /// Keeps the first failure of several interrupts. A failure outweighs a need to decide again, and both that there is more.
+    pub(crate) fn add_to(self, interrupt: &mut Option<Self>) {
+        let keeps = match interrupt {
+            Some(Self::Failed(_)) => true,
+            Some(Self::DecideAgain) => self == Self::Unfinished,
+            Some(Self::Unfinished) | None => false,
+        };
+        if !keeps {
+            *interrupt = Some(self);
+        }
+    }
+}
+
+impl Reconciler<'_> {
+    /// Takes these in, in their order. An error: one of them ends the act.
+    pub(crate) fn record(&mut self, effects: Vec<Effect>) -> Result<(), Interrupt> {
+        let mut interrupt = None;
+        for effect in effects {
+            if let Some(stop) = self.record_one(effect) {
+                stop.add_to(&mut interrupt);
+            }
+        }
+        interrupt.map_or(Ok(()), Err)
+    }
+
+    fn record_one(&mut self, effect: Effect) -> Option<Interrupt> {
+        let now = self.ctx.clock.now();
+        match effect {
+            Effect::Set(fact) => self.record_set(fact),
+            Effect::Pod(fact) => self.record_pod(fact),
+            Effect::SetCreated => self.state.created += 1,
+            Effect::PodCreated(entry) => {
+                self.ctx.metrics.pod_creations.inc();
+                self.state.created += 1;
+                if let Some(entry) = entry {
+                    self.record_pod(Fact::Is(entry));
+                }
+            }
+            Effect::PodAccepted(name) => {
+                self.state.succeeded(FailureKind::Create);
+                let message = format!("Created pod {name}");
+                self.publish_message(EventType::Normal, reason::SUCCESSFUL_CREATE, message);
+            }
+            Effect::PodDeleted { target, purpose, entry, terminating, age_ratio } => {
+                self.state.succeeded(FailureKind::Delete);
+                let fact = match entry {
+                    Some(entry) if terminating => Fact::Terminating(entry),
+                    _ => Fact::Gone(Arc::clone(target.uid())),
+                };
+                self.record_deletion(&target, purpose, age_ratio);
+                self.record_pod(fact);
+            }
+            Effect::Evicted => {
+                self.state.refused = None;
+                self.state.succeeded(FailureKind::Evict);
+                self.state.succeeded(FailureKind::EvictAmbiguous);
+            }
+            Effect::EvictionRefused { uid, ready, kind, message } => {
+                self.ctx.metrics.write_failed("evict");
+                self.warn(kind.reason(), message.clone());
+                let failure = self.state.failed(kind, message, now);
+                self.state.refuse(&uid, ready, Instant::now(), failure.clone());
+                return Some(Interrupt::Failed(failure));
+            }
+            Effect::StillRefused(failure) => return Some(Interrupt::Failed(failure)),
+            Effect::NameTaken => self.taken += 1,
+            Effect::SetNameTaken(name) => {
+                // The planner then counts a collision of hashes and gives the set another name.
+                self.state.taken_names.insert(name);
+            }
+            Effect::Altered { owner, message } => {
+                self.state.altered_creates.insert(owner, message);
+            }
+            Effect::Unaltered(owner) => {
+                self.state.altered_creates.remove(&owner);
+            }
+            Effect::Conflict => self.conflicts += 1,
+            Effect::LiveReadDue(reason) => self.state.live_read = Some(reason),
+            Effect::Failed(failure) => return Some(self.record_failure(failure)),
+            Effect::DecideAgain => return Some(Interrupt::DecideAgain),
+        }
+        None
+    }
+
+    /// Takes in what became of a set.
+    pub(crate) fn record_set(&mut self, mut fact: Fact<SetEntry>) {
+        if let Fact::Is(entry) = &mut fact
+            && let Some(known) = self.observation.set(entry.uid())
+        {
+            // No second copy of its template is kept.
+            entry.share(known);
+        }
+        self.observation.record_set(&fact, &self.uid);
+        self.state.sets.record(fact, self.ctx.clock.now());
+    }
+
+    /// Takes in what became of a pod.
+    pub(crate) fn record_pod(&mut self, fact: Fact<PodEntry>) {
+        self.observation.record_pod(&fact);
+        self.state.pods.record(fact, self.ctx.clock.now());
+    }
+
+    fn record_failure(&mut self, failure: WriteFailure) -> Interrupt {
+        let WriteFailure { kind, verb, event, message, outcome_unknown } = failure;
+        if let Some(verb) = verb {
+            self.ctx.metrics.write_failed(verb);
+        }
+        if outcome_unknown {
+            self.state.live_read = Some(LiveReadReason::Unknown);
+        }
+        self.warn(kind.reason(), event);
+        Interrupt::Failed(self.state.failed(kind, message, self.ctx.clock.now()))
+    }
+
+    fn record_deletion(&self, target: &Target, purpose: Purpose, age_ratio: Option<f64>) {
+        let word = match purpose {
+            Purpose::Rollout => "rollout",
+            Purpose::Scale => "scale",
+        };
+        self.ctx.metrics.deleted(word, target.why.as_ref().map(|why| why.rule));
+        if let Some(ratio) = age_ratio {
+            self.ctx.metrics.deletion_age_ratio.observe(ratio);
+        }
+        let why = target.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
+        let message = format!("Deleted pod {} for the {word} ({why})", target.name());
+        self.publish_message(EventType::Normal, reason::SUCCESSFUL_DELETE, message);
+    }
+}

@@ -1,0 +1,231 @@
+//! Report: stores what a decision says of the object and of its sets, where it differs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_api::{
+    OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, OrderedReplicaSetStatus,
+};
+use ordereddeployment_planner::{report_unstored, unstored_message};
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::cache::entry::{Entry, PodEntry, SetEntry};
+use crate::cache::expectations::Fact;
+use crate::reconcile::merge_patch::diff;
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::LiveReadReason;
+
+/// What became of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusWrite {
+    /// It is stored, or it was before.
+    Yes,
+    /// Somebody wrote in between: read live and decide again.
+    Conflict,
+    /// The API server does not store all of it.
+    InPart,
+}
+
+/// What a status has to say that the one before did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusChange {
+    Nothing,
+    /// Numbers of pods, and when progress was made last.
+    Counts,
+    /// What somebody may wait for, or has to act on.
+    Conditions,
+}
+
+impl StatusChange {
+    pub(crate) fn of(old: &OrderedDeploymentStatus, new: &OrderedDeploymentStatus) -> Self {
+        if old == new {
+            return Self::Nothing;
+        }
+        let matters = |status: &OrderedDeploymentStatus| {
+            let mut status = status.clone();
+            status.replicas = None;
+            status.updated_replicas = None;
+            status.ready_replicas = None;
+            status.available_replicas = None;
+            status.unavailable_replicas = None;
+            status.terminating_replicas = None;
+            let mut conditions = status.conditions.take().unwrap_or_default();
+            conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
+            let conditions: Vec<_> =
+                conditions.into_iter().map(|told| (told.type_, told.status, told.reason)).collect();
+            (status, conditions)
+        };
+        if matters(old) == matters(new) { Self::Counts } else { Self::Conditions }
+    }
+
+    /// How long a report waits for the one before it to grow old: a burst of pods that come, get ready and go is one report.
+    pub(crate) fn every(self) -> Duration {
+        match self {
+            Self::Nothing => Duration::ZERO,
+            Self::Counts => Duration::from_secs(1),
+            Self::Conditions => Duration::from_millis(100),
+        }
+    }
+}
+
+impl Reconciler<'_> {
+    /// Stores a status, in one write that fails if anybody wrote since it was read. Where the API server drops fields of it, the
+    /// status says so.
+    pub(crate) async fn store_status(
+        &mut self,
+        status: &OrderedDeploymentStatus,
+    ) -> Result<StatusWrite, Error> {
+        let known = self.state.unstored.clone();
+        let (stored, missing) = self.put_status(status, &known).await?;
+        if stored != StatusWrite::Yes || missing == known {
+            return Ok(if missing.is_empty() { stored } else { StatusWrite::InPart });
+        }
+        self.state.unstored.clone_from(&missing);
+        if missing.is_empty() {
+            // It is stored whole again, and does not say otherwise any more.
+            return Ok(self.put_status(status, &missing).await?.0);
+        }
+        self.warn(reason::STATUS_NOT_STORED, unstored_message(&missing));
+        let (stored, _) = self.put_status(status, &missing).await?;
+        Ok(if stored == StatusWrite::Conflict { stored } else { StatusWrite::InPart })
+    }
+
+    /// One write of a status that says of these fields that they are not stored; which fields of it are not.
+    async fn put_status(
+        &mut self,
+        status: &OrderedDeploymentStatus,
+        unstored: &[String],
+    ) -> Result<(StatusWrite, Vec<String>), Error> {
+        let mut status = status.clone();
+        if !unstored.is_empty() {
+            report_unstored(&mut status, unstored, self.ctx.clock.now());
+        }
+        let wanted = json_of(&status);
+        let Some(change) = diff(&json_of(&self.status()), &wanted) else {
+            return Ok((StatusWrite::Yes, Vec::new()));
+        };
+        let version = self.state.deployment.resource_version();
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": change});
+        match self.requests.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await {
+            Ok(mut stored) => {
+                stored.spec.template.share_equal(&self.state.deployment.spec.template);
+                let missing = missing(&wanted, &json_of(&stored.status), "status");
+                self.ctx.wrote(&stored);
+                self.state.refresh(Arc::new(stored));
+                Ok((StatusWrite::Yes, missing))
+            }
+            Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
+                self.conflicts += 1;
+                self.state.live_read = Some(LiveReadReason::Conflict);
+                Ok((StatusWrite::Conflict, Vec::new()))
+            }
+            Err(error) => {
+                self.ctx.metrics.write_failed("status");
+                self.state.live_read = Some(LiveReadReason::Unknown);
+                Err(Error::StoreStatus(error))
+            }
+        }
+    }
+
+    /// Stores what is seen of each set; whether nothing is left to store. A failure is none of the deployment's: it is logged,
+    /// and tried again.
+    pub(crate) async fn report_sets(&mut self) -> bool {
+        let now = self.ctx.clock.now();
+        let mut all = true;
+        let sets: Vec<_> =
+            self.observation.sets.iter().filter(|entry| !entry.is_terminating()).cloned().collect();
+        for entry in sets {
+            let status = set_status(&entry, &self.observation.pods, now);
+            let old = entry.object.status.clone().unwrap_or_default();
+            let Some(change) = diff(&json_of(&old), &json_of(&status)) else { continue };
+            let patch =
+                json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
+            let name = &entry.set.name;
+            match self.requests.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
+                Ok(stored) => {
+                    if let Some(entry) = SetEntry::of(stored) {
+                        self.record_set(Fact::Is(entry));
+                    }
+                }
+                // The watch tells that it is gone.
+                Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_conflict() => all = false,
+                Err(error) => {
+                    self.ctx.metrics.write_failed("status");
+                    tracing::warn!(%error, set = name, "cannot store the status of a set");
+                    all = false;
+                }
+            }
+        }
+        all
+    }
+}
+
+/// What is seen of a set's pods.
+fn set_status(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> OrderedReplicaSetStatus {
+    let own = || pods.iter().map(|pod| &pod.pod).filter(|pod| pod.set == entry.set.uid && !pod.finished);
+    let active = || own().filter(|pod| !pod.terminating);
+    let ready = || active().filter(|pod| pod.facts.ready);
+    let seconds = i64::from(entry.set.min_ready_seconds.max(0));
+    let available = ready().filter(|pod| {
+        let since = pod.facts.ready_since;
+        let since = since.and_then(|since| since.checked_add(SignedDuration::from_secs(seconds)).ok());
+        seconds == 0 || since.is_some_and(|available| available <= now)
+    });
+    OrderedReplicaSetStatus {
+        observed_generation: entry.object.metadata.generation,
+        replicas: Some(number(active().count())),
+        ready_replicas: Some(number(ready().count())),
+        available_replicas: Some(number(available.count())),
+        terminating_replicas: Some(number(own().filter(|pod| pod.terminating).count())),
+        selector: Some(entry.object.spec.selector.to_selector_string()),
+    }
+}
+
+/// The fields of what was sent that did not come back as they were.
+fn missing(sent: &Value, came: &Value, path: &str) -> Vec<String> {
+    match (sent, came) {
+        (Value::Object(sent), Value::Object(came)) => {
+            let fields = sent.iter().flat_map(|(key, value)| {
+                missing(value, came.get(key).unwrap_or(&Value::Null), &format!("{path}.{key}"))
+            });
+            fields.collect()
+        }
+        (sent, came) if sent == came => Vec::new(),
+        _ => vec![path.to_owned()],
+    }
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// As it is sent. A status is plain data; nothing of it fails to serialise.
+fn json_of(status: &impl serde::Serialize) -> Value {
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::missing;
+
+    #[test]
+    fn what_did_not_come_back_is_named_by_its_path() {
+        let sent = json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [1]});
+        let table = [
+            (json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [1]}), vec![]),
+            (json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [1], "more": true}), vec![]),
+            (json!({"b": {"c": 2, "d": {}}, "f": [1]}), vec!["status.a", "status.b.d.e"]),
+            (json!({"a": 1, "b": {"c": 2}, "f": []}), vec!["status.b.d", "status.f"]),
+        ];
+        for (came, expected) in table {
+            assert_eq!(missing(&sent, &came, "status"), expected, "{came}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The snapshot that a decision is made of: the observation of the round, and what is remembered of the object.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{Event, EventType, Pod, Regarding, Snapshot};
+use ordereddeployment_sorter::Nodes;
+use ordereddeployment_wire::MalformedAnnotation;
+use tokio::time::Instant;
+
+use crate::cache::entry::Entry;
+use crate::reconcile::observation::Observation;
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::LiveReadReason;
+
+impl Reconciler<'_> {
+    /// Drops the expectations that the watch has caught up with. Returns why a live read is due, if it is.
+    pub(crate) fn live_read_reason(&mut self) -> Option<LiveReadReason> {
+        let now = self.ctx.clock.now();
+        let mut cache = self.ctx.cache();
+        if cache.may_adopt(&self.uid) {
+            self.state.live_read.get_or_insert(LiveReadReason::Orphan);
+        }
+        for lag in self.state.pods.lags(&cache.pods, now) {
+            self.ctx.metrics.watch_lag.observe(lag.as_secs_f64().max(0.0));
+        }
+        let expired = [self.state.pods.observe(&cache.pods, now), self.state.sets.observe(&cache.sets, now)];
+        if expired.contains(&true) {
+            self.state.live_read = Some(LiveReadReason::Expired);
+        }
+        let asked = !self.live && self.status().resume_requested.is_some();
+        self.state.live_read_reason(cache.lists()).or(asked.then_some(LiveReadReason::Resume))
+    }
+
+    /// All that the planner reads.
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        let Observation { sets, pods } = &self.observation;
+        let now = self.ctx.clock.now();
+        let mut pods: Vec<_> = pods.iter().map(|entry| Arc::clone(&entry.pod)).collect();
+        self.state.date_failures(&mut pods, now);
+        let failure = self.state.failure(now);
+        Snapshot {
+            deployment: Arc::clone(&self.state.deployment),
+            nodes: self.nodes(),
+            sets: sets.iter().map(|entry| entry.set.clone()).collect(),
+            pods,
+            now,
+            live: self.live,
+            dry_run: self.state.dry_run(Instant::now()),
+            failure,
+            known_points: self.state.known_points.clone(),
+            taken_names: self.state.taken_names.clone(),
+            sources: self.state.sources.clone(),
+            comparison: self.state.compared(sets, now, Instant::now()),
+        }
+    }
+
+    fn nodes(&self) -> Nodes {
+        let cache = self.ctx.cache();
+        let pods = self.observation.pods.iter();
+        let names: BTreeSet<&Arc<str>> = pods.filter_map(|entry| entry.pod.facts.node.as_ref()).collect();
+        let mut nodes = self.state.nodes.clone();
+        for name in names {
+            if let Some(facts) = cache.node(name) {
+                nodes.insert(Arc::clone(name), Some(facts.clone()));
+            }
+        }
+        nodes
+    }
+
+    /// Warns of each malformed annotation once.
+    pub(crate) fn warn_of_malformed(&mut self) {
+        let mut current = BTreeSet::new();
+        for entry in &self.observation.pods {
+            for malformed in &entry.malformed {
+                let id = (Arc::clone(entry.uid()), malformed.clone());
+                if !self.state.warned.contains(&id) {
+                    self.ctx.metrics.malformed_annotations.inc();
+                    self.ctx.events.publish(&self.state.deployment, &malformed_event(&entry.pod, malformed));
+                }
+                current.insert(id);
+            }
+        }
+        self.state.warned = current;
+    }
+
+    /// When the first expectation stops being believed.
+    pub(crate) fn expectations_expire(&self) -> Option<Timestamp> {
+        [self.state.pods.expires(), self.state.sets.expires()].into_iter().flatten().min()
+    }
+}
+
+fn malformed_event(pod: &Pod, malformed: &MalformedAnnotation) -> Event {
+    let MalformedAnnotation { key, value } = malformed;
+    Event {
+        type_: EventType::Warning,
+        reason: reason::MALFORMED_ANNOTATION,
+        message: format!("Pod {}: the value {value:?} of {key} is malformed and counts as absent", pod.name),
+        regarding: Regarding::Deployment,
+    }
+}

@@ -1,0 +1,481 @@
+//! What is remembered of one OrderedDeployment between two passes. All of it can be lost: a restart reads live.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ordereddeployment_api::{OrderedDeployment, Template};
+use ordereddeployment_planner::{DryRun, Failure, FailureKind, Pod, Source};
+use ordereddeployment_sorter::Nodes;
+use tokio::time::Instant;
+
+use crate::cache::entry::{PodEntry, SetEntry, version_of};
+use crate::cache::expectations::Expectations;
+use crate::events::Warned;
+use crate::reconcile::compared::ComparisonRecord;
+use crate::runtime::backoff;
+
+/// How long a refusal of a template is believed before the API server is asked again.
+const BELIEVE_REFUSAL: Duration = Duration::from_secs(10);
+
+/// Why a live read is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LiveReadReason {
+    /// This process has not read it yet.
+    First,
+    /// The spec changed.
+    Generation,
+    /// Somebody wants the rollout to go on.
+    Resume,
+    /// A watch listed anew: anything may have happened in between.
+    Relist,
+    /// The watch did not confirm in time what was known beyond it.
+    Expired,
+    /// A write may or may not have been carried out.
+    Unknown,
+    /// Somebody else wrote in between.
+    Conflict,
+    /// There is something that nobody controls and that matches.
+    Orphan,
+    /// The planner asked for it.
+    Asked,
+    /// The object could not be found, or read, where much was created.
+    Created,
+}
+
+impl LiveReadReason {
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Generation => "generation",
+            Self::Resume => "resume",
+            Self::Relist => "relist",
+            Self::Expired => "expired",
+            Self::Unknown => "unknown",
+            Self::Conflict => "conflict",
+            Self::Orphan => "orphan",
+            Self::Asked => "asked",
+            Self::Created => "created",
+        }
+    }
+}
+
+/// What the last live read was of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LiveRead {
+    pub(crate) generation: i64,
+    /// How many lists the watches had completed before it.
+    pub(crate) lists: u64,
+}
+
+/// The answer to a dry run of the current template, and until when it counts.
+#[derive(Debug)]
+pub(crate) struct DryRunRecord {
+    pub(crate) template: Template,
+    pub(crate) dry_run: DryRun,
+    /// None: as long as the template stays.
+    pub(crate) until: Option<Instant>,
+    /// How often in a row there was no answer.
+    pub(crate) unanswered: u32,
+}
+
+/// An eviction that was refused.
+#[derive(Clone, Debug)]
+pub(crate) struct Refused {
+    pub(crate) uid: Arc<str>,
+    /// As it is told.
+    pub(crate) failure: Failure,
+    /// How many of the deployment's pods were ready then.
+    pub(crate) ready: usize,
+    /// How often in a row.
+    pub(crate) times: u32,
+    /// Before this the same is not asked again.
+    pub(crate) until: Instant,
+}
+
+/// The state of one OrderedDeployment.
+#[derive(Debug)]
+pub(crate) struct ObjectState {
+    /// The latest version known.
+    pub(crate) deployment: Arc<OrderedDeployment>,
+    /// The version that the watch showed when a live read proved that the API server went back in time: it is void.
+    pub(crate) void: Option<String>,
+    pub(crate) pods: Expectations<PodEntry>,
+    pub(crate) sets: Expectations<SetEntry>,
+    pub(crate) failure: Option<Failure>,
+    /// Since when writes of each kind fail without a success in between.
+    pub(crate) failing_since: BTreeMap<FailureKind, Timestamp>,
+    /// The eviction that was refused last, until one is accepted.
+    pub(crate) refused: Option<Refused>,
+    pub(crate) known_points: BTreeMap<Arc<str>, String>,
+    pub(crate) taken_names: BTreeSet<String>,
+    /// Nodes read live in this pass.
+    pub(crate) nodes: Nodes,
+    /// What it takes over from, as read in this pass: whether it is still there.
+    pub(crate) sources: BTreeMap<Source, bool>,
+    /// When each failed pod was first seen so, by UID, or failed, where that was before the first look; none before it.
+    pub(crate) failures_seen: Option<BTreeMap<Arc<str>, Timestamp>>,
+    /// What matches and could not be adopted by the last live read, and why.
+    pub(crate) unadopted: BTreeMap<String, String>,
+    /// What does not match any more and could not be released, and why.
+    pub(crate) unreleased: BTreeMap<String, String>,
+    /// UIDs of those whose last create was answered with an object that is not theirs, and what was said of it: a set for its pods,
+    /// the deployment for its sets. A dry run comes first until its answer is theirs again.
+    pub(crate) altered_creates: BTreeMap<Arc<str>, String>,
+    /// Fields of the status that the API server does not store.
+    pub(crate) unstored: Vec<String>,
+    /// A live read that something asked for.
+    pub(crate) live_read: Option<LiveReadReason>,
+    pub(crate) last_live: Option<LiveRead>,
+    /// How many pods and sets were created since the object was last read live.
+    pub(crate) created: usize,
+    pub(crate) dry_run: Option<DryRunRecord>,
+    pub(crate) template_comparison: Option<ComparisonRecord>,
+    /// When the status was last reported.
+    pub(crate) reported: Option<Instant>,
+    /// Since when the published sizes have been behind the last batch.
+    pub(crate) unpublished: Option<Timestamp>,
+    /// Failures in a row.
+    pub(crate) failures: u32,
+    /// Until when an answer asked to wait.
+    pub(crate) not_before: Option<Instant>,
+    pub(crate) warned: Warned,
+}
+
+impl ObjectState {
+    pub(crate) fn new(deployment: Arc<OrderedDeployment>) -> Self {
+        Self {
+            deployment,
+            void: None,
+            pods: Expectations::default(),
+            sets: Expectations::default(),
+            failure: None,
+            failing_since: BTreeMap::new(),
+            refused: None,
+            known_points: BTreeMap::new(),
+            taken_names: BTreeSet::new(),
+            nodes: Nodes::new(),
+            sources: BTreeMap::new(),
+            failures_seen: None,
+            unadopted: BTreeMap::new(),
+            unreleased: BTreeMap::new(),
+            altered_creates: BTreeMap::new(),
+            unstored: Vec::new(),
+            live_read: None,
+            last_live: None,
+            created: 0,
+            dry_run: None,
+            template_comparison: None,
+            reported: None,
+            unpublished: None,
+            failures: 0,
+            not_before: None,
+            warned: Warned::new(),
+        }
+    }
+
+    /// Takes a version of the object in, unless a later one is known.
+    pub(crate) fn refresh(&mut self, deployment: Arc<OrderedDeployment>) {
+        if self.void.is_some() && self.void == deployment.metadata.resource_version {
+            return;
+        }
+        if version_of(&*deployment) >= version_of(&*self.deployment) {
+            self.deployment = deployment;
+        }
+    }
+
+    /// Takes in what a live read has found that began after the last version was known. An older one proves that the API server
+    /// went back in time: it counts, and what the watch `shows` still does not.
+    pub(crate) fn read(&mut self, found: Arc<OrderedDeployment>, shows: Option<&OrderedDeployment>) {
+        let version = version_of(&*found);
+        if version >= version_of(&*self.deployment) {
+            self.refresh(found);
+            return;
+        }
+        tracing::warn!(
+            version,
+            "the API server shows an older version than before: it was restored from a backup"
+        );
+        let void = shows.filter(|shown| version_of(*shown) > version);
+        self.void = void.and_then(|shown| shown.metadata.resource_version.clone());
+        self.deployment = found;
+    }
+
+    /// Says in these pods since when each failed one is seen: what had failed before the first look, since it failed. By a
+    /// clock that is set back nothing was seen in the future.
+    pub(crate) fn date_failures(&mut self, pods: &mut [Arc<Pod>], now: Timestamp) {
+        let before = self.failures_seen.take();
+        let mut seen = BTreeMap::new();
+        for pod in pods {
+            let Some(failed) = &pod.failed else { continue };
+            let first = match &before {
+                Some(before) => before.get(&pod.facts.uid).copied().unwrap_or(now),
+                None => failed.at,
+            };
+            let first = first.min(now);
+            seen.insert(Arc::clone(&pod.facts.uid), first);
+            if failed.seen != first
+                && let Some(failed) = &mut Arc::make_mut(pod).failed
+            {
+                failed.seen = first;
+            }
+        }
+        self.failures_seen = Some(seen);
+    }
+
+    pub(crate) fn generation(&self) -> i64 {
+        self.deployment.metadata.generation.unwrap_or(0)
+    }
+
+    /// Why a live read is due, if it is. `lists`: how many lists the watches have completed.
+    pub(crate) fn live_read_reason(&self, lists: u64) -> Option<LiveReadReason> {
+        let Some(last) = self.last_live else { return Some(LiveReadReason::First) };
+        if let Some(due) = self.live_read {
+            return Some(due);
+        }
+        if last.generation != self.generation() {
+            return Some(LiveReadReason::Generation);
+        }
+        (last.lists != lists).then_some(LiveReadReason::Relist)
+    }
+
+    /// Why claiming fails, if it does.
+    pub(crate) fn unclaimed(&self) -> Option<String> {
+        let mut words = self.unadopted.values().chain(self.unreleased.values());
+        let first = words.next()?.clone();
+        let more = match words.count() {
+            0 => String::new(),
+            others => format!(" (and {others} more)"),
+        };
+        Some(first + &more)
+    }
+
+    /// Why the last decision could not be carried out, or the next one must not be: what cannot be claimed comes first.
+    pub(crate) fn failure(&mut self, now: Timestamp) -> Option<Failure> {
+        if let Some(message) = self.unclaimed() {
+            Some(self.failed(FailureKind::Claim, message, now))
+        } else {
+            self.succeeded(FailureKind::Claim);
+            self.failure.clone()
+        }
+    }
+
+    /// A write of that kind failed.
+    pub(crate) fn failed(&mut self, what: FailureKind, message: String, now: Timestamp) -> Failure {
+        let since = self.failing_since.entry(what).or_insert(now);
+        // A clock that was set back starts anew.
+        *since = now.min(*since);
+        Failure { what, message, since: *since }
+    }
+
+    /// A write of that kind succeeded.
+    pub(crate) fn succeeded(&mut self, what: FailureKind) {
+        self.failing_since.remove(&what);
+    }
+
+    /// What an eviction of that pod would be answered, where it need not be asked again yet: it was refused a moment ago, and
+    /// since then no other pod has become ready, which is what a budget waits for.
+    pub(crate) fn refusal(&self, uid: &str, ready: usize, now: Instant) -> Option<&Failure> {
+        let refused = self.refused.as_ref()?;
+        let stands = *refused.uid == *uid && refused.ready == ready && now < refused.until;
+        stands.then_some(&refused.failure)
+    }
+
+    /// Takes note of a refused eviction.
+    pub(crate) fn refuse(&mut self, uid: &Arc<str>, ready: usize, now: Instant, failure: Failure) {
+        let before = self.refused.take().filter(|before| before.ready == ready);
+        let times = before.map_or(0, |before| before.times).saturating_add(1);
+        let until = now + backoff::after_refusal(times);
+        self.refused = Some(Refused { uid: Arc::clone(uid), failure, ready, times, until });
+    }
+
+    /// Takes note of what a dry run of the current template was answered. Only that it is accepted stays: what refused may have
+    /// been changed, and what gave no answer is asked again, later and later.
+    pub(crate) fn record_dry_run(&mut self, dry_run: DryRun, now: Instant) {
+        let template = self.deployment.spec.template.clone();
+        let before = self.dry_run.take().filter(|before| before.template.same_as(&template));
+        let unanswered = match &dry_run {
+            DryRun::NoAnswer(_) => before.map_or(0, |before| before.unanswered).saturating_add(1),
+            _ => 0,
+        };
+        let believed = match &dry_run {
+            DryRun::Refused(_) => Some(BELIEVE_REFUSAL),
+            DryRun::NoAnswer(_) => Some(backoff::after_refusal(unanswered)),
+            DryRun::Accepted | DryRun::Unknown => None,
+        };
+        let until = believed.map(|believed| now + believed);
+        self.dry_run = Some(DryRunRecord { template, dry_run, until, unanswered });
+    }
+
+    /// What is known of the current template.
+    pub(crate) fn dry_run(&self, now: Instant) -> DryRun {
+        self.dry_run_record(now).map_or(DryRun::Unknown, |record| record.dry_run.clone())
+    }
+
+    /// When the dry run that had no answer is made again.
+    pub(crate) fn asks_again(&self, now: Instant) -> Option<Duration> {
+        let record =
+            self.dry_run_record(now).filter(|record| matches!(record.dry_run, DryRun::NoAnswer(_)))?;
+        record.until.map(|until| until.saturating_duration_since(now))
+    }
+
+    fn dry_run_record(&self, now: Instant) -> Option<&DryRunRecord> {
+        let record = self.dry_run.as_ref()?;
+        let believed = record.until.is_none_or(|until| now < until);
+        (believed && record.template.same_as(&self.deployment.spec.template)).then_some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ordereddeployment_api::OrderedDeployment;
+    use serde_json::json;
+
+    use super::{
+        Arc, BELIEVE_REFUSAL, DryRun, Duration, Failure, FailureKind, Instant, LiveRead, LiveReadReason,
+        ObjectState, Timestamp,
+    };
+
+    fn deployment(version: u64, generation: i64, image: &str) -> Arc<OrderedDeployment> {
+        let object = json!({
+            "metadata": {"name": "web", "uid": "d", "resourceVersion": version.to_string(), "generation": generation},
+            "spec": {"selector": {}, "template": {"spec": {"image": image}}},
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn a_lagging_watch_does_not_bring_an_older_version_back() {
+        let mut state = ObjectState::new(deployment(9, 1, "a"));
+        state.refresh(deployment(7, 1, "a"));
+        assert_eq!(state.deployment.metadata.resource_version.as_deref(), Some("9"));
+        state.refresh(deployment(10, 2, "a"));
+        assert_eq!(state.generation(), 2);
+    }
+
+    #[test]
+    fn an_older_version_that_is_read_live_counts_and_what_the_watch_shows_does_not() {
+        let mut state = ObjectState::new(deployment(9, 3, "b"));
+        let shown = deployment(9, 3, "b");
+        state.read(deployment(5, 2, "a"), Some(&shown));
+        assert_eq!(state.generation(), 2);
+        state.refresh(Arc::clone(&shown));
+        assert_eq!(state.generation(), 2);
+        // What comes after is taken, also where it passes the void version.
+        state.refresh(deployment(6, 3, "c"));
+        state.refresh(deployment(10, 4, "d"));
+        assert_eq!(state.generation(), 4);
+        state.read(deployment(11, 5, "e"), None);
+        assert_eq!(state.generation(), 5);
+    }
+
+    #[test]
+    fn a_live_read_is_due_at_first_for_a_new_generation_after_a_relist_and_when_asked() {
+        let mut state = ObjectState::new(deployment(1, 1, "a"));
+        assert_eq!(state.live_read_reason(3), Some(LiveReadReason::First));
+        state.last_live = Some(LiveRead { generation: 1, lists: 3 });
+        assert_eq!(state.live_read_reason(3), None);
+        assert_eq!(state.live_read_reason(4), Some(LiveReadReason::Relist));
+        state.live_read = Some(LiveReadReason::Unknown);
+        assert_eq!(state.live_read_reason(3), Some(LiveReadReason::Unknown));
+        state.live_read = None;
+        state.refresh(deployment(2, 2, "a"));
+        assert_eq!(state.live_read_reason(3), Some(LiveReadReason::Generation));
+    }
+
+    #[test]
+    fn a_refused_eviction_is_asked_again_after_a_while_or_once_other_pods_are_ready() {
+        let mut state = ObjectState::new(deployment(1, 1, "a"));
+        let (uid, now) = (Arc::<str>::from("p"), Instant::now());
+        let failure =
+            Failure { what: FailureKind::Evict, message: "no".into(), since: Timestamp::UNIX_EPOCH };
+        assert_eq!(state.refusal(&uid, 3, now), None);
+        state.refuse(&uid, 3, now, failure.clone());
+        assert_eq!(state.refusal(&uid, 3, now), Some(&failure));
+        assert_eq!(state.refusal("another", 3, now), None);
+        assert_eq!(state.refusal(&uid, 4, now), None);
+        let wait = |state: &ObjectState| state.refused.as_ref().unwrap().until - now;
+        let first = wait(&state);
+        assert_eq!(state.refusal(&uid, 3, now + first), None);
+        state.refuse(&uid, 3, now, failure.clone());
+        assert_eq!(wait(&state), 2 * first);
+        // A budget that follows the pods gets its time anew.
+        state.refuse(&uid, 4, now, failure);
+        assert_eq!(wait(&state), first);
+    }
+
+    #[test]
+    fn a_row_of_failures_begins_at_the_first_one_after_a_success_of_the_same_kind() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut state = ObjectState::new(deployment(1, 1, "a"));
+        let mut since = |what, second| state.failed(what, "no".into(), at(second)).since.as_second();
+        assert_eq!((since(FailureKind::Create, 10), since(FailureKind::Delete, 12)), (10, 12));
+        assert_eq!((since(FailureKind::Create, 15), since(FailureKind::Delete, 16)), (10, 12));
+        state.succeeded(FailureKind::Create);
+        let mut since = |what, second| state.failed(what, "no".into(), at(second)).since.as_second();
+        assert_eq!((since(FailureKind::Create, 20), since(FailureKind::Delete, 21)), (20, 12));
+        // A clock that was set back.
+        assert_eq!(since(FailureKind::Create, 5), 5);
+    }
+
+    #[test]
+    fn an_accepted_template_stays_accepted_and_another_one_is_asked_again() {
+        let mut state = ObjectState::new(deployment(1, 1, "a"));
+        let now = Instant::now();
+        let later = now + Duration::from_secs(3600);
+        assert_eq!(state.dry_run(now), DryRun::Unknown);
+        state.record_dry_run(DryRun::Accepted, now);
+        assert_eq!(state.dry_run(later), DryRun::Accepted);
+        state.record_dry_run(DryRun::Refused("no".into()), now);
+        assert_eq!(state.dry_run(now), DryRun::Refused("no".into()));
+        assert_eq!(state.dry_run(now + BELIEVE_REFUSAL), DryRun::Unknown);
+        state.record_dry_run(DryRun::Accepted, now);
+        state.refresh(deployment(2, 2, "b"));
+        assert_eq!(state.dry_run(now), DryRun::Unknown);
+    }
+
+    #[test]
+    fn a_dry_run_without_an_answer_is_made_again_later_and_later() {
+        let mut state = ObjectState::new(deployment(1, 1, "a"));
+        let now = Instant::now();
+        let wait = |state: &mut ObjectState| {
+            state.record_dry_run(DryRun::NoAnswer("503".into()), now);
+            state.asks_again(now).unwrap()
+        };
+        let first = wait(&mut state);
+        assert_eq!(state.dry_run(now), DryRun::NoAnswer("503".into()));
+        assert_eq!(state.dry_run(now + first), DryRun::Unknown);
+        assert_eq!(wait(&mut state), 2 * first);
+        state.record_dry_run(DryRun::Accepted, now);
+        assert_eq!(state.asks_again(now), None);
+        assert_eq!(wait(&mut state), first);
+    }
+
+    #[test]
+    fn a_failure_is_seen_when_it_happens_whatever_the_clock_says() {
+        use crate::testing::pod;
+        use ordereddeployment_planner::Failed;
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let failed = |uid: &str, at: Timestamp| {
+            let mut pod = pod(uid, 1).pod;
+            let word = |text: &str| Arc::from(text);
+            let failed = Failed { at, seen: at, reason: word("Evicted"), message: word("") };
+            Arc::make_mut(&mut pod).failed = Some(Box::new(failed));
+            pod
+        };
+        let mut state = ObjectState::new(deployment(1, 1, "web:1"));
+        let mut look = |uids: &[(&str, i64)], now: i64| -> Vec<i64> {
+            let mut pods: Vec<_> = uids.iter().map(|(uid, second)| failed(uid, at(*second))).collect();
+            state.date_failures(&mut pods, at(now));
+            pods.iter().map(|pod| pod.failed.as_ref().unwrap().seen.as_second()).collect()
+        };
+        // A clock that is far ahead: what had failed before goes by when it did, what fails now by now.
+        assert_eq!(look(&[("a", 10)], 9000), [10]);
+        assert_eq!(look(&[("a", 10), ("b", 12)], 9002), [10, 9002]);
+        assert_eq!(look(&[("a", 10), ("b", 12)], 9003), [10, 9002]);
+        // Set right.
+        assert_eq!(look(&[("b", 12)], 15), [15]);
+        assert_eq!(look(&[("b", 12)], 16), [15]);
+    }
+}

@@ -1,0 +1,133 @@
+//! What the API server says of the current template: whether it accepts a pod of it, and whether a template that no set is known to
+//! have is that of one, spelled differently.
+//!
+//! What to ask and what the answers mean is the planner's. No answer outlives its comparison.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::names::reason;
+use ordereddeployment_planner::{Answer, Comparison, ComparisonResult, DryRun, Snapshot};
+use ordereddeployment_wire::{new_pod, new_set};
+use tokio::time::Instant;
+
+use crate::cache::entry::{Entry, SetEntry};
+use crate::client::error::DryRunAnswer;
+use crate::reconcile::compared::{ComparisonRecord, Outcome};
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::state::ObjectState;
+use crate::runtime::backoff;
+use crate::runtime::pod_names::without_name;
+
+impl ObjectState {
+    /// What is known of the current template, where there are these sets.
+    pub(crate) fn compared(
+        &self,
+        sets: &[Arc<SetEntry>],
+        now: Timestamp,
+        instant: Instant,
+    ) -> ComparisonResult {
+        let Some(record) = self.comparison_record() else { return ComparisonResult::Not };
+        match &record.outcome {
+            Outcome::Known(compared) => {
+                let mut usable = sets.iter().filter(|set| !set.is_terminating());
+                let is_of_all = usable.all(|set| record.sets.contains(set.uid()));
+                if is_of_all { compared.clone() } else { ComparisonResult::Not }
+            }
+            Outcome::NoAnswer { since, message, again, .. } if instant < *again => {
+                let wait = SignedDuration::try_from(*again - instant).unwrap_or(SignedDuration::ZERO);
+                let again = now.checked_add(wait).unwrap_or(now);
+                // By a clock that is set back nothing was asked in the future.
+                ComparisonResult::NoAnswer { since: (*since).min(now), again, message: message.clone() }
+            }
+            Outcome::NoAnswer { .. } => ComparisonResult::Not,
+        }
+    }
+
+    fn comparison_record(&self) -> Option<&ComparisonRecord> {
+        self.template_comparison
+            .as_ref()
+            .filter(|record| record.template.same_as(&self.deployment.spec.template))
+    }
+}
+
+impl Reconciler<'_> {
+    /// Compares the current template with those of these sets.
+    pub(crate) async fn compare_templates(&self, snapshot: &Snapshot, sets: &[Arc<str>]) -> ComparisonRecord {
+        let deployment = Arc::clone(&self.state.deployment);
+        let mut comparison = Comparison::of(snapshot, sets);
+        let outcome = loop {
+            let Some(object) = comparison.question() else { break Outcome::Known(comparison.verdict()) };
+            let error = match self.requests.dry_run_template(&self.namespace, &object).await {
+                Ok(taken) => {
+                    comparison.answered(&Answer::Taken(taken));
+                    continue;
+                }
+                Err(error) => error,
+            };
+            match (error.code(), error.dry_run_answer()) {
+                (Some(403), _) | (_, DryRunAnswer::Undecided(_)) => {
+                    let message = format!(
+                        "The API server does not compare templates, so that one that is only spelled differently is rolled \
+                         out (the right it takes: create podtemplates): {error}"
+                    );
+                    self.warn(reason::COMPARED_AS_WRITTEN, message);
+                    break Outcome::Known(ComparisonResult::New);
+                }
+                (_, DryRunAnswer::Refused(_)) => comparison.answered(&Answer::Refused),
+                (_, DryRunAnswer::Retry) => {
+                    tracing::warn!(%error, name = self.name, "cannot compare the template");
+                    break self.no_answer(error.to_string());
+                }
+            }
+        };
+        let template = deployment.spec.template.clone();
+        ComparisonRecord { template, sets: sets.iter().cloned().collect(), outcome }
+    }
+
+    /// Asks the API server whether it would take a pod of the current template.
+    pub(crate) async fn try_template(&self, hash: &str) -> DryRun {
+        let deployment = Arc::clone(&self.state.deployment);
+        let set_name = format!("{}-{hash}", self.name);
+        let set = new_set(&deployment, &set_name, hash, 0, 0);
+        // The set may not exist yet; the deployment's UID stands in, since an owner without one is refused.
+        let existing = self.observation.sets.iter().find(|entry| entry.set.hash == hash);
+        let uid = existing.map_or(&self.uid, |entry| entry.uid());
+        let name = self.ctx.names.pod(&set_name, |_| false);
+        let pod = new_pod(&set_name, uid, &set.spec.template, &name, &self.namespace);
+        match self.requests.create_pod(&self.namespace, &pod, true).await {
+            Ok(_) => DryRun::Accepted,
+            Err(error) => {
+                let said = |words: &str| without_name(words, &name, &set_name);
+                match error.dry_run_answer() {
+                    DryRunAnswer::Refused(words) => DryRun::Refused(said(&words)),
+                    DryRunAnswer::Undecided(words) => {
+                        let words = said(&words);
+                        let message =
+                            format!("The dry run of a pod of the new template could not decide: {words}");
+                        self.warn(reason::TEMPLATE_UNPROVEN, message);
+                        DryRun::Accepted
+                    }
+                    DryRunAnswer::Retry => {
+                        self.ctx.metrics.write_failed("dry-run");
+                        let words = said(&error.to_string());
+                        let message = format!(
+                            "The dry run of a pod of the new template had no answer, and is made again: {words}"
+                        );
+                        self.warn(reason::TEMPLATE_UNPROVEN, message);
+                        DryRun::NoAnswer(words)
+                    }
+                }
+            }
+        }
+    }
+
+    fn no_answer(&self, message: String) -> Outcome {
+        let before = self.state.comparison_record().map(|record| &record.outcome);
+        let (since, times) = match before {
+            Some(Outcome::NoAnswer { since, times, .. }) => (*since, times.saturating_add(1)),
+            _ => (self.ctx.clock.now(), 1),
+        };
+        Outcome::NoAnswer { since, message, times, again: Instant::now() + backoff::after_refusal(times) }
+    }
+}

@@ -1,0 +1,13 @@
+//! What runs around the reconciliation: watches, the queue, workers, health, metrics, time.
+
+pub(crate) mod backoff;
+pub(crate) mod clock;
+pub(crate) mod context;
+pub(crate) mod controller;
+pub(crate) mod decision_log;
+pub(crate) mod health;
+pub(crate) mod metrics;
+pub(crate) mod pod_names;
+pub(crate) mod queue;
+pub(crate) mod server;
+pub(crate) mod watches;

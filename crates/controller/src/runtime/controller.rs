@@ -1,0 +1,192 @@
+//! Starts everything and ends it: watches, the queue, the passes, the events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use kube::{Client, ResourceExt};
+use kube_runtime::controller::{Action, Config, applier};
+use kube_runtime::reflector;
+use ordereddeployment_api::OrderedDeployment;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use crate::client::requests::Requests;
+use crate::events::events;
+use crate::reconcile::reconcile;
+use crate::runtime::context::Context;
+use crate::runtime::queue::Queue;
+use crate::runtime::watches::Watches;
+use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};
+
+/// How long a pass counts as one of these. One that takes longer waits for the API server, or for a webhook behind it, and
+/// others need not wait with it.
+const WORKER_HOLD_TIME: Duration = Duration::from_secs(1);
+/// How long the events that wait at the end have to be told.
+const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a controller is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The source of time.
+    pub clock: Clock,
+    /// The source of names.
+    pub names: Names,
+    /// The only namespace to look at; `None`: all of them.
+    pub namespace: Option<String>,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// Notice what works and what fails.
+    pub health: Health,
+    /// With leader election: the fence that lets this process's requests through while it leads, and word of when it
+    /// does. The watches sync before, so that a standby is warm.
+    pub lead: Option<(Fence, watch::Receiver<bool>)>,
+    /// Notice of every decision.
+    pub decision_log: DecisionLog,
+    /// How many requests it may send.
+    pub limiter: Limiter,
+    /// How many deployments are looked at at the same time, at least 1.
+    pub workers: usize,
+}
+
+impl Options {
+    /// How many deployments are looked at at the same time, by default.
+    pub const WORKERS: usize = 16;
+
+    /// The machine's clock, random names, all namespaces.
+    #[must_use]
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self {
+            clock: Clock::system(),
+            names: Names::random(),
+            namespace: None,
+            metrics,
+            health: Health::default(),
+            lead: None,
+            decision_log: DecisionLog::default(),
+            limiter: Limiter::new(Limits::default()),
+            workers: Self::WORKERS,
+        }
+    }
+}
+
+/// The controller of OrderedDeployments.
+#[derive(Clone, Copy, Debug)]
+pub struct Controller;
+
+impl Controller {
+    /// Runs until `shutdown` ends, and then until the passes under way are over. Dropping the future stops it at once,
+    /// as a crash would.
+    ///
+    /// Make the client's configuration with [`client_config`](crate::client_config).
+    pub async fn run(
+        client: Client,
+        options: Options,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), Error> {
+        let Options { clock, names, namespace, metrics, health, lead, decision_log, limiter, workers } =
+            options;
+        let fence = lead.as_ref().map(|(fence, _)| fence);
+        let requests = Arc::new(Requests::new(&client, fence, limiter, &metrics));
+        let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
+        let mut event_writer = Box::pin(event_writer.run(Arc::clone(&requests)));
+        let (store, writer) = reflector::store::<OrderedDeployment>();
+        let ctx =
+            Arc::new(Context::new(requests, clock, names, metrics, events, decision_log, store.clone()));
+        let shutdown = shutdown.boxed().shared();
+
+        let queue = Queue::new(Arc::clone(&ctx.metrics));
+        let triggers = queue.bursts().take_until(shutdown.clone()).map(Ok::<_, Infallible>);
+        let watches =
+            Watches { ctx: Arc::clone(&ctx), namespace, health: health.clone(), queue: queue.clone() };
+        let passes = async move {
+            // Before the first whole list of each kind nothing can be told from nothing.
+            // Biased, here and below: equal runs poll in equal order.
+            tokio::select! {
+                biased;
+                () = health.synced_all() => {}
+                () = shutdown.clone() => return,
+            }
+            tracing::info!("every watch has synced");
+            tokio::select! {
+                biased;
+                () = leads(lead) => {}
+                () = shutdown.clone() => return,
+            }
+            ctx.metrics.leads.set(1);
+            let workers = Arc::new(Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS)));
+            let reconciler = |deployment: Arc<OrderedDeployment>, ctx| {
+                let (workers, queue, shutdown) = (Arc::clone(&workers), queue.clone(), shutdown.clone());
+                let pass = move || {
+                    queue.begins(deployment.namespace().as_deref(), &deployment.name_any());
+                    reconcile(deployment, ctx)
+                };
+                async move {
+                    // What waits for a worker at the end is left to whoever comes next.
+                    let done = work(&workers, shutdown, pass).await;
+                    Ok::<_, Infallible>(done.unwrap_or_else(Action::await_change))
+                }
+                .boxed()
+            };
+            let on_error = |_, _: &Infallible, _| Action::await_change();
+            // The workers are counted by ourselves.
+            let config = Config::default().concurrency(0);
+            applier(reconciler, on_error, ctx, store, triggers, config)
+                .for_each(|result| {
+                    if let Err(error) = result {
+                        tracing::debug!(%error, "not looked at");
+                        if let kube_runtime::controller::Error::ObjectNotFound(gone) = error {
+                            queue.forget(gone.namespace.as_deref(), &gone.name);
+                        }
+                    }
+                    std::future::ready(())
+                })
+                .await;
+        };
+        let work = Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = watches.run(writer) => {}
+                () = passes => {}
+            }
+        });
+        tokio::select! {
+            biased;
+            () = work => {}
+            () = &mut event_writer => {}
+        }
+        // By now nobody can hand in another event: what waits is told, and that is the end of it.
+        let _ = tokio::time::timeout(EVENT_FLUSH_TIMEOUT, event_writer).await;
+        Ok(())
+    }
+}
+
+/// A pass by one of these workers, which it keeps for [`WORKER_HOLD_TIME`] at most; none once `shutdown` has ended. One that waits for
+/// its turn takes little memory.
+async fn work<P: Future>(
+    workers: &Semaphore,
+    shutdown: impl Future<Output = ()>,
+    pass: impl FnOnce() -> P,
+) -> Option<P::Output> {
+    let worker = tokio::select! {
+        biased;
+        () = shutdown => return None,
+        // The semaphore is never closed.
+        worker = workers.acquire() => worker.ok(),
+    };
+    let mut pass = Box::pin(pass());
+    if let Ok(done) = timeout(WORKER_HOLD_TIME, &mut pass).await {
+        return Some(done);
+    }
+    drop(worker);
+    Some(pass.await)
+}
+
+/// WaitTimes for the lead, where there is one to wait for.
+pub(crate) async fn leads(lead: Option<(Fence, watch::Receiver<bool>)>) {
+    let Some((_, mut leads)) = lead else { return };
+    if leads.wait_for(|leads| *leads).await.is_err() {
+        // Nobody will tell any more: the process ends.
+        std::future::pending::<()>().await;
+    }
+}

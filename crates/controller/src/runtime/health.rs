@@ -1,0 +1,184 @@
+//! Health: whether the process is to be trusted with work (readiness), and whether it still works at all (liveness).
+//!
+//! Ready: every watch has shown its first whole list, and neither a watch nor the candidature for the lead has failed for
+//! [`GRACE`]. Alive: the task that does the work has run within [`STUCK`].
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+/// How long something may fail before the process is not ready any more: longer than an API server takes to start anew.
+const GRACE: Duration = Duration::from_secs(30);
+/// How long after its last failure something counts as failing, where nothing has shown since that it works. A watch that
+/// fails is tried again sooner.
+const RECENT: Duration = Duration::from_secs(120);
+/// How often the task that works says that it runs.
+const BEAT: Duration = Duration::from_secs(1);
+/// How long after the last time it counts as stuck.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    Deployments,
+    Sets,
+    Pods,
+    Nodes,
+    /// All that the controller of deletion costs watches.
+    NodeCosts,
+}
+
+/// Clones share their state.
+#[derive(Clone, Debug)]
+pub struct Health(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    /// A bit for each watch whose first list is still missing.
+    missing: watch::Sender<u8>,
+    /// What fails: since when, and when it last did.
+    failing: Mutex<BTreeMap<String, (Instant, Instant)>>,
+    /// When the task that works ran last; none before it starts.
+    beat: Mutex<Option<Instant>>,
+}
+
+/// The watches of OrderedDeployments.
+const ORDERED: u8 = 0b1111;
+
+impl Default for Health {
+    fn default() -> Self {
+        Self::of(true, false)
+    }
+}
+
+impl Health {
+    /// Of a process that runs these controllers.
+    #[must_use]
+    pub fn of(ordered: bool, node_costs: bool) -> Self {
+        let missing = if ordered { ORDERED } else { 0 } | (u8::from(node_costs) << Watched::NodeCosts as u8);
+        Self(Arc::new(State {
+            missing: watch::Sender::new(missing),
+            failing: Mutex::default(),
+            beat: Mutex::default(),
+        }))
+    }
+
+    /// WaitTimes until every watch of OrderedDeployments has synced.
+    pub async fn synced_all(&self) {
+        // The sender lives as long as `self`: it cannot be dropped meanwhile.
+        let _ = self.0.missing.subscribe().wait_for(|missing| missing & ORDERED == 0).await;
+    }
+
+    /// WaitTimes until every watch of this process has.
+    pub(crate) async fn synced_whole(&self) {
+        let _ = self.0.missing.subscribe().wait_for(|missing| *missing == 0).await;
+    }
+
+    pub(crate) fn synced(&self, what: Watched) {
+        self.0.missing.send_modify(|missing| *missing &= !(1 << (what as u8)));
+    }
+
+    /// Something failed that readiness needs, by its name for people.
+    pub(crate) fn fails(&self, what: &str) {
+        let now = Instant::now();
+        let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        failing.retain(|_, (_, last)| now.duration_since(*last) < RECENT);
+        failing.entry(what.to_owned()).or_insert((now, now)).1 = now;
+    }
+
+    /// The same works.
+    pub(crate) fn works(&self, what: &str) {
+        self.0.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
+    }
+
+    /// Why it is not ready, if it is not.
+    #[must_use]
+    pub fn unready(&self) -> Option<String> {
+        if *self.0.missing.borrow() != 0 {
+            return Some("not every watch has synced yet".to_owned());
+        }
+        let failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let fails = |(since, last): &(Instant, Instant)| since.elapsed() >= GRACE && last.elapsed() < RECENT;
+        let (what, (since, _)) = failing.iter().find(|(_, times)| fails(times))?;
+        Some(format!("{what} has failed for {} s", since.elapsed().as_secs()))
+    }
+
+    /// Says again and again that the task runs which polls this. It never ends.
+    pub async fn beats(&self) {
+        loop {
+            *self.0.beat.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            sleep(BEAT).await;
+        }
+    }
+
+    /// Why it counts as dead, if it does.
+    #[must_use]
+    pub fn stuck(&self) -> Option<String> {
+        let beat = *self.0.beat.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = beat.map(|beat| beat.elapsed()).filter(|since| *since >= STUCK)?;
+        Some(format!("the controller has not run for {} s", since.as_secs()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{GRACE, Health, RECENT, STUCK, Watched};
+
+    #[test]
+    fn it_is_ready_once_every_watch_has_synced() {
+        let health = Health::default();
+        for what in [Watched::Pods, Watched::Nodes, Watched::Pods, Watched::Deployments] {
+            health.synced(what);
+            assert!(health.unready().is_some());
+        }
+        health.synced(Watched::Sets);
+        assert_eq!(health.unready(), None);
+    }
+
+    #[test]
+    fn only_what_runs_is_waited_for() {
+        let health = Health::of(false, true);
+        assert!(health.unready().is_some());
+        health.synced(Watched::NodeCosts);
+        assert_eq!(health.unready(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_not_ready_while_something_fails_for_long() {
+        let health = Health::of(false, false);
+        health.fails("the watch of pods");
+        assert_eq!(health.unready(), None, "a moment is forgiven");
+        tokio::time::sleep(GRACE / 2).await;
+        health.fails("the watch of pods");
+        tokio::time::sleep(GRACE / 2).await;
+        assert_eq!(health.unready().as_deref(), Some("the watch of pods has failed for 30 s"));
+        health.works("the watch of pods");
+        assert_eq!(health.unready(), None);
+        health.fails("the watch of nodes");
+        tokio::time::sleep(GRACE).await;
+        assert!(health.unready().is_some());
+        tokio::time::sleep(RECENT).await;
+        assert_eq!(health.unready(), None, "it has not failed again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_run_is_stuck() {
+        let health = Health::default();
+        tokio::time::sleep(2 * STUCK).await;
+        assert_eq!(health.stuck(), None, "it has not started: a standby waits for its lead");
+        let beating = tokio::spawn({
+            let health = health.clone();
+            async move { health.beats().await }
+        });
+        tokio::time::sleep(2 * STUCK).await;
+        assert_eq!(health.stuck(), None);
+        beating.abort();
+        tokio::time::sleep(STUCK + Duration::from_secs(1)).await;
+        assert!(health.stuck().is_some());
+    }
+}

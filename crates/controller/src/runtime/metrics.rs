@@ -1,0 +1,429 @@
+//! What the controller counts. Each instance has a registry of its own, so that several can live in one process.
+//!
+//! Where the field has a name for it (client-go, controller-runtime), that is the name.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use ordereddeployment_api::names::CONTROLLER;
+use ordereddeployment_sorter::Rule;
+use prometheus::core::Collector;
+use prometheus::{
+    Encoder, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, Opts, Registry,
+    TextEncoder, exponential_buckets,
+};
+
+use crate::Error;
+
+/// What an object waits for, and since when, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct WaitTimes {
+    /// Held at a pause point.
+    pub(crate) held: Option<Timestamp>,
+    /// The next pod may not go, since too few others are available.
+    pub(crate) blocked: Option<Timestamp>,
+    /// A disruption budget refuses its evictions.
+    pub(crate) refused: Option<Timestamp>,
+}
+
+/// An object that waits: namespace, name, and for what.
+type Waiting = (String, String, WaitTimes);
+
+/// The metrics of one controller.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pub(crate) reconciles: IntCounterVec,
+    pub(crate) reconcile_duration: Histogram,
+    pub(crate) pod_deletions: IntCounterVec,
+    pub(crate) deletion_age_ratio: Histogram,
+    pub(crate) pod_creations: IntCounter,
+    pub(crate) write_failures: IntCounterVec,
+    pub(crate) live_reads: IntCounterVec,
+    holds: IntGauge,
+    hold_start: GaugeVec,
+    blocked_start: GaugeVec,
+    eviction_refused_start: GaugeVec,
+    pub(crate) resumes: IntCounterVec,
+    pub(crate) malformed_annotations: IntCounter,
+    pub(crate) events_dropped: IntCounter,
+    watch_failures: IntCounterVec,
+    watch_contact: GaugeVec,
+    watch_sync: GaugeVec,
+    pub(crate) watch_lag: Histogram,
+    pub(crate) leads: IntGauge,
+    pub(crate) queue_depth: IntGauge,
+    pub(crate) queue_wait: Histogram,
+    pub(crate) requests: IntCounterVec,
+    pub(crate) limiter_wait: Histogram,
+    pub(crate) node_cost_writes: IntCounter,
+    pub(crate) node_cost_config_invalid: IntGauge,
+    /// What waits, by UID.
+    waiting: Arc<Mutex<BTreeMap<String, Waiting>>>,
+}
+
+/// The names of the metrics.
+pub mod metric {
+    /// Passes over a deployment, by result: `ok`, `failed` (a write was refused) or `error` (a read was).
+    pub const RECONCILES: &str = "ordereddeployment_reconciles_total";
+    /// How long a pass takes, in seconds.
+    pub const RECONCILE_DURATION: &str = "ordereddeployment_reconcile_duration_seconds";
+    /// Pods deleted or evicted, by purpose (`rollout` or `scale`) and by the rule that put the pod before the next one (`last`:
+    /// there was no next one).
+    pub const POD_DELETIONS: &str = "ordereddeployment_pod_deletions_total";
+    /// The age of a deleted pod by the mean age of those that remain.
+    pub const DELETION_AGE_RATIO: &str = "ordereddeployment_pod_deletion_age_ratio";
+    /// Pods created.
+    pub const POD_CREATIONS: &str = "ordereddeployment_pod_creations_total";
+    /// Writes that failed, by verb: `create`, `update`, `delete`, `evict` or `status`.
+    pub const WRITE_FAILURES: &str = "ordereddeployment_write_failures_total";
+    /// Reads of a deployment and its pods past the cache, by what made them due.
+    pub const LIVE_READS: &str = "ordereddeployment_live_reads_total";
+    /// Deployments held at a pause point now; the leader alone counts them.
+    pub const HOLDS: &str = "ordereddeployment_holds";
+    /// Since when a deployment is held, in seconds since 1970.
+    pub const HOLD_START: &str = "ordereddeployment_hold_start_time_seconds";
+    /// Since when the next pod may not go, since too few others are available, in seconds since 1970.
+    pub const BLOCKED_START: &str = "ordereddeployment_blocked_start_time_seconds";
+    /// Since when a disruption budget refuses the evictions of a deployment, in seconds since 1970.
+    pub const EVICTION_REFUSED_START: &str = "ordereddeployment_eviction_refused_start_time_seconds";
+    /// Resumes, by result: `accepted` (a hold ended) or `ignored` (it named nothing that holds).
+    pub const RESUMES: &str = "ordereddeployment_resumes_total";
+    /// Malformed annotations warned of.
+    pub const MALFORMED_ANNOTATIONS: &str = "ordereddeployment_malformed_annotations_total";
+    /// EventRecorder that were not published, since too many were.
+    pub const EVENTS_DROPPED: &str = "ordereddeployment_events_dropped_total";
+    /// Watches that failed and were tried again, by resource.
+    pub const WATCH_FAILURES: &str = "ordereddeployment_watch_failures_total";
+    /// When the API server was last heard of on a watch, by resource, in seconds since 1970. Where nothing changes, it says so
+    /// about once a minute.
+    pub const WATCH_CONTACT: &str = "ordereddeployment_watch_last_contact_timestamp_seconds";
+    /// When a watch last showed a whole list, by resource, in seconds since 1970.
+    pub const WATCH_SYNC: &str = "ordereddeployment_watch_last_sync_timestamp_seconds";
+    /// How long after the answer to an own write it was noticed that the watch shows it, in seconds.
+    pub const WATCH_LAG: &str = "ordereddeployment_watch_lag_seconds";
+    /// 1 while this process leads, or needs no lead; 0 while it stands by.
+    pub const LEADS: &str = "leader_election_master_status";
+    /// Deployments that wait to be looked at.
+    pub const QUEUE_DEPTH: &str = "workqueue_depth";
+    /// How long they wait, in seconds.
+    pub const QUEUE_WAIT: &str = "workqueue_queue_duration_seconds";
+    /// Requests to the API server, by method and code (`<error>`: there was no answer).
+    pub const REQUESTS: &str = "rest_client_requests_total";
+    /// How long requests wait for the limits of `--kube-api-qps` and its like, in seconds.
+    pub const LIMITER_WAIT: &str = "rest_client_rate_limiter_duration_seconds";
+    /// Deletion costs written or taken back on pods of plain Deployments.
+    pub const NODE_COST_WRITES: &str = "ordereddeployment_node_cost_writes_total";
+    /// 1 while the rules for deletion costs are malformed and those before are in force.
+    pub const NODE_COST_CONFIG_INVALID: &str = "ordereddeployment_node_cost_config_invalid";
+}
+
+/// Adds it to the registry.
+fn kept<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    collector: prometheus::Result<C>,
+) -> Result<C, Error> {
+    let collector = collector?;
+    registry.register(Box::new(collector.clone()))?;
+    Ok(collector)
+}
+
+fn ages(registry: &Registry) -> Result<Histogram, Error> {
+    let help = "The age of a deleted pod by the mean age of those that remain.";
+    let opts = HistogramOpts::new(metric::DELETION_AGE_RATIO, help);
+    kept(registry, Histogram::with_opts(opts.buckets(exponential_buckets(0.125, 2.0, 7)?)))
+}
+
+impl Metrics {
+    /// New metrics, all 0.
+    pub fn new() -> Result<Self, Error> {
+        let registry = &Registry::new();
+        let count = |name, help| kept(registry, IntCounter::new(name, help));
+        let count_by =
+            |name, help, labels: &[&str]| kept(registry, IntCounterVec::new(Opts::new(name, help), labels));
+        let gauge = |name, help| kept(registry, IntGauge::new(name, help));
+        let gauge_by =
+            |name, help, labels: &[&str]| kept(registry, GaugeVec::new(Opts::new(name, help), labels));
+        let times = |name, help| kept(registry, Histogram::with_opts(HistogramOpts::new(name, help)));
+        let fine = |common_opts: Opts| {
+            let buckets = exponential_buckets(0.001, 4.0, 9)?;
+            kept(registry, Histogram::with_opts(HistogramOpts { common_opts, buckets }))
+        };
+        let object = ["namespace", "name"];
+        // Names that others use too, in the manner of client-go.
+        let of_this = |name: &str, help: &str| Opts::new(name, help).const_label("name", CONTROLLER);
+        let metrics = Self {
+            reconciles: count_by(metric::RECONCILES, "Passes over a deployment.", &["result"])?,
+            reconcile_duration: times(
+                metric::RECONCILE_DURATION,
+                "How long a pass over a deployment takes.",
+            )?,
+            pod_deletions: count_by(metric::POD_DELETIONS, "Pods deleted or evicted.", &["purpose", "rule"])?,
+            deletion_age_ratio: ages(registry)?,
+            pod_creations: count(metric::POD_CREATIONS, "Pods created.")?,
+            write_failures: count_by(metric::WRITE_FAILURES, "Writes that failed.", &["verb"])?,
+            live_reads: count_by(
+                metric::LIVE_READS,
+                "Reads of a deployment and its pods past the cache.",
+                &["reason"],
+            )?,
+            holds: gauge(metric::HOLDS, "Deployments held at a pause point now.")?,
+            hold_start: gauge_by(
+                metric::HOLD_START,
+                "Since when a deployment is held at a pause point.",
+                &object,
+            )?,
+            blocked_start: gauge_by(
+                metric::BLOCKED_START,
+                "Since when the next pod may not go, since too few others are available.",
+                &object,
+            )?,
+            eviction_refused_start: gauge_by(
+                metric::EVICTION_REFUSED_START,
+                "Since when a disruption budget refuses the evictions of a deployment.",
+                &object,
+            )?,
+            resumes: count_by(metric::RESUMES, "Resumes of held rollouts.", &["result"])?,
+            malformed_annotations: count(metric::MALFORMED_ANNOTATIONS, "Malformed annotations warned of.")?,
+            events_dropped: count(
+                metric::EVENTS_DROPPED,
+                "EventRecorder that were not published, since too many were.",
+            )?,
+            watch_failures: count_by(metric::WATCH_FAILURES, "Watches that failed.", &["resource"])?,
+            watch_contact: gauge_by(
+                metric::WATCH_CONTACT,
+                "When the API server was last heard of on a watch.",
+                &["resource"],
+            )?,
+            watch_sync: gauge_by(
+                metric::WATCH_SYNC,
+                "When a watch last showed a whole list.",
+                &["resource"],
+            )?,
+            watch_lag: fine(Opts::new(
+                metric::WATCH_LAG,
+                "How long after the answer to an own write it was noticed that the watch shows it.",
+            ))?,
+            leads: kept(
+                registry,
+                IntGauge::with_opts(of_this(metric::LEADS, "Whether this process leads, or needs no lead.")),
+            )?,
+            queue_depth: kept(
+                registry,
+                IntGauge::with_opts(of_this(metric::QUEUE_DEPTH, "Deployments that wait to be looked at.")),
+            )?,
+            queue_wait: fine(of_this(metric::QUEUE_WAIT, "How long deployments wait to be looked at."))?,
+            requests: kept(
+                registry,
+                IntCounterVec::new(
+                    of_this(metric::REQUESTS, "Requests to the API server."),
+                    &["method", "code"],
+                ),
+            )?,
+            limiter_wait: fine(of_this(
+                metric::LIMITER_WAIT,
+                "How long requests wait for the client's limits.",
+            ))?,
+            node_cost_writes: count(metric::NODE_COST_WRITES, "Deletion costs written or taken back.")?,
+            node_cost_config_invalid: gauge(
+                metric::NODE_COST_CONFIG_INVALID,
+                "Whether the rules for deletion costs are malformed.",
+            )?,
+            registry: registry.clone(),
+            waiting: Arc::default(),
+        };
+        metrics.begin_at_zero();
+        Ok(metrics)
+    }
+
+    /// What never happened is 0 rather than absent, so that the first time is an increase.
+    fn begin_at_zero(&self) {
+        let all: [(&IntCounterVec, &[&str]); 4] = [
+            (&self.reconciles, &["ok", "failed", "error"]),
+            (&self.write_failures, &["create", "update", "delete", "evict", "status"]),
+            (&self.resumes, &["accepted", "ignored"]),
+            (&self.watch_failures, &["ordereddeployments", "orderedreplicasets", "pods", "nodes"]),
+        ];
+        for (counter, values) in all {
+            for value in values {
+                let _ = counter.with_label_values(&[value]);
+            }
+        }
+    }
+
+    /// All of them in Prometheus' text format.
+    pub fn render(&self) -> Result<String, Error> {
+        // Held until all is gathered: another scrape begins with none of them.
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell_waiting(&waiting);
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    pub(crate) fn write_failed(&self, verb: &str) {
+        self.write_failures.with_label_values(&[verb]).inc();
+    }
+
+    pub(crate) fn watch_failed(&self, resource: &str) {
+        self.watch_failures.with_label_values(&[resource]).inc();
+    }
+
+    /// The API server was heard of on the watch of that resource.
+    pub(crate) fn heard(&self, resource: &str, now: Timestamp) {
+        self.watch_contact.with_label_values(&[resource]).set(seconds(now));
+    }
+
+    /// A watch has shown a whole list.
+    pub(crate) fn synced(&self, resource: &str, now: Timestamp) {
+        self.watch_sync.with_label_values(&[resource]).set(seconds(now));
+    }
+
+    /// A pod was deleted for that purpose, by that rule.
+    pub(crate) fn deleted(&self, purpose: &str, rule: Option<Rule>) {
+        self.pod_deletions.with_label_values(&[purpose, rule.map_or("last", label)]).inc();
+    }
+
+    /// What an object waits for now. Only who leads says so.
+    pub(crate) fn waits(&self, uid: &str, namespace: &str, name: &str, waits: WaitTimes) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waits == WaitTimes::default() {
+            waiting.remove(uid);
+        } else {
+            waiting.insert(uid.to_owned(), (namespace.to_owned(), name.to_owned(), waits));
+        }
+    }
+
+    /// Forgets all objects but those whose UID is wanted.
+    pub(crate) fn forget(&self, keep: impl Fn(&str) -> bool) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| keep(uid));
+    }
+
+    fn tell_waiting(&self, waiting: &BTreeMap<String, Waiting>) {
+        let held = waiting.values().filter(|(.., waits)| waits.held.is_some()).count();
+        self.holds.set(i64::try_from(held).unwrap_or(i64::MAX));
+        for gauge in [&self.hold_start, &self.blocked_start, &self.eviction_refused_start] {
+            gauge.reset();
+        }
+        for (namespace, name, waits) in waiting.values() {
+            let told = [
+                (&self.hold_start, waits.held),
+                (&self.blocked_start, waits.blocked),
+                (&self.eviction_refused_start, waits.refused),
+            ];
+            for (gauge, since) in told {
+                if let Some(since) = since {
+                    gauge.with_label_values(&[namespace, name]).set(seconds(since));
+                }
+            }
+        }
+    }
+}
+
+fn seconds(time: Timestamp) -> f64 {
+    time.as_duration().as_secs_f64()
+}
+
+/// A rule, as a label.
+fn label(rule: Rule) -> &'static str {
+    match rule {
+        Rule::DeletePriority => "delete_priority",
+        Rule::Unassigned => "unassigned",
+        Rule::Phase => "phase",
+        Rule::NotReady => "not_ready",
+        Rule::DeletionCost => "deletion_cost",
+        Rule::Rank => "rank",
+        Rule::ReadyTime => "ready_time",
+        Rule::Restarts => "restarts",
+        Rule::SidecarRestarts => "sidecar_restarts",
+        Rule::CreationTime => "creation_time",
+        Rule::Uid => "uid",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use ordereddeployment_sorter::Rule;
+
+    use super::{Metrics, WaitTimes, metric};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn every_metric_is_rendered_under_its_name() {
+        let metrics = Metrics::new().unwrap();
+        metrics.deleted("rollout", Some(Rule::DeletePriority));
+        metrics.watch_failed("pods");
+        metrics.heard("pods", at(1));
+        metrics.synced("pods", at(1));
+        metrics.resumes.with_label_values(&["accepted"]).inc();
+        metrics.requests.with_label_values(&["GET", "200"]).inc();
+        let all = WaitTimes { held: Some(at(1)), blocked: Some(at(2)), refused: Some(at(3)) };
+        metrics.waits("1", "shop", "web", all);
+        metrics.reconciles.with_label_values(&["ok"]).inc();
+        metrics.live_reads.with_label_values(&["first"]).inc();
+        metrics.write_failed("create");
+        let text = metrics.render().unwrap();
+        for name in [
+            metric::DELETION_AGE_RATIO,
+            metric::HOLD_START,
+            metric::BLOCKED_START,
+            metric::EVICTION_REFUSED_START,
+            metric::EVENTS_DROPPED,
+            metric::WATCH_FAILURES,
+            metric::WATCH_CONTACT,
+            metric::WATCH_SYNC,
+            metric::WATCH_LAG,
+            metric::LEADS,
+            metric::QUEUE_DEPTH,
+            metric::QUEUE_WAIT,
+            metric::REQUESTS,
+            metric::LIMITER_WAIT,
+            metric::RECONCILES,
+            metric::RECONCILE_DURATION,
+            metric::POD_DELETIONS,
+            metric::POD_CREATIONS,
+            metric::WRITE_FAILURES,
+            metric::LIVE_READS,
+            metric::HOLDS,
+            metric::RESUMES,
+            metric::MALFORMED_ANNOTATIONS,
+            metric::NODE_COST_WRITES,
+            metric::NODE_COST_CONFIG_INVALID,
+        ] {
+            assert!(text.contains(&format!("# TYPE {name}")), "{name}");
+        }
+        let by = "{purpose=\"rollout\",rule=\"delete_priority\"}";
+        assert!(text.contains(&format!("{}{by} 1", metric::POD_DELETIONS)), "{text}");
+    }
+
+    #[test]
+    fn what_an_object_waits_for_is_told_as_long_as_it_does() {
+        let metrics = Metrics::new().unwrap();
+        let held = WaitTimes { held: Some(at(7)), ..WaitTimes::default() };
+        metrics.waits("1", "shop", "web", held);
+        metrics.waits("2", "shop", "api", held);
+        let line = |name| format!("{}{{name=\"{name}\",namespace=\"shop\"}} 7\n", metric::HOLD_START);
+        let text = metrics.render().unwrap();
+        assert!(text.contains(&line("web")) && text.contains(&line("api")), "{text}");
+        assert!(text.contains(&format!("{} 2\n", metric::HOLDS)));
+        metrics.waits("1", "shop", "web", WaitTimes::default());
+        metrics.forget(|uid| uid != "2");
+        let text = metrics.render().unwrap();
+        assert!(
+            !text.contains(metric::HOLD_START) && text.contains(&format!("{} 0\n", metric::HOLDS)),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn two_controllers_in_one_process_count_apart() {
+        let (first, second) = (Metrics::new().unwrap(), Metrics::new().unwrap());
+        first.pod_creations.inc();
+        assert_eq!((first.pod_creations.get(), second.pod_creations.get()), (1, 0));
+    }
+}

@@ -1,0 +1,212 @@
+//! The watches: they feed the cache, and name the deployments to look at. They never decide and never write.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt};
+use kube::api::Api;
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource, ResourceExt};
+use kube_runtime::WatchStreamExt;
+use kube_runtime::reflector::store::Writer;
+use kube_runtime::reflector::{ObjectRef, Store};
+use kube_runtime::watcher::{self, watcher};
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_wire::{NodeView, PodView};
+use serde::de::DeserializeOwned;
+
+use crate::cache::entry::{PodEntry, SetEntry};
+use crate::cache::index::{DeploymentName, WatchEvent};
+use crate::client::decode::{Decoded, decoded, decoded_or_known};
+use crate::client::requests::PAGE;
+use crate::reconcile::claim::{is_adoptable, is_orphan};
+use crate::runtime::backoff::WatchBackoff;
+use crate::runtime::context::Context;
+use crate::runtime::health::{Health, Watched};
+use crate::runtime::queue::Queue;
+
+/// What every watch needs.
+#[derive(Clone)]
+pub(crate) struct Watches {
+    pub(crate) ctx: Arc<Context>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) health: Health,
+    pub(crate) queue: Queue,
+}
+
+impl Watches {
+    /// Runs all of them, for ever.
+    pub(crate) async fn run(&self, writer: Writer<OrderedDeployment>) {
+        let store = writer.as_reader();
+        futures::join!(self.deployments(writer), self.sets(store), self.pods(), self.nodes());
+    }
+
+    async fn deployments(&self, mut writer: Writer<OrderedDeployment>) {
+        let store = writer.as_reader();
+        self.follow(self.watched(), Watched::Deployments, |event| {
+            let Some(mut event) = decoded(event) else { return };
+            if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event
+                && let Some(known) = store.get(&ObjectRef::from_obj(object))
+            {
+                object.spec.template.share_equal(&known.spec.template);
+            }
+            writer.apply_watcher_event(&event);
+            self.apply_deployment(&event, &store);
+        })
+        .await;
+    }
+
+    fn apply_deployment(&self, event: &watcher::Event<OrderedDeployment>, store: &Store<OrderedDeployment>) {
+        let uid = |object: &OrderedDeployment| object.uid().unwrap_or_default();
+        match event {
+            watcher::Event::Init | watcher::Event::InitApply(_) => {}
+            watcher::Event::Apply(object) => {
+                // Whoever wrote it knows it.
+                if !self.ctx.is_own_write(object) {
+                    self.enqueue([ObjectRef::from_obj(object)]);
+                }
+            }
+            watcher::Event::Delete(object) => {
+                let gone = uid(object);
+                self.ctx.forget(|uid| uid != gone);
+                self.queue.forget(object.namespace().as_deref(), &object.name_any());
+            }
+            watcher::Event::InitDone => {
+                let mut objects = store.state();
+                objects.sort_by_key(|object| (object.namespace(), object.name_any()));
+                let uids: BTreeSet<String> = objects.iter().map(|object| uid(object)).collect();
+                self.ctx.forget(|uid| uids.contains(uid));
+                self.ctx.cache().count_list();
+                self.enqueue(objects.iter().map(|object| ObjectRef::from_obj(&**object)));
+            }
+        }
+    }
+
+    async fn sets(&self, deployments: Store<OrderedDeployment>) {
+        self.follow(self.watched::<Decoded<OrderedReplicaSet>>(), Watched::Sets, |event| {
+            let Some(event) = decoded_or_known(event) else { return };
+            if let watcher::Event::Apply(set) = &event
+                && is_orphan(&set.metadata)
+            {
+                self.offer(set, &deployments);
+            }
+            let event = WatchEvent::of(event, SetEntry::of);
+            let now = self.ctx.clock.now();
+            let names = self.ctx.cache().apply_set(event, now);
+            self.enqueue(names.iter().map(reference));
+        })
+        .await;
+    }
+
+    /// Lets those adopt the set whose selector matches it.
+    fn offer(&self, set: &OrderedReplicaSet, deployments: &Store<OrderedDeployment>) {
+        let mut adopters = deployments.state();
+        adopters.retain(|object| {
+            object.namespace() == set.namespace() && object.spec.selector.matches(set.labels())
+        });
+        adopters.sort_by_key(|object| object.name_any());
+        for object in &adopters {
+            self.ctx.cache().let_adopt(object.uid().unwrap_or_default().into());
+        }
+        self.enqueue(adopters.iter().map(|object| ObjectRef::from_obj(&**object)));
+    }
+
+    async fn pods(&self) {
+        self.follow(self.watched::<PodView>(), Watched::Pods, |event| {
+            let orphan = match &event {
+                watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) if is_adoptable(pod) => {
+                    Some((pod.uid().unwrap_or_default(), pod.namespace(), pod.labels().clone()))
+                }
+                _ => None,
+            };
+            let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(&pod));
+            let now = self.ctx.clock.now();
+            let mut names = self.ctx.cache().apply_pod(event, now);
+            if let Some((uid, namespace, labels)) = orphan {
+                names.extend(self.ctx.cache().apply_orphan(&uid, namespace.as_deref(), &labels));
+            }
+            self.enqueue(names.iter().map(reference));
+        })
+        .await;
+    }
+
+    async fn nodes(&self) {
+        let api: Api<NodeView> = Api::all(self.client());
+        let stream =
+            watcher(api, watcher::Config::default().page_size(PAGE)).backoff(WatchBackoff::default());
+        self.follow(stream, Watched::Nodes, |event| self.ctx.cache().apply_node(event)).await;
+    }
+
+    fn watched<K>(&self) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned
+            + Send
+            + 'static,
+    {
+        let api: Api<K> = match &self.namespace {
+            Some(namespace) => Api::namespaced(self.client(), namespace),
+            None => Api::all(self.client()),
+        };
+        watcher(api, watcher::Config::default().page_size(PAGE)).backoff(WatchBackoff::default())
+    }
+
+    async fn follow<K>(
+        &self,
+        stream: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+        what: Watched,
+        mut apply: impl FnMut(watcher::Event<K>),
+    ) {
+        let watch = format!("the watch of {}", resource(what));
+        let mut stream = std::pin::pin!(stream);
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(event) => {
+                    let is_whole = matches!(event, watcher::Event::InitDone);
+                    // What a list shows says nothing before its end.
+                    if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                        self.health.works(&watch);
+                    }
+                    apply(event);
+                    if is_whole {
+                        self.ctx.metrics.synced(resource(what), self.ctx.clock.now());
+                        self.health.synced(what);
+                    }
+                }
+                Err(error) => {
+                    self.ctx.metrics.watch_failed(resource(what));
+                    self.health.fails(&watch);
+                    tracing::warn!(%error, ?what, "a watch failed and is tried again");
+                }
+            }
+        }
+    }
+
+    fn enqueue(&self, deployments: impl IntoIterator<Item = ObjectRef<OrderedDeployment>>) {
+        // One that is not there any more is named too, by what it owned as that goes.
+        for deployment in deployments.into_iter().filter(|named| self.ctx.is_known(named)) {
+            self.queue.add(deployment);
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.ctx.requests.watching().clone()
+    }
+}
+
+/// As the API has it, in metrics.
+fn resource(what: Watched) -> &'static str {
+    match what {
+        Watched::Deployments => "ordereddeployments",
+        Watched::Sets => "orderedreplicasets",
+        Watched::Pods => "pods",
+        Watched::Nodes => "nodes",
+        Watched::NodeCosts => "nodecosts",
+    }
+}
+
+fn reference(name: &DeploymentName) -> ObjectRef<OrderedDeployment> {
+    ObjectRef::new(&name.name).within(&name.namespace)
+}

@@ -1,0 +1,140 @@
+//! Pods to create and to delete, and what bounds their number.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ordereddeployment_api::Blocked;
+use ordereddeployment_sorter as sorter;
+
+use crate::inventory::{Inventory, RankedPod};
+use crate::sizes::Sizes;
+use crate::{Create, DeleteGroup, FailureKind, Pod, Purpose, Target};
+
+/// How many pods of one priority are deleted in parallel.
+const PARALLEL_DELETES: usize = 16;
+
+/// Pods to move, and why no more.
+#[derive(Debug, Default)]
+pub(crate) struct PodChanges {
+    pub(crate) creates: BTreeMap<String, i64>,
+    pub(crate) deletes: Vec<DeleteGroup>,
+    /// The sizes of the sets once this is done.
+    pub(crate) sizes: Sizes,
+    /// What stands in the way until somebody acts: reason and message of the condition Stalled.
+    pub(crate) stalled: Option<(&'static str, String)>,
+    /// The pause point that only unavailable pods at or behind it keep the rollout from reaching.
+    pub(crate) blocked: Option<Blocked>,
+    /// How many updated pods a hold has no use for, and keeps since the floor forbids their deletion.
+    pub(crate) kept_surge: i64,
+    /// Why deletions wait for a proof of the template: what became of the last dry run.
+    pub(crate) awaiting_dry_run: Option<String>,
+}
+
+/// The two floors, as deletions use them up.
+pub(crate) struct Budget {
+    available: i64,
+    reliable: i64,
+    floor: i64,
+}
+
+impl Budget {
+    /// What there is to use up once so many available pods have gone besides.
+    pub(crate) fn of(inventory: &Inventory<'_>, leaving: i64) -> Self {
+        Self {
+            available: inventory.available() - leaving,
+            reliable: reliable(inventory) - leaving,
+            floor: inventory.bounds.floor,
+        }
+    }
+
+    /// By the first floor alone, which is about available pods.
+    pub(crate) fn take_available(&mut self, ranked: &RankedPod<'_>) -> bool {
+        if ranked.available && self.forbids_available() {
+            return false;
+        }
+        self.available -= i64::from(ranked.available);
+        true
+    }
+
+    pub(crate) fn forbids_available(&self) -> bool {
+        self.available - 1 < self.floor
+    }
+
+    pub(crate) fn take(&mut self, ranked: &RankedPod<'_>) -> bool {
+        if (ranked.available && self.forbids_available()) || self.reliable - 1 < self.floor {
+            return false;
+        }
+        self.available -= i64::from(ranked.available);
+        self.reliable -= 1;
+        true
+    }
+}
+
+/// How many pods the second floor counts.
+pub(crate) fn reliable(inventory: &Inventory<'_>) -> i64 {
+    inventory.old_count() + inventory.updated_available()
+}
+
+/// Whether pods could not be created when the last decision was carried out.
+pub(crate) fn create_failed(inventory: &Inventory<'_>) -> bool {
+    inventory.snapshot.failure.as_ref().is_some_and(|failure| failure.what == FailureKind::Create)
+}
+
+/// Whether a pod of an older revision still runs while it terminates.
+pub(crate) fn old_terminating(inventory: &Inventory<'_>) -> bool {
+    let old = |pod: &&Arc<Pod>| !inventory.is_current_set(&pod.set);
+    inventory.snapshot.pods.iter().filter(old).any(|pod| pod.terminating && !pod.finished)
+}
+
+/// Pods to come, but for the replacements that have to wait.
+pub(crate) fn create(inventory: &Inventory<'_>, changes: &mut PodChanges, hash: &str, count: i64) {
+    let count = count - inventory.backed_off(hash);
+    if count > 0 {
+        *changes.creates.entry(hash.to_owned()).or_default() += count;
+    }
+}
+
+/// The creates of `changes`, as the plan says them.
+pub(crate) fn creates(inventory: &Inventory<'_>, changes: &PodChanges) -> Vec<Create> {
+    let mut counted: Vec<_> = changes.creates.iter().collect();
+    // The current set comes first: where there is room for few only, its pods are what a rollout waits for. But where creates
+    // have failed, they are often refused, or not answered, for the new template alone: the other sets heal first.
+    let failed = create_failed(inventory);
+    counted.sort_by_key(|(hash, _)| (**hash == inventory.hash) == failed);
+    let counted = counted.into_iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
+    counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
+}
+
+/// Splits the pods, given in order, into groups of one priority. Pods of a set that is being deleted are left to the garbage
+/// collector: it deletes them, or releases them for us to adopt.
+pub(crate) fn groups(
+    inventory: &Inventory<'_>,
+    ranked_pods: &[&RankedPod<'_>],
+    purpose: Purpose,
+) -> Vec<DeleteGroup> {
+    let mut groups: Vec<DeleteGroup> = Vec::new();
+    for ranked in ranked_pods.iter().filter(|ranked| !ranked.collected) {
+        let target = target(inventory, ranked);
+        match groups.last_mut() {
+            Some(group)
+                if group.targets.len() < PARALLEL_DELETES
+                    && group.targets.last().is_some_and(|last| last.priority == target.priority) =>
+            {
+                group.targets.push(target);
+            }
+            _ => groups.push(DeleteGroup { purpose, targets: vec![target] }),
+        }
+    }
+    groups
+}
+
+fn target(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> Target {
+    // Why it goes before the next pod it could have been: an old one in a rollout, one of its set elsewhere.
+    let next = inventory.ranked_pods[ranked.place + 1..].iter().find(|other| other.updated == ranked.updated);
+    Target {
+        pod: Arc::clone(ranked.pod),
+        priority: ranked.key.priority(),
+        available: ranked.available,
+        why: next.and_then(|next| sorter::why(&ranked.key, &next.key)),
+    }
+}

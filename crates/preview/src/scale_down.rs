@@ -1,0 +1,60 @@
+//! Which pods a smaller number of replicas removes, and what the controller does next: decisions on a simulated cluster.
+
+use std::sync::Arc;
+
+use ordereddeployment_planner::{Act, ComparisonResult, Decision, DryRun, Purpose, Read, Snapshot};
+
+use crate::simulation::SimulatedCluster;
+
+/// More decisions than any scale-down takes: each deletes at least one pod or stores one change.
+const MOST_DECISIONS: usize = 10_000;
+/// How many reads and records a decision may ask for before it acts.
+const MOST_PREPARATIONS: usize = 16;
+
+/// What the controller does next, once it has read and stored what it must. `None` where that takes an answer of the API server.
+#[must_use]
+pub fn next_act(snapshot: &Snapshot) -> Option<Act> {
+    act_of(&mut SimulatedCluster::of(snapshot))
+}
+
+/// The UIDs of the pods that a scale-down to `replicas` deletes, in order.
+#[must_use]
+pub fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
+    let mut cluster = SimulatedCluster::of(snapshot);
+    cluster.edit(|spec| spec.replicas = replicas);
+    let mut gone: Vec<Arc<str>> = Vec::new();
+    for _ in 0..MOST_DECISIONS {
+        let Some(act) = act_of(&mut cluster) else { break };
+        let groups = act.deletes.iter().filter(|group| group.purpose == Purpose::Scale);
+        let deleted: Vec<Arc<str>> =
+            groups.flat_map(|group| &group.targets).map(|target| Arc::clone(target.uid())).collect();
+        if deleted.is_empty() {
+            break;
+        }
+        // Only deletions count here: no pod is created.
+        cluster.carry_out(&Act { creates: Vec::new(), ..act.clone() }, |_, _| Ok(()));
+        cluster.pods.retain(|pod| !deleted.contains(&pod.facts.uid));
+        cluster.store(&act.status);
+        gone.extend(deleted);
+    }
+    gone
+}
+
+fn act_of(cluster: &mut SimulatedCluster) -> Option<Act> {
+    for _ in 0..MOST_PREPARATIONS {
+        match cluster.decide(|_| DryRun::Unknown).1 {
+            Decision::Act(act) => return Some(act),
+            Decision::Record(record) => _ = cluster.store(&record.status),
+            // No server is asked here: until the controller has asked, the sets stay what they are.
+            Decision::Read(Read::Template(_)) => {
+                let (since, again) = (cluster.now, cluster.now);
+                cluster.comparison = ComparisonResult::NoAnswer { since, again, message: String::new() };
+            }
+            // A dry run proves nothing that a scale-down needs; all else is in the snapshot.
+            Decision::Read(Read::Live | Read::Nodes(_) | Read::Sources(_) | Read::DryRun { .. }) => {
+                return None;
+            }
+        }
+    }
+    None
+}

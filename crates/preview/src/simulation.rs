@@ -1,0 +1,254 @@
+//! A cluster in memory, as far as decisions see one: it carries decisions out on itself.
+//!
+//! One model for previews, the exploration and tests. Its owner sets the time, schedules pods and starts them. It makes decisions
+//! from what the controller knows, and from nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentSpec, OrderedDeploymentStatus, Template};
+use ordereddeployment_sorter::{NodeFacts, Nodes};
+
+use ordereddeployment_planner::{
+    Act, ComparisonResult, Decision, DryRun, Failure, FailureKind, Pod, Read, Set, SetChange, Snapshot,
+    Source, decide, make_hashes_unique, whole_seconds,
+};
+use ordereddeployment_wire::{PodView, new_pod};
+
+/// An OrderedDeployment and what belongs to it.
+#[derive(Clone, Debug)]
+pub struct SimulatedCluster {
+    /// The object, its status as stored.
+    pub deployment: OrderedDeployment,
+    /// Its sets.
+    pub sets: Vec<Set>,
+    /// The pods of these sets.
+    pub pods: Vec<Pod>,
+    /// The nodes that are there.
+    pub nodes: BTreeMap<Arc<str>, NodeFacts>,
+    /// The time.
+    pub now: Timestamp,
+    /// What the last act failed at.
+    pub failure: Option<Failure>,
+    /// Since when creates are refused without one that is accepted.
+    pub refused_since: Option<Timestamp>,
+    /// The pause points that the last act saw.
+    pub known_points: BTreeMap<Arc<str>, String>,
+    /// Names of sets that belong to another owner.
+    pub taken_names: BTreeSet<String>,
+    /// Which of those it takes over from are still there; one that is not named here is.
+    pub sources: BTreeMap<Source, bool>,
+    /// What the API server says of the template, where no set is known to have it.
+    pub comparison: ComparisonResult,
+    /// How many objects were made.
+    pub count: u32,
+}
+
+/// What became of an act.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Whether anything is not as it was.
+    pub changed: bool,
+    /// UIDs of the pods created.
+    pub created: Vec<Arc<str>>,
+    /// Whether the pods to delete were marked; false where a create failed before.
+    pub deleted: bool,
+}
+
+impl SimulatedCluster {
+    /// What was observed.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let nodes = snapshot.nodes.iter();
+        Self {
+            deployment: (*snapshot.deployment).clone(),
+            sets: snapshot.sets.clone(),
+            pods: snapshot.pods.iter().map(|pod| (**pod).clone()).collect(),
+            nodes: nodes.filter_map(|(name, node)| Some((Arc::clone(name), node.clone()?))).collect(),
+            now: snapshot.now,
+            failure: snapshot.failure.clone(),
+            refused_since: snapshot
+                .failure
+                .as_ref()
+                .filter(|failed| failed.what == FailureKind::Create)
+                .map(|failed| failed.since),
+            known_points: snapshot.known_points.clone(),
+            taken_names: snapshot.taken_names.clone(),
+            sources: snapshot.sources.clone(),
+            comparison: snapshot.comparison.clone(),
+            count: 0,
+        }
+    }
+
+    /// What a decision reads at first: nodes and proof are read when it asks for them.
+    #[must_use]
+    pub fn observed(&self) -> Snapshot {
+        let mut sets = self.sets.clone();
+        make_hashes_unique(&mut sets);
+        Snapshot {
+            deployment: Arc::new(self.deployment.clone()),
+            sets,
+            pods: self.pods.iter().cloned().map(Arc::new).collect(),
+            nodes: Nodes::new(),
+            now: self.now,
+            live: false,
+            dry_run: DryRun::Unknown,
+            failure: self.failure.clone(),
+            known_points: self.known_points.clone(),
+            taken_names: self.taken_names.clone(),
+            sources: self.sources.clone(),
+            comparison: self.comparison.clone(),
+        }
+    }
+
+    /// The next decision, with what it was made of. What it asks to be read is read; `prove` answers its dry run. A decision
+    /// that asks for what it has is given out as it is.
+    pub fn decide(&self, mut prove: impl FnMut(&Template) -> DryRun) -> (Snapshot, Decision) {
+        let mut snapshot = self.observed();
+        let mut proven = false;
+        loop {
+            let decision = decide(&snapshot);
+            match &decision {
+                Decision::Read(Read::Live) if !snapshot.live => snapshot.live = true,
+                Decision::Read(Read::DryRun { .. }) if !proven => {
+                    proven = true;
+                    snapshot.dry_run = prove(&self.deployment.spec.template);
+                }
+                Decision::Read(Read::Sources(sources))
+                    if sources.iter().any(|source| !snapshot.sources.contains_key(source)) =>
+                {
+                    for source in sources {
+                        snapshot.sources.entry(source.clone()).or_insert(true);
+                    }
+                    snapshot.live = true;
+                }
+                Decision::Read(Read::Nodes(names))
+                    if names.iter().any(|name| !snapshot.nodes.contains_key(name)) =>
+                {
+                    let read = |name: &Arc<str>| (Arc::clone(name), self.nodes.get(name).cloned());
+                    snapshot.nodes.extend(names.iter().map(read));
+                }
+                _ => return (snapshot, decision),
+            }
+        }
+    }
+
+    /// Changes the spec, as a user does.
+    pub fn edit(&mut self, change: impl FnOnce(&mut OrderedDeploymentSpec)) {
+        change(&mut self.deployment.spec);
+        let generation = self.deployment.metadata.generation.get_or_insert(0);
+        *generation = generation.saturating_add(1);
+    }
+
+    /// Stores a status. It comes back as from a server: times in whole seconds. Whether it differs from what was stored.
+    pub fn store(&mut self, status: &OrderedDeploymentStatus) -> bool {
+        let text = serde_json::to_value(status);
+        let stored = text.and_then(serde_json::from_value).unwrap_or_else(|_| status.clone());
+        let differs = self.deployment.status.as_ref() != Some(&stored);
+        self.deployment.status = Some(stored);
+        differs
+    }
+
+    /// Carries an act out: sets, then creates, then deletes, which a create that `admit` refuses, with the words of the
+    /// server, prevents. Deleted pods terminate: their end is not of this module.
+    pub fn carry_out(
+        &mut self,
+        act: &Act,
+        mut admit: impl FnMut(&Self, &Set) -> Result<(), String>,
+    ) -> Applied {
+        self.known_points.clone_from(&act.points);
+        self.failure = None;
+        if act.is_idle() {
+            // What failed before is not wanted any more.
+            self.refused_since = None;
+        }
+        for change in &act.sets {
+            self.change_set(change);
+        }
+        let mut done = Applied { changed: !act.sets.is_empty(), ..Applied::default() };
+        for create in &act.creates {
+            let set = self.sets.iter().find(|set| set.hash == create.hash && !set.terminating);
+            let Some(set) = set.cloned() else { continue };
+            for _ in 0..create.count {
+                if let Err(message) = admit(self, &set) {
+                    // The round of that set ends; the others have theirs.
+                    let since = *self.refused_since.get_or_insert(self.now);
+                    self.failure.get_or_insert(Failure { what: FailureKind::Create, message, since });
+                    break;
+                }
+                self.refused_since = None;
+                done.created.push(self.create(&set));
+            }
+        }
+        if self.failure.is_none() {
+            done.deleted = true;
+            for target in act.deletes.iter().flat_map(|group| &group.targets) {
+                self.delete(target.uid());
+            }
+        }
+        done.changed |= !done.created.is_empty() || (done.deleted && !act.deletes.is_empty());
+        if !done.changed || self.failure.is_some() {
+            done.changed = self.store(&act.status) || done.changed;
+        }
+        done
+    }
+
+    /// Marks a pod as deleted.
+    pub fn delete(&mut self, uid: &str) {
+        for pod in self.pods.iter_mut().filter(|pod| *pod.facts.uid == *uid) {
+            pod.terminating = true;
+        }
+    }
+
+    fn change_set(&mut self, change: &SetChange) {
+        match change {
+            SetChange::Create { name, hash, revision, replicas } => {
+                self.count += 1;
+                self.sets.push(Set {
+                    name: name.clone(),
+                    uid: format!("set-{:04}", self.count).into(),
+                    hash: hash.clone(),
+                    revision: *revision,
+                    created: Some(whole_seconds(self.now)),
+                    replicas: *replicas,
+                    min_ready_seconds: self.deployment.spec.min_ready_seconds,
+                    template: self.deployment.spec.template.without_hash(),
+                    equal_templates: Vec::new(),
+                    terminating: false,
+                });
+            }
+            SetChange::Update { uid, replicas, revision, min_ready_seconds } => {
+                for set in self.sets.iter_mut().filter(|set| set.uid == *uid) {
+                    set.replicas = replicas.unwrap_or(set.replicas);
+                    set.revision = revision.unwrap_or(set.revision);
+                    set.min_ready_seconds = min_ready_seconds.unwrap_or(set.min_ready_seconds);
+                }
+            }
+            SetChange::Equal { uid, equal_templates } => {
+                for set in self.sets.iter_mut().filter(|set| set.uid == *uid) {
+                    set.equal_templates.clone_from(equal_templates);
+                }
+            }
+            SetChange::Delete { uid } => self.sets.retain(|set| set.uid != *uid),
+        }
+    }
+
+    /// A new pod of that set, not assigned to a node unless its template names one.
+    fn create(&mut self, set: &Set) -> Arc<str> {
+        self.count += 1;
+        let name = format!("{}-{:04}", set.name, self.count);
+        let uid: Arc<str> = format!("uid-{:04}", self.count).into();
+        let namespace = self.deployment.metadata.namespace.as_deref().unwrap_or_default();
+        let object = new_pod(&set.name, &set.uid, &set.template, &name, namespace);
+        let view: PodView = serde_json::from_value(object).unwrap_or_default();
+        let mut pod = view.pod();
+        pod.name = name;
+        pod.set = Arc::clone(&set.uid);
+        pod.resource_version = self.count.to_string();
+        pod.facts.uid = Arc::clone(&uid);
+        pod.facts.created = Some(whole_seconds(self.now));
+        self.pods.push(pod);
+        uid
+    }
+}

@@ -1,0 +1,391 @@
+//! Pods, nodes and sets as they come from the API server, narrowed to what the order and the planner read.
+//!
+//! Decoding keeps these fields and drops all others (managed fields, containers, volumes), so that watching many pods
+//! costs little memory. A field of another shape than expected counts as absent: one odd object must not hide the others
+//! of its list. Annotations are parsed here, once; nothing is decided here and nothing is read from a server.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::Resource;
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use ordereddeployment_api::names::{annotation, pause_point};
+use ordereddeployment_api::{OrderedReplicaSet, PausePoint, parse_pause_duration};
+use ordereddeployment_sorter::{Facts, NodeFacts, Phase, parse_int32};
+use serde::Serialize;
+
+use crate::objects::{hash_of, is_controller};
+use ordereddeployment_planner::{Failed, Malformed, Pod, Point, Set};
+
+mod decode;
+mod lenient;
+
+/// The condition that says whether a pod has a node.
+const SCHEDULED: &str = "PodScheduled";
+
+/// A pod, as far as anything here reads it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PodView {
+    /// Its metadata, narrowed.
+    pub metadata: ObjectMeta,
+    spec: PodSpecView,
+    status: PodStatusView,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodSpecView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_name: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    init_containers: Option<Vec<InitContainerView>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InitContainerView {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restart_policy: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PodStatusView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<String>,
+    /// Why it failed: the kubelet's word and sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_time: Option<Time>,
+    /// When the API server took the last status of a failed pod. No field of Kubernetes: it comes out of `managedFields`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conditions: Option<Vec<ConditionView>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_statuses: Option<Vec<ContainerStatusView>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    init_container_statuses: Option<Vec<ContainerStatusView>>,
+}
+
+/// A condition of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConditionView {
+    /// Its type, such as `Ready`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// When `status` last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Time>,
+    /// Why no node takes the pod; kept of no other condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerStatusView {
+    name: String,
+    restart_count: i32,
+}
+
+/// An annotation of a pod whose value is malformed: for a warning. It counts as absent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MalformedAnnotation {
+    /// Its key.
+    pub key: &'static str,
+    /// The first [`SHOWN`] characters of its value: an annotation may be as long as 256 KiB, and this is kept and told.
+    pub value: String,
+}
+
+/// What the annotations of a pod say.
+struct Annotations {
+    priority: Option<i32>,
+    cost: Option<i32>,
+    point: Point,
+    malformed: Vec<MalformedAnnotation>,
+}
+
+/// How many characters of a malformed value are kept.
+const SHOWN: usize = 64;
+
+impl PodView {
+    /// The UID of the OrderedReplicaSet that controls it.
+    #[must_use]
+    pub fn set_uid(&self) -> Option<&str> {
+        let owners = self.metadata.owner_references.iter().flatten();
+        let set = owners.into_iter().find(|owner| is_controller(owner, "OrderedReplicaSet"))?;
+        Some(&set.uid)
+    }
+
+    /// The node it is assigned to.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.spec.node_name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// Its phase, as the API server gives it.
+    #[must_use]
+    pub fn phase(&self) -> &str {
+        self.status.phase.as_deref().unwrap_or("Pending")
+    }
+
+    /// What decisions read of it. Without an OrderedReplicaSet as its controller, `set` is empty.
+    #[must_use]
+    pub fn pod(&self) -> Pod {
+        self.read().0
+    }
+
+    /// Its annotations that count as absent since their values are malformed.
+    #[must_use]
+    pub fn malformed(&self) -> Vec<MalformedAnnotation> {
+        self.read().1
+    }
+
+    /// What decisions read of it, and the annotations that count as absent since their values are malformed.
+    #[must_use]
+    pub fn read(&self) -> (Pod, Vec<MalformedAnnotation>) {
+        let Annotations { priority, cost, point, malformed } = self.annotations();
+        let phase = self.phase();
+        let ready = self.status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
+        let ready = ready.filter(|condition| condition.status == "True");
+        let facts = Facts {
+            uid: self.metadata.uid.as_deref().unwrap_or_default().into(),
+            node: self.spec.node_name.clone().filter(|name| !name.is_empty()),
+            phase: Phase::of(phase),
+            ready: ready.is_some(),
+            ready_since: ready.and_then(|condition| timestamp(condition.last_transition_time.as_ref())),
+            created: timestamp(self.metadata.creation_timestamp.as_ref()),
+            restarts: most_restarts(self.status.container_statuses.iter().flatten()),
+            sidecar_restarts: self.sidecar_restarts(),
+            priority,
+            cost,
+        };
+        let pod = Pod {
+            name: self.metadata.name.clone().unwrap_or_default(),
+            set: self.set_uid().unwrap_or_default().into(),
+            resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
+            facts,
+            terminating: self.metadata.deletion_timestamp.is_some(),
+            ends: timestamp(self.metadata.deletion_timestamp.as_ref()),
+            finished: matches!(phase, "Succeeded" | "Failed"),
+            failed: (phase == "Failed").then(|| self.failed()).flatten().map(Box::new),
+            unscheduled: self.unscheduled(),
+            point,
+        };
+        (pod, malformed)
+    }
+
+    /// What is known of its failure. A kubelet that evicts a pod may leave no condition, one that refuses it no
+    /// container; the API server's own time is the surest, as node clocks differ.
+    fn failed(&self) -> Option<Failed> {
+        let created = timestamp(self.metadata.creation_timestamp.as_ref())?;
+        let status = &self.status;
+        let conditions = status.conditions.iter().flatten();
+        let changed = conditions.filter_map(|condition| timestamp(condition.last_transition_time.as_ref()));
+        let changed = changed.chain(timestamp(status.start_time.as_ref())).max();
+        let at = timestamp(status.failed_at.as_ref()).or(changed).unwrap_or(created);
+        let word = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+        let at = at.max(created);
+        Some(Failed { at, seen: at, reason: word(&status.reason), message: word(&status.message) })
+    }
+
+    fn unscheduled(&self) -> Option<Arc<str>> {
+        let mut conditions = self.status.conditions.iter().flatten();
+        let found = conditions.find(|one| one.type_ == SCHEDULED && one.status == "False")?;
+        Some(found.message.as_deref().unwrap_or_default().into())
+    }
+
+    /// Its annotations, each parsed once.
+    fn annotations(&self) -> Annotations {
+        let mut malformed = Vec::new();
+        let mut number = |key: &'static str| self.parsed(key, parse_int32, &mut malformed).flatten();
+        let priority = number(annotation::DELETE_PRIORITY);
+        let alias = number(annotation::DELETE_PRIORITY_ALIAS);
+        let cost = number(annotation::POD_DELETION_COST);
+        let side = self.parsed(annotation::PAUSE_POINT, side, &mut malformed);
+        let duration = self.parsed(annotation::PAUSE_DURATION, parse_pause_duration, &mut malformed);
+        let point = match side {
+            None => Point::None,
+            Some(None) => Point::Malformed,
+            Some(Some(side)) => {
+                let duration = duration.map_or(Ok(None), |parsed| parsed.map(Some).ok_or(Malformed));
+                Point::At { side, duration }
+            }
+        };
+        Annotations { priority: priority.or(alias), cost, point, malformed }
+    }
+
+    /// The value of an annotation; `Some(None)`: it is malformed, which is noted.
+    fn parsed<T>(
+        &self,
+        key: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+        malformed: &mut Vec<MalformedAnnotation>,
+    ) -> Option<Option<T>> {
+        let text = self.annotation(key)?;
+        let value = parse(text);
+        if value.is_none() {
+            malformed.push(MalformedAnnotation { key, value: text.chars().take(SHOWN).collect() });
+        }
+        Some(value)
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+    }
+
+    fn sidecar_restarts(&self) -> i32 {
+        let sidecars = self.spec.init_containers.iter().flatten();
+        let sidecars: BTreeSet<&str> = sidecars
+            .filter(|container| container.restart_policy.as_deref() == Some("Always"))
+            .map(|container| container.name.as_str())
+            .collect();
+        let statuses = self.status.init_container_statuses.iter().flatten();
+        most_restarts(statuses.filter(|status| sidecars.contains(status.name.as_str())))
+    }
+}
+
+impl Resource for PodView {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// A node, as far as anything here reads it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NodeView {
+    /// Its metadata, narrowed.
+    pub metadata: ObjectMeta,
+    spec: NodeSpecView,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct NodeSpecView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unschedulable: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taints: Option<Vec<TaintView>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct TaintView {
+    key: String,
+}
+
+impl NodeView {
+    /// What node rules read of it.
+    #[must_use]
+    pub fn facts(&self) -> NodeFacts {
+        NodeFacts {
+            labels: self.metadata.labels.clone().unwrap_or_default(),
+            unschedulable: self.spec.unschedulable == Some(true),
+            taint_keys: self.spec.taints.iter().flatten().map(|taint| taint.key.clone()).collect(),
+        }
+    }
+}
+
+impl Resource for NodeView {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "Node".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "nodes".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// What decisions read of a set. Its template comes without the `pod-template-hash` that `new_set` put in, so
+/// that it compares with the deployment's.
+#[must_use]
+pub fn set(set: &OrderedReplicaSet) -> Set {
+    let metadata = &set.metadata;
+    let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    let revision = annotation(annotation::REVISION);
+    let equal_templates =
+        annotation(annotation::EQUAL_TEMPLATES).unwrap_or_default().split(',').map(str::trim);
+    Set {
+        name: metadata.name.clone().unwrap_or_default(),
+        uid: metadata.uid.as_deref().unwrap_or_default().into(),
+        hash: hash_of(set).unwrap_or_default().to_owned(),
+        revision: revision.and_then(|text| text.parse().ok()).unwrap_or(0),
+        created: timestamp(metadata.creation_timestamp.as_ref()),
+        replicas: set.spec.replicas,
+        min_ready_seconds: set.spec.min_ready_seconds,
+        template: set.spec.template.without_hash(),
+        equal_templates: equal_templates.filter(|entry| !entry.is_empty()).map(str::to_owned).collect(),
+        terminating: metadata.deletion_timestamp.is_some(),
+    }
+}
+
+fn side(text: &str) -> Option<PausePoint> {
+    match text {
+        pause_point::BEFORE | pause_point::TRUE => Some(PausePoint::Before),
+        pause_point::AFTER => Some(PausePoint::After),
+        _ => None,
+    }
+}
+
+fn most_restarts<'a>(statuses: impl Iterator<Item = &'a ContainerStatusView>) -> i32 {
+    statuses.map(|status| status.restart_count).max().unwrap_or(0)
+}
+
+fn timestamp(time: Option<&Time>) -> Option<Timestamp> {
+    time.map(|time| time.0)
+}
+
+#[cfg(test)]
+#[path = "view/tests.rs"]
+mod tests;
