@@ -419,7 +419,7 @@ fn stale_decision(
     setup: &Setup,
     statuses: &mut Statuses,
 ) -> Result<()> {
-    let decision = ordereddeployment_planner::decide(&world.snapshot());
+    let decision = ordereddeployment_planner::decide(&world.observed());
     let decision = match decision {
         // A live read is not stale.
         Decision::Read(Read::Live) => return Ok(()),

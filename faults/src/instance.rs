@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube::Client;
 use ordereddeployment_controller::{
-    Candidate, Clock, Controller, Error, Fence, DecisionLog, Metrics, Names, Options, Timing,
+    Candidate, Clock, Controller, DecisionLog, Error, Fence, Metrics, Names, Options, Timing,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};

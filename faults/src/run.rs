@@ -128,7 +128,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
         ready_delay: Duration::from_millis(case.cluster.ready_delay),
         termination_delay: Duration::from_millis(case.cluster.termination_delay),
         clock: ticking.clone(),
-        decision_log: true,
+        journal: true,
         ..sandbox::Config::default()
     };
     let sandbox = Arc::new(Sandbox::start(config).await?);

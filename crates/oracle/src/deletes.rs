@@ -1,7 +1,7 @@
 //! Which pods an act deletes, in which order, and what stays.
 
 use ordereddeployment_api::PausePoint;
-use ordereddeployment_planner::{Act, Point, DryRun, Purpose, Target};
+use ordereddeployment_planner::{Act, DryRun, Point, Purpose, Target};
 
 use crate::Messages;
 use crate::view::{ActivePod, View, count, current_sets};

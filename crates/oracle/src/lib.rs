@@ -51,7 +51,7 @@ const ORDER: (&str, &str, Oracle) = ("S1", "deletes::order", deletes::rollout_or
 const FLOORS: (&str, &str, Oracle) = ("S3", "deletes::floors", deletes::floors);
 const BARRIER: (&str, &str, Oracle) = ("S5", "deletes::barrier", deletes::barrier);
 const GROUPS: (&str, &str, Oracle) = ("S2", "deletes::groups", deletes::groups);
-const PROOF: (&str, &str, Oracle) = ("S3", "deletes::proof", deletes::dry_run);
+const PROOF: (&str, &str, Oracle) = ("S3", "deletes::proof", deletes::proof);
 const SIZES: (&str, &str, Oracle) = ("S11", "status::sizes", status::sizes);
 const ONE_STATE: (&str, &str, Oracle) = ("S11", "status::conditions", status::one_state);
 

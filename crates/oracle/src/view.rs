@@ -9,7 +9,7 @@ use ordereddeployment_api::{
     Hold, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType, UnavailablePods,
     names::condition, names::reason, validate,
 };
-use ordereddeployment_planner::{FailureKind, Snapshot, Pod, Point, Set, is_of, node_rules, to_compare};
+use ordereddeployment_planner::{FailureKind, Pod, Point, Set, Snapshot, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::{Context, Ranks, order};
 
 /// An active pod.
@@ -63,6 +63,7 @@ impl<'a> View<'a> {
             .pods
             .iter()
             .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
+            .map(|pod| &**pod)
             .collect();
         let facts: Vec<_> = pods.iter().map(|pod| pod.facts.clone()).collect();
         let ranks = Ranks::of(&facts);

@@ -1,4 +1,4 @@
-//! Snapshot state and a time in, a decision out: which pods go, which come, where the rollout halts.
+//! A snapshot and a time in, a decision out: which pods go, which come, where the rollout halts.
 //!
 //! [`decide`] is a plain function. This crate does no I/O, reads no clock, holds no randomness, and depends on no client.
 //! The controller, the command line's preview and the simulator all call it.

@@ -29,7 +29,7 @@ Examples:
   kubectl ordered list -A     in all namespaces
 
 STATE is Complete, Rolling, `Paused at` with the pod of the pause point, Paused (spec.paused), Failed, Adopting, \
-Handing back, or `Waiting for controller` until the controller has snapshot the spec."
+Handing back, or `Waiting for controller` until the controller has observed the spec."
 )]
 pub(crate) struct Args {
     /// List the OrderedDeployments in all namespaces
