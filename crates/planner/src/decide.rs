@@ -15,8 +15,8 @@ use crate::pod_changes::{self, PodChanges, create_failed};
 use crate::sizes::{self, Sizes};
 use crate::template_comparison::{self, Prerequisite};
 use crate::{
-    Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, conditions, events,
-    history, hold, kept, report, rollout, scaling, stuck,
+    Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, Target, conditions,
+    events, history, hold, kept, report, rollout, scaling, stuck,
 };
 
 /// How soon a decision is made anew where its own status changes the next one.
@@ -174,8 +174,7 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
 /// The pause points that lie ahead once the moves are done: one that the rollout deletes by its turn is not lost.
 fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
     let groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
-    let reached: BTreeSet<&Arc<str>> =
-        groups.flat_map(|group| &group.targets).map(|target| target.uid()).collect();
+    let reached: BTreeSet<&Arc<str>> = groups.flat_map(|group| &group.targets).map(Target::uid).collect();
     let ahead = inventory
         .old()
         .filter(|ranked| barrier::point(ranked, inventory).is_some() && !reached.contains(ranked.uid()));

@@ -224,7 +224,7 @@ impl Model<'_> {
             let what = What::Create { set, revision, count };
             self.steps.insert(at, Step { at: self.world.now, what });
         }
-        for uid in act.deletes.iter().flat_map(|group| &group.targets).map(|target| target.uid()) {
+        for uid in act.deletes.iter().flat_map(|group| &group.targets).map(Target::uid) {
             let Some(pod) = self.world.pods.iter().find(|pod| pod.facts.uid == *uid) else { continue };
             let gone_after = self.gone_after(pod);
             // Nobody has to end what runs nowhere.

@@ -209,7 +209,7 @@ impl PodView {
     /// Its annotations, each parsed once.
     fn annotations(&self) -> Annotations {
         let mut malformed = Vec::new();
-        let mut number = |key: &'static str| self.parsed(key, parse_int32, &mut malformed).flatten();
+        let mut number = |key: &'static str| self.parsed(key, parse_int32, &mut malformed)?.ok();
         let priority = number(annotation::DELETE_PRIORITY);
         let alias = number(annotation::DELETE_PRIORITY_ALIAS);
         let cost = number(annotation::POD_DELETION_COST);
@@ -217,28 +217,25 @@ impl PodView {
         let duration = self.parsed(annotation::PAUSE_DURATION, parse_pause_duration, &mut malformed);
         let point = match side {
             None => Point::None,
-            Some(None) => Point::Malformed,
-            Some(Some(side)) => {
-                let duration = duration.map_or(Ok(None), |parsed| parsed.map(Some).ok_or(Malformed));
-                Point::At { side, duration }
-            }
+            Some(Err(Malformed)) => Point::Malformed,
+            Some(Ok(side)) => Point::At { side, duration: duration.transpose() },
         };
         Annotations { priority: priority.or(alias), cost, point, malformed }
     }
 
-    /// The value of an annotation; `Some(None)`: it is malformed, which is noted.
+    /// The value of an annotation, where it has it. A malformed one is noted.
     fn parsed<T>(
         &self,
         key: &'static str,
         parse: impl FnOnce(&str) -> Option<T>,
         malformed: &mut Vec<MalformedAnnotation>,
-    ) -> Option<Option<T>> {
+    ) -> Option<Result<T, Malformed>> {
         let text = self.annotation(key)?;
         let value = parse(text);
         if value.is_none() {
             malformed.push(MalformedAnnotation { key, value: text.chars().take(SHOWN).collect() });
         }
-        Some(value)
+        Some(value.ok_or(Malformed))
     }
 
     fn annotation(&self, key: &str) -> Option<&str> {

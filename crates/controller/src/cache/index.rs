@@ -91,7 +91,7 @@ impl<E: Entry> Index<E> {
     pub(crate) fn apply(&mut self, event: WatchEvent<E>, now: Timestamp) -> BTreeSet<Arc<str>> {
         match event {
             WatchEvent::Begin => {
-                self.listing = Some(Listing { listed: BTreeMap::new(), first: BTreeMap::new() })
+                self.listing = Some(Listing { listed: BTreeMap::new(), first: BTreeMap::new() });
             }
             WatchEvent::Listed { uid, version, entry } => {
                 let Some(listing) = &mut self.listing else { return BTreeSet::new() };

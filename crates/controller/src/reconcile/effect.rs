@@ -40,7 +40,7 @@ impl WriteFailure {
 /// What happened, or was learned.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    Set(Fact<SetEntry>),
+    Set(Box<Fact<SetEntry>>),
     Pod(Fact<PodEntry>),
     /// A set was created.
     SetCreated,

@@ -52,7 +52,7 @@ impl Reconciler<'_> {
     fn record_one(&mut self, effect: Effect) -> Option<Interrupt> {
         let now = self.ctx.clock.now();
         match effect {
-            Effect::Set(fact) => self.record_set(fact),
+            Effect::Set(fact) => self.record_set(*fact),
             Effect::Pod(fact) => self.record_pod(fact),
             Effect::SetCreated => self.state.created += 1,
             Effect::PodCreated(entry) => {

@@ -153,8 +153,10 @@ impl Reconciler<'_> {
         let name = &entry.set.name;
         let object = ObjectVersion { namespace: &self.namespace, name, uid: entry.uid(), version: &version };
         match self.requests.delete_set(&object).await {
-            Ok(()) => vec![Effect::Set(Fact::Terminating(Arc::clone(entry)))],
-            Err(error) if error.says_gone(name) => vec![Effect::Set(Fact::Gone(Arc::clone(entry.uid())))],
+            Ok(()) => vec![Effect::Set(Box::new(Fact::Terminating(Arc::clone(entry))))],
+            Err(error) if error.says_gone(name) => {
+                vec![Effect::Set(Box::new(Fact::Gone(Arc::clone(entry.uid()))))]
+            }
             Err(error) if error.is_conflict() && self.may_conflict() => {
                 vec![Effect::Conflict, Effect::LiveReadDue(LiveReadReason::Conflict), Effect::DecideAgain]
             }
@@ -169,7 +171,7 @@ impl Reconciler<'_> {
 
 /// A set as an answer shows it, where it is ours.
 fn shown(set: OrderedReplicaSet) -> Option<Effect> {
-    SetEntry::of(set).map(|entry| Effect::Set(Fact::Is(entry)))
+    SetEntry::of(set).map(|entry| Effect::Set(Box::new(Fact::Is(entry))))
 }
 
 fn set_failed(
