@@ -55,27 +55,41 @@ const BY_HELM: &str = "by_helm";
 pub(crate) fn run_all(fast: bool) -> Result<bool> {
     announce(fast)?;
     let tools = std::thread::spawn(move || fetch_tools(fast));
-    let mut total = Count::default();
-    let built = run_suites(&BUILDING, &mut total);
+    let (mut total, mut times) = (Count::default(), Vec::new());
+    let built = run_suites(&BUILDING, &mut total, &mut times);
     if !tools.is_finished() {
         println!("Waiting for the tools that are built in the background; they are kept for the next time.");
     }
     // Whoever needs a tool asks for it again, and says why there is none.
     drop(tools.join());
-    let mut passed = built && run_suites(&RUNNING, &mut total);
+    let mut passed = built && run_suites(&RUNNING, &mut total, &mut times);
     if passed && !fast {
-        passed = run_suites(&LEFT_OUT_BY_FAST, &mut total);
+        passed = run_suites(&LEFT_OUT_BY_FAST, &mut total, &mut times);
     }
     if fast {
         let left_out = LEFT_OUT_BY_FAST.map(|(name, _)| name).join(", ");
         println!("Left out by --fast, since they need real Kubernetes servers or another build: {left_out}");
     }
+    println!("{}", minutes(&times));
     println!("{} passed, {} failed", total.passed, total.failed);
     Ok(passed)
 }
 
+/// How long each suite took, and all of them together.
+fn minutes(times: &[(&str, Duration)]) -> String {
+    let in_minutes = |time: Duration| time.as_secs_f64() / 60.0;
+    let each: Vec<String> =
+        times.iter().map(|(name, time)| format!("{name} {:.1}", in_minutes(*time))).collect();
+    let all: Duration = times.iter().map(|(_, time)| *time).sum();
+    format!("minutes: {}; together {:.1}", each.join(", "), in_minutes(all))
+}
+
 /// Runs suites up to the first that fails; true if none did.
-fn run_suites(suites: &[(&str, Suite)], total: &mut Count) -> bool {
+fn run_suites<'s>(
+    suites: &[(&'s str, Suite)],
+    total: &mut Count,
+    times: &mut Vec<(&'s str, Duration)>,
+) -> bool {
     for &(name, suite) in suites {
         let start = Instant::now();
         let outcome = suite();
@@ -88,8 +102,9 @@ fn run_suites(suites: &[(&str, Suite)], total: &mut Count) -> bool {
         }
         total.passed += count.passed;
         total.failed += count.failed;
-        let seconds = start.elapsed().as_secs();
-        println!("suite {name}: {} passed, {} failed ({seconds} s)", count.passed, count.failed);
+        let time = start.elapsed();
+        times.push((name, time));
+        println!("suite {name}: {} passed, {} failed ({} s)", count.passed, count.failed, time.as_secs());
         if count.failed > 0 {
             eprintln!("error: the suite `{name}` failed; those after it did not run");
             return false;

@@ -165,7 +165,10 @@ impl Reconciler<'_> {
             if !std::mem::replace(&mut released, true) {
                 self.state.unreleased.clear();
             }
-            self.release().await?;
+            if self.release().await? {
+                // Its requests took time: the watches may show more by now.
+                self.observation = self.observe();
+            }
             if std::mem::take(&mut self.raced) {
                 self.state.live_read = Some(LiveReadReason::Conflict);
                 released = false;

@@ -144,7 +144,3 @@ fn check_act(
     });
     violations.collect()
 }
-
-// The names that the planner's tests use.
-#[doc(hidden)]
-pub use {Violation as Wrong, check as judge, check_with_any_status as judge_whatever_is_stored};

@@ -14,7 +14,7 @@ const MOST_PREPARATIONS: usize = 16;
 /// What the controller does next, once it has read and stored what it must. `None` where that takes an answer of the API server.
 #[must_use]
 pub fn next_act(snapshot: &Snapshot) -> Option<Act> {
-    act_of(&mut SimulatedCluster::of(snapshot))
+    act_of(&mut SimulatedCluster::of(snapshot), &snapshot.dry_run)
 }
 
 /// The UIDs of the pods that a scale-down to `replicas` deletes, in order.
@@ -24,7 +24,7 @@ pub fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
     cluster.edit(|spec| spec.replicas = replicas);
     let mut gone: Vec<Arc<str>> = Vec::new();
     for _ in 0..MOST_DECISIONS {
-        let Some(act) = act_of(&mut cluster) else { break };
+        let Some(act) = act_of(&mut cluster, &snapshot.dry_run) else { break };
         let groups = act.deletes.iter().filter(|group| group.purpose == Purpose::Scale);
         let deleted: Vec<Arc<str>> =
             groups.flat_map(|group| &group.targets).map(|target| Arc::clone(target.uid())).collect();
@@ -40,9 +40,10 @@ pub fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
     gone
 }
 
-fn act_of(cluster: &mut SimulatedCluster) -> Option<Act> {
+/// `dry_run`: what is known of the template.
+fn act_of(cluster: &mut SimulatedCluster, dry_run: &DryRun) -> Option<Act> {
     for _ in 0..MOST_PREPARATIONS {
-        match cluster.decide(|_| DryRun::Unknown).1 {
+        match cluster.decide(|_| dry_run.clone()).1 {
             Decision::Act(act) => return Some(act),
             Decision::Record(record) => _ = cluster.store(&record.status),
             // No server is asked here: until the controller has asked, the sets stay what they are.
@@ -50,7 +51,7 @@ fn act_of(cluster: &mut SimulatedCluster) -> Option<Act> {
                 let (since, again) = (cluster.now, cluster.now);
                 cluster.comparison = ComparisonResult::NoAnswer { since, again, message: String::new() };
             }
-            // A dry run proves nothing that a scale-down needs; all else is in the snapshot.
+            // All that can be read is in the snapshot.
             Decision::Read(Read::Live | Read::Nodes(_) | Read::Sources(_) | Read::DryRun { .. }) => {
                 return None;
             }

@@ -16,7 +16,7 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Act, Create, DeleteGroup, SetChange, Target};
 use tokio::time::Instant;
 
-use crate::cache::entry::{Entry, number};
+use crate::cache::entry::{Entry, SetEntry, number};
 use crate::reconcile::live::LiveObject;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::record::Interrupt;
@@ -99,6 +99,7 @@ impl Reconciler<'_> {
         for batch in batches(create.count.min(MOST)) {
             let names = self.new_pod_names(&set, batch, &mut taken);
             self.check_still_wanted(wanted)?;
+            self.check_set_exists(&set)?;
             self.check_object_exists(wanted, batch).await?;
             let effects = self.create_batch(&set, &names).await;
             self.record(effects)?;
@@ -163,7 +164,15 @@ impl Reconciler<'_> {
         if self.refresh() && self.wanted() == *wanted { Ok(()) } else { Err(Interrupt::DecideAgain) }
     }
 
-    /// The same, and whether the watch shows these pods, which are to go, as they were when it was decided.
+    /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too.
+    fn check_set_exists(&self, set: &SetEntry) -> Result<(), Interrupt> {
+        let cache = self.ctx.cache();
+        let terminates = cache.sets.get(set.uid()).is_some_and(|shown| shown.is_terminating());
+        let is_gone = cache.sets.tombstone(set.uid()).is_some_and(|version| version >= set.version());
+        if terminates || is_gone { Err(Interrupt::DecideAgain) } else { Ok(()) }
+    }
+
+    /// The same as [`Self::check_still_wanted`], and whether the watch shows these pods, which are to go, as they were when it was decided.
     fn check_targets<'t>(
         &mut self,
         mut targets: impl Iterator<Item = &'t Target>,

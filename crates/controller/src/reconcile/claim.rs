@@ -92,18 +92,18 @@ impl Reconciler<'_> {
     }
 
     /// Releases what no longer matches, except what was refused in this reconciliation: what the API server refuses now, it refuses
-    /// a moment later.
-    pub(crate) async fn release(&mut self) -> Result<(), Error> {
-        self.release_sets().await?;
-        self.release_pods().await
+    /// a moment later. Returns whether a request was sent.
+    pub(crate) async fn release(&mut self) -> Result<bool, Error> {
+        Ok(self.release_sets().await? | self.release_pods().await?)
     }
 
     /// Releases sets whose own labels no longer match the deployment's selector. Their pods stay theirs.
-    async fn release_sets(&mut self) -> Result<(), Error> {
+    async fn release_sets(&mut self) -> Result<bool, Error> {
         if !validate(&self.state.deployment.spec).is_empty() {
             // Nothing is done for a spec that is invalid.
-            return Ok(());
+            return Ok(false);
         }
+        let mut requested = false;
         let selector = self.state.deployment.spec.selector.clone();
         let matches = |entry: &&Arc<SetEntry>| selector.matches(entry.object.labels());
         let sets = self.observation.sets.iter().filter(|entry| !entry.is_terminating() && !matches(entry));
@@ -112,6 +112,7 @@ impl Reconciler<'_> {
             if self.state.unreleased.contains_key(&format!("set/{name}")) {
                 continue;
             }
+            requested = true;
             let found = self.requests.set(&self.namespace, name).await.map_err(Error::ReadSet)?;
             let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
@@ -131,11 +132,12 @@ impl Reconciler<'_> {
                 self.record_set(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&set)));
             }
         }
-        Ok(())
+        Ok(requested)
     }
 
     /// Releases pods whose labels no longer match their set: a user took them out, for instance to debug them.
-    async fn release_pods(&mut self) -> Result<(), Error> {
+    async fn release_pods(&mut self) -> Result<bool, Error> {
+        let mut requested = false;
         for entry in self.observation.pods.clone() {
             let set = self.observation.set(entry.owner()).filter(|set| !set.is_terminating());
             let Some(set) = set
@@ -148,6 +150,7 @@ impl Reconciler<'_> {
             if self.state.unreleased.contains_key(&format!("pod/{name}")) {
                 continue;
             }
+            requested = true;
             let found = self.requests.pod(&self.namespace, name).await.map_err(Error::ReadPod)?;
             let found = found.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
             let matches = |pod: &PodView| set.object.spec.selector.matches(pod.labels());
@@ -168,7 +171,7 @@ impl Reconciler<'_> {
                 self.record_pod(Fact::NotOurs(Arc::clone(entry.uid()), version_of(&pod)));
             }
         }
-        Ok(())
+        Ok(requested)
     }
 
     /// Takes in how a claim went. An object that another client changed meanwhile is read again at once, the first time in a

@@ -53,11 +53,11 @@ impl Reconciler<'_> {
         self.state.unadopted.clear();
         let generation = self.state.generation();
         let selector = self.state.deployment.spec.selector.to_selector_string();
-        let found = self.read_sets(&selector, &known.sets, &min_versions.0).await?;
+        let found = self.read_sets(&selector, generation, &known.sets, &min_versions.0).await?;
         if found != LiveObject::Present {
             return Ok(found);
         }
-        let found = self.read_pods(&selector, &min_versions.1).await?;
+        let found = self.read_pods(&selector, generation, &min_versions.1).await?;
         if found != LiveObject::Present {
             return Ok(found);
         }
@@ -103,10 +103,10 @@ impl Reconciler<'_> {
     async fn read_sets(
         &mut self,
         selector: &str,
+        generation: i64,
         known: &[Arc<SetEntry>],
         min_versions: &MinVersions,
     ) -> Result<LiveObject, Error> {
-        let generation = self.state.generation();
         let listed: Vec<Decoded<OrderedReplicaSet>> =
             self.requests.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
         let mut sets = Vec::new();
@@ -154,8 +154,12 @@ impl Reconciler<'_> {
         Ok(LiveObject::Present)
     }
 
-    async fn read_pods(&mut self, selector: &str, min_versions: &MinVersions) -> Result<LiveObject, Error> {
-        let generation = self.state.generation();
+    async fn read_pods(
+        &mut self,
+        selector: &str,
+        generation: i64,
+        min_versions: &MinVersions,
+    ) -> Result<LiveObject, Error> {
         let Observation { sets, pods: known } = self.observe();
         let listed: Vec<PodView> =
             self.requests.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
@@ -264,7 +268,7 @@ fn rewind<E: Entry + Clone>(
 }
 
 /// Takes in what was listed live: what is ours, and what was thought to be. The rest that a selector matches is of others.
-/// `known` is ordered by UID, as [`merge`] returns it.
+/// `known` is ordered by UID, as an [`Observation`] has it.
 fn learn<E: Entry>(
     expectations: &mut Expectations<E>,
     known: &[Arc<E>],

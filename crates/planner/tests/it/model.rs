@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Template};
-use ordereddeployment_oracle::{Wrong, judge, judge_whatever_is_stored};
+use ordereddeployment_oracle::{Violation, check, check_with_any_status};
 use ordereddeployment_planner::{
     Act, ComparisonResult, Decision, DryRun, Event, Pod, Point, Purpose, Read, Regarding, Set, SetChange,
     Snapshot, to_compare, whole_seconds,
@@ -226,11 +226,11 @@ impl Cluster {
             decision => (snapshot, decision),
         };
         let wrong = match (&decision, self.forged || !to_compare(&snapshot).is_empty()) {
-            (_, false) => judge(&snapshot, &decision),
-            (Decision::Act(act), true) => judge_whatever_is_stored(&snapshot, act),
+            (_, false) => check(&snapshot, &decision),
+            (Decision::Act(act), true) => check_with_any_status(&snapshot, act),
             _ => Vec::new(),
         };
-        assert_eq!(wrong, Vec::<Wrong>::new(), "{decision:#?}");
+        assert_eq!(wrong, Vec::<Violation>::new(), "{decision:#?}");
         match decision {
             Decision::Read(read) => panic!("asked for what it has: {read:?}"),
             Decision::Record(record) => {

@@ -12,15 +12,18 @@ use ordereddeployment_api::names::annotation;
 use ordereddeployment_sorter::{self as sorter, Context, Facts, Grant, NodeFacts, Nodes, Ranks};
 use ordereddeployment_wire::{NodeView, PodView};
 
-use super::config::Config;
-use super::decision::{Change, Costs, decide};
+use crate::config::Config;
+use crate::decision::{Change, Costs, decide};
 
 /// A pod, as far as its cost is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pod {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) version: String,
+pub struct Pod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The version that was seen: a write requires it.
+    pub version: String,
     /// The UID of its ReplicaSet.
     set: Option<String>,
     node: Option<Arc<str>>,
@@ -50,8 +53,10 @@ impl Pod {
 
 /// What an event changed: the pods to look at.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Changed {
+pub enum Changed {
+    /// None.
     Nothing,
+    /// The pod with this UID.
     Pod(String),
     /// All of them.
     Everything,
@@ -61,17 +66,23 @@ pub(crate) enum Changed {
 
 /// One event of a watch.
 #[derive(Debug)]
-pub(crate) enum WatchEvent {
+pub enum WatchEvent {
+    /// Of the ConfigMap with the rules.
     Config(watcher::Event<ConfigMap>),
+    /// Of a Deployment.
     Deployment(watcher::Event<PartialObjectMeta<Deployment>>),
+    /// Of a ReplicaSet.
     Set(watcher::Event<PartialObjectMeta<ReplicaSet>>),
+    /// Of a pod.
     Pod(watcher::Event<PodView>),
+    /// Of a node.
     Node(watcher::Event<NodeView>),
 }
 
 impl WatchEvent {
     /// The watch that this ends the first list of: a bit each.
-    pub(crate) fn synced(&self) -> u8 {
+    #[must_use]
+    pub fn synced(&self) -> u8 {
         let (bit, done) = match self {
             Self::Config(event) => (0, matches!(event, watcher::Event::InitDone)),
             Self::Deployment(event) => (1, matches!(event, watcher::Event::InitDone)),
@@ -84,7 +95,7 @@ impl WatchEvent {
 }
 
 /// All bits of [`WatchEvent::synced`].
-pub(crate) const ALL_SYNCED: u8 = 0b1_1111;
+pub const ALL_SYNCED: u8 = 0b1_1111;
 
 /// Objects of one kind by a key of theirs.
 #[derive(Debug)]
@@ -137,7 +148,7 @@ impl<T: PartialEq> Table<T> {
 
 /// All of it.
 #[derive(Debug, Default)]
-pub(crate) struct Index {
+pub struct Index {
     /// The rules in force; `None` before any were ever read: then nothing is written and nothing taken back.
     config: Option<Config>,
     config_listed: bool,
@@ -153,7 +164,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// Takes an event in.
-    pub(crate) fn apply(&mut self, event: WatchEvent) -> Changed {
+    pub fn apply(&mut self, event: WatchEvent) -> Changed {
         let uid = |uid: Option<String>| uid.unwrap_or_default();
         let changed = match event {
             WatchEvent::Config(event) => return self.apply_config(event),
@@ -207,17 +218,20 @@ impl Index {
     }
 
     /// Whether the rules that stand in the ConfigMap are not those in force.
-    pub(crate) fn is_malformed(&self) -> bool {
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
         self.malformed
     }
 
     /// The UIDs of all pods.
-    pub(crate) fn pods(&self) -> BTreeSet<String> {
+    #[must_use]
+    pub fn pods(&self) -> BTreeSet<String> {
         self.pods.all.keys().cloned().collect()
     }
 
     /// What is to be written on that pod.
-    pub(crate) fn change(&self, uid: &str) -> Option<(Pod, Change)> {
+    #[must_use]
+    pub fn change(&self, uid: &str) -> Option<(Pod, Change)> {
         let config = self.config.as_ref()?;
         let pod = self.pods.all.get(uid).filter(|pod| pod.active)?;
         let change = decide(&pod.costs, self.wanted(config, pod))?;

@@ -3,10 +3,6 @@
 //!
 //! It creates and deletes nothing, and it changes no cost that it did not write.
 
-mod config;
-mod decision;
-mod index;
-
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::future::Future;
@@ -21,6 +17,7 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::names::{annotation, reason};
+use ordereddeployment_nodecosts::{ALL_SYNCED, Change, Changed, Index, Pod, WatchEvent};
 use ordereddeployment_wire::PodView;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -32,8 +29,6 @@ use crate::client::requests::{PAGE, Requests};
 use crate::events::{EventRecorder, events};
 use crate::runtime::backoff::{self, WatchBackoff};
 use crate::{Error, Health, Metrics, Options};
-use decision::Change;
-use index::{ALL_SYNCED, Changed, Index, Pod, WatchEvent};
 
 /// How many pods are written at a time.
 const PARALLEL: usize = 8;
@@ -145,15 +140,17 @@ impl NodeCosts {
             watcher(scoped::<Decoded<PartialObjectMeta<ReplicaSet>>>(client, namespace), config.clone());
         let pods = watcher(scoped::<PodView>(client, namespace), config.clone());
         select_all([
-            calm("configmaps", metrics, health, watcher(configs, only), |event| {
+            watch_events("configmaps", metrics, health, watcher(configs, only), |event| {
                 decoded(event).map(WatchEvent::Config)
             }),
-            calm("deployments", metrics, health, deployments, |event| {
+            watch_events("deployments", metrics, health, deployments, |event| {
                 decoded(event).map(WatchEvent::Deployment)
             }),
-            calm("replicasets", metrics, health, sets, |event| decoded(event).map(WatchEvent::Set)),
-            calm("pods", metrics, health, pods, |event| Some(WatchEvent::Pod(event))),
-            calm("nodes", metrics, health, watcher(nodes, config), |event| Some(WatchEvent::Node(event))),
+            watch_events("replicasets", metrics, health, sets, |event| decoded(event).map(WatchEvent::Set)),
+            watch_events("pods", metrics, health, pods, |event| Some(WatchEvent::Pod(event))),
+            watch_events("nodes", metrics, health, watcher(nodes, config), |event| {
+                Some(WatchEvent::Node(event))
+            }),
         ])
         .boxed()
     }
@@ -244,7 +241,7 @@ where
 }
 
 /// The events of a watch; its failures are logged and tried again.
-fn calm<K>(
+fn watch_events<K>(
     what: &'static str,
     metrics: &Arc<Metrics>,
     health: &Health,

@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_documented_config_map_is_understood() {
-        let page = include_str!("../../../../docs/nodecosts.md");
+        let page = include_str!("../../../docs/nodecosts.md");
         let blocks = page.split("```yaml\n").filter_map(|rest| rest.split("```").next());
         let map = blocks.into_iter().find(|block| block.contains("kind: ConfigMap")).unwrap();
         let map: k8s_openapi::api::core::v1::ConfigMap = serde_saphyr::from_str(map).unwrap();

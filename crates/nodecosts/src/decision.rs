@@ -12,7 +12,7 @@ pub(crate) struct Costs {
 
 /// What to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// This cost, and that it is ours.
     Set(i32),
     /// Take our cost back.
