@@ -10,7 +10,7 @@ use ordereddeployment_api::{
     names::condition, names::reason, validate,
 };
 use ordereddeployment_planner::{FailureKind, Pod, Point, Set, Snapshot, is_of, node_rules, to_compare};
-use ordereddeployment_sorter::{Context, Ranks, order};
+use ordereddeployment_sorter::{Context, Ranks, key};
 
 /// An active pod.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +65,7 @@ impl<'a> View<'a> {
             .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
             .map(|pod| &**pod)
             .collect();
-        let facts: Vec<_> = pods.iter().map(|pod| pod.facts.clone()).collect();
-        let ranks = Ranks::of(&facts);
+        let ranks = Ranks::of(pods.iter().map(|pod| &pod.facts));
         let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
         let ctx = Context { now: Some(snapshot.now), rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
         let current = current_sets(snapshot);
@@ -82,7 +81,9 @@ impl<'a> View<'a> {
             let available = pod.facts.ready && (min_ready <= 0 || long_enough);
             ActivePod { pod, updated, available }
         };
-        let pods = order(&facts, &ctx).into_iter().map(|placed| active(pods[placed.index])).collect();
+        let mut ordered: Vec<_> = pods.iter().map(|pod| (key(&pod.facts, &ctx), *pod)).collect();
+        ordered.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let pods = ordered.into_iter().map(|(_, pod)| active(pod)).collect();
         let desired = i64::from(spec.replicas);
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
         let floor = desired - spec.max_unavailable();

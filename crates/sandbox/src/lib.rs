@@ -6,27 +6,27 @@
 
 pub mod agents;
 mod audit;
-pub mod builtin;
+mod builtin;
 mod clock;
-pub mod discovery;
+mod discovery;
 mod events;
 mod fault;
 mod http;
 mod object;
-pub mod openapi;
-pub mod patch;
+mod openapi;
+mod patch;
 mod pipe;
 mod protobuf;
 mod render;
 mod request;
-pub mod resource;
+mod resource;
 mod sandbox;
-pub mod schema;
-pub mod selector;
+mod schema;
+mod selector;
 mod server;
 mod status;
 mod store;
-pub mod table;
+mod table;
 mod tls;
 
 pub use agents::collector::Collector;

@@ -25,12 +25,10 @@ mod facts;
 mod int32;
 mod key;
 mod node;
-mod order;
 mod reason;
 
 pub use facts::{Facts, Phase};
 pub use int32::parse_int32;
 pub use key::{Context, Key, Ranks, effective_cost, effective_priority, key};
 pub use node::{Grant, NodeFacts, NodeRule, Nodes, Requirement, matching_rule, missing_nodes};
-pub use order::{Placed, first, order};
 pub use reason::{Rule, Why, reason, why};

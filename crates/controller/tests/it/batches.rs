@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, View, is_ready, names};
 /// Each request of that kind takes a second.
 fn slow(cluster: &Cluster, method: Method, part: &'static str) {
     cluster.between.rule(move |ask| {
-        if ask.is(&method, part) { Fate::Late(Duration::from_secs(1)) } else { Fate::Reconciler }
+        if ask.is(&method, part) { Fate::Late(Duration::from_secs(1)) } else { Fate::Forward }
     });
 }
 

@@ -45,7 +45,7 @@ impl Ask {
 
 /// What becomes of a request.
 pub enum Fate {
-    Reconciler,
+    Forward,
     /// It arrives later.
     Late(Duration),
     /// It arrives after this.
@@ -86,11 +86,7 @@ impl Between {
     ) {
         let mut deed: Option<BoxFuture<'static, ()>> = Some(Box::pin(deed));
         self.rule(move |ask| {
-            if ask.is(&method, part) {
-                deed.take().map_or(Fate::Reconciler, Fate::After)
-            } else {
-                Fate::Reconciler
-            }
+            if ask.is(&method, part) { deed.take().map_or(Fate::Forward, Fate::After) } else { Fate::Forward }
         });
     }
 
@@ -113,9 +109,9 @@ impl Between {
         };
         let count = self.0.lock().unwrap().len();
         for place in 0..count {
-            let fate = self.0.lock().unwrap().get_mut(place).map_or(Fate::Reconciler, |rule| rule(&ask));
+            let fate = self.0.lock().unwrap().get_mut(place).map_or(Fate::Forward, |rule| rule(&ask));
             match fate {
-                Fate::Reconciler => {}
+                Fate::Forward => {}
                 Fate::Late(time) => tokio::time::sleep(time).await,
                 Fate::After(deed) => deed.await,
                 Fate::Changed(changed) => {

@@ -68,6 +68,35 @@ async fn a_pod_relabelled_in_the_midst_of_a_pass_is_released_and_not_deleted() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn pods_that_go_while_another_one_is_released_do_not_count_for_a_scale_down() {
+    let cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 6})).await);
+    let (api, released, gone) = (cluster.pods(), format!("/pods/{}", pods[0]), pods[1..3].to_vec());
+    let mut reads = 0;
+    cluster.between.rule(move |ask| {
+        reads += usize::from(ask.is(&Method::GET, &released));
+        // The first read is a live read's, the second one that of the release.
+        if reads != 2 || !ask.is(&Method::GET, &released) {
+            return Fate::Forward;
+        }
+        let (api, gone) = (api.clone(), gone.clone());
+        Fate::After(Box::pin(async move {
+            for name in gone {
+                api.delete(&name, &DeleteParams::default().grace_period(0)).await.unwrap();
+            }
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }))
+    });
+    let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
+    cluster.pods().patch(&pods[0], &PatchParams::default(), &relabel).await.unwrap();
+    let mark = cluster.mark();
+    cluster.scale(4).await;
+    let view = cluster.until_complete().await;
+    assert_eq!(view.active().len(), 4);
+    assert_eq!(cluster.deleted(mark), Vec::<String>::new());
+}
+
 async fn label_set(cluster: &Cluster, name: &str, app: &str) {
     let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": app}}}));
     cluster.sets().patch(name, &PatchParams::default(), &relabel).await.unwrap();
@@ -261,7 +290,7 @@ async fn nothing_is_created_or_deleted_beside_pods_whose_adoption_is_refused_unt
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     let mark = cluster.mark();
-    cluster.between.rule(|ask| if ask.patches_pod() { Fate::Answered(403) } else { Fate::Reconciler });
+    cluster.between.rule(|ask| if ask.patches_pod() { Fate::Answered(403) } else { Fate::Forward });
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(120)).await;
     let view = cluster.view().await;
@@ -293,7 +322,7 @@ async fn an_adoption_that_met_another_writer_is_tried_again_at_once_and_not_told
             conflicts -= 1;
             return Fate::Answered(409);
         }
-        Fate::Reconciler
+        Fate::Forward
     });
     let mark = cluster.mark();
     free(&cluster, &pods[..1]).await;
@@ -332,7 +361,7 @@ async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replace
             body["metadata"]["ownerReferences"] = json!([]);
             return Fate::Changed(body);
         }
-        Fate::Reconciler
+        Fate::Forward
     });
     let mark = cluster.mark();
     free(&cluster, &pods).await;

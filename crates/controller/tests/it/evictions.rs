@@ -205,7 +205,7 @@ async fn an_answer_that_something_else_is_not_found_loses_no_pod_and_no_version_
     let asked = Arc::clone(&versions);
     cluster.between.rule(move |ask| {
         if !ask.is(&Method::POST, "/eviction") {
-            return Fate::Reconciler;
+            return Fate::Forward;
         }
         asked.lock().unwrap().push(ask.body["apiVersion"].clone());
         Fate::Answered(404)
@@ -225,7 +225,7 @@ async fn an_answer_that_something_else_is_not_found_loses_no_pod_and_no_version_
         if ask.is(&Method::POST, "/eviction") {
             asked.lock().unwrap().push(ask.body["apiVersion"].clone());
         }
-        Fate::Reconciler
+        Fate::Forward
     });
     cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
     assert_eq!(evicted(&cluster, mark), pods);

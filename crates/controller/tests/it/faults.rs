@@ -165,7 +165,7 @@ async fn an_object_that_was_not_found_by_mistake_is_read_again() {
         if is_read && found.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 2 {
             Fate::Answered(404)
         } else {
-            Fate::Reconciler
+            Fate::Forward
         }
     });
     cluster.set_image("web:2").await;

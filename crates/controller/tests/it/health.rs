@@ -18,7 +18,7 @@ async fn a_watch_that_is_refused_for_long_takes_readiness_away_until_it_is_not()
     assert_eq!(cluster.health.unready(), None);
     cluster.between.rule(|ask| {
         let of_pods = ask.path.starts_with("/api/v1/pods?");
-        if of_pods && ask.method == Method::GET { Fate::Answered(403) } else { Fate::Reconciler }
+        if of_pods && ask.method == Method::GET { Fate::Answered(403) } else { Fate::Forward }
     });
     // The watch that is open ends by itself within five minutes, as every watch does.
     cluster.pass(Duration::from_secs(360)).await;

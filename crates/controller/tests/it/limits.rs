@@ -27,7 +27,7 @@ async fn objects_behind_a_hanging_webhook_keep_no_other_one_waiting() {
     let webhook = Duration::from_secs(30);
     cluster
         .between
-        .rule(move |ask| if ask.creates_pod("slow:1") { Fate::Late(webhook) } else { Fate::Reconciler });
+        .rule(move |ask| if ask.creates_pod("slow:1") { Fate::Late(webhook) } else { Fate::Forward });
     for number in 0..20 {
         let name = format!("slow-{number}");
         cluster.deploy_as(&name, spec(&name, "slow:1")).await;
@@ -47,7 +47,7 @@ async fn a_server_that_asks_for_a_pause_is_asked_nothing_more_of_that_object_unt
         if ask.creates_pod("busy:1") && !std::mem::replace(&mut shed, true) {
             Fate::Shed(20)
         } else {
-            Fate::Reconciler
+            Fate::Forward
         }
     });
     cluster.deploy_as("busy", spec("busy", "busy:1")).await;
@@ -110,7 +110,7 @@ async fn a_large_object_whose_deletes_take_long_keeps_no_other_one_waiting_and_i
     }
     let webhook = Duration::from_secs(20);
     cluster.between.rule(move |ask| {
-        if ask.is(&http::Method::DELETE, "/pods/large-") { Fate::Late(webhook) } else { Fate::Reconciler }
+        if ask.is(&http::Method::DELETE, "/pods/large-") { Fate::Late(webhook) } else { Fate::Forward }
     });
     let scale = |replicas: i32| {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));

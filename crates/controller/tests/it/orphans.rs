@@ -136,7 +136,7 @@ async fn adoptions_end_once_the_watch_shows_that_the_object_is_being_deleted() {
     cluster.deployed(json!({"replicas": 20})).await;
     cluster.between.rule(|ask| {
         use crate::between::Fate;
-        if ask.patches_pod() { Fate::Late(Duration::from_secs(1)) } else { Fate::Reconciler }
+        if ask.patches_pod() { Fate::Late(Duration::from_secs(1)) } else { Fate::Forward }
     });
     let from = cluster.mark();
     release_pods(&cluster.client).await;
@@ -153,7 +153,7 @@ async fn an_act_ends_once_the_watch_shows_that_the_object_is_being_deleted() {
     cluster.between.rule(|ask| {
         use crate::between::Fate;
         // Each batch of creates takes a second.
-        if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(1)) } else { Fate::Reconciler }
+        if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(1)) } else { Fate::Forward }
     });
     cluster.deploy(json!({"replicas": 500})).await;
     cluster.pass(Duration::from_millis(4500)).await;

@@ -28,7 +28,7 @@ fn told(view: &View, type_: &str) -> Option<(String, String)> {
 async fn a_create_that_takes_as_long_as_a_webhook_may_is_waited_for() {
     let cluster = Cluster::start().await;
     cluster.between.rule(|ask| {
-        if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(30)) } else { Fate::Reconciler }
+        if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(30)) } else { Fate::Forward }
     });
     let mark = cluster.mark();
     cluster.deployed(json!({"replicas": 2})).await;
@@ -41,9 +41,7 @@ async fn a_dry_run_without_an_answer_stops_only_what_needs_it_and_shows() {
         let cluster = Cluster::start().await;
         let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 60});
         let pods = names(&cluster.deployed(spec).await);
-        cluster
-            .between
-            .rule(move |ask| if ask.is_dry_run() { Fate::Answered(fate) } else { Fate::Reconciler });
+        cluster.between.rule(move |ask| if ask.is_dry_run() { Fate::Answered(fate) } else { Fate::Forward });
         let mark = cluster.mark();
         cluster.set_image("web:2").await;
         cluster.pass(Duration::from_secs(90)).await;
@@ -67,7 +65,7 @@ async fn old_pods_heal(fate: impl Fn() -> Fate + Send + 'static) {
     let cluster = Cluster::start().await;
     let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 200});
     let pods = names(&cluster.deployed(spec).await);
-    cluster.between.rule(move |ask| if ask.creates_pod("web:2") { fate() } else { Fate::Reconciler });
+    cluster.between.rule(move |ask| if ask.creates_pod("web:2") { fate() } else { Fate::Forward });
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_secs(5)).await;
     for pod in &pods[..2] {
@@ -109,7 +107,7 @@ async fn strays(change: fn(&mut Value), missing: &str) {
     let creates = |ask: &Ask| ask.is(&Method::POST, "/pods") && !ask.path.contains("/eviction");
     cluster.between.rule(move |ask| {
         if !creates(ask) {
-            return Fate::Reconciler;
+            return Fate::Forward;
         }
         changed(ask, change)
     });
@@ -150,7 +148,7 @@ async fn sets_that_come_back_without_their_owner_are_not_made_without_end() {
     let cluster = Cluster::start().await;
     cluster.between.rule(|ask| {
         if !ask.is(&Method::POST, "/orderedreplicasets") {
-            return Fate::Reconciler;
+            return Fate::Forward;
         }
         let mut set = ask.body.clone();
         set["metadata"]["ownerReferences"] = json!([]);
@@ -173,7 +171,7 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     let mut asked = 0;
     cluster.between.rule(move |ask| {
         if !ask.is(&Method::POST, "/orderedreplicasets") {
-            return Fate::Reconciler;
+            return Fate::Forward;
         }
         asked += 1;
         // A loop without an end would never let the time pass.
@@ -225,7 +223,7 @@ async fn set_changes_not_kept(
     cluster.between.rule(move |ask| {
         let is_change = ask.is(&Method::PATCH, "/orderedreplicasets/") && !ask.path.contains("/status");
         if !is_change || ask.body.pointer(field).is_none() {
-            return Fate::Reconciler;
+            return Fate::Forward;
         }
         asked += 1;
         assert!(asked < 200, "asked without end");
@@ -281,7 +279,7 @@ async fn conflicts(spec: Value, method: Method, part: &'static str, fate: fn() -
     let counted = Arc::clone(&asked);
     cluster.between.rule(move |ask| {
         if !ask.is(&method, part) || ask.is_dry_run() {
-            return Fate::Reconciler;
+            return Fate::Forward;
         }
         // A loop without an end would never let the time pass.
         assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
@@ -336,7 +334,7 @@ async fn a_status_that_is_refused_with_conflicts_is_not_written_without_end() {
         let counted = Arc::clone(&asked);
         cluster.between.rule(move |ask| {
             if !ask.is(&Method::PATCH, "/ordereddeployments/web/status") {
-                return Fate::Reconciler;
+                return Fate::Forward;
             }
             // A loop without an end would never let the time pass.
             assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");

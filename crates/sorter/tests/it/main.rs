@@ -6,6 +6,7 @@ mod fuzz;
 mod generate;
 mod grammar;
 mod node_rules;
+mod order;
 mod rules;
 mod standard;
 mod totality;

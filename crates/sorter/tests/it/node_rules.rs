@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use ordereddeployment_sorter::{
     Facts, Grant, NodeRule, Requirement, Rule, effective_cost, effective_priority, key, matching_rule,
-    missing_nodes, order, reason,
+    missing_nodes, reason,
 };
 
 use crate::generate::{World, node, pod};
+use crate::order::order;
 
 /// A rule without fields that gives this priority.
 fn gives(priority: i32) -> NodeRule {

@@ -1,7 +1,9 @@
 //! A table per rule: who goes first, by which rule, and the words for it.
 
 use jiff::Timestamp;
-use ordereddeployment_sorter::{Context, Facts, Nodes, Phase, Ranks, Rule, key, order, reason, why};
+use ordereddeployment_sorter::{Context, Facts, Nodes, Phase, Ranks, Rule, key, reason, why};
+
+use crate::order::order;
 
 use crate::generate::{World, ago, now, pod, seconds};
 

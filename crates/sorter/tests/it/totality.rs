@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 
 use ordereddeployment_sorter::{
-    Facts, Key, Nodes, Rule, effective_cost, effective_priority, first, key, missing_nodes, order, reason,
-    why,
+    Facts, Key, Nodes, Rule, effective_cost, effective_priority, key, missing_nodes, reason, why,
 };
+
+use crate::order::order;
 use proptest::prelude::*;
 
 use crate::generate::{World, distinct, facts, like_others, world};
@@ -63,16 +64,6 @@ proptest! {
                 prop_assert!(earlier.key.priority() >= later.key.priority());
             }
         }
-    }
-
-    #[test]
-    fn first_k_are_those_that_the_whole_order_begins_with(
-        pods in prop::collection::vec(like_others(), 0..40), k in 0..45_usize, world in world(),
-    ) {
-        let ctx = world.context();
-        let mut taken = order(&pods, &ctx);
-        taken.truncate(k);
-        prop_assert_eq!(first(&pods, k, &ctx), taken);
     }
 
     #[test]
