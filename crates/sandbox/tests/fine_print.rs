@@ -1,5 +1,5 @@
-//! What random comparison with a real server has taught the sandbox, kept here without one: which of two mistakes is told
-//! of first, what each endpoint writes, what a watch says of the last moment.
+//! Regression tests for differences that the random comparison with a real API server found: which of two errors a
+//! response contains, what each endpoint writes, and the last state that a watch shows.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
@@ -113,7 +113,7 @@ async fn where_there_is_no_list_a_strategic_patch_is_taken_as_it_is() {
         json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}]}});
     let (code, status) = ask(&client, "PATCH", &one(PODS, "p"), STRATEGIC, patch).await;
     assert_eq!((code, fields(&status)), (422, vec!["metadata.ownerReferences.uid"]));
-    // Where there is one, a server has no word for what is wrong with an item that has no key.
+    // If the list exists, the API server reports an item without a merge key as an internal error without a reason.
     let patch = json!({"spec": {"containers": [{"image": "web:2"}]}});
     let (code, status) = ask(&client, "PATCH", &one(PODS, "p"), STRATEGIC, patch).await;
     assert_eq!((code, &status["reason"]), (500, &Value::Null));
@@ -132,7 +132,7 @@ async fn a_custom_object_of_another_kind_is_invalid_where_its_kind_is_written() 
     let (code, status) = ask(&client, "PATCH", &one(GADGETS, "g"), MERGE, patch).await;
     assert_eq!((code, fields(&status)), (422, vec!["patch"]));
     assert_eq!(ask(&client, "PATCH", &one(GADGETS, "g"), MERGE, json!({"apiVersion": "v7"})).await.0, 400);
-    // The status endpoint takes nothing but the status.
+    // The status endpoint writes only the status.
     let metadata = json!({"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5});
     let patch = json!({"kind": "Other", "metadata": metadata, "status": {"note": "x"}});
     let (code, body) = ask(&client, "PATCH", &one(GADGETS, "g/status"), MERGE, patch).await;

@@ -23,7 +23,7 @@ async fn settle() {
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
 
-/// A gadget with two pods of its own.
+/// Creates a Gadget that owns two pods.
 async fn family(client: &Client) -> DynamicObject {
     define_gadgets(client).await;
     let owner = gadgets(client).create(&PostParams::default(), &gadget("g", json!({}))).await.unwrap();
@@ -86,7 +86,7 @@ async fn in_the_foreground_the_owner_waits_for_its_dependents() {
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
 }
 
-/// The finalizers that were told of that pod while it was being deleted.
+/// The finalizers of the pod in each watch event after its deletion timestamp was set.
 async fn told_of(client: &Client, name: &str) -> Vec<Vec<String>> {
     let params = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(1);
     let events = pods(client).watch(&params, "1").await.unwrap();
@@ -111,7 +111,7 @@ async fn dependents_with_dependents_of_their_own_go_in_the_foreground_too_and_on
         child["metadata"]["ownerReferences"] = json!([{
             "apiVersion": version, "kind": kind, "name": owner, "uid": uid, "blockOwnerDeletion": blocks,
         }]);
-        // One that stays marked until somebody lets it go.
+        // A pod that stays terminating until the test removes its finalizer.
         if name == "leaf" {
             child["metadata"]["finalizers"] = json!(["test.example/hold"]);
         }
@@ -197,8 +197,8 @@ async fn a_deleted_definition_takes_its_objects_with_it() {
     assert!(gadgets(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
-/// The writes of the collector that were accepted or refused, but for those that were of no use: a strategic patch of a custom
-/// resource.
+/// The accepted and rejected writes of the garbage collector, except the strategic patches of custom resources that the
+/// API server does not support (415).
 fn writes(sandbox: &Sandbox) -> Vec<Record> {
     let mut writes = sandbox.requests();
     writes.retain(|record| record.user_agent == "sandbox-garbage-collector" && record.code != 415);
@@ -241,7 +241,8 @@ async fn dependents_are_released_one_by_one_and_the_owner_last() {
     assert_eq!(pauses.collect::<Vec<_>>(), [10, 10]);
 }
 
-/// What a controller must not do: the collector does not look again at what it has released.
+/// An error that a controller must avoid: the garbage collector does not check again the dependents that it has
+/// released.
 #[tokio::test(start_paused = true)]
 async fn a_dependent_adopted_again_by_an_owner_that_goes_is_deleted_after_it() {
     let sandbox = sandbox_with(|config| config.collector = paced(10)).await;

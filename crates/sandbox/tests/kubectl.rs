@@ -1,4 +1,4 @@
-//! Real kubectl against the sandbox, over TLS on loopback: what people type, and what they see.
+//! Real kubectl against the sandbox, over TLS on loopback: the commands of users and their output.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
 
@@ -15,14 +15,14 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
-/// A sandbox with a kubeconfig, and the kubectl to use on it.
+/// A sandbox with a kubeconfig, and the kubectl for it.
 struct Cluster {
     sandbox: Sandbox,
     home: TempDir,
     kubectl: PathBuf,
 }
 
-/// `KUBECTL`, else the first one in PATH.
+/// The program in `KUBECTL`, else the first kubectl in the PATH.
 fn kubectl() -> PathBuf {
     if let Some(path) = std::env::var_os("KUBECTL") {
         return path.into();
@@ -74,7 +74,7 @@ impl Cluster {
         child.wait_with_output().await.unwrap()
     }
 
-    /// Standard output of a command that must succeed.
+    /// The standard output of a command that must succeed.
     async fn ok(&self, arguments: &[&str]) -> String {
         self.ok_with(arguments, "").await
     }
@@ -86,7 +86,7 @@ impl Cluster {
         out
     }
 
-    /// Standard error of a command that must fail.
+    /// The standard error of a command that must fail.
     async fn fails(&self, arguments: &[&str], input: &str) -> String {
         let output = self.run(arguments, input).await;
         let (out, err) = texts(&output);
@@ -119,7 +119,7 @@ fn gadget(spec: Value) -> Value {
     json!({"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": spec})
 }
 
-/// With single spaces: the widths of columns are kubectl's own business.
+/// The text with single spaces: kubectl determines the widths of the columns.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -310,7 +310,7 @@ async fn delete_waits_until_the_pod_is_gone() {
     cluster.ready_pod("c").await;
     cluster.ok(&["delete", "pods", "--all", "--force", "--grace-period=0"]).await;
     assert_eq!(cluster.ok(&["get", "pods", "-o", "name"]).await, "");
-    // Typed commands send protobuf in newer versions.
+    // Newer versions of these kubectl commands send protobuf.
     cluster.ok(&["create", "namespace", "team"]).await;
     cluster.ok(&["delete", "namespace", "team"]).await;
 }

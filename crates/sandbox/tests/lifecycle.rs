@@ -1,4 +1,4 @@
-//! From creation to the end of a pod: scheduler, kubelets, graceful deletion.
+//! The life of a pod from creation to removal: scheduler, kubelets, graceful deletion.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 
@@ -32,7 +32,7 @@ fn gone(pod: Option<&Pod>) -> bool {
     pod.is_none()
 }
 
-/// Waits, but not for ever: under a paused clock that would never end.
+/// Waits with a timeout: with a paused clock the wait would otherwise never end.
 async fn wait_for(api: &Api<Pod>, name: &str, condition: impl Condition<Pod>) {
     let waiting = await_condition(api.clone(), name, condition);
     tokio::time::timeout(Duration::from_secs(120), waiting).await.unwrap().unwrap();
@@ -197,7 +197,7 @@ async fn pods_of_a_lost_node_are_unready_then_evicted_and_stuck_until_it_is_back
     wait_for(&api, "b", ready).await;
     assert_eq!(api.get("b").await.unwrap().spec.unwrap().node_name.as_deref(), Some("n2"));
 
-    // Each pod tolerates it for five minutes by default.
+    // Each pod tolerates the taint for five minutes by default.
     tokio::time::sleep(Duration::from_secs(290)).await;
     assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_none());
     tokio::time::sleep(Duration::from_secs(300)).await;

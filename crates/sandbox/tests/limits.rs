@@ -1,4 +1,4 @@
-//! Quotas that refuse pods, and taints that evict them.
+//! Quotas that reject pods, and taints that evict them.
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 
 mod common;

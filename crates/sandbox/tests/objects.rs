@@ -1,4 +1,4 @@
-//! Reads and writes of single objects and lists: conflicts, generations, dry runs, subresources, paging.
+//! Reads and writes of objects and lists: conflicts, generations, dry runs, subresources, pagination.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 

@@ -1,4 +1,4 @@
-//! Watches: start, resume, expiry, bookmarks, selections, lag.
+//! Watches: start, resume, expiry, bookmarks, selectors, delay.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where its ground is missing")]
 
@@ -35,7 +35,7 @@ fn told(event: &WatchEvent<ConfigMap>) -> String {
     }
 }
 
-/// Everything a watch of that length shows.
+/// All events of a watch with this timeout.
 async fn seen(api: &Api<ConfigMap>, params: WatchParams, version: &str) -> Vec<String> {
     let stream = api.watch(&params, version).await.unwrap();
     stream.map_ok(|event| told(&event)).try_collect().await.unwrap()
