@@ -1,4 +1,4 @@
-//! Admission webhooks that fail, keep silent or change what they should not, before a real API server.
+//! Admission webhooks in a real API server that fail, do not answer or make unexpected changes.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use serde_json::{Value, json};
 
-/// Longer than some webhooks are waited for.
+/// Longer than the webhook timeouts.
 const LONG: Duration = Duration::from_secs(120);
 
 fn image(pod: &Value) -> &str {
     pod.pointer("/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether a condition says that something is wrong, in these words.
+/// Whether a condition reports an error with these words.
 fn complains(object: &OrderedDeployment, words: &str) -> bool {
     let status = object.status.clone().unwrap_or_default();
     [condition::STALLED, condition::REPLICA_FAILURE].into_iter().any(|kind| {
@@ -25,7 +25,8 @@ fn complains(object: &OrderedDeployment, words: &str) -> bool {
     })
 }
 
-/// The new template meets this verdict and the old one does not: the object says so, and the old set heals.
+/// The webhook applies the verdict to pods of the new template only. The OrderedDeployment reports it, and the old set
+/// replaces lost pods.
 async fn an_old_set_heals_while_the_new_template_is_judged(
     world: World,
     verdict: Verdict,
@@ -43,7 +44,7 @@ async fn an_old_set_heals_while_the_new_template_is_judged(
     patient.until("web", "complaining", |object| complains(object, words)).await.unwrap();
     assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
 
-    // So many that the old set makes up for them: the rollout may not, below its floor.
+    // So many that the old set must replace them: below its floor the rollout may not.
     let floor = if surge > 0 { 3 } else { 2 };
     let lost = &pods[floor - 1..];
     for pod in lost {
@@ -85,7 +86,7 @@ async fn a_webhook_that_takes_labels_away_makes_no_pods_without_end(world: World
     webhook.register(&world, &hook).await.unwrap();
     world.apply(&json!({"replicas": 2})).await.unwrap();
     world.until("web", "complaining", |object| complains(object, "labels")).await.unwrap();
-    // Whole rollouts elsewhere, meanwhile.
+    // Meanwhile, complete rollouts in another namespace.
     let elsewhere = world.apart(&format!("{}-elsewhere", world.namespace)).await.unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();
     for image in ["web:2", "web:3"] {

@@ -1,4 +1,4 @@
-//! Scenarios with a controller of their own, which looks at one namespace, side by side on one real control plane.
+//! Scenarios with separate controllers, each for one namespace, on one real control plane.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
 use serde_json::{Value, json};
 
-/// A namespace and the proxy of a controller that is not started yet.
+/// A namespace and the proxy of a controller that does not run yet.
 async fn apart(base: &World, name: &str) -> World {
     base.apart(name).await.unwrap().behind_another_proxy().await.unwrap()
 }
@@ -21,7 +21,7 @@ fn start(world: &World) -> Manager {
     world.start_manager_with(&["--namespace", &world.namespace]).unwrap()
 }
 
-/// 120 pods are on their way to none when they are wanted again.
+/// A scale-down of 120 pods to zero is reverted while it runs.
 async fn a_scale_to_nothing_that_is_taken_back_stops_within_moments(base: &World) {
     const PODS: i32 = 120;
     let world = apart(base, "taken-back").await.patient(Duration::from_secs(120));
@@ -30,7 +30,7 @@ async fn a_scale_to_nothing_that_is_taken_back_stops_within_moments(base: &World
     let mut trap = world.proxy.rules().trap(Matching::new("delete", "pods"), 20, Moment::Before);
     world.scale(0).await.unwrap();
     trap.reached().await;
-    // The act stands still, and the new generation is there to be seen.
+    // The trap stops the scale-down, and the API server has the new generation.
     world.scale(PODS).await.unwrap();
     trap.release();
     world.complete("web", PODS).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_scale_to_nothing_that_is_taken_back_stops_within_moments(base: &World
     assert!((20..80).contains(&deleted), "{deleted} pods were deleted");
 }
 
-/// All that a controller may, but to patch pods.
+/// All permissions of the controller except `patch` on pods.
 fn role(verbs_on_pods: &[&str]) -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     json!({
@@ -84,7 +84,7 @@ async fn orphans_that_may_not_be_adopted_are_not_replaced(base: &World) {
     assert_eq!((world.created().await.unwrap(), world.deleted().await.unwrap()), (4, Vec::new()));
 }
 
-/// Straight to the server: what its client gives up is given up there too.
+/// Without the proxy: the API server sees it when the client of the controller gives up a request.
 async fn a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(base: &World) {
     let world = base.apart("black-hole").await.unwrap().patient(Duration::from_secs(120));
     let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
@@ -109,7 +109,7 @@ async fn controllers_of_their_own_on_a_real_server() {
         ("not adopted", Box::pin(orphans_that_may_not_be_adopted_are_not_replaced(&base))),
         ("ignored", Box::pin(a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(&base))),
     ];
-    // A panic is one scenario's, the others go on.
+    // A panic fails only one scenario; the others continue.
     let played = scenarios
         .map(async |(name, scenario)| AssertUnwindSafe(scenario).catch_unwind().await.err().map(|_| name));
     let failed: Vec<&str> = join_all(played).await.into_iter().flatten().collect();

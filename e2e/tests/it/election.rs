@@ -1,4 +1,5 @@
-//! Two controllers, one lead: it is handed over in time, and a leader that was frozen writes nothing any more.
+//! Two controllers with leader election: the standby takes over in time, and a leader that was frozen writes nothing
+//! more.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,14 @@ const LEASE: Duration = Duration::from_secs(4);
 const ARGUMENTS: [&str; 4] =
     ["--leader-elect", "--lease-duration=4s", "--renew-deadline=2s", "--retry-period=500ms"];
 
-/// Waits until the Lease has a holder that is not `not`; its name, and when it was seen.
+/// Waits until the Lease has a holder other than `not`. Returns the holder and the time.
 pub(crate) async fn leader(world: &World, not: Option<&str>) -> (String, Instant) {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
     let changes = watcher::watch_object(leases, "ordered-controller-manager");
     futures::pin_mut!(changes);
     let found = async {
         loop {
-            // One that fails is asked again: its server may be down.
+            // Retry a failed request: the server may be down.
             let Ok(lease) = changes.next().await.unwrap() else { continue };
             let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
             if !holder.is_empty() && Some(holder.as_str()) != not {
@@ -31,7 +32,7 @@ pub(crate) async fn leader(world: &World, not: Option<&str>) -> (String, Instant
     tokio::time::timeout(Duration::from_secs(60), found).await.unwrap()
 }
 
-/// Two candidates, the leader first.
+/// Two candidates; the first one is the leader.
 async fn two(world: &World) -> (Manager, Manager, String) {
     let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
     first.until_logged("leading").await.unwrap();
@@ -69,7 +70,7 @@ async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends(se
     first.signal("STOP").await.unwrap();
     let (follower, _) = leader(&world, Some(&holder)).await;
     assert!(follower.contains(&format!("_{}_", second.id().unwrap())), "{follower}");
-    // Work for whoever believes to lead; the follower, frozen too, cannot do it first.
+    // Work for a controller that considers itself the leader. The standby is frozen too and cannot do the work first.
     second.signal("STOP").await.unwrap();
     world.kubectl.run_with(&["apply", "-f", "-"], crate::ten_pods::MANIFEST).await.unwrap();
     let before = world.requests().await.unwrap().len();
@@ -93,7 +94,7 @@ async fn a_standby_that_may_not_watch_the_lease_asks_calmly(server: Server) {
     rules.refuse(Matching::new("list", "leases"), 403, many);
     let mut second = world.start_manager_with(&ARGUMENTS).unwrap();
     second.until_logged("every watch has synced").await.unwrap();
-    // Four renewals by the leader: two seconds.
+    // Four renewals of the leader: two seconds.
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
     let changes = watcher::watch_object(leases, "ordered-controller-manager");
     assert_eq!(changes.take(5).filter(|seen| std::future::ready(seen.is_ok())).count().await, 5);

@@ -1,4 +1,4 @@
-//! Pause points as a user lives them: what holds, what outlives what, and what lifts a hold.
+//! Pause points from the perspective of a user: what holds a rollout, what a hold survives, and what lifts it.
 
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
@@ -7,7 +7,7 @@ use ordereddeployment_api::names::{annotation, reason};
 use ordereddeployment_api::{OrderedDeployment, PausePoint};
 use serde_json::json;
 
-/// Two pods go first, the third carries a pause point; the rollout is started. The two, and the third.
+/// Starts a rollout in which two pods come first and the third has a pause point. Returns the two and the third.
 async fn to_hold_at_the_third(world: &World, side: &str) -> ([String; 2], String) {
     let pods = world.pods().await.unwrap();
     let [first, second, third] = [4, 1, 2].map(|index: usize| pods[index].name_any());

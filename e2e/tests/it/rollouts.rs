@@ -1,4 +1,4 @@
-//! Rollouts without pause points: bounds, deadlines, history.
+//! Rollouts without pause points: limits, deadlines, history.
 
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
@@ -12,7 +12,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-/// Whether that condition has that status and reason.
+/// Whether the condition has this status and reason.
 fn says(object: &OrderedDeployment, type_: &str, status: ConditionStatus, reason: &str) -> bool {
     let known = object.status.as_ref().and_then(|known| known.condition(type_));
     known.is_some_and(|known| known.status == status && known.reason == reason)

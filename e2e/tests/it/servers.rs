@@ -1,4 +1,4 @@
-//! The ground that scenarios stand on: servers that come up, run pods, and are seen through the proxy.
+//! The servers themselves: they start, run pods, and are accessible through the proxy.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn pods_become_ready_and_deletions_are_witnessed(server: Server) {
 
 on_both!(pods_become_ready_and_deletions_are_witnessed);
 
-/// Through the proxy, as the controller sees the server.
+/// A client behind the proxy, like the controller.
 async fn behind_the_proxy(world: &World) -> Api<Pod> {
     let config = kube::config::Kubeconfig::from_yaml(&world.proxy.kubeconfig(&world.namespace)).unwrap();
     let options = kube::config::KubeConfigOptions::default();
@@ -102,7 +102,7 @@ async fn every_crd_is_served_and_discovered(server: Server) {
 
 on_both!(the_proxy_delays_watches_and_breaks_requests, every_crd_is_served_and_discovered);
 
-/// Else it would say little that nobody interferes with our pods there.
+/// The ReplicaSet controller must run: otherwise it proves little that no controller changes our pods.
 #[cfg(feature = "real-servers")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_built_in_controllers_are_at_work_on_a_real_server() {

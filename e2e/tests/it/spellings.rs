@@ -1,4 +1,4 @@
-//! Templates that are spelled differently restart nothing, as under a Deployment; a real change does.
+//! Equivalent spellings of a template restart no pods, as with a Deployment; a real change does.
 
 use e2e::{Setting, World, side_by_side};
 use kube::{Api, ResourceExt};
@@ -15,7 +15,7 @@ fn template(container: &Value, pod: &Value) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
 }
 
-/// Other words for the template of these, each in another way.
+/// Equivalent spellings of the template, each different.
 fn spellings() -> Vec<Value> {
     vec![
         template(&json!({"resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}}}), &json!({})),
@@ -103,7 +103,7 @@ async fn other_words_in_the_middle_of_a_hold_keep_it(world: World) {
     world.complete("web", 3).await.unwrap();
 }
 
-/// The same words for a Deployment.
+/// The same spellings for a Deployment.
 #[cfg(feature = "real-servers")]
 async fn a_deployment_restarts_nothing_either(world: World) {
     const PLAIN: (&str, &str) = ("apps/v1", "Deployment");

@@ -1,4 +1,4 @@
-//! Rollouts that meet what is not as it should be: unready pods, points that get lost, a resume of all points.
+//! Rollouts with obstacles: unready pods, lost pause points, a resume of all pause points.
 
 #[cfg(feature = "real-servers")]
 use std::time::Duration;
@@ -10,7 +10,8 @@ use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
 
-/// Six pods, of which the last two of the order are not ready, so that the floor forbids to delete the first. In order.
+/// Creates six pods in deletion order. The last two are not ready, so the floor does not allow the deletion of the
+/// first.
 async fn with_two_unready_behind(world: &World, more: &Value) -> Vec<String> {
     let pods = world.deployed(more).await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4, 3, 2, -1, -2]) {
@@ -85,8 +86,8 @@ async fn unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 6);
 }
 
-/// Six pods: the second of the order carries a pause point, and two behind it are not ready, so that nothing may go. Waits
-/// until the object says so, which takes a minute.
+/// Creates six pods. The second in the order has a pause point, and two pods after it are not ready, so no pod may be
+/// deleted. Waits until the status reports this, which takes a minute.
 #[cfg(feature = "real-servers")]
 async fn blocked_at_a_pause_point(world: &World) -> Vec<String> {
     let pods = world.deployed(&json!({})).await.unwrap();
@@ -151,7 +152,7 @@ async fn a_blocked_rollout_is_resumed_by_the_id_of_its_point_only(world: World) 
     assert!(pods[4..].iter().all(|pod| deleted[..2].contains(pod)), "{deleted:?} of {pods:?}");
 }
 
-/// The quota has no room for the surge, so nothing new can come before the first of the order may go.
+/// The quota has no room for a surge pod, so no new pod can start before the first pod is deleted.
 async fn a_quota_without_room_and_an_unready_pod_do_not_stop_a_rollout(world: World) {
     world.set_quota(4).await.unwrap();
     let bounds = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
@@ -171,7 +172,7 @@ async fn a_quota_without_room_and_an_unready_pod_do_not_stop_a_rollout(world: Wo
     assert_eq!(deleted[1..], pods[..3]);
 }
 
-/// Held at the first of two points.
+/// Creates a rollout that is held at the first of two pause points.
 async fn held_at_the_first_of_two(world: &World) -> [String; 2] {
     let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
     for (pod, priority) in [(&pods[0], 2), (&pods[1], 1)] {

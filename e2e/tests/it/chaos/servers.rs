@@ -1,4 +1,4 @@
-//! kube-apiserver and etcd are killed in the middle of rollouts and started again on the same port and data.
+//! kube-apiserver and etcd are killed during rollouts and restarted on the same port with the same data.
 
 use e2e::Server;
 use e2e::proxy::Moment;
@@ -8,7 +8,7 @@ use super::{PRIORITIES, Strike, Trial, setting};
 
 use Moment::{After, Before, During};
 
-/// Kills it at these writes of pods, so many in each part of the rollout, and in a hold.
+/// Kills the server at these writes of pods, one third of them in each part of the rollout, and once in a hold.
 async fn goes_on_although_killed(victim: Victim, aims: Vec<(&'static str, Moment)>) {
     let times = aims.len() / 3;
     let _machine = e2e::hold_the_machine().await;
@@ -22,9 +22,9 @@ async fn goes_on_although_killed(victim: Victim, aims: Vec<(&'static str, Moment
             let plane = world.control_plane().unwrap();
             plane.kill(victim).unwrap();
             match strike {
-                // It comes to a server that is dead, or cannot store anything.
+                // The write reaches an API server that is down or cannot store it.
                 Strike::At(trap) if trap.moment == Before => trap.release(),
-                // Done, and nobody hears of it.
+                // The server has processed the write, and the client gets no response.
                 strike => drop(strike),
             }
             plane.start_again(victim).await.unwrap();

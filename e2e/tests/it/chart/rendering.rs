@@ -1,4 +1,4 @@
-//! What Helm makes of the chart without a server.
+//! The output of Helm for the chart, without a server.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::{CHART, sets_of_values};
 
 const OLDEST: &str = "1.20";
 const NEW: &str = "1.33";
-/// What has no default.
+/// The value without a default.
 const IMAGE: &str = "--set=image.repository=registry.example.com/ordered-controller-manager";
 
-/// The manifests of these values for that version of Kubernetes.
+/// The manifests with these values for this version of Kubernetes.
 async fn rendered(version: &str, arguments: &[&str]) -> Vec<Value> {
     let helm = Helm::without_server().unwrap();
     let mut all =
@@ -68,7 +68,7 @@ async fn every_set_of_values_is_rendered_for_an_old_and_a_new_kubernetes_by_helm
 
 #[tokio::test]
 async fn the_budget_follows_the_versions_of_a_server_that_is_asked_by_helm() {
-    // An old server that has the new version all the same.
+    // An old server that supports the new version of the API.
     let asked = ["--api-versions=policy/v1/PodDisruptionBudget"];
     let objects = rendered(OLDEST, &asked).await;
     assert_eq!(of_kind(&objects, "PodDisruptionBudget")[0]["apiVersion"], "policy/v1");
@@ -86,7 +86,7 @@ async fn values_that_do_not_exist_or_are_wrong_are_refused_by_helm() {
         ("image.digest=abc", "image.digest: Does not match pattern"),
         ("logFormat=xml", "logFormat must be one of"),
         ("podDisruptionBudget.maxUnavailable=lots", "podDisruptionBudget.maxUnavailable: Does not match"),
-        // Wrong only together.
+        // Invalid only in combination.
         ("leaderElection.enabled=false", "two leaders would work against each other"),
         ("serviceMonitor.enabled=true,service.enabled=false", "serviceMonitor.enabled needs service.enabled"),
         ("serviceAccount.create=false", "Set serviceAccount.name to an account"),

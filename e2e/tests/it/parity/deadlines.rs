@@ -1,4 +1,4 @@
-//! The progress deadline: what stops its clock, and what it says when it passes.
+//! The progress deadline: what pauses it, and what the status reports when it passes.
 
 use e2e::World;
 use ordereddeployment_api::ConditionStatus;

@@ -1,5 +1,5 @@
-//! What a Deployment does, row by row as in `docs/parity.md`: here too, and where it can be had, by a Deployment beside it.
-//! Rows that have a file of their own elsewhere are not repeated here.
+//! The behavior of a Deployment, row by row as in `docs/parity.md`: tested here for an OrderedDeployment and, if
+//! possible, for a Deployment next to it. Rows with a separate test file are not repeated here.
 
 mod conditions;
 mod deadlines;
@@ -54,7 +54,7 @@ use sizes::{
     scaling_to_zero_and_back_brings_the_same_revision_back_and_a_rollout_at_zero_is_done_at_once,
 };
 
-/// Two nodes more, on which only a scenario that asks for them runs pods: what it does to them harms no neighbour.
+/// Two more nodes for scenarios that select them: their faults affect no other scenario.
 const RESERVED: &str = "reserved";
 
 fn with_reserved_nodes() -> Setting {
@@ -63,13 +63,13 @@ fn with_reserved_nodes() -> Setting {
     setting
 }
 
-/// A node that takes no pods but those that ask for its pool.
+/// A node only for pods that select its pool.
 fn reserved(name: &str) -> NodeSpec {
     let taint = Taint { key: RESERVED.to_owned(), value: String::new(), effect: "NoSchedule".to_owned() };
     NodeSpec { taints: vec![taint], ..NodeSpec::in_pool(name, RESERVED) }
 }
 
-/// A template of pods for the nodes of that pool.
+/// A pod template for the nodes of this pool.
 fn in_pool(pool: &str, more: &Value) -> Value {
     let mut spec = json!({
         "containers": [{"name": "web", "image": "web:1"}],
@@ -82,14 +82,14 @@ fn in_pool(pool: &str, more: &Value) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
 }
 
-/// The condition of that type, where it speaks of the newest generation.
+/// The condition of this type, if it is about the newest generation.
 fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
     let status = object.status.as_ref()?;
     let is_current = status.observed_generation == object.metadata.generation;
     status.condition(type_).filter(|_| is_current).cloned()
 }
 
-/// Waits until that condition has that status and reason; its message.
+/// Waits until the condition has this status and reason. Returns its message.
 async fn until_said(world: &World, type_: &str, status: ConditionStatus, reason: &str) -> String {
     let says = |object: &OrderedDeployment| {
         condition_of(object, type_).is_some_and(|found| found.status == status && found.reason == reason)

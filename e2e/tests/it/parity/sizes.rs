@@ -1,4 +1,4 @@
-//! How many pods there are: under Recreate, while some terminate, and at zero.
+//! The number of pods: with Recreate, with terminating pods, and at zero.
 
 use e2e::World;
 use k8s_openapi::api::core::v1::Pod;
@@ -41,7 +41,7 @@ pub(super) async fn recreate_runs_old_and_new_pods_never_at_once(world: World) {
 pub(super) async fn pods_that_terminate_are_counted_in_the_status(world: World) {
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.prioritise(&pods[0], 1).await.unwrap();
-    // It stays, terminating, until this is taken away.
+    // The pod stays terminating until this finalizer is removed.
     let finalizers = |value| json!({"metadata": {"finalizers": value}}).to_string();
     let patch = async |value| {
         world
