@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_aggregated_form_says_the_same() {
+    fn aggregated_discovery_has_the_same_content() {
         let all = builtins();
         for item in aggregated(&all, false)["items"].as_array().unwrap() {
             let group = item["metadata"]["name"].as_str().unwrap();

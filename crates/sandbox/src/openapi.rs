@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_to_a_schema() {
+    fn every_reference_has_a_schema() {
         let all = builtins();
         for info in &all {
             let document = v3(&all, &info.group, &info.version).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_keys_are_told_to_clients() {
+    fn the_documents_contain_merge_keys() {
         let document = v3(&builtins(), "", "v1").unwrap();
         let containers =
             &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_merge_keys_names_a_field_that_exists() {
+    fn every_merge_key_has_an_existing_field() {
         let document = v2(&builtins());
         let definitions = document["definitions"].as_object().unwrap();
         for row in crate::patch::ROWS {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_accept_field_validation_and_only_builtins_strategic_ones() {
+    fn patches_support_field_validation_and_only_builtins_strategic_merge() {
         let mut all = builtins();
         let base = all.remove(0);
         all.push(ResourceInfo {

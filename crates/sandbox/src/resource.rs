@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_builtin_is_found_by_group_and_plural_only_once() {
+    fn builtins_are_unique_by_group_and_plural() {
         let all = builtins();
         for info in &all {
             let same = all.iter().filter(|o| o.group == info.group && o.plural == info.plural).count();

@@ -61,7 +61,7 @@ async fn a_finalizer_holds_an_object_until_it_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_background_the_owner_goes_first() {
+async fn background_deletion_removes_the_owner_first() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -72,7 +72,7 @@ async fn in_the_background_the_owner_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_foreground_the_owner_waits_for_its_dependents() {
+async fn foreground_deletion_removes_the_owner_last() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -99,8 +99,7 @@ async fn told_of(client: &Client, name: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_with_dependents_of_their_own_go_in_the_foreground_too_and_only_blocking_ones_are_waited_for()
- {
+async fn foreground_deletion_is_recursive_and_waits_only_for_blocking_dependents() {
     let sandbox = sandbox_with(|config| config.nodes.clear()).await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -136,7 +135,7 @@ async fn dependents_with_dependents_of_their_own_go_in_the_foreground_too_and_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_owner_keeps_an_object_that_a_first_one_waits_for() {
+async fn a_second_owner_keeps_a_dependent_of_an_owner_in_foreground_deletion() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -158,7 +157,7 @@ async fn a_second_owner_keeps_an_object_that_a_first_one_waits_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_stay_and_lose_their_reference() {
+async fn orphans_remain_without_the_owner_reference() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -170,7 +169,7 @@ async fn orphans_stay_and_lose_their_reference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_of_an_owner_that_never_was_is_collected() {
+async fn a_dependent_of_an_owner_that_never_existed_is_collected() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let mut child = pod_value("a", json!({}));
@@ -183,7 +182,7 @@ async fn a_dependent_of_an_owner_that_never_was_is_collected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_definition_takes_its_objects_with_it() {
+async fn the_objects_of_a_deleted_crd_are_deleted() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -244,7 +243,7 @@ async fn dependents_are_released_one_by_one_and_the_owner_last() {
 /// An error that a controller must avoid: the garbage collector does not check again the dependents that it has
 /// released.
 #[tokio::test(start_paused = true)]
-async fn a_dependent_adopted_again_by_an_owner_that_goes_is_deleted_after_it() {
+async fn a_released_dependent_that_its_terminating_owner_adopts_again_is_deleted() {
     let sandbox = sandbox_with(|config| config.collector = paced(10)).await;
     let client = sandbox.client().unwrap();
     let owner = family(&client).await;
@@ -260,7 +259,7 @@ async fn a_dependent_adopted_again_by_an_owner_that_goes_is_deleted_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_collector_does_nothing_until_it_is_not_frozen() {
+async fn a_frozen_collector_does_nothing() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -275,7 +274,7 @@ async fn a_frozen_collector_does_nothing_until_it_is_not_frozen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_lags_is_refused_what_it_makes_of_an_older_version_and_tries_again() {
+async fn a_lagging_collector_retries_writes_after_a_conflict() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -300,7 +299,7 @@ async fn a_collector_that_lags_is_refused_what_it_makes_of_an_older_version_and_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_of_a_kind_that_the_server_does_not_have_keeps_its_dependents() {
+async fn an_owner_of_an_unknown_kind_keeps_its_dependents() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let mut child = pod_value("a", json!({}));
@@ -316,7 +315,7 @@ async fn an_owner_of_a_kind_that_the_server_does_not_have_keeps_its_dependents()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_found_by_its_name_and_known_by_its_uid() {
+async fn an_owner_must_match_by_name_and_uid() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let owner = family(&client).await;

@@ -167,7 +167,7 @@ async fn a_pod_applied_twice_is_unchanged() {
 }
 
 #[tokio::test]
-async fn refusals_reach_the_user_in_the_servers_words() {
+async fn errors_have_the_messages_of_the_server() {
     let cluster = Cluster::with_gadgets().await;
     let err =
         cluster.fails(&["apply", "-f", "-"], &gadget(json!({"replicas": 3, "limit": 1})).to_string()).await;
@@ -184,7 +184,7 @@ async fn refusals_reach_the_user_in_the_servers_words() {
 }
 
 #[tokio::test]
-async fn without_the_token_nothing_is_served() {
+async fn requests_without_the_token_are_rejected() {
     let cluster = Cluster::start().await;
     let err = cluster.fails(&["--token=wrong", "get", "pods"], "").await;
     assert!(err.contains("Unauthorized") || err.contains("must be logged in"), "{err}");
@@ -250,7 +250,7 @@ async fn annotate_and_label_change_metadata() {
 }
 
 #[tokio::test]
-async fn patches_of_three_kinds_are_taken() {
+async fn three_patch_types_are_supported() {
     let cluster = Cluster::with_gadgets().await;
     cluster.ready_pod("a").await;
     cluster.apply(&gadget(json!({}))).await;
@@ -278,7 +278,7 @@ async fn patches_of_three_kinds_are_taken() {
 }
 
 #[tokio::test]
-async fn the_status_is_patched_by_its_subresource_only() {
+async fn the_status_is_patched_only_by_its_subresource() {
     let cluster = Cluster::with_gadgets().await;
     cluster.apply(&gadget(json!({}))).await;
     let patch = r#"{"status":{"note":"x"},"spec":{"colour":"red"}}"#;
@@ -290,7 +290,7 @@ async fn the_status_is_patched_by_its_subresource_only() {
 }
 
 #[tokio::test]
-async fn scale_writes_replicas_and_respects_a_current_size() {
+async fn scale_writes_replicas_and_checks_current_replicas() {
     let cluster = Cluster::with_gadgets().await;
     cluster.apply(&gadget(json!({}))).await;
     assert_eq!(cluster.ok(&["scale", "gd", "g", "--replicas=5"]).await, "gadget.test.example/g scaled\n");

@@ -71,7 +71,7 @@ async fn a_broken_image_runs_but_is_never_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_spread_over_the_nodes_that_take_them() {
+async fn pods_spread_over_the_schedulable_nodes() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     for index in 0..12 {
@@ -110,7 +110,7 @@ async fn a_node_selector_and_a_full_pool_leave_a_pod_unschedulable_until_there_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_pod_is_marked_and_goes_when_its_kubelet_is_done() {
+async fn a_deleted_pod_terminates_until_its_kubelet_removes_it() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     api.create(&PostParams::default(), &pod("a")).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_deleted_pod_is_marked_and_goes_when_its_kubelet_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unassigned_pod_and_a_pod_without_grace_go_at_once() {
+async fn an_unassigned_pod_and_a_pod_without_grace_period_are_removed_immediately() {
     let sandbox = sandbox_with(|config| config.nodes.truncate(1)).await;
     let api = pods(&sandbox.client().unwrap());
     let mut nowhere = pod("nowhere");
@@ -164,7 +164,7 @@ async fn preconditions_protect_from_deleting_another_object_or_another_version()
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_runs_of_one_seed_are_the_same_to_the_last_request() {
+async fn two_runs_with_one_seed_have_the_same_requests() {
     let mut traces = BTreeSet::new();
     for _ in 0..2 {
         let sandbox = sandbox().await;

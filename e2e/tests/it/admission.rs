@@ -27,7 +27,7 @@ fn complains(object: &OrderedDeployment, words: &str) -> bool {
 
 /// The webhook applies the verdict to pods of the new template only. The OrderedDeployment reports it, and the old set
 /// replaces lost pods.
-async fn an_old_set_heals_while_the_new_template_is_judged(
+async fn an_old_set_heals_despite_the_verdict_on_the_new_template(
     world: World,
     verdict: Verdict,
     surge: i32,
@@ -64,18 +64,31 @@ async fn an_old_set_heals_while_the_new_template_is_judged(
 }
 
 async fn an_old_set_heals_while_the_dry_run_of_the_new_template_fails(world: World) {
-    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Fail(500), 0, "pods.e2e.example").await;
+    an_old_set_heals_despite_the_verdict_on_the_new_template(
+        world,
+        Verdict::Fail(500),
+        0,
+        "pods.e2e.example",
+    )
+    .await;
 }
 
-async fn an_old_set_heals_while_the_dry_run_of_the_new_template_is_not_answered(world: World) {
-    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Silence, 0, "pods.e2e.example").await;
+async fn an_old_set_heals_while_the_dry_run_of_the_new_template_gets_no_response(world: World) {
+    an_old_set_heals_despite_the_verdict_on_the_new_template(world, Verdict::Silence, 0, "pods.e2e.example")
+        .await;
 }
 
 async fn an_old_set_heals_while_creates_of_the_new_template_fail(world: World) {
-    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Fail(500), 1, "pods.e2e.example").await;
+    an_old_set_heals_despite_the_verdict_on_the_new_template(
+        world,
+        Verdict::Fail(500),
+        1,
+        "pods.e2e.example",
+    )
+    .await;
 }
 
-async fn a_webhook_that_takes_labels_away_makes_no_pods_without_end(world: World) {
+async fn a_webhook_that_removes_labels_causes_no_endless_creates(world: World) {
     let webhook = Webhook::start(|pod| {
         let labelled = pod.pointer("/metadata/labels/app").is_some();
         let patch = json!([{"op": "remove", "path": "/metadata/labels/app"}]);
@@ -104,7 +117,7 @@ side_by_side!(
     Setting::default();
     ; only on a real server:
     an_old_set_heals_while_the_dry_run_of_the_new_template_fails,
-    an_old_set_heals_while_the_dry_run_of_the_new_template_is_not_answered,
+    an_old_set_heals_while_the_dry_run_of_the_new_template_gets_no_response,
     an_old_set_heals_while_creates_of_the_new_template_fail,
-    a_webhook_that_takes_labels_away_makes_no_pods_without_end,
+    a_webhook_that_removes_labels_causes_no_endless_creates,
 );

@@ -111,9 +111,7 @@ impl Bench {
     }
 }
 
-async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_at_every_write(
-    server: Server,
-) {
+async fn an_adoption_and_its_return_complete_after_an_interruption_at_every_write(server: Server) {
     let bench = Bench::start(server).await;
     let world = &bench.world;
     let manager = world.start_manager().unwrap();
@@ -169,7 +167,7 @@ async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_a
     manager.kill().await.unwrap();
 }
 
-async fn a_pod_lost_after_whoever_adopts_was_killed_comes_back(server: Server) {
+async fn a_pod_lost_after_the_adopting_command_was_killed_is_replaced(server: Server) {
     let bench = Bench::start(server).await;
     let world = &bench.world;
     let manager = world.start_manager().unwrap();
@@ -199,6 +197,6 @@ async fn a_pod_lost_after_whoever_adopts_was_killed_comes_back(server: Server) {
 }
 
 on_both!(
-    a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_at_every_write,
-    a_pod_lost_after_whoever_adopts_was_killed_comes_back,
+    an_adoption_and_its_return_complete_after_an_interruption_at_every_write,
+    a_pod_lost_after_the_adopting_command_was_killed_is_replaced,
 );

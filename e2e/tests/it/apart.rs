@@ -22,7 +22,7 @@ fn start(world: &World) -> Manager {
 }
 
 /// A scale-down of 120 pods to zero is reverted while it runs.
-async fn a_scale_to_nothing_that_is_taken_back_stops_within_moments(base: &World) {
+async fn a_reverted_scale_to_zero_stops_quickly(base: &World) {
     const PODS: i32 = 120;
     let world = apart(base, "taken-back").await.patient(Duration::from_secs(120));
     let _manager = start(&world);
@@ -61,7 +61,7 @@ async fn grant(world: &World, role: &Value) {
     world.kubectl.run_with(&["apply", "-f", "-"], &role.to_string()).await.unwrap();
 }
 
-async fn orphans_that_may_not_be_adopted_are_not_replaced(base: &World) {
+async fn orphans_that_the_controller_may_not_adopt_are_not_replaced(base: &World) {
     let mut world = apart(base, "may-not-adopt").await;
     world.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
     grant(&world, &role(&WITHOUT_PATCH)).await;
@@ -85,7 +85,7 @@ async fn orphans_that_may_not_be_adopted_are_not_replaced(base: &World) {
 }
 
 /// Without the proxy: the API server sees it when the client of the controller gives up a request.
-async fn a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(base: &World) {
+async fn an_ignored_webhook_without_a_response_only_delays_requests(base: &World) {
     let world = base.apart("black-hole").await.unwrap().patient(Duration::from_secs(120));
     let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
     let hook = Hook { mutates: false, failure_policy: "Ignore", timeout_seconds: 10 };
@@ -101,13 +101,13 @@ async fn a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(base: &World
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controllers_of_their_own_on_a_real_server() {
+async fn separate_controllers_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let base = World::with(Server::Real, Setting::default()).await.unwrap();
     let scenarios: [(&str, LocalBoxFuture<'_, ()>); 3] = [
-        ("taken back", Box::pin(a_scale_to_nothing_that_is_taken_back_stops_within_moments(&base))),
-        ("not adopted", Box::pin(orphans_that_may_not_be_adopted_are_not_replaced(&base))),
-        ("ignored", Box::pin(a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(&base))),
+        ("taken back", Box::pin(a_reverted_scale_to_zero_stops_quickly(&base))),
+        ("not adopted", Box::pin(orphans_that_the_controller_may_not_adopt_are_not_replaced(&base))),
+        ("ignored", Box::pin(an_ignored_webhook_without_a_response_only_delays_requests(&base))),
     ];
     // A panic fails only one scenario; the others continue.
     let played = scenarios

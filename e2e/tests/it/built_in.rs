@@ -4,7 +4,7 @@ mod budgets;
 
 pub(crate) use budgets::budget;
 
-use budgets::a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands;
+use budgets::a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout;
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DynamicObject, GroupVersionKind};
@@ -43,7 +43,7 @@ pub(crate) fn objects(world: &World, version: &str, kind: &str) -> Api<DynamicOb
     Api::namespaced_with(world.client.clone(), &world.namespace, &resource)
 }
 
-async fn a_drained_node_is_left_and_its_pods_are_replaced_elsewhere(world: World) {
+async fn pods_of_a_drained_node_are_replaced_on_other_nodes(world: World) {
     let toleration = json!({"key": "pool", "operator": "Exists"});
     let rule = json!({"unschedulable": true, "priority": 50});
     let spec = json!({
@@ -91,7 +91,7 @@ async fn a_drained_node_is_left_and_its_pods_are_replaced_elsewhere(world: World
 /// An autoscaler without metrics: it reads the scale subresource with its selector, and keeps the replicas within its
 /// limits. The sandbox has no autoscaler.
 #[cfg(feature = "real-servers")]
-async fn an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order(world: World) {
+async fn an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order(world: World) {
     let version = version(&world, &["autoscaling/v2", "autoscaling/v2beta2"]).await;
     let autoscalers = objects(&world, &version, "HorizontalPodAutoscaler");
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
@@ -132,8 +132,8 @@ async fn an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order(wor
 
 side_by_side!(
     with_nodes_to_drain();
-    a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands,
-    a_drained_node_is_left_and_its_pods_are_replaced_elsewhere;
+    a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout,
+    pods_of_a_drained_node_are_replaced_on_other_nodes;
     only on a real server:
-    an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order,
+    an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order,
 );

@@ -86,7 +86,7 @@ impl Chart {
     }
 }
 
-async fn a_web_application_with_a_sidecar_and_migrations_moves_and_rolls(world: World) {
+async fn a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_out(world: World) {
     let chart = Chart {
         manifest: include_str!("charts/web.yaml"),
         name: "shop-web",
@@ -97,7 +97,7 @@ async fn a_web_application_with_a_sidecar_and_migrations_moves_and_rolls(world: 
     Box::pin(chart.lives(world)).await;
 }
 
-async fn an_ingress_controller_on_ports_of_its_nodes_moves_and_rolls(world: World) {
+async fn an_ingress_controller_on_host_ports_is_adopted_and_rolls_out(world: World) {
     let chart = Chart {
         manifest: include_str!("charts/ingress.yaml"),
         name: "edge-ingress-controller",
@@ -108,7 +108,7 @@ async fn an_ingress_controller_on_ports_of_its_nodes_moves_and_rolls(world: Worl
     Box::pin(chart.lives(world)).await;
 }
 
-async fn an_inference_service_made_by_somebody_elses_tool_moves_and_rolls(world: World) {
+async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(world: World) {
     let chart = Chart {
         manifest: include_str!("charts/inference.yaml"),
         name: "llm",
@@ -121,7 +121,7 @@ async fn an_inference_service_made_by_somebody_elses_tool_moves_and_rolls(world:
 
 /// Without the manifest, the command notes that it cannot predict the next apply; with another manifest, it lists the
 /// differences.
-async fn a_manifest_that_is_not_what_runs_is_told_before(world: World) {
+async fn a_dry_run_reports_a_manifest_that_differs_from_the_deployment(world: World) {
     let _built_in = world.start_built_in("deployment,replicaset").unwrap();
     let manifest = include_str!("charts/inference.yaml");
     world.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
@@ -152,8 +152,8 @@ async fn a_manifest_that_is_not_what_runs_is_told_before(world: World) {
 
 side_by_side!(
     Setting::default();
-    a_web_application_with_a_sidecar_and_migrations_moves_and_rolls,
-    an_ingress_controller_on_ports_of_its_nodes_moves_and_rolls,
-    an_inference_service_made_by_somebody_elses_tool_moves_and_rolls,
-    a_manifest_that_is_not_what_runs_is_told_before,
+    a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_out,
+    an_ingress_controller_on_host_ports_is_adopted_and_rolls_out,
+    an_inference_service_of_another_tool_is_adopted_and_rolls_out,
+    a_dry_run_reports_a_manifest_that_differs_from_the_deployment,
 );

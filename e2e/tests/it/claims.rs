@@ -9,7 +9,7 @@ fn labelled_web(pods: &[Pod]) -> Vec<&Pod> {
     pods.iter().filter(|pod| pod.labels().get("app").is_some_and(|app| app == "web")).collect()
 }
 
-async fn a_pod_relabelled_by_hand_is_released_replaced_and_taken_back(world: World) {
+async fn a_relabelled_pod_is_released_replaced_and_adopted_again(world: World) {
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
     let out = &pods[1];
     world.kubectl.run(&["label", "pod", out, "app=quarantine", "--overwrite"]).await.unwrap();
@@ -33,7 +33,7 @@ async fn a_pod_relabelled_by_hand_is_released_replaced_and_taken_back(world: Wor
     assert_eq!(world.deleted().await.unwrap().len(), 1);
 }
 
-async fn a_pod_of_the_right_hash_is_adopted_and_others_are_left_alone(world: World) {
+async fn an_orphan_with_the_right_hash_is_adopted_and_others_are_not(world: World) {
     let first = world.deployed(&json!({"replicas": 1})).await.unwrap();
     let status = world.deployments().get("web").await.unwrap().status.unwrap();
     let hash = status.rollout.unwrap().template_hash;
@@ -74,6 +74,6 @@ async fn a_pod_of_the_right_hash_is_adopted_and_others_are_left_alone(world: Wor
 
 side_by_side!(
     Setting::default();
-    a_pod_relabelled_by_hand_is_released_replaced_and_taken_back,
-    a_pod_of_the_right_hash_is_adopted_and_others_are_left_alone,
+    a_relabelled_pod_is_released_replaced_and_adopted_again,
+    an_orphan_with_the_right_hash_is_adopted_and_others_are_not,
 );

@@ -47,7 +47,7 @@ async fn deletion_in_the_background_removes_all(world: World) {
     assert_eq!(world.created().await.unwrap(), before, "none was replaced meanwhile");
 }
 
-async fn orphans_keep_running_and_an_object_of_the_same_selector_takes_them_in(world: World) {
+async fn orphans_keep_running_and_an_object_with_the_same_selector_adopts_them(world: World) {
     deployed_twice(&world).await;
     let (pods, before) = (uids(&world).await, world.created().await.unwrap());
     let uid = world.deployments().get("web").await.unwrap().uid();
@@ -76,7 +76,7 @@ async fn orphans_keep_running_and_an_object_of_the_same_selector_takes_them_in(w
     assert_eq!(again.status.unwrap().rollout.unwrap().revision, 2, "the revisions go on");
 }
 
-async fn a_deleted_namespace_ends_and_costs_the_controller_nothing_more(world: World) {
+async fn a_deleted_namespace_ends_without_further_writes_of_the_controller(world: World) {
     let doomed = world.apart(&format!("{}-doomed", world.namespace)).await.unwrap();
     doomed.deployed(&json!({})).await.unwrap();
     // A held rollout, so that the deletion affects all kinds of objects.
@@ -135,8 +135,8 @@ side_by_side!(
     with_slow_ends();
     deletion_in_the_foreground_ends_when_sets_and_pods_are_gone,
     deletion_in_the_background_removes_all,
-    orphans_keep_running_and_an_object_of_the_same_selector_takes_them_in,
-    a_deleted_namespace_ends_and_costs_the_controller_nothing_more;
+    orphans_keep_running_and_an_object_with_the_same_selector_adopts_them,
+    a_deleted_namespace_ends_without_further_writes_of_the_controller;
     only on a real server:
     a_deployment_does_the_same,
 );

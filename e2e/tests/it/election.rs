@@ -43,7 +43,7 @@ async fn two(world: &World) -> (Manager, Manager, String) {
     (first, second, holder)
 }
 
-async fn a_leader_told_to_end_hands_over_within_a_second(server: Server) {
+async fn a_leader_that_receives_sigterm_hands_over_within_a_second(server: Server) {
     let world = World::start(server).await.unwrap();
     let (mut first, _second, holder) = two(&world).await;
     let told = Instant::now();
@@ -54,7 +54,7 @@ async fn a_leader_told_to_end_hands_over_within_a_second(server: Server) {
     assert!(first.ended().await.unwrap());
 }
 
-async fn a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds(server: Server) {
+async fn a_killed_leader_is_replaced_within_the_lease_and_two_seconds(server: Server) {
     let world = World::start(server).await.unwrap();
     let (first, _second, holder) = two(&world).await;
     let killed = Instant::now();
@@ -64,7 +64,7 @@ async fn a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds(se
     assert!(at - killed <= LEASE + Duration::from_secs(2));
 }
 
-async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends(server: Server) {
+async fn a_leader_frozen_beyond_its_lease_exits_without_a_write(server: Server) {
     let world = World::start(server).await.unwrap();
     let (mut first, second, holder) = two(&world).await;
     first.signal("STOP").await.unwrap();
@@ -85,7 +85,7 @@ async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends(se
     second.signal("CONT").await.unwrap();
 }
 
-async fn a_standby_that_may_not_watch_the_lease_asks_calmly(server: Server) {
+async fn a_standby_without_permission_to_watch_the_lease_retries_slowly(server: Server) {
     let world = World::start(server).await.unwrap();
     let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
     first.until_logged("leading").await.unwrap();
@@ -104,7 +104,7 @@ async fn a_standby_that_may_not_watch_the_lease_asks_calmly(server: Server) {
     second.until_logged("leading").await.unwrap();
 }
 
-async fn a_candidate_that_may_not_have_the_lease_says_so_and_leads_once_it_may(server: Server) {
+async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted(server: Server) {
     let world = World::start(server).await.unwrap();
     let rules = world.proxy.rules();
     for verb in ["get", "create"] {
@@ -117,9 +117,9 @@ async fn a_candidate_that_may_not_have_the_lease_says_so_and_leads_once_it_may(s
 }
 
 on_both!(
-    a_candidate_that_may_not_have_the_lease_says_so_and_leads_once_it_may,
-    a_standby_that_may_not_watch_the_lease_asks_calmly,
-    a_leader_told_to_end_hands_over_within_a_second,
-    a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds,
-    a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends,
+    a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted,
+    a_standby_without_permission_to_watch_the_lease_retries_slowly,
+    a_leader_that_receives_sigterm_hands_over_within_a_second,
+    a_killed_leader_is_replaced_within_the_lease_and_two_seconds,
+    a_leader_frozen_beyond_its_lease_exits_without_a_write,
 );

@@ -78,7 +78,7 @@ async fn refusals(world: &World) -> Vec<Request> {
     requests
 }
 
-async fn a_refused_eviction_is_told_by_the_budgets_name_until_it_goes_through(world: World) {
+async fn the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds(world: World) {
     let pods = deployed(&world, 4).await;
     budget(&world, "careful", 4, 0).await;
     world.set_image("web:2").await.unwrap();
@@ -107,7 +107,7 @@ async fn answer(world: &World, pod: &str) -> (u16, String, String) {
 }
 
 /// The API server does not evict a pod that two budgets select: it responds with 500, even if they allow the eviction.
-async fn several_budgets_of_one_pod_are_told_by_name_until_one_is_left(world: World) {
+async fn the_status_names_several_budgets_of_a_pod_until_one_is_left(world: World) {
     let pods = deployed(&world, 3).await;
     budget(&world, "one", 1, 2).await;
     budget(&world, "two", 1, 2).await;
@@ -143,7 +143,7 @@ async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget(wor
     assert!(deletions.iter().all(|one| one.evicted && one.user_agent.ends_with("/scale")), "{deletions:#?}");
 }
 
-async fn unavailable_pods_are_deleted_whatever_the_budget_says(world: World) {
+async fn unavailable_pods_are_deleted_regardless_of_budgets(world: World) {
     let pods = deployed(&world, 3).await;
     world.set_ready(&pods[0], false).await.unwrap();
     budget(&world, "web", 9, 0).await;
@@ -160,8 +160,8 @@ async fn unavailable_pods_are_deleted_whatever_the_budget_says(world: World) {
 
 side_by_side!(
     Setting::default();
-    a_refused_eviction_is_told_by_the_budgets_name_until_it_goes_through,
-    several_budgets_of_one_pod_are_told_by_name_until_one_is_left,
+    the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds,
+    the_status_names_several_budgets_of_a_pod_until_one_is_left,
     a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget,
-    unavailable_pods_are_deleted_whatever_the_budget_says,
+    unavailable_pods_are_deleted_regardless_of_budgets,
 );

@@ -31,7 +31,7 @@ fn lifted(object: &OrderedDeployment) -> bool {
     object.status.as_ref().is_some_and(|status| status.hold.is_none())
 }
 
-async fn a_point_after_deletes_its_pod_and_nothing_behind_it(world: World) {
+async fn a_pause_point_after_deletes_its_pod_and_no_later_one(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (two, third) = to_hold_at_the_third(&world, "after").await;
     let hold = world.held_with(3, 6).await.unwrap().status.unwrap().hold.unwrap();
@@ -63,7 +63,7 @@ async fn a_timed_pause_ends_by_itself(world: World) {
     world.until_told(reason::PAUSE_POINT_RESUMED).await.unwrap();
 }
 
-async fn a_hold_survives_scaling_to_nothing_and_back(world: World) {
+async fn a_hold_survives_scaling_to_zero_and_back(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (_, third) = to_hold_at_the_third(&world, "before").await;
     let hold = world.held_with(2, 6).await.unwrap().status.unwrap().hold.unwrap();
@@ -115,7 +115,7 @@ async fn undo_in_a_hold_goes_back_and_keeps_the_old_pods(world: World) {
     assert_eq!(sorted_deletions(&world).await, updated, "those two, and the two that had replaced them");
 }
 
-async fn a_new_template_in_a_hold_starts_anew_and_holds_again(world: World) {
+async fn a_new_template_in_a_hold_restarts_the_rollout_and_holds_again(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (_, third) = to_hold_at_the_third(&world, "before").await;
     world.held_with(2, 6).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_new_template_in_a_hold_starts_anew_and_holds_again(world: World) {
     assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 4);
 }
 
-async fn taking_the_annotation_away_lifts_the_hold(world: World) {
+async fn removing_the_annotation_ends_the_hold(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (_, third) = to_hold_at_the_third(&world, "before").await;
     world.held_with(2, 6).await.unwrap();
@@ -144,7 +144,7 @@ async fn taking_the_annotation_away_lifts_the_hold(world: World) {
     world.complete("web", 6).await.unwrap();
 }
 
-async fn a_pod_lost_in_a_hold_comes_back_in_its_own_revision(world: World) {
+async fn a_pod_lost_in_a_hold_is_replaced_in_its_own_revision(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (_, third) = to_hold_at_the_third(&world, "before").await;
     world.held_with(2, 6).await.unwrap();
@@ -161,12 +161,12 @@ async fn a_pod_lost_in_a_hold_comes_back_in_its_own_revision(world: World) {
 
 side_by_side!(
     Setting::default();
-    a_point_after_deletes_its_pod_and_nothing_behind_it,
+    a_pause_point_after_deletes_its_pod_and_no_later_one,
     a_timed_pause_ends_by_itself,
-    a_hold_survives_scaling_to_nothing_and_back,
+    a_hold_survives_scaling_to_zero_and_back,
     recreate_honours_a_pause_point,
     undo_in_a_hold_goes_back_and_keeps_the_old_pods,
-    a_new_template_in_a_hold_starts_anew_and_holds_again,
-    taking_the_annotation_away_lifts_the_hold,
-    a_pod_lost_in_a_hold_comes_back_in_its_own_revision,
+    a_new_template_in_a_hold_restarts_the_rollout_and_holds_again,
+    removing_the_annotation_ends_the_hold,
+    a_pod_lost_in_a_hold_is_replaced_in_its_own_revision,
 );

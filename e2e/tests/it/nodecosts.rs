@@ -122,7 +122,7 @@ async fn relabel(world: &World, node: &str, usage: &str) {
     world.kubectl.run(&["label", "node", node, &label, "--overwrite"]).await.unwrap();
 }
 
-async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_value_is_touched(server: Server) {
+async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_values_remain(server: Server) {
     let world = World::with(server, Setting::default()).await.unwrap();
     let manager = start(&world, "--controllers=ordereddeployment,nodecosts");
     write_rules(&world, &rules(-100)).await;
@@ -182,4 +182,4 @@ async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_valu
     manager.kill().await.unwrap();
 }
 
-on_both!(chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_value_is_touched);
+on_both!(pods_of_selected_deployments_get_the_cost_of_their_node_and_other_values_remain);

@@ -39,7 +39,7 @@ async fn writes_of_the_status(world: &World) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_status_field_that_the_server_drops_is_told_and_written_seldom_on_a_real_server() {
+async fn a_dropped_status_field_is_reported_and_rarely_written_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let setting = Setting { definitions: without("hold"), faults: true, ..Setting::default() };
     let world = World::with(Server::Real, setting).await.unwrap().patient(Duration::from_secs(90));

@@ -123,7 +123,7 @@ async fn rolled(world: &World, image: &str, floor: usize) -> Vec<String> {
     world.deleted().await.unwrap().split_off(before)
 }
 
-async fn the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_rolls(world: World) {
+async fn scale_downs_and_rollouts_delete_pods_of_the_shared_pool_first(world: World) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
     let spec = json!({
         "replicas": 9, "strategy": one_by_one(), "deletionOrder": order, "template": only_on("shared"),
@@ -144,7 +144,7 @@ async fn the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_ro
     }
 }
 
-async fn pods_that_wait_for_a_gpu_go_before_one_that_serves(world: World) {
+async fn with_a_cost_pending_pods_are_deleted_before_ready_ones(world: World) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
     let spec = json!({"deletionOrder": order, "template": only_on("gpus")});
     world.deployed(&spec).await.unwrap();
@@ -172,7 +172,7 @@ async fn pods_that_wait_for_a_gpu_go_before_one_that_serves(world: World) {
     assert_eq!(sorted(went), shared);
 }
 
-async fn a_cordoned_node_is_left_first_and_then_one_with_a_taint(world: World) {
+async fn pods_of_a_cordoned_node_are_deleted_first_and_then_those_of_a_tainted_one(world: World) {
     let rules =
         json!([{"unschedulable": true, "priority": 50}, {"taintKeys": ["maintenance"], "priority": 20}]);
     let spec = json!({
@@ -194,7 +194,7 @@ async fn a_cordoned_node_is_left_first_and_then_one_with_a_taint(world: World) {
     assert_eq!(pods_on(&world, "l2").await, Vec::<String>::new());
 }
 
-async fn a_relabelled_node_counts_at_once_and_no_pod_is_written_to(world: World) {
+async fn a_relabelled_node_takes_effect_without_writes_to_pods(world: World) {
     let spec = json!({
         "strategy": one_by_one(), "deletionOrder": {"nodePriorities": [hybrid("priority", 10)]},
         "template": only_on("relabelled"),
@@ -232,7 +232,7 @@ async fn a_relabelled_node_counts_at_once_and_no_pod_is_written_to(world: World)
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
-async fn the_first_rule_that_matches_counts_and_a_pods_own_annotation_beats_it(world: World) {
+async fn the_first_matching_rule_applies_and_an_annotation_overrides_it(world: World) {
     let anywhere = json!({"matchExpressions": [{"key": "node.usage", "operator": "Exists"}]});
     let rules = json!([hybrid("priority", 5), {"nodeSelector": anywhere, "priority": 9}]);
     // So many pods that a random order cannot pass.
@@ -248,7 +248,7 @@ async fn the_first_rule_that_matches_counts_and_a_pods_own_annotation_beats_it(w
     assert_eq!(sorted(went[own.len()..11].to_vec()), shared[1..], "of {went:?}");
 }
 
-async fn a_cost_by_node_lets_unready_pods_go_first(world: World) {
+async fn with_a_cost_by_node_unready_pods_are_deleted_first(world: World) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
     world.deployed(&json!({"deletionOrder": order})).await.unwrap();
     let (shared, own) = (pods_of_usage(&world, "hybrid").await, pods_of_usage(&world, "inference").await);
@@ -260,10 +260,10 @@ async fn a_cost_by_node_lets_unready_pods_go_first(world: World) {
 
 side_by_side!(
     with_nodes_of_ones_own();
-    the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_rolls,
-    pods_that_wait_for_a_gpu_go_before_one_that_serves,
-    a_cordoned_node_is_left_first_and_then_one_with_a_taint,
-    a_relabelled_node_counts_at_once_and_no_pod_is_written_to,
-    the_first_rule_that_matches_counts_and_a_pods_own_annotation_beats_it,
-    a_cost_by_node_lets_unready_pods_go_first,
+    scale_downs_and_rollouts_delete_pods_of_the_shared_pool_first,
+    with_a_cost_pending_pods_are_deleted_before_ready_ones,
+    pods_of_a_cordoned_node_are_deleted_first_and_then_those_of_a_tainted_one,
+    a_relabelled_node_takes_effect_without_writes_to_pods,
+    the_first_matching_rule_applies_and_an_annotation_overrides_it,
+    with_a_cost_by_node_unready_pods_are_deleted_first,
 );

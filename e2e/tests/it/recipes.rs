@@ -27,7 +27,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-async fn every_manifest_of_the_recipes_is_taken(world: World) {
+async fn the_server_accepts_every_manifest_of_the_recipes(world: World) {
     let mut count = 0;
     for page in PAGES {
         for block in blocks(page, "yaml") {
@@ -71,7 +71,7 @@ fn assert_part_of(asked: &Value, stored: &Value, path: &str) {
 
 /// `kubectl ordered …` in the recipes: the command and its flags exist.
 #[test]
-fn every_command_of_the_recipes_is_one_with_the_flags_it_has() {
+fn every_command_and_flag_of_the_recipes_exists() {
     let program = e2e::beside_the_test("kubectl-ordered").unwrap();
     let mut count = 0;
     for page in PAGES {
@@ -95,5 +95,5 @@ fn every_command_of_the_recipes_is_one_with_the_flags_it_has() {
 
 side_by_side!(
     Setting::default();
-    every_manifest_of_the_recipes_is_taken,
+    the_server_accepts_every_manifest_of_the_recipes,
 );

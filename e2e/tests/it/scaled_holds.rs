@@ -45,7 +45,7 @@ fn hold_of(object: &OrderedDeployment) -> Option<String> {
     object.status.as_ref()?.hold.as_ref().map(|hold| hold.id.clone())
 }
 
-async fn a_smaller_size_in_a_rollout_keeps_the_pod_with_the_point(world: World) {
+async fn a_scale_down_in_a_rollout_keeps_the_pod_with_the_pause_point(world: World) {
     let point = stuck_ahead_of_a_point(&world).await;
     world.scale(7).await.unwrap();
     let fewer = |pods: &[Pod]| split(pods).0 < 8 && split(pods).0 + split(pods).1 <= 9;
@@ -60,7 +60,7 @@ async fn a_smaller_size_in_a_rollout_keeps_the_pod_with_the_point(world: World) 
     world.complete("web", 7).await.unwrap();
 }
 
-async fn a_rollout_scaled_to_nothing_and_back_is_held_at_its_point(world: World) {
+async fn a_rollout_scaled_to_zero_and_back_is_held_at_its_pause_point(world: World) {
     let point = stuck_ahead_of_a_point(&world).await;
     world.scale(0).await.unwrap();
     world.until_pods("none", <[Pod]>::is_empty).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_rollout_scaled_to_nothing_and_back_is_held_at_its_point(world: World)
     assert_eq!(hold_of(&world.deployments().get("web").await.unwrap()), Some(id));
 }
 
-async fn a_hold_keeps_its_pod_where_several_old_sets_are_scaled(world: World) {
+async fn a_hold_keeps_its_pod_while_several_old_sets_are_scaled(world: World) {
     let pods = world.deployed(&json!({"replicas": 8, "strategy": bounds(2, 2)})).await.unwrap();
     let (point, first) = (&pods[6], &pods[..6]);
     for pod in first {
@@ -114,8 +114,8 @@ async fn a_hold_keeps_no_surge(world: World) {
 
 side_by_side!(
     Setting::default();
-    a_smaller_size_in_a_rollout_keeps_the_pod_with_the_point,
-    a_rollout_scaled_to_nothing_and_back_is_held_at_its_point,
-    a_hold_keeps_its_pod_where_several_old_sets_are_scaled,
+    a_scale_down_in_a_rollout_keeps_the_pod_with_the_pause_point,
+    a_rollout_scaled_to_zero_and_back_is_held_at_its_pause_point,
+    a_hold_keeps_its_pod_while_several_old_sets_are_scaled,
     a_hold_keeps_no_surge,
 );

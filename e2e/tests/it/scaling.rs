@@ -83,7 +83,7 @@ async fn a_deployment_is_scaled_the_same(world: World) {
     scaled_while_stuck(&world, scale).await;
 }
 
-async fn terminating_pods_count_where_that_is_asked_for(world: World) {
+async fn terminating_pods_count_with_the_policy_termination_complete(world: World) {
     let spec = json!({"replicas": 4, "podReplacementPolicy": "TerminationComplete"});
     let pods = world.deployed(&spec).await.unwrap();
     world.set_image("web:2").await.unwrap();
@@ -111,7 +111,7 @@ side_by_side!(
     with_slow_ends();
     a_stuck_rollout_is_scaled_in_proportion,
     a_paused_rollout_is_scaled_in_proportion_and_back,
-    terminating_pods_count_where_that_is_asked_for;
+    terminating_pods_count_with_the_policy_termination_complete;
     only on a real server:
     a_deployment_is_scaled_the_same,
 );

@@ -49,7 +49,7 @@ async fn uids(world: &World) -> Vec<String> {
     uids
 }
 
-async fn other_words_for_a_template_restart_nothing(world: World) {
+async fn another_spelling_of_a_template_restarts_nothing(world: World) {
     let plain = template(&json!({}), &json!({}));
     world.deployed(&json!({"replicas": 3, "template": plain})).await.unwrap();
     let pods = uids(&world).await;
@@ -72,7 +72,7 @@ async fn other_words_for_a_template_restart_nothing(world: World) {
     assert!(uids(&world).await.iter().all(|uid| !pods.contains(uid)));
 }
 
-async fn an_undo_in_other_words_finds_the_older_set(world: World) {
+async fn an_undo_in_another_spelling_finds_the_older_set(world: World) {
     world.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.complete("web", 3).await.unwrap();
@@ -84,7 +84,7 @@ async fn an_undo_in_other_words_finds_the_older_set(world: World) {
     world.until_all(sets, "two sets", |sets: &[OrderedReplicaSet]| sets.len() == 2).await.unwrap();
 }
 
-async fn other_words_in_the_middle_of_a_hold_keep_it(world: World) {
+async fn another_spelling_in_a_hold_keeps_the_hold(world: World) {
     let pods =
         world.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
     world.pause_at(&pods[0], "before").await.unwrap();
@@ -121,9 +121,9 @@ async fn a_deployment_restarts_nothing_either(world: World) {
 
 side_by_side!(
     Setting::default();
-    other_words_for_a_template_restart_nothing,
-    an_undo_in_other_words_finds_the_older_set,
-    other_words_in_the_middle_of_a_hold_keep_it;
+    another_spelling_of_a_template_restarts_nothing,
+    an_undo_in_another_spelling_finds_the_older_set,
+    another_spelling_in_a_hold_keeps_the_hold;
     only on a real server:
     a_deployment_restarts_nothing_either,
 );

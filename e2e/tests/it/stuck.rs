@@ -28,7 +28,7 @@ async fn with_two_unready_behind(world: &World, more: &Value) -> Vec<String> {
     pods
 }
 
-async fn unready_pods_go_first_where_the_order_is_blocked(world: World) {
+async fn unready_pods_are_deleted_first_if_the_order_is_blocked(world: World) {
     let pods = with_two_unready_behind(&world, &json!({})).await;
     world.complete("web", 6).await.unwrap();
     let deleted = world.deleted().await.unwrap();
@@ -36,7 +36,7 @@ async fn unready_pods_go_first_where_the_order_is_blocked(world: World) {
     assert_eq!(deleted[2..], pods[..4], "then by the order");
 }
 
-async fn unready_pods_wait_for_their_turn_where_that_is_asked_for(world: World) {
+async fn unready_pods_are_deleted_in_order_if_configured(world: World) {
     let pods =
         with_two_unready_behind(&world, &json!({"deletionOrder": {"unavailablePods": "InOrder"}})).await;
     let waits = |object: &OrderedDeployment| {
@@ -55,7 +55,7 @@ async fn unready_pods_wait_for_their_turn_where_that_is_asked_for(world: World) 
     assert_eq!(world.deleted().await.unwrap(), pods);
 }
 
-async fn unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point(world: World) {
+async fn unready_pods_after_a_pause_point_block_the_rollout_and_pass_no_pause_point(world: World) {
     let pods = world.deployed(&json!({})).await.unwrap();
     world.pause_at(&pods[1], "before").await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4]) {
@@ -121,7 +121,7 @@ fn is_blocked(object: &OrderedDeployment) -> bool {
 }
 
 #[cfg(feature = "real-servers")]
-async fn a_blocked_rollout_goes_on_by_itself_once_the_pods_in_its_way_are_ready(world: World) {
+async fn a_blocked_rollout_continues_when_the_blocking_pods_are_ready(world: World) {
     let pods = blocked_at_a_pause_point(&world).await;
     for pod in &pods[4..] {
         world.set_ready(pod, true).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_blocked_rollout_goes_on_by_itself_once_the_pods_in_its_way_are_ready(
 }
 
 #[cfg(feature = "real-servers")]
-async fn a_blocked_rollout_is_resumed_by_the_id_of_its_point_only(world: World) {
+async fn a_blocked_rollout_is_resumed_only_by_the_id_of_its_pause_point(world: World) {
     let pods = blocked_at_a_pause_point(&world).await;
     let plugin = world.plugin().unwrap();
     let refused = plugin.run(&["resume", "web"]).await.unwrap();
@@ -184,7 +184,7 @@ async fn held_at_the_first_of_two(world: &World) -> [String; 2] {
     [pods[0].clone(), pods[1].clone()]
 }
 
-async fn a_pod_lost_with_its_point_not_reached_is_told(world: World) {
+async fn a_lost_pod_with_a_pause_point_is_reported(world: World) {
     let [_, second] = held_at_the_first_of_two(&world).await;
     world.kubectl.run(&["delete", "pod", &second]).await.unwrap();
     world.until_told(reason::PAUSE_POINT_LOST).await.unwrap();
@@ -192,7 +192,7 @@ async fn a_pod_lost_with_its_point_not_reached_is_told(world: World) {
     world.complete("web", 4).await.unwrap();
 }
 
-async fn a_resume_of_all_points_passes_the_later_ones_too(world: World) {
+async fn a_resume_of_all_pause_points_passes_the_later_ones_too(world: World) {
     let [first, second] = held_at_the_first_of_two(&world).await;
     world.request_resume("*@2").await.unwrap();
     world.complete("web", 4).await.unwrap();
@@ -202,13 +202,13 @@ async fn a_resume_of_all_points_passes_the_later_ones_too(world: World) {
 
 side_by_side!(
     Setting::default();
-    unready_pods_go_first_where_the_order_is_blocked,
-    unready_pods_wait_for_their_turn_where_that_is_asked_for,
-    unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point,
+    unready_pods_are_deleted_first_if_the_order_is_blocked,
+    unready_pods_are_deleted_in_order_if_configured,
+    unready_pods_after_a_pause_point_block_the_rollout_and_pass_no_pause_point,
     a_quota_without_room_and_an_unready_pod_do_not_stop_a_rollout,
-    a_pod_lost_with_its_point_not_reached_is_told,
-    a_resume_of_all_points_passes_the_later_ones_too;
+    a_lost_pod_with_a_pause_point_is_reported,
+    a_resume_of_all_pause_points_passes_the_later_ones_too;
     only on a real server:
-    a_blocked_rollout_goes_on_by_itself_once_the_pods_in_its_way_are_ready,
-    a_blocked_rollout_is_resumed_by_the_id_of_its_point_only,
+    a_blocked_rollout_continues_when_the_blocking_pods_are_ready,
+    a_blocked_rollout_is_resumed_only_by_the_id_of_its_pause_point,
 );

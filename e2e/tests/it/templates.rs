@@ -66,7 +66,7 @@ async fn a_template_spelled_differently_restarts_nothing(world: World) {
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
 }
 
-async fn a_set_of_somebody_else_under_our_name_is_a_collision(world: World) {
+async fn a_set_of_another_owner_with_our_name_is_a_collision(world: World) {
     let template = Template::new(&json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "web", "image": "web:1"}]},
@@ -115,7 +115,7 @@ async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
     inside.clear().await.unwrap();
 }
 
-async fn a_quota_without_room_for_the_surge_lets_a_rollout_through(world: World) {
+async fn a_rollout_completes_if_the_quota_has_no_room_for_the_surge(world: World) {
     world.set_quota(3).await.unwrap();
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.set_image("web:2").await.unwrap();
@@ -124,7 +124,7 @@ async fn a_quota_without_room_for_the_surge_lets_a_rollout_through(world: World)
     world.until_told(reason::FAILED_CREATE).await.unwrap();
 }
 
-async fn a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows(world: World) {
+async fn an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grows(world: World) {
     world.set_quota(2).await.unwrap();
     world.apply(&json!({"replicas": 3})).await.unwrap();
     let failed = |object: &OrderedDeployment| {
@@ -151,8 +151,8 @@ side_by_side!(
     a_template_spelled_differently_restarts_nothing,
     a_refused_template_costs_no_pod_where_a_new_one_comes_first,
     a_refused_template_costs_no_pod_where_an_old_one_must_go_first,
-    a_set_of_somebody_else_under_our_name_is_a_collision,
+    a_set_of_another_owner_with_our_name_is_a_collision,
     an_object_applied_together_with_its_namespace_comes_up,
-    a_quota_without_room_for_the_surge_lets_a_rollout_through,
-    a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows,
+    a_rollout_completes_if_the_quota_has_no_room_for_the_surge,
+    an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grows,
 );

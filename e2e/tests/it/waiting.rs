@@ -17,7 +17,7 @@ async fn observed(world: &World) -> String {
     world.kubectl.run(&["get", "od", "web", "-o", "jsonpath={.status.observedGeneration}"]).await.unwrap()
 }
 
-async fn nobody_who_waits_takes_the_status_of_an_older_spec_for_an_answer(server: Server) {
+async fn waiting_clients_ignore_the_status_of_an_older_spec(server: Server) {
     let world = World::start(server).await.unwrap();
     world.apply(&json!({})).await.unwrap();
     assert_eq!(observed(&world).await, "-1", "nobody has seen it");
@@ -40,7 +40,7 @@ async fn nobody_who_waits_takes_the_status_of_an_older_spec_for_an_answer(server
 
 mod wait {
     use super::*;
-    on_both!(nobody_who_waits_takes_the_status_of_an_older_spec_for_an_answer);
+    on_both!(waiting_clients_ignore_the_status_of_an_older_spec);
 }
 
 /// Commands that work on a Deployment and on the OrderedDeployment of the namespace.

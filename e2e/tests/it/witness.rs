@@ -88,7 +88,7 @@ fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
     ])
 }
 
-async fn a_rollout_deletes_in_order_bound_to_versions_and_at_a_known_cost(world: World) {
+async fn a_rollout_deletes_in_order_with_preconditions_and_limited_requests(world: World) {
     let priorities = ten_pods(&world, json!({})).await;
     let before = world.requests().await.unwrap().len();
     let start = Instant::now();
@@ -122,7 +122,7 @@ async fn a_scale_down_deletes_the_first_of_the_order(world: World) {
 
 /// Without a surge, a budget that allows no unavailable pod rejects every eviction. Kubernetes 1.20 accepts evictions
 /// only as `policy/v1beta1`.
-async fn evictions_wait_for_a_budget_that_refuses_them_and_go_in_the_same_order(world: World) {
+async fn evictions_wait_for_a_budget_and_keep_the_order(world: World) {
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
     let priorities = ten_pods(&world, json!({"podDeletion": "Evict", "strategy": bounds})).await;
     let budgets = budget(&world, json!(0)).await;
@@ -168,7 +168,7 @@ async fn evictions_wait_for_a_budget_that_refuses_them_and_go_in_the_same_order(
 
 side_by_side!(
     Setting::default();
-    a_rollout_deletes_in_order_bound_to_versions_and_at_a_known_cost,
+    a_rollout_deletes_in_order_with_preconditions_and_limited_requests,
     a_scale_down_deletes_the_first_of_the_order,
-    evictions_wait_for_a_budget_that_refuses_them_and_go_in_the_same_order,
+    evictions_wait_for_a_budget_and_keep_the_order,
 );

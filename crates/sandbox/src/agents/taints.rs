@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_goes_when_the_shortest_of_its_tolerations_ends_and_at_once_without_one() {
+    fn a_pod_is_evicted_after_its_shortest_toleration_or_immediately_without_one() {
         let taint = |key: &str, effect: &str| json!({"key": key, "value": "v", "effect": effect});
         let seconds = |seconds| Some(SignedDuration::from_secs(seconds));
         let one = json!([taint("a", "NoExecute")]);

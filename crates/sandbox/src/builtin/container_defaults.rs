@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tag_decides_whether_to_pull() {
+    fn the_image_tag_determines_the_pull_policy() {
         for (image, wanted) in [
             ("web", true),
             ("web:latest", true),

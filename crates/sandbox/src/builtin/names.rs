@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_judged_as_a_server_judges_them() {
+    fn names_are_validated_like_on_the_api_server() {
         for good in ["a", "a-b.c", "0", &"a".repeat(253)] {
             assert!(subdomain(good).is_empty(), "{good}");
         }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_written_short_and_exact() {
+    fn the_canonical_form_of_quantities_is_short_and_exact() {
         for (given, written) in [
             ("0.5", "500m"),
             ("1000m", "1"),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_compare_across_suffixes() {
+    fn quantities_compare_across_suffixes() {
         let ascending =
             ["-1", "0", "1n", "1u", "1m", "0.5", "600m", "1", "1k", "1Ki", "1M", "1Mi", "1e9", "1Gi", "1E"];
         let read: Vec<Quantity> = ascending.iter().map(|t| Quantity::parse(t).unwrap()).collect();

@@ -119,7 +119,7 @@ mod tests {
     use super::store_pod_spec;
 
     #[test]
-    fn what_says_nothing_is_left_out_and_amounts_are_short() {
+    fn empty_values_are_omitted_and_quantities_are_canonical() {
         let mut spec = json!({
             "hostNetwork": false, "shareProcessNamespace": false, "nodeSelector": {"pool": ""}, "tolerations": [],
             "containers": [{

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_reads_as_the_json_it_would_have_been() {
+    fn a_protobuf_object_decodes_to_the_same_json() {
         let mut label = Writer::default();
         label.bytes(1, b"a");
         label.bytes(2, b"b");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_keeps_its_amounts() {
+    fn a_quota_keeps_its_quantities() {
         let mut amount = Writer::default();
         amount.bytes(1, b"3");
         let mut pair = Writer::default();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_without_a_name_is_refused_and_not_dropped() {
+    fn an_unknown_field_is_rejected_and_not_dropped() {
         let mut pod = Writer::default();
         pod.bytes(9, b"x");
         assert!(decode(&enveloped("v1", "Pod", &pod)).unwrap_err().contains("field 9 of Pod"));

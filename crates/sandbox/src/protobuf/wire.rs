@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_message_can_be_read() {
         let mut inner = Writer::default();
         inner.bytes(1, b"hi");
         let mut writer = Writer::default();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_ends_too_early_is_refused() {
+    fn a_truncated_message_is_rejected() {
         for bytes in [&[0x80][..], &[0x0a, 5, 1], &[0x08], &[0x0d, 0, 0, 0, 0]] {
             assert!(fields(bytes).is_err(), "{bytes:?}");
         }

@@ -303,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_gives_a_resource_with_the_names_a_server_fills_in() {
+    fn a_crd_becomes_a_resource_with_default_names() {
         let [info] = &from_crd(&crd()).unwrap()[..] else { panic!("one version") };
         assert_eq!((info.list_kind.as_str(), info.singular.as_str()), ("WidgetList", "widget"));
         assert!(info.status && info.scale.is_some() && info.namespaced);
     }
 
     #[test]
-    fn a_crd_is_refused_for_what_a_server_refuses() {
+    fn an_invalid_crd_has_the_errors_of_the_api_server() {
         assert!(
             refusal(|c| c["metadata"]["name"] = "x".into()).contains(r#"spec.names.plural+"."+spec.group"#)
         );

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_causes_stand_in_brackets_and_equal_ones_only_once() {
+    fn several_causes_are_in_brackets_without_duplicates() {
         let a = Cause::required("spec.a", "");
         let b = Cause::invalid("spec.b", &json!("x"), "no");
         assert_eq!(

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_takes_what_a_server_takes() {
+    fn formats_accept_the_values_that_the_api_server_accepts() {
         for (format, good, bad) in [
             ("date-time", "2024-01-02T03:04:05Z", "2024-01-02 03:04:05Z"),
             ("date-time", "2024-01-02T03:04:05.123456+02:00", "yesterday"),

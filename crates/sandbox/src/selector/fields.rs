@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn other_fields_are_refused_with_the_words_of_a_server() {
+    fn unsupported_fields_have_the_message_of_the_api_server() {
         let refused = |kind: &str, text: &str| Fields::parse(&info(kind), text).unwrap_err();
         assert_eq!(refused("Pod", "spec.foo=1"), "field label not supported: spec.foo");
         assert_eq!(refused("Node", "metadata.namespace=a"), "field label not supported: metadata.namespace");

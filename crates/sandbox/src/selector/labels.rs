@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_matches_what_a_server_would_match() {
+    fn selectors_match_like_on_the_api_server() {
         let pod = json!({"metadata": {"labels": {"app": "web", "tier": "2", "a.b/c": ""}}});
         for (text, wanted) in [
             ("", true),

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_as_kubectl_writes_them() {
+    fn ages_have_the_format_of_kubectl() {
         const HOUR: i64 = 3600;
         const DAY: i64 = 24 * HOUR;
         for (seconds, wanted) in [

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_find_what_columns_ask_for() {
+    fn json_paths_find_the_values_of_columns() {
         let object = json!({"spec": {"replicas": 3, "list": [{"n": "a"}, {"n": "b"}]},
             "metadata": {"annotations": {"a.b/c": "dotted"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "No"}]}});

@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_row_of_odd_requests_is_answered_and_leaves_the_store_consistent(
+    fn a_sequence_of_unusual_requests_keeps_the_store_consistent(
         row in proptest::collection::vec(requests::request(), 1..40)
     ) {
         let outcome = simulated(play(&row));

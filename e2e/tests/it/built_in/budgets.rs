@@ -32,7 +32,7 @@ async fn counts(world: &World, budgets: &Api<DynamicObject>, pods: i64) {
 }
 
 /// A budget with `maxUnavailable` sums the scale of the owners of its pods: our sets.
-pub(super) async fn a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands(world: World) {
+pub(super) async fn a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout(world: World) {
     let pods = world.deployed(&json!({})).await.unwrap();
     let budgets = budget(&world, json!(1)).await;
     counts(&world, &budgets, 6).await;

@@ -8,7 +8,7 @@ use e2e::{Manager, Server, World, on_both};
 use super::{PRIORITIES, Strike, Trial, setting};
 use crate::election::leader;
 
-async fn a_controller_killed_at_any_write_goes_on_where_it_was(server: Server) {
+async fn a_controller_killed_at_any_write_continues_the_rollout(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
     let mut manager = Some(world.start_manager().unwrap());
@@ -61,7 +61,7 @@ impl Pair {
     }
 }
 
-async fn a_leader_killed_at_any_write_is_followed_in_time_by_one_that_goes_on(server: Server) {
+async fn a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
     let mut pair = Pair::start(&trial.world);
     trial.deploy().await;
@@ -73,6 +73,6 @@ async fn a_leader_killed_at_any_write_is_followed_in_time_by_one_that_goes_on(se
 }
 
 on_both!(
-    a_controller_killed_at_any_write_goes_on_where_it_was,
-    a_leader_killed_at_any_write_is_followed_in_time_by_one_that_goes_on,
+    a_controller_killed_at_any_write_continues_the_rollout,
+    a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues,
 );

@@ -18,7 +18,7 @@ async fn lose(world: &World, pod: &str) {
     world.until_pods(&format!("without {pod}"), gone).await.unwrap();
 }
 
-async fn watches_that_stand_still_for_a_while_lose_nothing(server: Server) {
+async fn stalled_watches_miss_nothing(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
     let rules = world.proxy.rules();
@@ -52,7 +52,7 @@ async fn watches_that_stand_still_for_a_while_lose_nothing(server: Server) {
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
 }
 
-async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
+async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
     let rules = world.proxy.rules();
@@ -94,7 +94,7 @@ async fn given_up(world: &World, verb: &'static str, cause: impl Future<Output =
 /// Writes that arrive late: a pod that is created late is one too many and is deleted again; a late delete finds no
 /// pod.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_arrives_when_nobody_waits_for_it_any_more_is_put_right_on_the_sandbox() {
+async fn writes_that_arrive_late_are_corrected_on_the_sandbox() {
     let mut trial = Trial::start(Server::Sandbox, setting()).await;
     let world = trial.world.clone();
     let _manager = world.start_manager().unwrap();
@@ -117,7 +117,7 @@ async fn what_arrives_when_nobody_waits_for_it_any_more_is_put_right_on_the_sand
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (21, 1, 0, 2));
 }
 
-async fn a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more(server: Server) {
+async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(server: Server) {
     const PROMISED: Duration = Duration::from_secs(3 + 2);
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
@@ -161,7 +161,7 @@ async fn a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more(se
 }
 
 on_both!(
-    watches_that_stand_still_for_a_while_lose_nothing,
-    a_controller_cut_off_in_a_rollout_finds_its_way_back,
-    a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more,
+    stalled_watches_miss_nothing,
+    a_controller_recovers_from_a_network_partition_in_a_rollout,
+    a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more,
 );

@@ -28,7 +28,7 @@ impl Trial {
     }
 }
 
-async fn pods_that_die_while_the_watch_expires_are_missed_at_once(server: Server) {
+async fn pods_lost_while_the_watch_expires_are_replaced(server: Server) {
     // The watch cache of the API server would still have the events that etcd has compacted.
     let arguments = vec!["--watch-cache=false".to_owned()];
     let setting = Setting { api_server_arguments: arguments, ..setting() };
@@ -64,4 +64,4 @@ async fn pods_that_die_while_the_watch_expires_are_missed_at_once(server: Server
     assert_eq!((findings.scaled, findings.lost, findings.sets), (0, 3, 2));
 }
 
-on_both!(pods_that_die_while_the_watch_expires_are_missed_at_once);
+on_both!(pods_lost_while_the_watch_expires_are_replaced);

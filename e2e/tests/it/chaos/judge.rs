@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_order_passes() {
+    fn valid_histories_pass() {
         let passed = json!({"passed": [{"podUID": "uid-b"}]});
         let asked = json!({"resumeRequested": "b@2"});
         let commits = vec![
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_promise_is_told() {
+    fn each_violation_is_reported() {
         let asked = json!({"template": "web:2", "status": {"passed": [{"podUID": "uid-b"}]}});
         let mut unbound = deletes(&["a"]);
         unbound[0].body = Some(json!({"preconditions": {"uid": "uid-a"}}));
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_behind_a_pod_that_the_rollout_halts_after() {
+    fn a_deletion_beyond_a_pause_point_after_is_a_violation() {
         let after = |version, gone: bool| {
             let mut more = json!({"point": "after"});
             if gone {

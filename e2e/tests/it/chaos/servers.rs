@@ -9,7 +9,7 @@ use super::{PRIORITIES, Strike, Trial, setting};
 use Moment::{After, Before, During};
 
 /// Kills the server at these writes of pods, one third of them in each part of the rollout, and once in a hold.
-async fn goes_on_although_killed(victim: Victim, aims: Vec<(&'static str, Moment)>) {
+async fn continues_after_kills(victim: Victim, aims: Vec<(&'static str, Moment)>) {
     let times = aims.len() / 3;
     let _machine = e2e::hold_the_machine().await;
     let mut trial = Trial::start(Server::Real, setting()).await;
@@ -38,13 +38,13 @@ async fn goes_on_although_killed(victim: Victim, aims: Vec<(&'static str, Moment
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollout_goes_on_although_kube_apiserver_is_killed_on_a_real_server() {
+async fn a_rollout_continues_after_kube_apiserver_is_killed_on_a_real_server() {
     let aims = vec![("create", After), ("delete", After), ("create", During)];
-    Box::pin(goes_on_although_killed(Victim::ApiServer, aims)).await;
+    Box::pin(continues_after_kills(Victim::ApiServer, aims)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollout_goes_on_although_etcd_is_killed_on_a_real_server() {
+async fn a_rollout_continues_after_etcd_is_killed_on_a_real_server() {
     let aims = vec![
         ("create", After),
         ("delete", During),
@@ -53,5 +53,5 @@ async fn a_rollout_goes_on_although_etcd_is_killed_on_a_real_server() {
         ("create", Before),
         ("delete", Before),
     ];
-    Box::pin(goes_on_although_killed(Victim::Etcd, aims)).await;
+    Box::pin(continues_after_kills(Victim::Etcd, aims)).await;
 }

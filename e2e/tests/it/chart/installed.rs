@@ -117,12 +117,12 @@ async fn end(mut manager: Manager) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_chart_lives_as_documented_and_grants_what_is_used_on_a_real_server() {
+async fn the_chart_works_as_documented_and_grants_only_used_permissions_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let mut cluster = timed("a control plane", Cluster::start()).await;
     timed("installed", is_installed(&cluster)).await;
-    timed("a second release", a_second_release_of_the_same_is_refused(&cluster)).await;
-    timed("every set of values", every_set_of_values_is_taken_by_the_server(&cluster)).await;
+    timed("a second release", a_second_release_for_the_same_namespaces_is_refused(&cluster)).await;
+    timed("every set of values", the_server_accepts_every_values_file(&cluster)).await;
     timed("at work", does_its_work_with_exactly_its_rights(&mut cluster)).await;
     timed("upgraded", is_upgraded_with_its_crds(&cluster)).await;
     timed("uninstalled", is_uninstalled_and_leaves_crds_and_objects(&cluster)).await;
@@ -150,7 +150,7 @@ async fn is_installed(cluster: &Cluster) {
 }
 
 /// Without leader election among them, two controllers would work against each other.
-async fn a_second_release_of_the_same_is_refused(cluster: &Cluster) {
+async fn a_second_release_for_the_same_namespaces_is_refused(cluster: &Cluster) {
     let second = ["install", "second", CHART, "--namespace=elsewhere", "--create-namespace", "--set"];
     let image = "image.repository=registry.example.com/ordered-controller-manager,fullnameOverride=second";
     let refused = cluster.helm.run(&[&second[..], &[image]].concat()).await.unwrap_err().to_string();
@@ -159,7 +159,7 @@ async fn a_second_release_of_the_same_is_refused(cluster: &Cluster) {
 }
 
 /// As a dry run with the version of the server, which does not have the kinds of the Prometheus operator.
-async fn every_set_of_values_is_taken_by_the_server(cluster: &Cluster) {
+async fn the_server_accepts_every_values_file(cluster: &Cluster) {
     cluster.make_namespace("team-a").await;
     cluster.make_namespace("shop").await;
     cluster.make_namespace("monitoring").await;

@@ -30,7 +30,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn the_chart_is_without_complaint_with_every_set_of_values_by_helm() {
+async fn the_chart_has_no_lint_errors_with_every_values_file_by_helm() {
     let helm = Helm::without_server().unwrap();
     for strict in [&["lint", CHART][..], &["lint", "--strict", CHART]] {
         helm.run(&[strict, &[IMAGE]].concat()).await.unwrap();
@@ -41,7 +41,7 @@ async fn the_chart_is_without_complaint_with_every_set_of_values_by_helm() {
 }
 
 #[tokio::test]
-async fn every_set_of_values_is_rendered_for_an_old_and_a_new_kubernetes_by_helm() {
+async fn every_values_file_is_rendered_for_an_old_and_a_new_kubernetes_by_helm() {
     for (version, budgets) in [(OLDEST, "policy/v1beta1"), (NEW, "policy/v1")] {
         for values in sets_of_values() {
             let objects = rendered(version, &["--values", &values]).await;
@@ -67,7 +67,7 @@ async fn every_set_of_values_is_rendered_for_an_old_and_a_new_kubernetes_by_helm
 }
 
 #[tokio::test]
-async fn the_budget_follows_the_versions_of_a_server_that_is_asked_by_helm() {
+async fn the_budget_has_a_version_that_the_server_supports_by_helm() {
     // An old server that supports the new version of the API.
     let asked = ["--api-versions=policy/v1/PodDisruptionBudget"];
     let objects = rendered(OLDEST, &asked).await;
@@ -75,7 +75,7 @@ async fn the_budget_follows_the_versions_of_a_server_that_is_asked_by_helm() {
 }
 
 #[tokio::test]
-async fn values_that_do_not_exist_or_are_wrong_are_refused_by_helm() {
+async fn unknown_and_invalid_values_are_rejected_by_helm() {
     let helm = Helm::without_server().unwrap();
     for (value, complaint) in [
         ("replicaCount=two", "replicaCount: Invalid type"),
@@ -98,7 +98,7 @@ async fn values_that_do_not_exist_or_are_wrong_are_refused_by_helm() {
 }
 
 #[tokio::test]
-async fn pods_keep_to_the_restricted_standard_whatever_the_values_by_helm() {
+async fn pods_meet_the_restricted_standard_with_all_values_by_helm() {
     for values in sets_of_values() {
         let objects = rendered(NEW, &["--values", &values]).await;
         let pod = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"];
@@ -117,7 +117,7 @@ async fn pods_keep_to_the_restricted_standard_whatever_the_values_by_helm() {
 }
 
 #[tokio::test]
-async fn with_its_defaults_two_replicas_stand_behind_a_budget_by_helm() {
+async fn the_default_is_two_replicas_with_a_budget_by_helm() {
     let objects = rendered(NEW, &[]).await;
     let deployment = of_kind(&objects, "Deployment")[0];
     assert_eq!(deployment["spec"]["replicas"], 2);
@@ -129,7 +129,7 @@ async fn with_its_defaults_two_replicas_stand_behind_a_budget_by_helm() {
 }
 
 #[tokio::test]
-async fn names_of_what_has_no_namespace_follow_from_what_is_watched_by_helm() {
+async fn names_of_cluster_scoped_objects_depend_on_the_watched_namespaces_by_helm() {
     let helm = Helm::without_server().unwrap();
     for (watched, name) in [("", "ordered-deployment"), ("shop", "ordered-deployment-in-shop")] {
         for release in ["one", "other"] {

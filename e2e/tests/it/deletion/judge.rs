@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_or_removed_as_asked_passes() {
+    fn expected_results_pass() {
         let orphaned = vec![set(11, false), gone(12, "ordereddeployments", "web")];
         let findings = judged(Policy::Orphan, orphaned, vec![]).unwrap();
         assert_eq!(findings.running, BTreeMap::from([("s".to_owned(), 1)]));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_promise_is_told() {
+    fn each_violation_is_reported() {
         let collector =
             || request("kube-controller-manager/generic-garbage-collector", "delete", "pods", "p", 1);
         let table = [

@@ -23,7 +23,7 @@ fn sets(world: &World) -> Api<OrderedReplicaSet> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_released_set_is_not_adopted_where_the_deletion_of_its_owner_is_seen_late_on_a_real_server() {
+async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let base = World::with(Server::Real, setting()).await.unwrap();
     let world = base.apart("doomed").await.unwrap();

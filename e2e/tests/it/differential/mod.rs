@@ -54,7 +54,7 @@ async fn start(server: Server) -> World {
 }
 
 #[test]
-fn both_answer_the_same_requests_alike_on_a_real_server() {
+fn both_servers_respond_alike_on_a_real_server() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let _machine = e2e::hold_the_machine().await;

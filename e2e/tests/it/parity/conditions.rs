@@ -172,13 +172,13 @@ pub(super) async fn conditions_under_recreate_are_those_of_a_deployment(world: W
     ours(&world).live_under_recreate(&[UNDER_WAY], &[LATE]).await;
 }
 
-pub(super) async fn a_used_up_quota_is_told_as_a_deployment_tells_it(world: World) {
+pub(super) async fn an_exceeded_quota_has_the_conditions_of_a_deployment(world: World) {
     world.set_quota(2).await.unwrap();
     world.apply(&json!({"replicas": 3})).await.unwrap();
     ours(&world).live_with_a_quota().await;
 }
 
-pub(super) async fn a_pause_after_the_deadline_and_a_deadline_that_never_passes_are_told(world: World) {
+pub(super) async fn a_pause_after_the_deadline_and_an_infinite_deadline_are_reported(world: World) {
     world.apply(&json!({"replicas": 3})).await.unwrap();
     ours(&world).live_where_it_differs(PAUSED, Some(DONE)).await;
 }
@@ -206,24 +206,24 @@ fn rolling() -> Value {
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_says_the_same_at_the_same_points(world: World) {
+pub(super) async fn a_deployment_has_the_same_conditions(world: World) {
     theirs(&world, &rolling()).await.live().await;
 }
 
 /// It sometimes misses the rollout: all pods are updated before it reconciles again.
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_says_the_same_under_recreate(world: World) {
+pub(super) async fn a_deployment_has_the_same_conditions_with_recreate(world: World) {
     let deployment = theirs(&world, &json!({"type": "Recreate"})).await;
     deployment.live_under_recreate(&[UNDER_WAY, DONE], &[LATE, DONE]).await;
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_says_the_same_of_a_quota(world: World) {
+pub(super) async fn a_deployment_has_the_same_conditions_with_a_quota(world: World) {
     world.set_quota(2).await.unwrap();
     theirs(&world, &rolling()).await.live_with_a_quota().await;
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_differs_where_the_documentation_says_so(world: World) {
+pub(super) async fn a_deployment_differs_as_documented(world: World) {
     theirs(&world, &rolling()).await.live_where_it_differs(LATE, None).await;
 }

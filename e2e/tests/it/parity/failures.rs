@@ -17,7 +17,7 @@ fn image(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.containers.first()?.image.as_deref()
 }
 
-pub(super) async fn pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly(world: World) {
+pub(super) async fn pods_that_kubelets_reject_are_replaced_with_a_growing_backoff(world: World) {
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.set_image("web:refused").await.unwrap();
     // One surge pod, and one replacement of the first old pod: after one, two and four seconds each.
@@ -41,14 +41,14 @@ pub(super) async fn pods_that_their_kubelets_refuse_again_and_again_come_back_ev
 
 /// A Deployment has no such backoff: with ours, as many pods would take a quarter of an hour.
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_makes_pods_as_fast_as_their_kubelets_refuse_them(world: World) {
+pub(super) async fn a_deployment_replaces_rejected_pods_without_a_backoff(world: World) {
     world.kubectl.run(&["create", "deployment", "web", "--image=web:refused"]).await.unwrap();
     let twelve = |pods: &[Pod]| pods.iter().filter(|pod| has_failed(pod)).count() >= 12;
     world.until_pods("twelve failed", twelve).await.unwrap();
     world.kubectl.run(&["delete", "deployment", "web"]).await.unwrap();
 }
 
-pub(super) async fn pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told(world: World) {
+pub(super) async fn creates_that_the_server_rejects_back_off_and_are_reported(world: World) {
     // Two containers with the same name: the CRD schema allows this, and the API server rejects the pods.
     let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}});
@@ -71,9 +71,7 @@ pub(super) async fn pods_that_the_server_refuses_are_tried_ever_more_rarely_and_
     assert_eq!(status.condition(condition::REPLICA_FAILURE), None);
 }
 
-pub(super) async fn evicted_and_preempted_pods_are_replaced_and_what_is_left_of_them_counts_for_nothing(
-    world: World,
-) {
+pub(super) async fn evicted_and_preempted_pods_are_replaced_and_do_not_count(world: World) {
     let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
     world.fail(&pods[0], "Evicted").await.unwrap();
     world.fail(&pods[1], "Preempting").await.unwrap();

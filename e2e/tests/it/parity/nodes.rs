@@ -15,7 +15,7 @@ fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-pub(super) async fn a_no_execute_taint_empties_its_node_and_the_pods_come_back_elsewhere(world: World) {
+pub(super) async fn pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes(world: World) {
     let pods =
         world.deployed(&json!({"replicas": 4, "template": in_pool(RESERVED, &json!({}))})).await.unwrap();
     assert!(world.pods().await.unwrap().iter().any(|pod| node(pod) == Some("r1")), "spread over both");
@@ -29,7 +29,7 @@ pub(super) async fn a_no_execute_taint_empties_its_node_and_the_pods_come_back_e
     world.kubectl.run(&["taint", "nodes", "r1", "maintenance-"]).await.unwrap();
 }
 
-pub(super) async fn a_pod_that_does_not_end_on_a_dead_node_is_named_where_creates_wait_for_it(world: World) {
+pub(super) async fn a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it(world: World) {
     // The node has no kubelet. The node controller waits 40 seconds without heartbeats.
     let (pool, name) = (format!("{}-dead", world.namespace), format!("{}-n1", world.namespace));
     let labels = NodeSpec::in_pool(&name, &pool).labels;
@@ -67,7 +67,7 @@ pub(super) async fn a_pod_that_does_not_end_on_a_dead_node_is_named_where_create
 }
 
 /// `matchLabelKeys` is new in Kubernetes 1.25: an older server drops it from pods.
-pub(super) async fn a_field_of_the_template_that_the_server_drops_starts_no_second_rollout(world: World) {
+pub(super) async fn a_template_field_that_the_server_drops_starts_no_second_rollout(world: World) {
     let spread = json!([{
         "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["pod-template-hash"],

@@ -20,9 +20,7 @@ fn owned(revisions: &[(&str, &str)]) -> Vec<(String, String)> {
     revisions.iter().map(|(number, image)| ((*number).to_owned(), (*image).to_owned())).collect()
 }
 
-pub(super) async fn undo_goes_back_by_one_or_to_a_revision_and_numbers_grow_as_a_deployments_do(
-    world: World,
-) {
+pub(super) async fn undo_and_revision_numbers_are_those_of_a_deployment(world: World) {
     world.deployed(&json!({"replicas": 2})).await.unwrap();
     let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
     for (step, expected) in WALK {

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_item_added_while_it_is_worked_on_comes_once_more_after_it() {
+    async fn an_item_added_while_a_worker_has_it_is_processed_once_more() {
         let mut queue = Queue::default();
         queue.add("a".to_owned());
         queue.add("a".to_owned());
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_item_waits_twice_as_long_each_time() {
+    async fn the_backoff_of_a_failed_item_doubles() {
         let (mut queue, mut now) = (Queue::default(), Instant::now());
         queue.add("a".to_owned());
         let mut waits = Vec::new();
