@@ -87,7 +87,7 @@ async fn foreground_deletion_removes_the_owner_last() {
 }
 
 /// The finalizers of the pod in each watch event after its deletion timestamp was set.
-async fn told_of(client: &Client, name: &str) -> Vec<Vec<String>> {
+async fn finalizers_seen(client: &Client, name: &str) -> Vec<Vec<String>> {
     let params = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(1);
     let events = pods(client).watch(&params, "1").await.unwrap();
     let pods = events.filter_map(async |event| match event.unwrap() {
@@ -131,7 +131,7 @@ async fn foreground_deletion_is_recursive_and_waits_only_for_blocking_dependents
     pods(&client).patch("leaf", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
     settle().await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
-    assert_eq!(told_of(&client, "free").await, [Vec::<String>::new(), Vec::new()], "marked, gone");
+    assert_eq!(finalizers_seen(&client, "free").await, [Vec::<String>::new(), Vec::new()], "marked, gone");
 }
 
 #[tokio::test(start_paused = true)]

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delete_stands_where_it_began_and_is_known_to_be_unanswered() {
+    fn a_delete_is_at_its_start_and_known_to_be_unanswered() {
         let begun = line("a", "RequestReceived") + &line("b", "ResponseComplete");
         assert_eq!(names(parse(begun.as_bytes()).unwrap()), [("a".into(), false), ("b".into(), true)]);
         let done = begun + &line("a", "ResponseComplete");

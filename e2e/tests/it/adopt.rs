@@ -74,7 +74,7 @@ impl Bench {
     }
 
     /// Interrupts the command after each of these writes in turn, then lets it finish.
-    async fn broken_off_at(&self, writes: &[(&'static str, &'static str)], back: bool) {
+    async fn interrupted_at(&self, writes: &[(&'static str, &'static str)], back: bool) {
         let absent = |plural: &str| plural == "horizontalpodautoscalers" && !self.has_autoscalers;
         for (verb, plural) in writes.iter().filter(|(_, plural)| !absent(plural)) {
             self.proxy.rules().lose_answers(Matching::new(verb, plural), 1);
@@ -126,7 +126,7 @@ async fn an_adoption_and_its_return_complete_after_an_interruption_at_every_writ
         ("delete", "replicasets"),
         ("patch", "horizontalpodautoscalers"),
     ];
-    bench.broken_off_at(&forward, false).await;
+    bench.interrupted_at(&forward, false).await;
     assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
     assert_eq!(bench.owners().await, [("OrderedReplicaSet".to_owned(), 10)].into());
     bench.is_scaled_as("OrderedDeployment").await;
@@ -144,7 +144,7 @@ async fn an_adoption_and_its_return_complete_after_an_interruption_at_every_writ
         ("delete", "ordereddeployments"),
         ("delete", "orderedreplicasets"),
     ];
-    bench.broken_off_at(&back, true).await;
+    bench.interrupted_at(&back, true).await;
     assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
     assert_eq!(bench.owners().await, [("ReplicaSet".to_owned(), 10)].into());
     bench.is_scaled_as("Deployment").await;

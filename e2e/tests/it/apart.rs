@@ -95,7 +95,7 @@ async fn an_ignored_webhook_without_a_response_only_delays_requests(base: &World
     world.apply(&json!({"replicas": 2})).await.unwrap();
     world.complete("web", 2).await.unwrap();
     assert_eq!(world.created().await.unwrap(), 2);
-    world.until_told(reason::SUCCESSFUL_CREATE).await.unwrap();
+    world.until_event(reason::SUCCESSFUL_CREATE).await.unwrap();
     let told = world.event_reasons().await.unwrap();
     assert!(!told.iter().any(|told| told == reason::FAILED_CREATE), "{told:?}");
 }

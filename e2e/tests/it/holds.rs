@@ -60,7 +60,7 @@ async fn a_timed_pause_ends_by_itself(world: World) {
     let passed = world.until("web", "past its pause point", lifted).await.unwrap().status.unwrap();
     assert_eq!(passed.passed.unwrap()[0].pod_uid, hold.pod_uid);
     world.complete("web", 3).await.unwrap();
-    world.until_told(reason::PAUSE_POINT_RESUMED).await.unwrap();
+    world.until_event(reason::PAUSE_POINT_RESUMED).await.unwrap();
 }
 
 async fn a_hold_survives_scaling_to_zero_and_back(world: World) {
@@ -87,7 +87,7 @@ async fn recreate_honours_a_pause_point(world: World) {
     world.held_with(0, 3).await.unwrap();
     assert_eq!(sorted_deletions(&world).await, two);
     assert_eq!(world.created().await.unwrap(), 5, "what the hold leaves deleted is not refilled");
-    world.until_told(reason::HOLD_BELOW_REPLICAS).await.unwrap();
+    world.until_event(reason::HOLD_BELOW_REPLICAS).await.unwrap();
     world.resume().await.unwrap();
     let never_both = world.until_pods("seen to the end", |pods| {
         let image = |pod: &Pod| pod.spec.clone().unwrap().containers[0].image.clone();

@@ -152,7 +152,7 @@ async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_value
 
     // With malformed rules the previous ones stay in force, even after a restart of the controller.
     write_rules(&world, "deployments: [{nodeCosts: [{deletionCost: 1}]}]").await;
-    world.until_told(reason::MALFORMED_RULES).await.unwrap();
+    world.until_event(reason::MALFORMED_RULES).await.unwrap();
     manager.kill().await.unwrap();
     let mut manager = start(&world, "--controllers=nodecosts");
     manager.until_logged("MalformedRules").await.unwrap();

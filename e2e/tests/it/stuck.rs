@@ -187,7 +187,7 @@ async fn held_at_the_first_of_two(world: &World) -> [String; 2] {
 async fn a_lost_pod_with_a_pause_point_is_reported(world: World) {
     let [_, second] = held_at_the_first_of_two(&world).await;
     world.kubectl.run(&["delete", "pod", &second]).await.unwrap();
-    world.until_told(reason::PAUSE_POINT_LOST).await.unwrap();
+    world.until_event(reason::PAUSE_POINT_LOST).await.unwrap();
     world.resume().await.unwrap();
     world.complete("web", 4).await.unwrap();
 }

@@ -121,7 +121,7 @@ async fn a_rollout_completes_if_the_quota_has_no_room_for_the_surge(world: World
     world.set_image("web:2").await.unwrap();
     world.complete("web", 3).await.unwrap();
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
-    world.until_told(reason::FAILED_CREATE).await.unwrap();
+    world.until_event(reason::FAILED_CREATE).await.unwrap();
 }
 
 async fn an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grows(world: World) {

@@ -24,7 +24,7 @@ pub type Silent = watch::Receiver<BTreeSet<String>>;
 pub struct Outages {
     silent: watch::Sender<BTreeSet<String>>,
     /// UIDs of pods that were set not ready because of their node.
-    doubted: Mutex<BTreeSet<String>>,
+    marked_unready: Mutex<BTreeSet<String>>,
 }
 
 impl Outages {
@@ -43,11 +43,11 @@ impl Outages {
             silent.insert(name.to_owned());
         });
         let at = seconds(clock.now());
-        tell_node(client, name, "Unknown", "NodeStatusUnknown", &at).await?;
+        report_node(client, name, "Unknown", "NodeStatusUnknown", &at).await?;
         taint(client, name, true).await?;
         for pod in pods_on(client, name).await?.into_iter().filter(is_ready) {
-            self.doubted().insert(pod.uid().unwrap_or_default());
-            tell_pod(client, &pod, "False", &at).await?;
+            self.marked_unready().insert(pod.uid().unwrap_or_default());
+            report_pod(client, &pod, "False", &at).await?;
         }
         Ok(())
     }
@@ -61,23 +61,23 @@ impl Outages {
             silent.remove(name);
         });
         let at = seconds(clock.now());
-        tell_node(client, name, "True", "KubeletReady", &at).await?;
+        report_node(client, name, "True", "KubeletReady", &at).await?;
         taint(client, name, false).await?;
         for pod in pods_on(client, name).await? {
-            let doubted = self.doubted().remove(&pod.uid().unwrap_or_default());
-            if doubted && pod.metadata.deletion_timestamp.is_none() {
-                tell_pod(client, &pod, "True", &at).await?;
+            let marked_unready = self.marked_unready().remove(&pod.uid().unwrap_or_default());
+            if marked_unready && pod.metadata.deletion_timestamp.is_none() {
+                report_pod(client, &pod, "True", &at).await?;
             }
         }
         Ok(())
     }
 
-    fn doubted(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn marked_unready(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.marked_unready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn tell_node(
+async fn report_node(
     client: &Client,
     name: &str,
     status: &str,
@@ -120,7 +120,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-async fn tell_pod(client: &Client, pod: &Pod, ready: &str, at: &str) -> Result<(), kube::Error> {
+async fn report_pod(client: &Client, pod: &Pod, ready: &str, at: &str) -> Result<(), kube::Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
     let condition = json!({"type": "Ready", "status": ready, "lastTransitionTime": at});
     let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});

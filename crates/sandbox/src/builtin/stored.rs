@@ -79,14 +79,14 @@ fn store(parent: &str, value: &mut Value) {
                     store(key, inner);
                 }
             }
-            map.retain(|key, inner| !says_nothing(parent, key, inner));
+            map.retain(|key, inner| !is_empty_value(parent, key, inner));
         }
         Value::Array(list) => list.iter_mut().for_each(|inner| store(parent, inner)),
         _ => {}
     }
 }
 
-fn says_nothing(parent: &str, key: &str, value: &Value) -> bool {
+fn is_empty_value(parent: &str, key: &str, value: &Value) -> bool {
     match value {
         // A name is optional only for ports.
         Value::String(text) => {

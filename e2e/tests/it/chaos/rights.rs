@@ -132,7 +132,7 @@ async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_ser
     take_away(&world, &[DELETES]).await;
     world.set_image("web:2").await.unwrap();
     world.until("web", "complaining", complains).await.unwrap();
-    world.until_told(reason::FAILED_DELETE).await.unwrap();
+    world.until_event(reason::FAILED_DELETE).await.unwrap();
     assert_eq!(world.deletions().await.unwrap(), []);
     assert_eq!(world.pods().await.unwrap().len(), 11);
     assert!(manager.runs().unwrap(), "the controller ended");

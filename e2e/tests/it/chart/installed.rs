@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::rights::{Account, all_are_used, granted, nothing_was_refused};
 use super::work::{self, complete, image, patch};
-use super::{CHART, documented, people, sets_of_values};
+use super::{CHART, documented, sets_of_values, user_roles};
 
 const NAME: &str = "ordered-deployment";
 /// The namespace in the installation guide.
@@ -193,8 +193,8 @@ async fn does_its_work_with_exactly_its_rights(cluster: &mut Cluster) {
     let mut second = start(world, &program);
     second.until_logged("every watch has synced").await.unwrap();
     work::until_held(world).await;
-    people::have_the_rights_of_their_roles(world).await;
-    people::resume_only_where_they_may(world).await;
+    user_roles::have_the_rights_of_their_roles(world).await;
+    user_roles::resume_only_with_permission(world).await;
     work::until_evicted(world).await;
     end(first).await;
     second.until_logged("leading").await.unwrap();

@@ -2,11 +2,11 @@
 
 #[cfg(feature = "real-servers")]
 mod installed;
-#[cfg(feature = "real-servers")]
-mod people;
 mod rendering;
 #[cfg(feature = "real-servers")]
 mod rights;
+#[cfg(feature = "real-servers")]
+mod user_roles;
 #[cfg(feature = "real-servers")]
 mod work;
 

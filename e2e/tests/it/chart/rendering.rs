@@ -140,9 +140,9 @@ async fn names_of_cluster_scoped_objects_depend_on_the_watched_namespaces_by_hel
             let roles = of_kind(&objects, "ClusterRole").into_iter();
             let mut roles: Vec<&str> = roles.filter_map(|role| role["metadata"]["name"].as_str()).collect();
             roles.sort_unstable();
-            let people =
+            let user_roles =
                 ["adopter", "editor", "resumer", "viewer"].map(|who| format!("ordered-deployment-{who}"));
-            let mut expected: Vec<&str> = people.iter().map(String::as_str).chain([name]).collect();
+            let mut expected: Vec<&str> = user_roles.iter().map(String::as_str).chain([name]).collect();
             expected.sort_unstable();
             assert_eq!(roles, expected, "{release}");
         }

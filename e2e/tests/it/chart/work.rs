@@ -10,7 +10,7 @@ use ordereddeployment_api::names::{annotation, condition};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use serde_json::{Value, json};
 
-use super::people;
+use super::user_roles;
 use crate::built_in::version;
 
 /// Three of four pods have a priority by node; the history keeps one old revision.
@@ -200,7 +200,7 @@ pub(crate) async fn adopts(world: &World) {
     };
     // The authorizer sees a binding with a delay.
     let refused = ": create orderedreplicasets, delete orderedreplicasets\n";
-    let limit = tokio::time::Instant::now() + people::PATIENCE;
+    let limit = tokio::time::Instant::now() + user_roles::PATIENCE;
     let mut said = adopt(&[]).await;
     while !said.1.contains(refused) && tokio::time::Instant::now() < limit {
         said = adopt(&[]).await;

@@ -76,13 +76,13 @@ fn uids(pods: &[Pod]) -> BTreeSet<String> {
 }
 
 /// An object whose current set is being deleted with the policy Orphan.
-struct Bereft {
+struct Orphaning {
     world: World,
     set: OrderedReplicaSet,
     pods: BTreeSet<String>,
 }
 
-impl Bereft {
+impl Orphaning {
     async fn deploy(base: &World, name: &str, strategy: Value) -> Self {
         let world = base.apart(name).await.unwrap();
         world.deployed(&json!({"replicas": 8, "strategy": strategy})).await.unwrap();
@@ -131,8 +131,8 @@ async fn a_current_set_that_is_being_deleted_costs_no_pod_on_a_real_server() {
     let elsewhere = base.apart("elsewhere").await.unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
-    let recreate = Bereft::deploy(&base, "recreate", json!({"type": "Recreate"}));
-    let (recreate, tight) = join(recreate, Bereft::deploy(&base, "tight", bounds)).await;
+    let recreate = Orphaning::deploy(&base, "recreate", json!({"type": "Recreate"}));
+    let (recreate, tight) = join(recreate, Orphaning::deploy(&base, "tight", bounds)).await;
     // The garbage collector orphans nothing yet: the sets stay terminating.
     plane.suspend(Victim::ControllerManager).unwrap();
     join(recreate.delete_set(), tight.delete_set()).await;

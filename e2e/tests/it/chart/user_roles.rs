@@ -61,7 +61,7 @@ const ADOPTER: Rights = &[("orderedreplicasets", &["create", "delete"])];
 const RESUMER: Rights = &[("ordereddeployments", READ), ("ordereddeployments/status", &["get", "patch"])];
 
 /// Users, the ClusterRole of each in the namespace of the scenario, and its expected permissions.
-const PEOPLE: [(&str, &str, Rights); 8] = [
+const USERS: [(&str, &str, Rights); 8] = [
     ("vera", "view", VIEWER),
     ("eddi", "edit", EDITOR),
     ("adam", "admin", EDITOR),
@@ -74,11 +74,11 @@ const PEOPLE: [(&str, &str, Rights); 8] = [
 
 /// Binds the roles and checks every permission of every user.
 pub(crate) async fn have_the_rights_of_their_roles(world: &World) {
-    for (user, role, _) in PEOPLE.into_iter().filter(|(_, role, _)| !role.is_empty()) {
+    for (user, role, _) in USERS.into_iter().filter(|(_, role, _)| !role.is_empty()) {
         let binding = ["create", "rolebinding", user, "--clusterrole", role, "--user", user];
         world.kubectl.run(&binding).await.unwrap();
     }
-    for (user, role, rights) in PEOPLE {
+    for (user, role, rights) in USERS {
         let expected: BTreeSet<(&str, &str)> =
             rights.iter().flat_map(|(resource, verbs)| verbs.iter().map(|verb| (*resource, *verb))).collect();
         // The roles are aggregated and reach the authorizer with a delay.
@@ -120,7 +120,7 @@ async fn allowed(world: &World, user: &str) -> BTreeSet<(&'static str, &'static 
 
 /// While `web` is held, an editor cannot resume it, and a user with the resume role can do nothing else. The scenario
 /// ends with a resume.
-pub(crate) async fn resume_only_where_they_may(world: &World) {
+pub(crate) async fn resume_only_with_permission(world: &World) {
     let web = world.deployments().get("web").await.unwrap();
     let hold = web.status.unwrap().hold.unwrap().id;
     let request = json!({"status": {"resumeRequested": hold}}).to_string();
