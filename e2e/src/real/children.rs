@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::assets::Assets;
 
-/// A shell that reads process IDs, `+7` for a running process and `-7` for an ended one, until its input is closed.
-/// That happens without cleanup if the process of the test was killed. It then kills the remaining processes and
-/// removes the folder. It ignores signals, since Ctrl-C in a terminal reaches it too.
+/// A shell script that reads process IDs, `+7` for a running process and `-7` for an ended one, until its input closes.
+/// The input closes without a cleanup only if the process of the test was killed, for example with SIGKILL. The script
+/// then kills the remaining processes and removes the folder. It ignores the signals of Ctrl-C in a terminal.
 const GUARD: &str = "trap '' INT TERM HUP; ids=; while read -r id; do case $id in \
                      +*) ids=\"$ids ${id#+}\";; \
                      *) left=; for one in $ids; do [ \"$one\" = \"${id#-}\" ] || left=\"$left $one\"; done; ids=$left;; \

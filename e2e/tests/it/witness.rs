@@ -63,7 +63,7 @@ async fn bill(world: &World, since: usize) -> BTreeMap<String, usize> {
 }
 
 /// The maximum number of requests for a rollout of ten pods, one at a time, in `seconds`. Each pod needs one create and
-/// one delete. The sizes of both sets change every second time. All other writes are limited to one per second,
+/// one delete. The sizes of both sets change once for two pods. All other writes are limited to one per second,
 /// independent of the number of pods.
 fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
     // One at the start and one at the end.
