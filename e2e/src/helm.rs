@@ -1,4 +1,4 @@
-//! Real Helm, as a user runs it at the top of the checkout, but with settings of its own.
+//! Real Helm, as a user runs it in the root of the repository, with separate settings.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,17 +10,17 @@ use tokio::process::Command;
 pub struct Helm {
     program: PathBuf,
     kubeconfig: Option<PathBuf>,
-    /// Its caches and plugins: none of the user's.
+    /// Its cache and configuration, separate from those of the user.
     home: tempfile::TempDir,
 }
 
 impl Helm {
-    /// The Helm that `HELM` names, else the one in the PATH, for what needs no server.
+    /// The program in `HELM`, else Helm in the PATH, for commands without a server.
     pub fn without_server() -> Result<Self> {
         Self::new(None)
     }
 
-    /// The same, on the server of that kubeconfig.
+    /// Helm on the server of this kubeconfig.
     pub fn on(kubeconfig: &Path) -> Result<Self> {
         Self::new(Some(kubeconfig.to_owned()))
     }
@@ -31,7 +31,7 @@ impl Helm {
         Ok(Self { program, kubeconfig, home })
     }
 
-    /// What it prints; an error with its stderr where it fails.
+    /// The standard output; the error contains stderr.
     pub async fn run(&self, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.program);
         for (variable, folder) in
@@ -39,7 +39,7 @@ impl Helm {
         {
             command.env(variable, self.home.path().join(folder));
         }
-        // Nothing of a cluster that the machine's user has must be found.
+        // Helm must not find a cluster of the user.
         let nowhere = self.home.path().join("kubeconfig");
         command.env("KUBECONFIG", self.kubeconfig.as_ref().unwrap_or(&nowhere));
         let output = command
@@ -63,7 +63,7 @@ impl Helm {
     }
 }
 
-/// The top of the checkout, which paths in the documentation are relative to.
+/// The root of the repository. Paths in the documentation are relative to it.
 #[must_use]
 pub fn top() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

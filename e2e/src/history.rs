@@ -1,5 +1,5 @@
-//! What was committed, as the server itself knows it: read from etcd behind a real one, by watches on the sandbox. No
-//! witness can miss anything of it, whatever was killed meanwhile.
+//! All committed changes, from the server itself: from etcd for a real server, from a watch for the sandbox. The
+//! history is complete, even if processes were killed.
 
 use anyhow::{Context, Result, ensure};
 use http_body_util::BodyExt;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::World;
 
-/// The resources that are told of, with the path of their group and version.
+/// The resources in the history, with the path of their group and version.
 const KINDS: [(&str, &str); 4] = [
     ("pods", "/api/v1"),
     ("ordereddeployments", "/apis/ordereddeployment.io/v1alpha1"),
@@ -19,19 +19,19 @@ const KINDS: [(&str, &str); 4] = [
 /// One change of one object.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// Changes of all objects are numbered together.
+    /// The version of the change. All objects share one counter.
     pub version: u64,
-    /// Its resource.
+    /// Plural of the resource.
     pub plural: String,
-    /// Its namespace.
+    /// Namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// The object as it is from then on; none: it is gone.
+    /// The object after the change; `None` if it was removed.
     pub object: Option<Value>,
 }
 
-/// All changes of the scenario's namespace so far, as far as they were read.
+/// All changes in the namespace of the scenario that were read so far.
 #[derive(Debug)]
 pub struct History {
     commits: Vec<Commit>,
@@ -46,13 +46,13 @@ impl Default for History {
 }
 
 impl History {
-    /// What was read, in order.
+    /// The changes that were read, in order.
     #[must_use]
     pub fn commits(&self) -> &[Commit] {
         &self.commits
     }
 
-    /// Reads what was committed in any namespace since the last read, and returns it. Only a real server knows it.
+    /// Reads and returns the changes in all namespaces since the last read. Only for real servers.
     pub async fn take_all(&mut self, world: &World) -> Result<Vec<Commit>> {
         let plane = world.control_plane().context("the history of all namespaces needs a real server")?;
         let (mut commits, now) = plane.store()?.commits(self.next).await?;
@@ -61,7 +61,7 @@ impl History {
         Ok(commits)
     }
 
-    /// Reads what was committed since. What a compaction forgets must be read before.
+    /// Reads the changes since the last read. Call it before a compaction.
     pub async fn read_on(&mut self, world: &World) -> Result<()> {
         let (mut commits, now) = match world.control_plane() {
             Some(plane) => plane.store()?.commits(self.next).await?,
@@ -76,7 +76,7 @@ impl History {
     }
 }
 
-/// The same from a server that remembers everything and never dies.
+/// The changes from the sandbox, which keeps its history and does not restart.
 async fn watched(world: &World, from: u64) -> Result<(Vec<Commit>, u64)> {
     let listed: Value =
         world.client.request(http::Request::get("/api/v1/namespaces?limit=1").body(Vec::new())?).await?;

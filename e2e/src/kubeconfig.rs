@@ -11,13 +11,13 @@ use serde_json::json;
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) url: String,
-    /// Base64 of PEM; none where the server speaks plain HTTP.
+    /// The CA certificate, PEM in base64; `None` for a server with plain HTTP.
     pub(crate) authority: Option<String>,
     pub(crate) token: String,
 }
 
 impl Access {
-    /// JSON, which is YAML too.
+    /// The kubeconfig as JSON, which is valid YAML.
     pub(crate) fn kubeconfig(&self, namespace: &str) -> String {
         let mut cluster = json!({"server": self.url});
         if let Some(authority) = &self.authority {
@@ -33,7 +33,7 @@ impl Access {
     }
 }
 
-/// A client's configuration out of a kubeconfig. It never repeats a request by itself.
+/// The client configuration in a kubeconfig. The client never retries a request.
 pub(crate) async fn config(text: &str) -> Result<Config> {
     let parsed = Kubeconfig::from_yaml(text).context("cannot read the kubeconfig")?;
     let config = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await;
@@ -43,7 +43,7 @@ pub(crate) async fn config(text: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// A client with a user agent of its own.
+/// A client with this user agent.
 pub(crate) async fn client(text: &str, user_agent: &str) -> Result<Client> {
     let mut config = config(text).await?;
     let value = http::HeaderValue::from_str(user_agent).context("cannot use this user agent")?;
@@ -51,7 +51,7 @@ pub(crate) async fn client(text: &str, user_agent: &str) -> Result<Client> {
     Client::try_from(config).context("cannot make a client")
 }
 
-/// Writes what only its owner may read: it holds a token.
+/// Writes a file that only its owner can read: it contains a token.
 pub(crate) fn write_private(file: &Path, text: &str) -> Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;

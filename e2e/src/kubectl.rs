@@ -16,18 +16,18 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
-    /// The kubectl that `KUBECTL` names, else the one in the PATH.
+    /// The program in `KUBECTL`, else kubectl in the PATH.
     #[must_use]
     pub fn new(kubeconfig: &Path) -> Self {
         Self { program: program(), kubeconfig: kubeconfig.to_owned(), namespace: None }
     }
 
-    /// The same, working in that namespace.
+    /// kubectl with this default namespace.
     pub(crate) fn in_namespace(&self, namespace: Option<&str>) -> Self {
         Self { namespace: namespace.map(str::to_owned), ..self.clone() }
     }
 
-    /// The same, bound to no namespace: the manifest says which.
+    /// kubectl without a default namespace: the manifest contains it.
     #[must_use]
     pub fn anywhere(&self) -> Self {
         self.in_namespace(None)
@@ -36,7 +36,7 @@ impl Kubectl {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--kubeconfig").arg(&self.kubeconfig);
-        // Its usual cache knows servers by their port, which one that is gone may have had before.
+        // The default cache identifies servers by port, and an earlier server may have had the same port.
         command.arg("--cache-dir").arg(self.kubeconfig.with_file_name("kubectl-cache"));
         if let Some(namespace) = &self.namespace {
             command.arg("--namespace").arg(namespace);
@@ -45,12 +45,12 @@ impl Kubectl {
         command
     }
 
-    /// What it prints; an error with its stderr where it fails.
+    /// The standard output; the error contains stderr.
     pub async fn run(&self, arguments: &[&str]) -> Result<String> {
         self.run_with(arguments, "").await
     }
 
-    /// The same, with something on its standard input.
+    /// Runs kubectl with this standard input.
     pub async fn run_with(&self, arguments: &[&str], input: &str) -> Result<String> {
         let said = talk(self.command(arguments), input).await;
         let said =
@@ -59,8 +59,7 @@ impl Kubectl {
     }
 }
 
-/// Runs it with that on its standard input; what it says on its standard output and error, and an error with both where it
-/// fails.
+/// Runs a command with this standard input. Returns its standard output and error; the error contains both.
 pub(crate) async fn talk(mut command: Command, input: &str) -> Result<(String, String)> {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = piped
@@ -68,7 +67,7 @@ pub(crate) async fn talk(mut command: Command, input: &str) -> Result<(String, S
         .spawn()
         .context("it does not start (KUBECTL may name a kubectl, 1.24 or newer)")?;
     if let Some(mut stdin) = child.stdin.take() {
-        // Who fails early reads nothing.
+        // A command that fails early does not read its input.
         drop(stdin.write_all(input.as_bytes()).await);
     }
     let output = child.wait_with_output().await.context("cannot wait for it")?;
@@ -80,7 +79,7 @@ pub(crate) async fn talk(mut command: Command, input: &str) -> Result<(String, S
     Ok((out, err))
 }
 
-/// The kubectl that `KUBECTL` names, else the one in the PATH.
+/// The program in `KUBECTL`, else kubectl in the PATH.
 pub(crate) fn program() -> PathBuf {
     std::env::var_os("KUBECTL").map_or_else(|| PathBuf::from("kubectl"), PathBuf::from)
 }

@@ -1,6 +1,7 @@
-//! What scenarios are made of: a server, the controller's binary as a process, real kubectl, and waiting for what is promised.
+//! The parts of scenarios: an API server, the controller's binary as a process, real kubectl, and waits for documented
+//! behavior.
 //!
-//! It never looks inside the controller: what a scenario knows, it reads from the API server.
+//! No scenario reads the internal state of the controller; all observations come from the API server.
 
 mod helm;
 mod history;

@@ -1,4 +1,4 @@
-//! The controller's binary, as a process that can be killed.
+//! The controller's binary as a process that a scenario can kill.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,7 +18,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts it on the server of that kubeconfig.
+    /// Starts the controller on the server of this kubeconfig.
     pub fn start(kubeconfig: &Path, arguments: &[&str]) -> Result<Self> {
         let mut command = Command::new(program()?);
         command
@@ -31,7 +31,7 @@ impl Manager {
         Self::run(command)
     }
 
-    /// Starts it with exactly these arguments and variables, and that kubeconfig by the environment.
+    /// Starts the controller with exactly these arguments and variables. The environment names the kubeconfig.
     pub fn exactly(kubeconfig: &Path, arguments: &[String], variables: &[(String, String)]) -> Result<Self> {
         let mut command = Command::new(program()?);
         command
@@ -52,7 +52,7 @@ impl Manager {
             )?;
         let mut lines = BufReader::new(child.stderr.take().context("the controller has no log")?).lines();
         let (sender, log) = mpsc::unbounded_channel();
-        // Read on whatever happens: a full pipe would stop the controller.
+        // Always read: a full pipe would block the controller.
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 let _ = sender.send(line);
@@ -61,7 +61,7 @@ impl Manager {
         Ok(Self { child, log })
     }
 
-    /// Waits until it logs a line with these words, and returns that line.
+    /// Waits for a log line that contains these words and returns it.
     pub async fn until_logged(&mut self, words: &str) -> Result<String> {
         let logged = async {
             while let Some(line) = self.log.recv().await {
@@ -75,10 +75,10 @@ impl Manager {
         logged.with_context(|| format!("the controller does not log {words:?}"))?
     }
 
-    /// Sends it a signal, such as `TERM` or `STOP`.
+    /// Sends a signal, such as `TERM` or `STOP`.
     pub async fn signal(&self, name: &str) -> Result<()> {
         let id = self.child.id().context("the controller has ended already")?;
-        // The shell's own: a small machine has no program of that name.
+        // The builtin of the shell: a small image has no kill program.
         let id = id.to_string();
         let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &id]).status().await;
         anyhow::ensure!(
@@ -88,29 +88,29 @@ impl Manager {
         Ok(())
     }
 
-    /// Its process id, while it runs.
+    /// Its process ID while it runs.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Whether it has not ended.
+    /// Whether it still runs.
     pub fn runs(&mut self) -> Result<bool> {
         Ok(self.child.try_wait().context("cannot look after the controller")?.is_none())
     }
 
-    /// Waits until it has ended by itself; whether it said that all was well.
+    /// Waits until it ends. Returns whether the exit status is success.
     pub async fn ended(&mut self) -> Result<bool> {
         Ok(self.child.wait().await.context("cannot wait for the controller")?.success())
     }
 
-    /// Kills it as a crash would: SIGKILL, nothing is finished. Returns once it is gone.
+    /// Kills it with SIGKILL, like a crash. Returns after it has ended.
     pub async fn kill(mut self) -> Result<()> {
         self.child.kill().await.context("cannot kill the controller")
     }
 }
 
-/// `E2E_CONTROLLER`, else the binary beside the test's own.
+/// The program in `E2E_CONTROLLER`, else the binary next to that of the test.
 fn program() -> Result<PathBuf> {
     match std::env::var_os("E2E_CONTROLLER") {
         Some(program) => Ok(program.into()),
@@ -118,7 +118,7 @@ fn program() -> Result<PathBuf> {
     }
 }
 
-/// A binary of this workspace, beside the test's own: all are built into one target folder.
+/// A binary of this workspace, next to that of the test: all binaries are in one target folder.
 pub fn beside_the_test(program: &str) -> Result<PathBuf> {
     let test = std::env::current_exe().context("cannot find the test's own binary")?;
     let folder = test.ancestors().nth(2).context("the test's binary lies in no target folder")?;

@@ -20,10 +20,10 @@ pub struct Plugin {
     namespace: String,
 }
 
-/// What a command has printed, and its exit code.
+/// The output of a command and its exit code.
 #[derive(Clone, Debug)]
 pub struct Printed {
-    /// The exit code; -1 where a signal ended it.
+    /// The exit code; -1 if a signal ended the command.
     pub code: i32,
     /// Standard output.
     pub out: String,
@@ -32,12 +32,12 @@ pub struct Printed {
 }
 
 impl World {
-    /// The plugin, straight to the server.
+    /// The plugin with a direct connection to the server.
     pub fn plugin(&self) -> Result<Plugin> {
         Plugin::new(self.straight(), &self.namespace)
     }
 
-    /// The plugin, behind the proxy that delays and breaks.
+    /// The plugin behind the proxy.
     pub fn plugin_behind_the_proxy(&self) -> Result<Plugin> {
         Plugin::new(self.behind_the_proxy(), &self.namespace)
     }
@@ -54,14 +54,14 @@ impl Plugin {
         Ok(Self { path, kubeconfig: kubeconfig.to_owned(), namespace: namespace.to_owned() })
     }
 
-    /// The same with that folder ahead in its PATH.
+    /// The plugin with this folder first in its PATH.
     pub fn with_folder(&self, folder: &Path) -> Result<Self> {
         let known = std::env::split_paths(&self.path);
         let path = std::env::join_paths(std::iter::once(folder.to_owned()).chain(known));
         Ok(Self { path: path.context("cannot make a PATH")?, ..self.clone() })
     }
 
-    /// kubectl, which knows of the plugin, with exactly these arguments.
+    /// kubectl with the plugin in its PATH and exactly these arguments.
     fn kubectl(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).env("PATH", &self.path).env("KUBECONFIG", &self.kubeconfig);
@@ -70,22 +70,22 @@ impl Plugin {
         command
     }
 
-    /// `kubectl ordered` with these arguments, in the scenario's namespace.
+    /// Runs `kubectl ordered` with these arguments in the namespace of the scenario.
     pub async fn run(&self, arguments: &[&str]) -> Result<Printed> {
         self.run_with(arguments, "").await
     }
 
-    /// The same, with something on its standard input.
+    /// Runs it with this standard input.
     pub async fn run_with(&self, arguments: &[&str], input: &str) -> Result<Printed> {
         let all = [&["ordered"], arguments, &["--namespace", &self.namespace]].concat();
         self.plain(&all, input).await
     }
 
-    /// kubectl with exactly these arguments, and no namespace.
+    /// Runs kubectl with exactly these arguments and no namespace.
     pub async fn plain(&self, arguments: &[&str], input: &str) -> Result<Printed> {
         let mut child = self.kubectl(arguments).spawn().context("kubectl does not start")?;
         if let Some(mut stdin) = child.stdin.take() {
-            // What is not read is not missed.
+            // A command need not read its input.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
         let output = child.wait_with_output().await.context("cannot wait for kubectl")?;
@@ -97,14 +97,14 @@ impl Plugin {
         })
     }
 
-    /// What it prints where it must succeed.
+    /// The output of a command that must succeed.
     pub async fn ok(&self, arguments: &[&str]) -> Result<String> {
         let printed = self.run(arguments).await?;
         ensure!(printed.code == 0, "kubectl ordered {}: {printed:?}", arguments.join(" "));
         Ok(printed.out)
     }
 
-    /// Its words on standard error where it must fail with that code, and print nothing else.
+    /// The standard error of a command that must fail with this code and print nothing else.
     pub async fn fails(&self, code: i32, arguments: &[&str]) -> Result<String> {
         let printed = self.run(arguments).await?;
         ensure!(
@@ -115,7 +115,7 @@ impl Plugin {
         Ok(printed.err)
     }
 
-    /// One that goes on until something happens.
+    /// Starts a command that runs until an event ends it.
     pub fn start(&self, arguments: &[&str]) -> Result<Following> {
         let all = [&["ordered"], arguments, &["--namespace", &self.namespace]].concat();
         let mut child = self.kubectl(&all).spawn().context("kubectl does not start")?;
@@ -124,7 +124,7 @@ impl Plugin {
     }
 }
 
-/// A command under way.
+/// A running command.
 #[derive(Debug)]
 pub struct Following {
     child: Child,
@@ -132,7 +132,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// Its lines up to the one with these words.
+    /// Its lines up to the one that contains these words.
     pub async fn until(&mut self, words: &str) -> Result<Vec<String>> {
         let mut seen = Vec::new();
         let reading = async {
@@ -150,7 +150,7 @@ impl Following {
         Ok(seen)
     }
 
-    /// Its exit code, once it has ended by itself.
+    /// Its exit code, after it has ended.
     pub async fn ended(mut self) -> Result<i32> {
         let ended = tokio::time::timeout(crate::world::PATIENCE, self.child.wait()).await;
         let status = ended.context("it does not end")?.context("cannot wait for kubectl")?;

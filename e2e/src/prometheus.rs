@@ -1,4 +1,4 @@
-//! Prometheus itself: it scrapes the controller and evaluates what the chart brings.
+//! A real Prometheus: it scrapes the controller and evaluates the rules of the chart.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// One that scrapes that address each second and evaluates these rules as often.
+    /// Starts a Prometheus that scrapes this address and evaluates these rules every second.
     pub async fn start(target: &str, rules: &Value) -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for Prometheus")?;
         let config = json!({
@@ -38,7 +38,7 @@ impl Prometheus {
                 "static_configs": [{"targets": [target], "labels": {"namespace": "ordered-system"}}],
             }],
         });
-        // JSON is YAML.
+        // JSON is valid YAML.
         for (name, content) in [("prometheus.yml", &config), ("rules.yml", rules)] {
             std::fs::write(folder.path().join(name), content.to_string())
                 .context("cannot write for Prometheus")?;
@@ -62,13 +62,13 @@ impl Prometheus {
         Ok(started)
     }
 
-    /// The value of that expression now: a list of series.
+    /// The current value of the expression: a list of series.
     pub async fn query(&self, expression: &str) -> Result<Vec<Value>> {
         let data = self.get("query", &[("query", expression)]).await?;
         Ok(data["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// The rules that it knows, by name, each with what is wrong with it (empty: nothing).
+    /// The loaded rules by name, each with its last error (empty: none).
     pub async fn rules(&self) -> Result<Vec<(String, String)>> {
         let data = self.get("rules", &[]).await?;
         let groups = data["groups"].as_array().cloned().unwrap_or_default();
@@ -77,13 +77,13 @@ impl Prometheus {
         Ok(rules.map(|rule| (text(&rule["name"]), text(&rule["lastError"]))).collect())
     }
 
-    /// Whether that alert fires now.
+    /// Whether this alert is firing.
     pub async fn is_firing(&self, alert: &str) -> Result<bool> {
         let expression = format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"}}");
         Ok(!self.query(&expression).await?.is_empty())
     }
 
-    /// Waits until that alert fires; its labels.
+    /// Waits until this alert fires. Returns its labels.
     pub async fn fires(&self, alert: &str) -> Result<Value> {
         let mut labels = Value::Null;
         self.until(alert, async || {
@@ -98,7 +98,7 @@ impl Prometheus {
         Ok(labels)
     }
 
-    /// Waits until this holds: Prometheus tells nobody when it has evaluated.
+    /// Polls until the condition holds: Prometheus has no notification for an evaluation.
     async fn until(&self, what: &str, mut reached: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
         let waited = async {
             while !reached().await? {

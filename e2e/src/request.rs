@@ -1,27 +1,27 @@
-//! Requests as the server saw them, in one form for both servers: from the audit log of a real one, from the sandbox's
-//! own.
+//! The requests that a server received, in one form for both servers: from the audit log of a real server, and from the
+//! request log of the sandbox.
 
 use jiff::Timestamp;
 use ordereddeployment_sandbox::Record;
 use serde_json::Value;
 
-/// What the kubelet stand-ins call themselves; their deletes end what others have asked for.
+/// The user agent of the kubelet stand-ins. Their deletes complete deletions that other clients requested.
 pub(crate) const KUBELET: &str = "sandbox-kubelet";
 
 /// One answered request.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Who asked, as the server authenticated them; the sandbox knows only one user.
+    /// The authenticated user; the sandbox has only one user.
     pub user: Option<String>,
-    /// The `User-Agent` they sent.
+    /// The `User-Agent` of the client.
     pub user_agent: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
     /// Path and query.
     pub path: String,
-    /// API group, empty for the core one; the sandbox leaves it empty for all.
+    /// API group; empty for the core group, and always empty on the sandbox.
     pub group: String,
-    /// `pods`; empty for paths that name none.
+    /// Plural of the resource, such as `pods`; empty for paths without a resource.
     pub plural: String,
     /// Namespace in the path.
     pub namespace: Option<String>,
@@ -31,22 +31,22 @@ pub struct Request {
     pub subresource: Option<String>,
     /// The body of deletes and evictions of pods.
     pub body: Option<Value>,
-    /// Status code of the answer.
+    /// Status code of the response.
     pub code: u16,
-    /// When the server received it, as far as the server says so.
+    /// When the server received the request, if the server records it.
     pub received: Option<Timestamp>,
-    /// When the server answered it, as far as the server says so.
+    /// When the server answered the request, if the server records it.
     pub answered: Option<Timestamp>,
 }
 
 impl Request {
-    /// Whether our controller sent it.
+    /// Whether the controller sent it.
     #[must_use]
     pub fn by_the_controller(&self) -> bool {
         self.user_agent.starts_with("ordered-controller-manager")
     }
 
-    /// Whether it would change something: neither a read nor a dry run.
+    /// Whether it writes: it is neither a read nor a dry run.
     #[must_use]
     pub fn writes(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch") && !self.is_dry()
@@ -80,32 +80,32 @@ impl From<Record> for Request {
     }
 }
 
-/// One accepted deletion of a pod, by whatever way.
+/// One accepted deletion of a pod, by any request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    /// The pod's name; `*` for a whole collection.
+    /// Name of the pod; `*` for a collection.
     pub pod: String,
-    /// Who asked, where the server tells users apart.
+    /// The authenticated user, if the server distinguishes users.
     pub user: Option<String>,
-    /// The `User-Agent` they sent.
+    /// The `User-Agent` of the client.
     pub user_agent: String,
-    /// Through the eviction API.
+    /// Whether the request was an eviction.
     pub evicted: bool,
-    /// The UID it was bound to.
+    /// The UID in the precondition.
     pub uid: Option<String>,
-    /// The version it was bound to.
+    /// The resource version in the precondition.
     pub resource_version: Option<String>,
 }
 
 impl Deletion {
-    /// Whether our controller sent it.
+    /// Whether the controller sent it.
     #[must_use]
     pub fn by_the_controller(&self) -> bool {
         self.user_agent.starts_with("ordered-controller-manager")
     }
 
-    /// What this request deleted, if it is one that counts: accepted, no dry run, and not a kubelet's end of a pod that
-    /// is being deleted already.
+    /// The deletion of this request, if it counts: accepted, not a dry run, and not the final delete of a kubelet for a
+    /// terminating pod.
     #[must_use]
     pub fn of(request: &Request) -> Option<Self> {
         let evicted = request.subresource.as_deref() == Some("eviction");

@@ -1,4 +1,4 @@
-//! Scenarios are written once and run on both servers.
+//! Runs each scenario on both servers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::OnceLock;
@@ -10,29 +10,29 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{Server, Setting, World};
 
-/// Keeps other control planes of this process away: several at once would only share the same few cores, and a
-/// scenario that waits for its server's leases and timers would measure its neighbours.
+/// Excludes other control planes of this process: they would share the same few cores, and a scenario that waits for
+/// leases and timers of its server would measure the load of the others.
 pub async fn hold_the_machine() -> MutexGuard<'static, ()> {
     static MACHINE: OnceLock<Mutex<()>> = OnceLock::new();
     MACHINE.get_or_init(Mutex::default).lock().await
 }
 
-/// A scenario that wants a namespace with a controller at work, and may have neighbours.
+/// A scenario in a namespace with a running controller. Other scenarios may run on the same server.
 pub type Scenario = fn(World) -> LocalBoxFuture<'static, ()>;
 
-/// Runs one on an embedded server of its own.
+/// Runs one scenario on a separate embedded server.
 pub async fn alone(setting: Setting, name: &'static str, scenario: Scenario) -> Result<(), String> {
     run(Server::Sandbox, setting, &[(name, scenario)]).await
 }
 
-/// Runs all of them at once on one control plane, each in a namespace of its own: starting one costs more than most
-/// scenarios.
+/// Runs all scenarios at once on one control plane, each in its own namespace: the start of a control plane takes
+/// longer than most scenarios.
 pub async fn side_by_side(setting: Setting, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
     let _machine = hold_the_machine().await;
     run(Server::Real, setting, scenarios).await
 }
 
-/// Fails with the names of the scenarios that do, or with what keeps all of them from starting.
+/// Fails with the names of the failed scenarios, or with the error that prevents the start of all of them.
 async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
     let start = Instant::now();
     let world = World::with(server, setting).await.map_err(|error| format!("{error:#}"))?;
@@ -44,9 +44,9 @@ async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scena
         let start = Instant::now();
         let world = world.apart(&format!("{}-{}", world.namespace, index + 1)).await;
         let world = world.map_err(|error| format!("{name}: {error:#}"))?;
-        // A panic is one scenario's, the others go on.
+        // A panic fails only one scenario; the others continue.
         let result = AssertUnwindSafe(scenario(world.clone())).catch_unwind().await;
-        // Somebody else's cluster gets its namespaces back; and neighbours are spared the pods.
+        // Remove the namespace: the cluster may be external, and the pods would slow down the other scenarios.
         let cleared = world.clear().await;
         println!("{name}: {:.1?}", start.elapsed());
         result.map_err(|_| format!("{name}, in the namespace {}", world.namespace))?;
@@ -56,8 +56,8 @@ async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scena
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
-/// Makes a test of each server out of each `async fn(Server)` named: `NAME::on_the_sandbox` and, with the feature
-/// `real-servers`, `NAME::on_a_real_server`.
+/// Defines tests for each `async fn(Server)`: `NAME::on_the_sandbox` and, with the feature `real-servers`,
+/// `NAME::on_a_real_server`.
 #[macro_export]
 macro_rules! on_both {
     ($($scenario:ident),+ $(,)?) => {$(
@@ -77,9 +77,9 @@ macro_rules! on_both {
     )+};
 }
 
-/// Makes tests out of each `async fn(World)` named, which run in a namespace with a controller at work: one test each on
-/// the sandbox, and with the feature `real-servers` one test of all of them, side by side on one control plane. Those
-/// after `only on a real server` ask for what the sandbox lacks.
+/// Defines tests for each `async fn(World)`, which runs in a namespace with a running controller: one test each on the
+/// sandbox, and with the feature `real-servers` one test of all scenarios on one control plane. Scenarios after `only
+/// on a real server` need features that the sandbox lacks.
 #[macro_export]
 macro_rules! side_by_side {
     ($setting:expr; $($scenario:ident),* $(,)? $(; only on a real server: $($only:ident),+ $(,)?)?) => {

@@ -1,4 +1,4 @@
-//! What a user does in a scenario, by real kubectl. The object is always `web`, in the scenario's namespace.
+//! The actions of a user in a scenario, with real kubectl. The object is always `web` in the namespace of the scenario.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use k8s_openapi::api::core::v1::ResourceQuota;
@@ -13,13 +13,14 @@ use crate::request::KUBELET;
 use crate::{World, beside_the_test};
 
 impl World {
-    /// Applies `web` with these fields of the spec; without others it has six replicas of `web:1`, a surge and an
-    /// unavailability of one.
+    /// Applies `web` with these fields of the spec. The defaults are six replicas of `web:1` and a maximum of one surge
+    /// pod and one unavailable pod.
     pub async fn apply(&self, spec: &Value) -> Result<()> {
         self.kubectl.run_with(&["apply", "-f", "-"], &manifest(spec).to_string()).await.map(drop)
     }
 
-    /// The same, and waits until it is complete. The names of the pods, in a random order: a name is random.
+    /// Applies `web` and waits until it is complete. Returns the names of the pods, in random order, since names are
+    /// random.
     pub async fn deployed(&self, spec: &Value) -> Result<Vec<String>> {
         self.apply(spec).await?;
         let replicas = self.deployments().get("web").await?.spec.replicas;
@@ -29,7 +30,7 @@ impl World {
         Ok(names)
     }
 
-    /// Changes `web`.
+    /// Patches `web`.
     pub async fn patch(&self, patch: &Value) -> Result<()> {
         let patch = patch.to_string();
         self.kubectl.run(&["patch", "od", "web", "--type=merge", "-p", &patch]).await.map(drop)
@@ -46,22 +47,22 @@ impl World {
         self.kubectl.run(&["scale", "od", "web", &format!("--replicas={replicas}")]).await.map(drop)
     }
 
-    /// Gives a pod an annotation, `key=value`, or takes it away, `key-`.
+    /// Sets an annotation of a pod, `key=value`, or removes it, `key-`.
     pub async fn annotate(&self, pod: &str, annotation: &str) -> Result<()> {
         self.kubectl.run(&["annotate", "pod", pod, annotation]).await.map(drop)
     }
 
-    /// Gives a pod its delete priority.
+    /// Sets the delete priority of a pod.
     pub async fn prioritise(&self, pod: &str, priority: i32) -> Result<()> {
         self.annotate(pod, &format!("{}={priority}", annotation::DELETE_PRIORITY)).await
     }
 
-    /// Makes a pod a pause point: `before`, `after`.
+    /// Makes a pod a pause point: `before` or `after`.
     pub async fn pause_at(&self, pod: &str, side: &str) -> Result<()> {
         self.annotate(pod, &format!("{}={side}", annotation::PAUSE_POINT)).await
     }
 
-    /// Says that a pod is ready, or is not, as its kubelet would.
+    /// Sets a pod ready or not ready, as its kubelet would.
     pub async fn set_ready(&self, pod: &str, ready: bool) -> Result<()> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let status = if ready { "True" } else { "False" };
@@ -70,7 +71,7 @@ impl World {
         self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
     }
 
-    /// Limits the pods of the namespace, and waits until that is in force.
+    /// Limits the number of pods in the namespace and waits until the limit is in force.
     pub async fn set_quota(&self, pods: i32) -> Result<()> {
         let quota = json!({
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"},
@@ -85,7 +86,7 @@ impl World {
         self.until_object(api, "pods", "counted", counted).await.map(drop)
     }
 
-    /// Says that a kubelet gave a pod up: evicted it, or preempted it for a critical one.
+    /// Sets a pod failed, as a kubelet that evicts it or preempts it for a critical pod.
     pub async fn fail(&self, pod: &str, reason: &str) -> Result<()> {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition = |type_: &str, status: &str, reason: &str| json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": now});
@@ -101,23 +102,23 @@ impl World {
         self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
     }
 
-    /// Says that a pod runs and is ready, where no kubelet is there to say so.
+    /// Sets a pod running and ready on a server without kubelets.
     pub async fn set_running(&self, pod: &str) -> Result<()> {
         let patch = json!({"status": {"phase": "Running"}}).to_string();
         self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await?;
         self.set_ready(pod, true).await
     }
 
-    /// Runs `kubectl ordered`: what it prints; an error with its stderr where it does not end with 0.
+    /// Runs `kubectl ordered`. Returns the output; the error contains stderr if the exit code is not 0.
     pub async fn ordered(&self, arguments: &[&str]) -> Result<String> {
         self.ordered_with(arguments, "").await.map(|(out, _)| out)
     }
 
-    /// The same with something on its standard input; what it says on standard output and on standard error.
+    /// Runs it with this standard input. Returns standard output and standard error.
     pub async fn ordered_with(&self, arguments: &[&str], input: &str) -> Result<(String, String)> {
         let mut command = Command::new(beside_the_test("kubectl-ordered")?);
         command.args(arguments).env("KUBECONFIG", self.straight());
-        // It asks no server, and takes no flags for one.
+        // It uses no server and has no flags for one.
         if arguments.first() != Some(&"convert") {
             command.args(["--namespace", &self.namespace]);
         }
@@ -125,21 +126,21 @@ impl World {
         said.map_err(|error| anyhow!("kubectl ordered {}: {error:#}", arguments.join(" ")))
     }
 
-    /// Resumes the hold that `web` is in, by its id.
+    /// Resumes the pause of `web` by its ID.
     pub async fn resume(&self) -> Result<()> {
         let status = self.deployments().get("web").await?.status.unwrap_or_default();
         let id = status.hold.context("there is no hold to resume")?.id;
         self.request_resume(&id).await
     }
 
-    /// Asks for a resume, whatever it names.
+    /// Requests a resume with any ID.
     pub async fn request_resume(&self, id: &str) -> Result<()> {
         let patch = json!({"status": {"resumeRequested": id}}).to_string();
         let patch = ["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch];
         self.kubectl.run(&patch).await.map(drop)
     }
 
-    /// Waits until `web` is held with that many updated and available pods.
+    /// Waits until `web` is held with this number of updated and of available pods.
     pub async fn held_with(&self, updated: i32, available: i32) -> Result<OrderedDeployment> {
         let what = format!("held with {updated} updated pods, {available} available");
         self.until("web", &what, |object| {
@@ -154,7 +155,7 @@ impl World {
         .await
     }
 
-    /// The pods that our controller has deleted so far, in order. Fails where somebody else has deleted one.
+    /// The pods that the controller has deleted so far, in order. Fails if another client has deleted one.
     pub async fn deleted(&self) -> Result<Vec<String>> {
         let deletions = self.deletions().await?;
         let others: Vec<_> = deletions.iter().filter(|one| !one.by_the_controller()).collect();
@@ -162,7 +163,8 @@ impl World {
         Ok(deletions.into_iter().map(|one| one.pod).collect())
     }
 
-    /// Who has made, deleted or evicted pods so far, and which. Kubelets only end what others have deleted.
+    /// Which clients created, deleted or evicted which pods so far, without the deletes of kubelets, which only
+    /// complete deletions.
     pub async fn turnover(&self) -> Result<Vec<String>> {
         let mut requests = self.requests().await?;
         requests.retain(|request| {
@@ -177,7 +179,7 @@ impl World {
         Ok(requests.iter().map(|one| format!("{} {} {}", one.user_agent, one.verb, one.path)).collect())
     }
 
-    /// How many pods our controller has created so far, dry runs left out.
+    /// How many pods the controller has created so far, without dry runs.
     pub async fn created(&self) -> Result<usize> {
         let requests = self.requests().await?;
         let created = requests.iter().filter(|one| {
@@ -191,7 +193,7 @@ impl World {
     }
 }
 
-/// `web`, as [`World::apply`] applies it.
+/// The manifest of `web` for [`World::apply`].
 fn manifest(spec: &Value) -> Value {
     let mut whole = json!({
         "replicas": 6,

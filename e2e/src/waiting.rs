@@ -1,4 +1,4 @@
-//! Waiting for what is promised, by watches, which outlive their server: no scenario sleeps.
+//! Waits for a state with watches, which survive a restart of the server: no scenario sleeps.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::World;
 
-/// Asks on, at this pace, where a server does not answer: it may have been killed.
+/// Retries at a fixed interval: the server may be down.
 struct Patient;
 
 impl Iterator for Patient {
@@ -32,7 +32,7 @@ impl Backoff for Patient {
 }
 
 impl World {
-    /// Waits until the object `name` of that kind is as `wanted` says; fails with what it is instead.
+    /// Waits until the object `name` satisfies `wanted`. The error contains its state.
     pub async fn until_object<K>(
         &self,
         api: Api<K>,
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Waits until the objects of that kind, all together, are as `wanted` says, which sees each state in turn.
+    /// Waits until the objects of a kind, as a list, satisfy `wanted`. The condition sees each state in order.
     pub async fn until_all<K>(&self, api: Api<K>, what: &str, wanted: impl Fn(&[K]) -> bool) -> Result<Vec<K>>
     where
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
@@ -100,14 +100,14 @@ impl World {
         bail!("they are not {what}: {}", serde_json::to_string_pretty(&seen)?)
     }
 
-    /// Waits until an event of that reason was told; the controller tells them late and in batches.
-    pub async fn until_told(&self, reason: &str) -> Result<()> {
+    /// Waits for an event with this reason. The controller sends events late and in batches.
+    pub async fn until_event(&self, reason: &str) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let told = |events: &[Event]| events.iter().any(|event| event.reason.as_deref() == Some(reason));
         self.until_all(events, &format!("told {reason}"), told).await.map(drop)
     }
 
-    /// Waits until the pods, terminating ones included, are as `wanted` says.
+    /// Waits until the pods, including terminating pods, satisfy `wanted`.
     pub async fn until_pods(&self, what: &str, wanted: impl Fn(&[Pod]) -> bool) -> Result<Vec<Pod>> {
         self.until_all(Api::namespaced(self.client.clone(), &self.namespace), what, wanted).await
     }

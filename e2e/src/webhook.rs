@@ -1,4 +1,5 @@
-//! An admission webhook of the scenario's own: it answers, changes objects, fails or keeps silent, as the scenario says.
+//! An admission webhook of a scenario. The scenario decides whether it allows or changes objects, fails, or does not
+//! answer.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,44 +29,44 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use crate::World;
 use crate::world::PATIENCE;
 
-/// The label of the namespaces whose pods are sent to a webhook; its value names the webhook.
+/// The label of namespaces with a webhook; its value is the name of the webhook.
 const LABEL: &str = "e2e-webhook";
-/// How often it is asked for whether the API server knows a webhook yet.
+/// The interval of the check whether the API server calls a new webhook.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What a webhook answers.
+/// The response of a webhook.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It admits the object.
+    /// Admits the object.
     Allow,
-    /// It admits the object with this JSON patch. Only mutating webhooks may.
+    /// Admits the object with this JSON patch. Only for mutating webhooks.
     Change(Value),
-    /// It answers with this status code and no review.
+    /// Responds with this status code and without a review.
     Fail(u16),
-    /// It never answers.
+    /// Never responds.
     Silence,
 }
 
 type Judge = Box<dyn Fn(&Value) -> Verdict + Send + Sync>;
 
-/// What is known of the requests so far, and how they are judged.
+/// The number of requests so far, and the function that decides about them.
 struct Desk {
     judge: Mutex<Judge>,
     seen: Mutex<usize>,
 }
 
-/// Which webhook it is.
+/// The configuration of a webhook.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// Whether it may change objects.
+    /// Whether it is a mutating webhook.
     pub mutates: bool,
     /// `Fail` or `Ignore`.
     pub failure_policy: &'static str,
-    /// How long the API server waits for it.
+    /// The timeout of the API server.
     pub timeout_seconds: u8,
 }
 
-/// A running webhook. Dropping it ends it.
+/// A running webhook. Dropping it stops it.
 pub struct Webhook {
     url: String,
     authority: String,
@@ -74,7 +75,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Starts one that judges objects by this; nobody asks it yet.
+    /// Starts a webhook that decides with `judge`. The API server does not call it yet.
     pub async fn start(judge: impl Fn(&Value) -> Verdict + Send + Sync + 'static) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen on loopback")?;
         let address = listener.local_addr().context("cannot listen on loopback")?;
@@ -91,19 +92,19 @@ impl Webhook {
         Ok(Self { url: format!("https://{address}/"), authority, desk, _task: task })
     }
 
-    /// From now on it judges by this.
+    /// From now on the webhook decides with `judge`.
     pub fn judge_by(&self, judge: impl Fn(&Value) -> Verdict + Send + Sync + 'static) {
         *lock(&self.desk.judge) = Box::new(judge);
     }
 
-    /// How many requests it has got so far.
+    /// How many requests it has received.
     #[must_use]
     pub fn seen(&self) -> usize {
         *lock(&self.desk.seen)
     }
 
-    /// Has the API server ask it about each new pod of the scenario's namespace, and waits until it does. It must not keep
-    /// silent yet.
+    /// Registers the webhook for new pods in the namespace of the scenario and waits until the API server calls it. The
+    /// verdict must not be `Silence` yet.
     pub async fn register(&self, world: &World, hook: &Hook) -> Result<()> {
         let name = &world.namespace;
         let kind =
@@ -128,7 +129,7 @@ impl Webhook {
         let (before, limit) = (self.seen(), Instant::now() + PATIENCE);
         while self.seen() == before {
             anyhow::ensure!(Instant::now() < limit, "the API server does not ask the webhook of {name}");
-            // What it answers is no matter here.
+            // The result does not matter.
             drop(pods.create(&dry, &pod).await);
             tokio::time::sleep(POLL).await;
         }
@@ -149,7 +150,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, desk: Arc<Desk>) {
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, desk: Arc<Desk>) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = service_fn(move |request| answer(request, Arc::clone(&desk)));
-    // An error here is a client that went away.
+    // An error means that the client disconnected.
     drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
 }
 

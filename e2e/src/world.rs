@@ -1,4 +1,4 @@
-//! One server with the CRDs installed, for one scenario.
+//! A server with the CRDs, for one scenario.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,39 +15,39 @@ use ordereddeployment_sandbox::{Config, NodeSpec, Sandbox};
 use crate::real::{BuiltIn, ControlPlane};
 use crate::{Deletion, Kubectl, Manager, Proxy, Request, kubeconfig};
 
-/// How long anything may take that a scenario waits for. Far more than it needs: past it something hangs.
+/// The timeout of every wait. It is far longer than necessary: a wait that reaches it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which server a scenario runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// The embedded one.
+    /// The embedded server.
     Sandbox,
-    /// A control plane of real Kubernetes programs.
+    /// A control plane of real Kubernetes binaries.
     Real,
 }
 
-/// What a scenario wants to find.
+/// The configuration of the server for a scenario.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Nodes with kubelets that only report.
+    /// Nodes with kubelets that run no containers.
     pub nodes: Vec<NodeSpec>,
-    /// From a pod's assignment to Ready.
+    /// Time from the assignment of a pod to Ready.
     pub ready_delay: Duration,
-    /// From a pod's mark of deletion to its end.
+    /// Time from the deletion timestamp of a pod to its removal.
     pub termination_delay: Duration,
-    /// What a real kube-controller-manager runs, in the form of its `--controllers`.
+    /// The controllers of a real kube-controller-manager, in the form of its flag `--controllers`.
     pub built_in_controllers: String,
-    /// More arguments of a real kube-apiserver.
+    /// Additional arguments of a real kube-apiserver.
     pub api_server_arguments: Vec<String>,
-    /// The custom kinds that are there from the start.
+    /// The CRDs that are installed at the start.
     pub definitions: Vec<CustomResourceDefinition>,
-    /// For scenarios that break a real server: one of its own, whose store survives SIGKILL and can be read.
+    /// For scenarios that break a real server: a separate server whose store survives SIGKILL and can be read.
     pub faults: bool,
 }
 
 impl Default for Setting {
-    /// Three nodes of the pool `inference`, three of the pool `hybrid`; quick kubelets; all controllers; our kinds.
+    /// Three nodes in the pool `inference`, three in the pool `hybrid`; fast kubelets; all controllers; our CRDs.
     fn default() -> Self {
         Self {
             nodes: Config::default().nodes,
@@ -61,25 +61,25 @@ impl Default for Setting {
     }
 }
 
-/// What stands behind the proxy.
+/// The server behind the proxy.
 enum Backend {
-    // Both are large, and there is one a scenario.
+    // Boxed: both are large, and there is one per scenario.
     Sandbox(Box<Sandbox>),
     Real(Box<ControlPlane>),
 }
 
-/// A server, and what a scenario needs on it. Clones stand on the same server, which ends with the last of them.
+/// A server with the clients and the proxy of a scenario. Clones share the server, which ends with the last clone.
 #[derive(Clone)]
 pub struct World {
-    /// Real kubectl, straight to the server.
+    /// Real kubectl with a direct connection.
     pub kubectl: Kubectl,
-    /// A client of the scenario's own, for waiting, straight to the server.
+    /// The client of the scenario, with a direct connection.
     pub client: Client,
-    /// What the controller talks through; it delays and breaks.
+    /// The proxy of the controller; it delays and breaks requests.
     pub proxy: Arc<Proxy>,
     /// The namespace of the scenario.
     pub namespace: String,
-    /// How long anything may take that is waited for.
+    /// The timeout of waits.
     pub(crate) patience: Duration,
     straight: PathBuf,
     kubeconfig: PathBuf,
@@ -88,12 +88,12 @@ pub struct World {
 }
 
 impl World {
-    /// A fresh server with the CRDs; no controller of ours runs yet.
+    /// A new server with the CRDs; our controller does not run yet.
     pub async fn start(server: Server) -> Result<Self> {
         Self::with(server, Setting::default()).await
     }
 
-    /// The same with nodes and delays of one's own.
+    /// A new server with this configuration.
     pub async fn with(server: Server, setting: Setting) -> Result<Self> {
         match server {
             Server::Sandbox => Self::sandbox(setting).await,
@@ -119,7 +119,7 @@ impl World {
         Self::assemble(Backend::Sandbox(Box::new(sandbox)), client, &ours, &theirs, "default").await
     }
 
-    /// A real control plane that knows nothing of us yet, for what installs the CRDs itself. Never somebody's cluster.
+    /// A new control plane without our CRDs, for tests that install them. Never an external cluster.
     pub async fn bare() -> Result<Self> {
         let setting = Setting { definitions: Vec::new(), ..Setting::default() };
         Self::around(ControlPlane::start_own(&setting).await?).await
@@ -173,7 +173,7 @@ impl World {
         })
     }
 
-    /// The same server, in a fresh namespace of that name, so that scenarios can share it.
+    /// The same server with a new namespace, so that scenarios can share a server.
     pub async fn apart(&self, namespace: &str) -> Result<Self> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let mut object = Namespace::default();
@@ -185,20 +185,20 @@ impl World {
         Ok(self.inside(namespace))
     }
 
-    /// The same server, seen from a namespace that somebody makes or has made.
+    /// The same server with a namespace that the scenario creates itself.
     #[must_use]
     pub fn inside(&self, namespace: &str) -> Self {
         let kubectl = self.kubectl.in_namespace(Some(namespace));
         Self { kubectl, namespace: namespace.to_owned(), ..self.clone() }
     }
 
-    /// The same where what is waited for may take that long.
+    /// The same server with another timeout of waits.
     #[must_use]
     pub fn patient(&self, patience: Duration) -> Self {
         Self { patience, ..self.clone() }
     }
 
-    /// Removes the namespace with all that is in it, without waiting for the end of that.
+    /// Deletes the namespace with its content. Does not wait for the end of the deletion.
     pub async fn clear(&self) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         match namespaces.delete(&self.namespace, &DeleteParams::default()).await {
@@ -207,7 +207,7 @@ impl World {
         }
     }
 
-    /// The control plane, for scenarios that make sense only there.
+    /// The control plane, for scenarios that need a real server.
     #[must_use]
     pub fn control_plane(&self) -> Option<&ControlPlane> {
         match &*self.backend {
@@ -216,7 +216,8 @@ impl World {
         }
     }
 
-    /// From now on the controller behind the proxy is that service account, and the scenario's namespace is this one.
+    /// From now on the controller behind the proxy has the identity of this service account, and `namespace` is the
+    /// namespace of the scenario.
     pub async fn act_as(&mut self, account: (&str, &str), namespace: &str) -> Result<()> {
         let plane = self.control_plane().context("the sandbox has no service accounts")?;
         let kubeconfig = plane.kubeconfig_of_account(account.0, account.1).await?;
@@ -225,7 +226,7 @@ impl World {
         kubeconfig::write_private(&self.kubeconfig, &self.proxy.kubeconfig(namespace))
     }
 
-    /// The same server, for a controller with a proxy of its own.
+    /// The same server with a separate proxy, for another controller.
     pub async fn behind_another_proxy(&self) -> Result<Self> {
         let upstream = match &*self.backend {
             Backend::Sandbox(_) => {
@@ -239,7 +240,7 @@ impl World {
         Ok(Self { proxy, kubeconfig, ..self.clone() })
     }
 
-    /// Starts the controller's binary behind the proxy with these arguments and variables, and no others.
+    /// Starts the controller's binary behind the proxy with exactly these arguments and variables.
     pub fn start_manager_exactly(
         &self,
         arguments: &[String],
@@ -248,8 +249,8 @@ impl World {
         Manager::exactly(&self.kubeconfig, arguments, variables)
     }
 
-    /// Starts these controllers of Kubernetes' own beside the sandbox, by the binaries of a real server. On a real one they
-    /// are there.
+    /// Starts these Kubernetes controllers next to the sandbox, from the binaries of a real server. On a real server
+    /// they already run.
     pub fn start_built_in(&self, controllers: &str) -> Result<Option<BuiltIn>> {
         match &*self.backend {
             Backend::Sandbox(_) => BuiltIn::start(&self.straight, controllers).map(Some),
@@ -257,13 +258,13 @@ impl World {
         }
     }
 
-    /// The kubeconfig of [`Self::kubectl`], for other programs of a user.
+    /// The kubeconfig of [`Self::kubectl`], for other programs.
     #[must_use]
     pub fn straight(&self) -> &Path {
         &self.straight
     }
 
-    /// The kubeconfig of those who talk through the proxy.
+    /// The kubeconfig of clients behind the proxy.
     #[must_use]
     pub fn behind_the_proxy(&self) -> &Path {
         &self.kubeconfig
@@ -274,12 +275,12 @@ impl World {
         self.start_manager_with(&[])
     }
 
-    /// The same with these arguments.
+    /// Starts the controller's binary behind the proxy with these arguments.
     pub fn start_manager_with(&self, arguments: &[&str]) -> Result<Manager> {
         Manager::start(&self.kubeconfig, arguments)
     }
 
-    /// Every request that the server has answered, as far as it records them.
+    /// Every request that the server has answered and recorded.
     pub async fn requests(&self) -> Result<Vec<Request>> {
         match &*self.backend {
             Backend::Sandbox(sandbox) => Ok(sandbox.requests().into_iter().map(Request::from).collect()),
@@ -287,7 +288,7 @@ impl World {
         }
     }
 
-    /// Every accepted deletion of a pod of this namespace, in order, whoever asked for it.
+    /// Every accepted deletion of a pod in this namespace, in order, by any client.
     pub async fn deletions(&self) -> Result<Vec<Deletion>> {
         let mut requests = self.requests().await?;
         requests.retain(|request| request.namespace.as_deref() == Some(&self.namespace));
@@ -301,7 +302,7 @@ impl World {
         Ok(requests.iter().filter_map(Deletion::of).collect())
     }
 
-    /// Makes the server forget all history, so that watches resumed from before expire with 410.
+    /// Compacts the history of the server, so that watches from an older version expire with 410.
     pub async fn compact(&self) -> Result<()> {
         match &*self.backend {
             Backend::Sandbox(sandbox) => sandbox.compact(),
@@ -310,13 +311,13 @@ impl World {
         Ok(())
     }
 
-    /// The objects of the scenario's namespace.
+    /// The OrderedDeployments in the namespace of the scenario.
     #[must_use]
     pub fn deployments(&self) -> Api<OrderedDeployment> {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Its pods that are not being deleted, by name.
+    /// The pods in the namespace that are not terminating, by name.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut pods = pods.list(&ListParams::default()).await?.items;
@@ -325,7 +326,7 @@ impl World {
         Ok(pods)
     }
 
-    /// The names of [`Self::pods`] with that image.
+    /// The names of [`Self::pods`] with this image.
     pub async fn pods_of_image(&self, image: &str) -> Result<Vec<String>> {
         let pods = self.pods().await?;
         let has_image = |pod: &Pod| {
@@ -335,14 +336,14 @@ impl World {
         Ok(pods.iter().filter(|pod| has_image(pod)).map(ResourceExt::name_any).collect())
     }
 
-    /// The reasons of the events so far, one entry an event.
+    /// The reasons of the events so far, one entry per event.
     pub async fn event_reasons(&self) -> Result<Vec<String>> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
         let events = events.list(&ListParams::default()).await?;
         Ok(events.items.into_iter().filter_map(|event| event.reason).collect())
     }
 
-    /// Waits until the object `name` is as `wanted` says; fails with what it is instead.
+    /// Waits until the object `name` satisfies `wanted`. The error contains its state.
     pub async fn until(
         &self,
         name: &str,
@@ -352,7 +353,7 @@ impl World {
         self.until_object(self.deployments(), name, what, wanted).await
     }
 
-    /// Waits until the object is complete, of its newest generation, with that many replicas.
+    /// Waits until the newest generation of the object is complete with this number of replicas.
     pub async fn complete(&self, name: &str, replicas: i32) -> Result<OrderedDeployment> {
         let what = format!("complete with {replicas} replicas");
         self.until(name, &what, |object| {

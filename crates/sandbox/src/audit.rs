@@ -1,4 +1,4 @@
-//! The log of requests. It records and never decides.
+//! The request log of the API server. It only records requests and changes none.
 
 use http::Method;
 use jiff::Timestamp;
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::request::{Call, Query, Target};
 
-/// One request as the server saw it.
+/// One request as the server received it.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// When it was answered.
+    /// When the server answered it.
     pub at: Timestamp,
     /// The client's `User-Agent`.
     pub user_agent: String,
@@ -17,7 +17,7 @@ pub struct Record {
     pub verb: &'static str,
     /// Path and query.
     pub path: String,
-    /// Resource in the path, `pods`; empty for paths that name none.
+    /// Resource in the path, such as `pods`; empty for paths without a resource.
     pub plural: String,
     /// Namespace in the path.
     pub namespace: Option<String>,
@@ -25,9 +25,9 @@ pub struct Record {
     pub name: Option<String>,
     /// Subresource in the path.
     pub subresource: Option<String>,
-    /// The body of deletes, evictions, bindings and patches; with a journal of every write.
+    /// The body of deletes, evictions, bindings and patches. With a journal, the body of every write.
     pub body: Option<Value>,
-    /// Status code of the answer.
+    /// Status code of the response.
     pub code: u16,
 }
 
@@ -62,7 +62,7 @@ impl Record {
         }
     }
 
-    /// Keeps the body whatever the request is.
+    /// Keeps the body of any request.
     pub(crate) fn keep_body(&mut self, call: &Call) {
         if self.body.is_none() && !call.body.is_empty() {
             self.body = call.json().ok();

@@ -1,18 +1,18 @@
-//! The one source of time.
+//! The only source of time.
 //!
-//! Everything the sandbox stamps or waits for goes through a [`Clock`], so that tokio's paused clock drives a
-//! simulated cluster. Waiting is tokio's business: a beat only says how long.
+//! The sandbox takes every timestamp and every delay from a [`Clock`], so tokio's paused clock can drive a simulated
+//! cluster. Tokio does the waiting; a beat only determines its length.
 //!
-//! With a beat the agents keep time: the scheduler binds at the beats, and what a kubelet takes it takes from the beat in
-//! which it began. What requests take then adds up nowhere, so that a model of the cluster, which knows of no requests, can
-//! foretell every state at every beat.
+//! A clock with a beat synchronizes the agents. The scheduler binds pods on beats, and a kubelet measures its delays
+//! from the beat in which they began. The latency of requests does not accumulate. A model of the cluster that knows no
+//! requests can therefore predict the state at every beat.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Where timestamps come from.
+/// The source of timestamps.
 #[derive(Clone, Debug)]
 pub struct Clock {
     source: Source,
@@ -32,21 +32,21 @@ impl Clock {
         Self { source: Source::System, beat: None }
     }
 
-    /// `base` plus the time tokio's clock has moved since this call. Call it inside the runtime whose clock is
-    /// paused. Requests that reach a server with such a clock in one instant are answered in sorted order.
+    /// A simulated clock: `base` plus the time that tokio's clock advanced since this call. Call it in the runtime
+    /// whose clock is paused. A server with such a clock answers requests that arrive in one instant in sorted order.
     #[must_use]
     pub fn simulated(base: Timestamp) -> Self {
         Self { source: Source::Simulated { base, start: Instant::now() }, beat: None }
     }
 
-    /// The same, on whose beats the agents act. Only a simulated clock has beats.
+    /// This clock with a beat: the agents act on multiples of `beat`. Only a simulated clock has beats.
     #[must_use]
     pub fn with_beat(self, beat: Duration) -> Self {
         let beat = Some(beat).filter(|beat| self.is_simulated() && !beat.is_zero());
         Self { beat, ..self }
     }
 
-    /// Waits that long, or until the beat that many beats after the last one.
+    /// Waits for `delay`. With a beat, the delay starts at the last beat.
     pub(crate) async fn wait(&self, delay: Duration) {
         match self.last_beat() {
             Some((last, _)) => tokio::time::sleep_until(last + delay).await,
@@ -54,12 +54,12 @@ impl Clock {
         }
     }
 
-    /// When an agent that acts in rounds has its next one: at the next beat, else when `gather` is over.
+    /// When the next round of an agent starts: at the next beat, or after `gather` without a beat.
     pub(crate) fn next_round(&self, gather: Duration) -> Instant {
         self.last_beat().map_or_else(|| Instant::now() + gather, |(last, beat)| last + beat)
     }
 
-    /// The last beat, and how long one is.
+    /// The time of the last beat, and the length of a beat.
     fn last_beat(&self) -> Option<(Instant, Duration)> {
         let (Source::Simulated { start, .. }, Some(beat)) = (&self.source, self.beat) else { return None };
         let now = Instant::now();
@@ -67,7 +67,7 @@ impl Clock {
         Some((now - Duration::from_nanos(u64::try_from(since).unwrap_or_default()), beat))
     }
 
-    /// The present time.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.source {
@@ -84,7 +84,7 @@ impl Clock {
     }
 }
 
-/// As metadata carries it: whole seconds.
+/// The timestamp format of metadata: whole seconds.
 pub(crate) fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,6 +1,6 @@
-//! Discovery: which groups, versions and resources the server has, in the old form and in the aggregated one.
+//! Discovery: the groups, versions and resources of the server, in the unaggregated and the aggregated form.
 //!
-//! Never does: hold a list of its own; everything comes from the resources passed in.
+//! This module has no list of its own; it uses the resources that the caller passes.
 
 use std::cmp::Reverse;
 
@@ -52,7 +52,7 @@ pub fn api_resources(all: &[ResourceInfo], group: &str, version: &str) -> Option
         for sub in subresources(info) {
             let mut resource = json!({"name": format!("{}/{}", info.plural, sub.name), "singularName": "",
                 "namespaced": info.namespaced, "kind": sub.kind, "verbs": sub.verbs});
-            // Said only where it is another one than the list's.
+            // Only present if they differ from those of the list.
             if let Some((group, version)) = sub.foreign {
                 resource["group"] = json!(group);
                 resource["version"] = json!(version);
@@ -126,7 +126,7 @@ fn put_names(resource: &mut Value, info: &ResourceInfo) {
 struct Sub {
     name: &'static str,
     kind: String,
-    /// Group and version where they are not the resource's own.
+    /// Group and version if they differ from those of the resource.
     foreign: Option<(&'static str, &'static str)>,
     verbs: &'static [&'static str],
 }
@@ -149,13 +149,13 @@ fn subresources(info: &ResourceInfo) -> Vec<Sub> {
         let foreign = Some(("autoscaling", "v1"));
         Sub { name: "scale", kind: "Scale".to_owned(), foreign, verbs: CHANGE }
     });
-    // A server sorts those of built-ins, and not those of custom resources.
+    // The API server sorts the subresources of built-in resources, not those of custom resources.
     let both = if info.origin == Origin::Builtin { [scale, status] } else { [status, scale] };
     subs.extend(both.into_iter().flatten());
     subs
 }
 
-/// The named groups: built-in ones in the server's order, then those of CRDs.
+/// The named groups: built-in groups in the order of the API server, then the groups of CRDs.
 fn groups(all: &[ResourceInfo]) -> Vec<&str> {
     let mut groups: Vec<&str> = Vec::new();
     for origin in [Origin::Builtin, Origin::Crd] {
@@ -185,7 +185,7 @@ fn versions<'a>(all: &'a [ResourceInfo], group: &str) -> Vec<&'a str> {
     versions
 }
 
-/// Stability, major, minor; anything not written like a version comes last.
+/// Stability, major and minor version. A name that is not a Kubernetes version sorts last.
 fn rank(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
     let (major, stability, minor) = if let Some((major, minor)) = rest.split_once("alpha") {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_aggregated_form_says_the_same() {
+    fn aggregated_discovery_has_the_same_content() {
         let all = builtins();
         for item in aggregated(&all, false)["items"].as_array().unwrap() {
             let group = item["metadata"]["name"].as_str().unwrap();

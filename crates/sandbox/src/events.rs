@@ -1,10 +1,10 @@
-//! Events exist in two API groups with one storage: the core form is stored, the other translated.
+//! Two API groups serve Events from one storage: the core form is stored, the other form is converted.
 
 use serde_json::Value;
 
 use crate::object;
 
-/// Fields whose name alone differs: core, events.k8s.io.
+/// Fields that differ only in their name: core, events.k8s.io.
 const RENAMED: [(&str, &str); 7] = [
     ("message", "note"),
     ("involvedObject", "regarding"),

@@ -1,20 +1,21 @@
-//! Failures a test asks for. A fault never changes what is stored: the request is refused before it is looked at.
+//! Failures that a test injects. The server rejects such a request before it processes it, so a fault never changes
+//! stored objects.
 
 use crate::audit::Record;
 use crate::status::Failure;
 
-/// Refuses the next matching requests.
+/// Rejects the next matching requests.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// The verb to refuse, as in [`Record::verb`]; none for all.
+    /// The verb to reject, as in [`Record::verb`]; `None` matches all verbs.
     pub verb: Option<&'static str>,
-    /// The resource to refuse; none for all.
+    /// The resource to reject; `None` matches all resources.
     pub plural: Option<String>,
-    /// Only requests of user agents that contain this.
+    /// Matches only requests with a user agent that contains this string.
     pub user_agent: Option<String>,
-    /// The status code to answer with.
+    /// The status code of the response.
     pub code: u16,
-    /// How many requests to refuse.
+    /// How many requests to reject.
     pub times: usize,
 }
 
@@ -25,7 +26,7 @@ impl Fault {
             && self.user_agent.as_ref().is_none_or(|part| record.user_agent.contains(part.as_str()))
     }
 
-    /// Uses the fault once; whether it is spent.
+    /// Uses the fault once. Returns whether it is used up.
     pub(crate) fn spend(&mut self) -> bool {
         self.times = self.times.saturating_sub(1);
         self.times == 0

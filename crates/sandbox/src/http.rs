@@ -1,7 +1,7 @@
-//! HTTP in front of the server: one hyper service for sockets and for in-memory pipes.
+//! The HTTP layer of the server: one hyper service for sockets and in-memory pipes.
 //!
-//! It carries bytes; what they mean is `server`'s business. Under a simulated clock it holds the requests of one
-//! instant together and has them answered in sorted order, so that a run can be repeated exactly.
+//! It transports bytes; the module `server` interprets them. With a simulated clock it collects the requests of one
+//! instant and has the server answer them in sorted order, so a run is reproducible.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,21 +27,21 @@ use crate::request::Call;
 use crate::server::{Reply, Server};
 use crate::status::Failure;
 
-/// The most a request body may measure, as on a real server.
+/// The maximum size of a request body, as on a real API server.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
-/// The content type of discovery in one document.
+/// The content type of aggregated discovery.
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 /// The simulated time a request takes.
 const LATENCY: Duration = Duration::from_millis(1);
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What a connection needs to answer.
+/// The state that a connection needs to answer requests.
 #[derive(Clone)]
 pub(crate) struct Front {
     server: Arc<Server>,
     gate: Option<Arc<Gate>>,
-    /// The token that clients must show; none on in-memory pipes, which only this process has.
+    /// The bearer token that clients must send; `None` for in-memory pipes, which only this process can use.
     token: Option<Arc<str>>,
 }
 
@@ -70,7 +70,7 @@ impl Front {
             .serve_connection(TokioIo::new(io), service)
             .await;
         if let Err(error) = served {
-            // Clients end watches by closing the connection.
+            // Clients end a watch by closing the connection.
             tracing::trace!(%error, "connection ended");
         }
     }
@@ -123,7 +123,7 @@ impl Front {
     }
 }
 
-/// Holds the requests of one simulated instant.
+/// Collects the requests of one simulated instant.
 #[derive(Default)]
 pub(crate) struct Gate(Mutex<Vec<(Call, oneshot::Sender<Reply>)>>);
 
@@ -137,7 +137,7 @@ impl Gate {
         };
         if first {
             let (gate, server) = (Arc::clone(self), Arc::clone(server));
-            // A paused clock moves only once every task is idle: by then the whole instant has arrived.
+            // A paused clock advances only when every task is idle. All requests of the instant have arrived by then.
             tokio::spawn(async move {
                 tokio::time::sleep(LATENCY).await;
                 gate.open(&server);
@@ -150,7 +150,7 @@ impl Gate {
         let mut calls = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         calls.sort_by(|(one, _), (other, _)| one.rank().cmp(&other.rank()));
         for (call, sender) in calls {
-            // A client that has gone away has still asked.
+            // The request takes effect even if the client has disconnected.
             let _gone = sender.send(server.answer(&call));
         }
     }

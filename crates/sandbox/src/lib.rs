@@ -1,8 +1,8 @@
 //! An embedded Kubernetes API server with nodes, a scheduler and kubelets, in memory.
 //!
-//! It speaks HTTP: over TLS on loopback to kubectl, over in-memory pipes to clients in the same process, there also
-//! under tokio's paused clock. It knows no controller and no custom resource by name: those come from the definitions
-//! that are posted to it.
+//! The sandbox serves HTTP: over TLS on loopback for kubectl, and over in-memory pipes for clients in the same process.
+//! The pipes also work with tokio's paused clock. No controller and no custom resource is built in: clients create the
+//! CustomResourceDefinitions.
 
 pub mod agents;
 mod audit;

@@ -1,8 +1,8 @@
-//! Small accessors for objects held as JSON. Nothing here knows a particular kind.
+//! Accessors for objects in JSON. They are the same for every kind.
 
 use serde_json::{Map, Value};
 
-/// A string of `metadata`, empty when absent.
+/// A string field of `metadata`; empty if absent.
 pub(crate) fn meta<'a>(object: &'a Value, key: &str) -> &'a str {
     object.get("metadata").and_then(|meta| meta.get(key)).and_then(Value::as_str).unwrap_or_default()
 }
@@ -27,7 +27,7 @@ pub(crate) fn terminating(object: &Value) -> bool {
     !meta(object, "deletionTimestamp").is_empty()
 }
 
-/// `metadata`, made an object where it is not one.
+/// `metadata`; replaced by an empty object if it is not an object.
 pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     map_mut(field_mut(object, "metadata"))
 }
@@ -42,12 +42,12 @@ pub(crate) fn set_meta(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// A member of an object, created when absent.
+/// A field of an object; created if absent.
 pub(crate) fn field_mut<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
     map_mut(object).entry(key).or_insert(Value::Null)
 }
 
-/// The map of an object, made empty where it is something else.
+/// The map of an object; any other value is replaced by an empty object.
 pub(crate) fn map_mut(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -56,7 +56,7 @@ pub(crate) fn map_mut(value: &mut Value) -> &mut Map<String, Value> {
     map
 }
 
-/// Replaces or removes a member.
+/// Sets a field; `None` removes it.
 pub(crate) fn set(object: &mut Value, key: &str, value: Option<&Value>) {
     let map = map_mut(object);
     match value {
@@ -86,12 +86,12 @@ pub(crate) fn owners(object: &Value) -> &[Value] {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A value at a path such as `.spec.replicas`.
+/// The value at a path such as `.spec.replicas`.
 pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').filter(|step| !step.is_empty()).try_fold(object, |value, step| value.get(step))
 }
 
-/// Writes a value at such a path, making the objects on the way.
+/// Sets the value at such a path and creates missing objects on the path.
 pub(crate) fn put_at(object: &mut Value, path: &str, value: Value) {
     let mut place = object;
     for step in path.split('.').filter(|step| !step.is_empty()) {
@@ -100,13 +100,13 @@ pub(crate) fn put_at(object: &mut Value, path: &str, value: Value) {
     *place = value;
 }
 
-/// Writes whole numbers without a fraction, as Go does: a server takes `3.0` for an integer, and hands out `3`.
+/// Writes whole numbers without a fraction, as Go does: the API server accepts `3.0` as an integer and returns `3`.
 pub(crate) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Object(map) => map.values_mut().for_each(whole_numbers),
         Value::Array(items) => items.iter_mut().for_each(whole_numbers),
         Value::Number(number) if number.is_f64() => {
-            // Up to here a float holds every integer.
+            // A float represents every integer below this limit exactly.
             let whole =
                 number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0);
             if let Some(whole) = whole.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
@@ -117,7 +117,7 @@ pub(crate) fn whole_numbers(value: &mut Value) {
     }
 }
 
-/// Drops nulls everywhere: what decoding into a typed struct does.
+/// Removes nulls at all levels, as decoding into a typed struct does.
 pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -1,9 +1,9 @@
-//! The `OpenAPI` documents: what kubectl checks, explains and merges by.
+//! The `OpenAPI` documents. kubectl uses them for validation, for `kubectl explain` and for merge keys.
 //!
-//! Types of built-in resources come from the Kubernetes types this crate is compiled with, those of custom
-//! resources from their CRDs; merge keys come from the table that strategic patches are applied by.
+//! The types of built-in resources come from the Kubernetes types in this crate, the types of custom resources from
+//! their CRDs. Merge keys come from the table of the strategic merge patch.
 //!
-//! Never does: serve; the documents are built anew on each call and hold only what clients are known to read.
+//! This module does not serve the documents. It builds them on each call and includes only what known clients read.
 
 mod paths;
 mod types;
@@ -32,7 +32,7 @@ pub fn v3_index(all: &[ResourceInfo]) -> Value {
         if paths.contains_key(&path) {
             continue;
         }
-        // Clients cache a document for ever under its hash.
+        // Clients cache a document under its hash and never fetch it again.
         let document = v3(all, &info.group, &info.version).unwrap_or_default().to_string();
         let url = format!("/openapi/v3/{path}?hash={:016X}", hash(&document));
         paths.insert(path, json!({"serverRelativeURL": url}));
@@ -61,7 +61,7 @@ fn root(info: &ResourceInfo) -> String {
     }
 }
 
-/// FNV-1a: the same on every machine and in every run, unlike the standard hasher.
+/// FNV-1a. Unlike the standard hasher, it is the same on every machine and in every run.
 fn hash(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_to_a_schema() {
+    fn every_reference_has_a_schema() {
         let all = builtins();
         for info in &all {
             let document = v3(&all, &info.group, &info.version).unwrap();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn merge_keys_are_told_to_clients() {
+    fn the_documents_contain_merge_keys() {
         let document = v3(&builtins(), "", "v1").unwrap();
         let containers =
             &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_merge_keys_names_a_field_that_exists() {
+    fn every_merge_key_has_an_existing_field() {
         let document = v2(&builtins());
         let definitions = document["definitions"].as_object().unwrap();
         for row in crate::patch::ROWS {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_accept_field_validation_and_only_builtins_strategic_ones() {
+    fn patches_support_field_validation_and_only_builtins_strategic_merge() {
         let mut all = builtins();
         let base = all.remove(0);
         all.push(ResourceInfo {

@@ -1,6 +1,6 @@
 //! Applies a patch to an object: JSON patch, JSON merge patch, strategic merge patch.
 //!
-//! Never does: default, validate or compare versions; the handler does that with the result.
+//! The handler applies defaults, validates the result and compares resource versions; this module does not.
 
 mod error;
 mod keys;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::resource::{Origin, ResourceInfo};
 
-/// The kinds of patch, by content type.
+/// The patch types, by content type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
     /// `application/json-patch+json`
@@ -65,10 +65,10 @@ fn json(original: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations: json_patch::Patch = serde_json::from_value(patch.clone())
         .map_err(|err| PatchError::bad_request(format!("error decoding patch: {err}")))?;
     let mut result = original.clone();
-    // Not undone where it fails, as the copy is dropped then: undoing a move to the root panics.
+    // Without rollback on failure: the copy is dropped then, and the rollback of a move to the root panics.
     json_patch::patch_unsafe(&mut result, &operations).map_err(|_| PatchError {
         code: 422,
-        // A server hides which operation failed.
+        // The API server does not report which operation failed.
         message: "the server rejected our request due to an error in our request".to_owned(),
     })?;
     Ok(result)

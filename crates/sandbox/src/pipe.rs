@@ -1,4 +1,4 @@
-//! Clients over in-memory pipes: a paused clock would fire timeouts while bytes are under way in sockets.
+//! Clients over in-memory pipes. With sockets, a paused clock would fire timeouts while bytes are in transit.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,10 +13,10 @@ use tower::{BoxError, Service};
 
 use crate::http::Front;
 
-/// How many bytes a pipe holds at most: enough for the events of a busy moment.
+/// The capacity of a pipe in bytes: enough for a burst of events.
 const PIPE: usize = 1024 * 1024;
 
-/// A service that opens one pipe for each request.
+/// A service that opens one pipe per request.
 #[derive(Clone)]
 pub(crate) struct Pipes {
     front: Front,
@@ -40,7 +40,7 @@ impl Service<Request<Body>> for Pipes {
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let front = self.front.clone();
-        // A header the caller has set says more than the default.
+        // A header that the caller set overrides the default.
         request.headers_mut().entry(USER_AGENT).or_insert_with(|| self.user_agent.clone());
         request.headers_mut().insert(HOST, HeaderValue::from_static("sandbox"));
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! Stored objects in the shape that was asked for: whole, metadata only, or a table.
+//! Renders stored objects in the requested form: the whole object, metadata only, or a table.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::request::Form;
 use crate::resource::{Origin, ResourceInfo};
 use crate::table::{self, IncludeObject};
 
-/// The object in the version it was asked in.
+/// The object in the requested version.
 pub(crate) fn versioned(info: &ResourceInfo, stored: &Value) -> Value {
     let mut object = stored.clone();
     stamp(info, &mut object);
@@ -20,7 +20,7 @@ pub(crate) fn versioned(info: &ResourceInfo, stored: &Value) -> Value {
     object
 }
 
-/// Writes apiVersion and kind.
+/// Sets apiVersion and kind.
 pub(crate) fn stamp(info: &ResourceInfo, object: &mut Value) {
     object::set(object, "apiVersion", Some(&info.api_version().into()));
     object::set(object, "kind", Some(&info.kind.clone().into()));
@@ -52,7 +52,7 @@ pub(crate) fn list(
                 .iter()
                 .map(|stored| {
                     let mut item = versioned(info, stored);
-                    // Items of built-in lists carry no type of their own.
+                    // Items of built-in lists have no apiVersion and kind.
                     if matches!(info.origin, Origin::Builtin) {
                         object::set(&mut item, "apiVersion", None);
                         object::set(&mut item, "kind", None);

@@ -1,4 +1,4 @@
-//! What a request asks for, read from its line, headers and query. It never looks at stored objects.
+//! Parses a request: its path, headers and query. This module does not read stored objects.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::schema::Cause;
 use crate::status::Failure;
 use crate::table::IncludeObject;
 
-/// A whole request, as it came.
+/// A complete request, as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) method: http::Method,
@@ -20,7 +20,7 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
 }
 
-/// The order in which the requests of one simulated instant are answered.
+/// The sort key for requests of one simulated instant.
 pub(crate) type Rank<'a> = (&'a str, &'a str, &'a str, &'a str, &'a [u8]);
 
 impl Call {
@@ -28,7 +28,7 @@ impl Call {
         (&self.user_agent, self.method.as_str(), &self.path, &self.query, &self.body)
     }
 
-    /// The body as JSON, also where it came as protobuf.
+    /// The body as JSON; protobuf is converted.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
         if self.content_type.starts_with(protobuf::OBJECTS) {
             return protobuf::decode(&self.body)
@@ -42,7 +42,7 @@ impl Call {
     }
 }
 
-/// The resource, object and subresource a path names.
+/// The resource, object and subresource in a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) group: String,
@@ -54,7 +54,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads `/api/v1/…` and `/apis/GROUP/VERSION/…`; none for any other path.
+    /// Parses `/api/v1/…` and `/apis/GROUP/VERSION/…`; `None` for any other path.
     pub(crate) fn parse(path: &str) -> Option<Self> {
         let mut steps = path.trim_matches('/').split('/').map(decode).collect::<Vec<_>>().into_iter();
         let (group, version) = match steps.next()?.as_str() {
@@ -65,7 +65,7 @@ impl Target {
         let rest: Vec<String> = steps.collect();
         let mut target = Self { group, version, ..Self::default() };
         let mut rest = match rest.as_slice() {
-            // `namespaces/NAME` alone, or with one of its own subresources, is the namespace itself.
+            // `namespaces/NAME`, alone or with a subresource of Namespace, addresses the namespace itself.
             [first, _] if first == "namespaces" => rest.into_iter(),
             [first, _, sub] if first == "namespaces" && (sub == "status" || sub == "finalize") => {
                 rest.into_iter()
@@ -98,7 +98,7 @@ impl Query {
         Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
-    /// The first value of a key, when it is not empty.
+    /// The first value of a key, if it is not empty.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, value)| name == key && !value.is_empty()).map(|(_, value)| value.as_str())
     }
@@ -107,7 +107,7 @@ impl Query {
         self.0.iter().any(|(name, value)| name == key && matches!(value.as_str(), "" | "1" | "true" | "True"))
     }
 
-    /// Whether `dryRun=All` was given; any other value is refused.
+    /// Whether the query has `dryRun=All`. Any other value is an error.
     pub(crate) fn dry_run(&self, method: &http::Method) -> Result<bool, Failure> {
         match self.get("dryRun") {
             None => Ok(false),
@@ -126,7 +126,7 @@ impl Query {
     }
 }
 
-/// How the answer is to be shaped.
+/// The requested form of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
@@ -135,7 +135,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Reads `Accept`; 406 where nothing in it can be served.
+    /// Parses `Accept`. The error is 406 if the server supports none of the media types.
     pub(crate) fn parse(accept: &str, query: &Query) -> Result<Self, Failure> {
         if accept.trim().is_empty() {
             return Ok(Self::Object);
@@ -151,7 +151,7 @@ impl Form {
                 |key: &str| parameters.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
             match parameter("as") {
                 None => return Ok(Self::Object),
-                // The beta version has the same shape and old clients list it last.
+                // Old clients list the beta version last, and its format is the same.
                 Some("Table") if parameter("v") != Some("v1beta1") => {
                     return Ok(Self::Table(match query.get("includeObject") {
                         Some("None") => IncludeObject::None,
@@ -171,7 +171,7 @@ impl Form {
     }
 }
 
-/// Whether discovery is asked for in one document.
+/// Whether the client requests aggregated discovery.
 pub(crate) fn wants_aggregated(accept: &str) -> bool {
     accept.split(',').any(|offer| {
         offer.contains("as=APIGroupDiscoveryList") && offer.split(';').any(|part| part.trim() == "v=v2")

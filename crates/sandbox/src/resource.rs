@@ -1,6 +1,6 @@
-//! What the server knows about each resource: names, scope, verbs, subresources, columns, schema.
+//! The description of each resource: names, scope, verbs, subresources, printer columns and schema.
 //!
-//! Never does: serve or store anything; a custom resource's description comes only from its CRD.
+//! This module does not serve or store objects. The description of a custom resource comes only from its CRD.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ mod crd;
 
 pub use crd::from_crd;
 
-/// Where a resource comes from.
+/// The origin of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Compiled into the server: typed, patched strategically.
+    /// Compiled into the server: typed, accepts strategic merge patches.
     Builtin,
-    /// Made by a CustomResourceDefinition: structural schema, merge patches only.
+    /// Defined by a CustomResourceDefinition: structural schema, no strategic merge patches.
     Crd,
 }
 
-/// Where the scale subresource finds its numbers; JSON paths such as `.spec.replicas`.
+/// The paths that the scale subresource uses: JSON paths such as `.spec.replicas`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScalePaths {
-    /// Path of the wanted replicas, under `.spec`.
+    /// Path of the desired replicas, under `.spec`.
     pub spec_replicas: String,
-    /// Path of the counted replicas, under `.status`.
+    /// Path of the observed replicas, under `.status`.
     pub status_replicas: String,
-    /// Path of the selector, written as a string.
+    /// Path of the selector in string form.
     pub label_selector: Option<String>,
 }
 
@@ -39,9 +39,9 @@ pub struct Column {
     pub column_type: String,
     /// Optional format.
     pub format: String,
-    /// For people.
+    /// Human-readable description.
     pub description: String,
-    /// Shown without `-o wide` only when 0.
+    /// Columns with a priority other than 0 are shown only with `-o wide`.
     pub priority: i64,
     /// Simple JSON path into the object.
     pub json_path: String,
@@ -52,33 +52,33 @@ pub struct Column {
 pub struct ResourceInfo {
     /// API group; empty for the core group.
     pub group: String,
-    /// Version, `v1`.
+    /// Version, such as `v1`.
     pub version: String,
-    /// Kind, `Pod`.
+    /// Kind, such as `Pod`.
     pub kind: String,
-    /// Kind of lists, `PodList`.
+    /// Kind of lists, such as `PodList`.
     pub list_kind: String,
-    /// Name in URLs, `pods`.
+    /// Plural name in URLs, such as `pods`.
     pub plural: String,
-    /// Name for people, `pod`.
+    /// Singular name, such as `pod`.
     pub singular: String,
-    /// Abbreviations, `po`.
+    /// Short names, such as `po`.
     pub short_names: Vec<String>,
-    /// Groups of resources, `all`.
+    /// Categories, such as `all`.
     pub categories: Vec<String>,
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// Allowed verbs.
+    /// Supported verbs.
     pub verbs: Vec<String>,
-    /// Whether there is a `/status` subresource.
+    /// Whether the resource has a `/status` subresource.
     pub status: bool,
-    /// Whether there is a `/scale` subresource, and where its numbers lie.
+    /// The paths of the `/scale` subresource, if the resource has one.
     pub scale: Option<ScalePaths>,
-    /// Printer columns of a custom resource; those of built-ins are in the table module.
+    /// Printer columns of a custom resource. Those of built-in resources are in the module `table`.
     pub columns: Vec<Column>,
     /// Schema of a custom resource.
     pub schema: Option<Arc<CrdSchema>>,
-    /// Built in or from a CRD.
+    /// Built-in or from a CRD.
     pub origin: Origin,
 }
 
@@ -89,13 +89,13 @@ impl ResourceInfo {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// `pods` or `deployments.apps`, as in messages.
+    /// `pods` or `deployments.apps`, as error messages name it.
     #[must_use]
     pub fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
-    /// Whether this is a built-in resource of that group and kind.
+    /// Whether this is the built-in resource of this group and kind.
     #[must_use]
     pub fn is_builtin(&self, group: &str, kind: &str) -> bool {
         self.origin == Origin::Builtin && self.group == group && self.kind == kind
@@ -105,7 +105,7 @@ impl ResourceInfo {
 pub(crate) const VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// One row of the table of built-ins.
+/// One row of the table of built-in resources.
 struct Row {
     group: &'static str,
     version: &'static str,
@@ -183,7 +183,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// The resources compiled into the server.
+/// The resources that are compiled into the server.
 #[must_use]
 pub fn builtins() -> Vec<ResourceInfo> {
     ROWS.iter().map(describe).collect()
@@ -205,7 +205,7 @@ fn describe(row: &Row) -> ResourceInfo {
         scale: row.scale.then(|| ScalePaths {
             spec_replicas: ".spec.replicas".to_owned(),
             status_replicas: ".status.replicas".to_owned(),
-            // Built-ins keep a structured selector; the handler writes it out as a string.
+            // Built-in resources have a structured selector; the handler converts it to a string.
             label_selector: None,
         }),
         columns: Vec::new(),
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_builtin_is_found_by_group_and_plural_only_once() {
+    fn builtins_are_unique_by_group_and_plural() {
         let all = builtins();
         for info in &all {
             let same = all.iter().filter(|o| o.group == info.group && o.plural == info.plural).count();

@@ -1,4 +1,4 @@
-//! The whole: server, garbage collector, nodes, scheduler and kubelets, started together.
+//! The sandbox: starts the server, garbage collector, nodes, scheduler and kubelets.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -27,29 +27,29 @@ use crate::server::{self, Server};
 use crate::store::{Backup, Commit, Journal};
 use crate::tls::{self, Endpoint};
 
-/// What a sandbox is made of.
+/// The configuration of a sandbox.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Decides UIDs and generated names.
+    /// Seed of UIDs and generated names.
     pub seed: u64,
     /// The nodes.
     pub nodes: Vec<NodeSpec>,
-    /// From a pod's assignment to Ready.
+    /// Time from the assignment of a pod to Ready.
     pub ready_delay: Duration,
-    /// From a pod's mark of deletion to its end.
+    /// Time from the deletion timestamp of a pod to its removal.
     pub termination_delay: Duration,
-    /// How many events each resource remembers for watches.
+    /// How many events each resource keeps for watches.
     pub history: usize,
-    /// How the garbage collector works, to begin with.
+    /// The initial settings of the garbage collector.
     pub collector: Collector,
-    /// Whether to keep every commit and every request's body, for [`Sandbox::commits`].
+    /// Whether to record every commit and the body of every request, for [`Sandbox::commits`].
     pub journal: bool,
     /// The source of time.
     pub clock: Clock,
 }
 
 impl Default for Config {
-    /// Six nodes: three of the pool `inference`, three of the pool `hybrid`.
+    /// Six nodes: three in the pool `inference`, three in the pool `hybrid`.
     fn default() -> Self {
         let pools = ["inference", "inference", "inference", "hybrid", "hybrid", "hybrid"];
         let nodes = pools
@@ -70,42 +70,42 @@ impl Default for Config {
     }
 }
 
-/// Why a sandbox cannot do what it was asked for.
+/// Errors of a sandbox.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The first nodes could not be registered.
+    /// The sandbox could not register the initial nodes.
     #[error("cannot register the nodes: {0}")]
     RegisterNodes(#[source] kube::Error),
-    /// A node could not be taken out of service.
+    /// The sandbox could not take a node out of service.
     #[error("cannot take the node out of service: {0}")]
     LoseNode(#[source] kube::Error),
-    /// A node could not be brought back.
+    /// The sandbox could not bring a node back.
     #[error("cannot bring the node back: {0}")]
     RestoreNode(#[source] kube::Error),
-    /// The user agent is no header value.
+    /// The user agent is not a valid header value.
     #[error("cannot use {0:?} as a user agent")]
     UserAgent(String),
-    /// The address can be reached from elsewhere.
+    /// The address is not a loopback address.
     #[error("cannot listen on {0}: the sandbox listens on loopback addresses only, such as 127.0.0.1")]
     ListenBeyondLoopback(SocketAddr),
-    /// The address is taken or not there.
+    /// The address is in use or does not exist.
     #[error("cannot listen on {address}: {source}")]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// No certificate could be made.
+    /// The sandbox could not create a certificate.
     #[error("cannot make a certificate: {0}")]
     Certify(#[source] rcgen::Error),
-    /// The certificate was not taken.
+    /// The TLS library rejected the certificate.
     #[error("cannot configure TLS: {0}")]
     ConfigureTls(#[source] tokio_rustls::rustls::Error),
 }
 
-/// A running sandbox. Dropping it ends its agents and its listeners.
+/// A running sandbox. Dropping it stops its agents and its listeners.
 pub struct Sandbox {
     server: Arc<Server>,
     front: Front,
@@ -115,7 +115,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Starts the server and everything around it; the nodes are registered when this returns.
+    /// Starts the server and its agents. All nodes are registered when this returns.
     pub async fn start(config: Config) -> Result<Self, Error> {
         let clock = config.clock;
         let server = Server::new(clock.clone(), config.seed, config.history);
@@ -154,111 +154,114 @@ impl Sandbox {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
     }
 
-    /// A client over in-memory pipes. It never repeats a request by itself.
+    /// A client over in-memory pipes. It never retries a request.
     pub fn client(&self) -> Result<Client, Error> {
         self.connect("sandbox-client")
     }
 
-    /// The same with a user agent of its own, for [`Self::requests`].
+    /// A client with its own user agent, which [`Self::requests`] records.
     pub fn connect(&self, user_agent: &str) -> Result<Client, Error> {
         let value = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
         Ok(Client::new(Pipes::new(self.front.clone(), value), "default"))
     }
 
-    /// Listens for kubectl with TLS and a token, on loopback only; port 0 takes any free one.
+    /// Listens for kubectl with TLS and a token, on loopback only. Port 0 selects a free port.
     pub async fn listen(&self, address: SocketAddr) -> Result<Endpoint, Error> {
         let (endpoint, serve) = tls::listen(&self.front, address).await?;
         self.spawn(serve);
         Ok(endpoint)
     }
 
-    /// What its clock says.
+    /// The current time of its clock.
     #[must_use]
     pub fn now(&self) -> jiff::Timestamp {
         self.server.clock.now()
     }
 
-    /// Every request so far, in the order in which they were answered.
+    /// All requests so far, in the order of their responses.
     #[must_use]
     pub fn requests(&self) -> Vec<Record> {
         let audit: VecDeque<Record> = self.server.state().audit.clone();
         audit.into()
     }
 
-    /// Every commit so far, in order; none without [`Config::journal`].
+    /// All commits so far, in order; empty without [`Config::journal`].
     #[must_use]
     pub fn commits(&self) -> Vec<Commit> {
         self.server.state().store.journal.as_ref().map(|journal| journal.commits.clone()).unwrap_or_default()
     }
 
-    /// The version of the newest commit.
+    /// The resource version of the newest commit.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.server.state().store.version
     }
 
-    /// How many requests were answered so far.
+    /// The number of requests that the server has answered.
     #[must_use]
     pub fn answered(&self) -> usize {
         self.server.state().audit.len()
     }
 
-    /// From now on watches of that resource, also those under way, show every event this much late. Lists do not lag.
+    /// From now on, watches of this resource show every event with this delay, including open watches. Lists have no
+    /// delay.
     pub fn delay_watch(&self, plural: &str, delay: Duration) {
         self.server.state().delay_watch(plural, delay);
     }
 
-    /// From now on the garbage collector works like this.
+    /// Changes the settings of the garbage collector.
     pub fn set_collector(&self, collector: Collector) {
         self.collector.send_replace(collector);
     }
 
-    /// How the garbage collector works now.
+    /// The current settings of the garbage collector.
     #[must_use]
     pub fn collector(&self) -> Collector {
         *self.collector.borrow()
     }
 
-    /// Takes a node out of service: its kubelet falls silent, and the node controller says so.
+    /// Takes a node out of service: its kubelet stops reporting, and the sandbox makes the writes of the node
+    /// controller.
     ///
     /// # Errors
-    /// Where there is no such node.
+    /// If the node does not exist.
     pub async fn lose_node(&self, name: &str) -> Result<(), Error> {
         let client = self.connect("sandbox-nodes")?;
         self.outages.lose(&client, &self.server.clock, name).await.map_err(Error::LoseNode)
     }
 
-    /// Brings it back.
+    /// Brings a node back into service.
     ///
     /// # Errors
-    /// Where there is no such node any more.
+    /// If the node no longer exists.
     pub async fn restore_node(&self, name: &str) -> Result<(), Error> {
         let client = self.connect("sandbox-nodes")?;
         self.outages.restore(&client, &self.server.clock, name).await.map_err(Error::RestoreNode)
     }
 
-    /// Forgets the history of all resources: watches that lag, and those resumed from before, expire with 410.
+    /// Compacts the history of all resources: watches that lag and watches from an older version expire with 410.
     pub fn compact(&self) {
         self.server.state().store.compact();
     }
 
-    /// All objects as they are now, for [`Self::restore`].
+    /// All objects in their current state, for [`Self::restore`].
     #[must_use]
     pub fn backup(&self) -> Backup {
         self.server.state().store.backup()
     }
 
-    /// Brings all objects back as they were: what is restored of etcd has older versions than what was there. Watches end.
+    /// Restores all objects from a backup. As after a restore of etcd, they have older versions than before. Watches
+    /// end.
     pub fn restore(&self, backup: &Backup) {
         self.server.state().store.restore(backup);
     }
 
-    /// Refuses the next requests that match.
+    /// Rejects the next requests that match.
     pub fn inject(&self, fault: Fault) {
         self.server.state().faults.push(fault);
     }
 
-    /// Ends all failures that were asked for.
+    /// Removes all injected faults.
     pub fn clear_faults(&self) {
         self.server.state().faults.clear();
     }

@@ -1,6 +1,6 @@
-//! Label and field selectors, as they stand in the query of a list or a watch.
+//! Label and field selectors, as in the query of a list or a watch.
 //!
-//! Never does: use indexes; both only say whether one object matches.
+//! There are no indexes; a selector only decides whether one object matches.
 
 mod fields;
 mod labels;

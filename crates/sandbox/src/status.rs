@@ -1,13 +1,14 @@
-//! Failures as the API server words them: the kind `Status`.
+//! Error responses in the wording of the API server: the kind `Status`.
 //!
-//! The texts are part of the behaviour (people and scripts match on them). Nothing here decides what is a failure.
+//! The messages are part of the behavior, since users and scripts match them. This module does not decide what is an
+//! error.
 
 use serde_json::{Value, json};
 
 use crate::resource::ResourceInfo;
 use crate::schema::Cause;
 
-/// A refused request.
+/// A rejected request.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) code: u16,
@@ -30,7 +31,7 @@ impl Failure {
         Self::new(404, "NotFound", format!("{} \"{name}\" not found", info.qualified())).about(info, name)
     }
 
-    /// A subresource of an object that is not there, where the server names the subresource too.
+    /// A subresource of an object that does not exist, if the message of the API server includes the subresource.
     pub(crate) fn not_found_at(info: &ResourceInfo, sub: &str, name: &str) -> Self {
         let what = format!("{}/{sub}", info.plural);
         let subject = if info.group.is_empty() { what.clone() } else { format!("{what}.{}", info.group) };
@@ -39,7 +40,7 @@ impl Failure {
         failure
     }
 
-    /// A path nothing is served at.
+    /// A path that the server does not serve.
     pub(crate) fn no_such_resource() -> Self {
         let mut failure = Self::new(404, "NotFound", "the server could not find the requested resource");
         failure.details = Some(json!({}));
@@ -71,7 +72,7 @@ impl Failure {
         failure
     }
 
-    /// A precondition of a DELETE that does not hold: the server names the kind there, not the resource.
+    /// A failed precondition of a DELETE. The message contains the kind, not the resource.
     pub(crate) fn precondition(info: &ResourceInfo, name: &str, why: &str) -> Self {
         Self::conflict_at(&info.group, &info.kind, name, why)
     }
@@ -89,7 +90,7 @@ impl Failure {
         let subject = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut texts: Vec<String> = Vec::new();
         for text in causes.iter().map(cause_text) {
-            // Equal errors are told once.
+            // The message lists equal errors once.
             if !texts.contains(&text) {
                 texts.push(text);
             }
@@ -108,12 +109,12 @@ impl Failure {
         failure
     }
 
-    /// Request options that are refused.
+    /// Invalid request options.
     pub(crate) fn invalid_options(kind: &str, causes: &[Cause]) -> Self {
         Self::invalid_kind("meta.k8s.io", kind, "", causes)
     }
 
-    /// A failure nobody has given a reason: a plain error on the way.
+    /// An error without a reason, such as a plain Go error in a handler.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
@@ -142,7 +143,7 @@ impl Failure {
         failure
     }
 
-    /// A verb that a resource or subresource does not have.
+    /// A verb that a resource or subresource does not support.
     pub(crate) fn not_supported(info: &ResourceInfo, verb: &str) -> Self {
         let qualified = info.qualified();
         Self::new(
@@ -179,7 +180,7 @@ impl Failure {
     }
 }
 
-/// What a delete of an object that is now gone answers.
+/// The response to a delete that removed the object.
 pub(crate) fn deleted(info: &ResourceInfo, name: &str, uid: &str) -> Value {
     let mut details = details(&info.group, &info.plural, name);
     details["uid"] = uid.into();

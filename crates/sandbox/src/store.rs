@@ -1,7 +1,7 @@
-//! Objects, versions and the history that watches read.
+//! Objects, resource versions and the event history of watches.
 //!
-//! One counter numbers all changes, as etcd's revision does. The store checks nothing: rules live in `server`.
-//! It never notifies about a change before the change is readable.
+//! One counter numbers all changes, like the revision of etcd. The store validates nothing; `server` does. It notifies
+//! watches only after a change is readable.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use tokio::time::Instant;
 
 use crate::object;
 
-/// Group and plural: all served versions of a resource share their objects.
+/// Group and plural. All served versions of a resource share their objects.
 pub(crate) type Resource = (String, String);
 /// Namespace (empty for cluster-scoped resources) and name.
 pub(crate) type Key = (String, String);
 
-/// One committed change, for whoever judges what happened: unlike a watch's history it is never compacted.
+/// One committed change, for checks of a whole run. Unlike the history of watches, it is never compacted.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// The version it made.
+    /// The resource version of the change.
     pub version: u64,
-    /// When.
+    /// The time of the change.
     pub at: Timestamp,
     /// Group of the resource; empty for the core group.
     pub group: String,
-    /// Its plural, `pods`.
+    /// Plural of the resource, such as `pods`.
     pub plural: String,
-    /// The object after the change; for a deletion its last state, at the version of the deletion.
+    /// The object after the change. For a deletion: its last state, at the version of the deletion.
     pub object: Arc<Value>,
-    /// The object before the change; none for a creation.
+    /// The object before the change; `None` for a creation.
     pub previous: Option<Arc<Value>>,
-    /// Whether the object is gone with it.
+    /// Whether the change removed the object.
     pub deleted: bool,
-    /// The place in the log of requests of the one that made it; none for what the server does by itself.
+    /// The index of the request in the request log; `None` for a change that the server makes by itself.
     pub request: Option<usize>,
 }
 
-/// All commits so far, and what the next one is made by.
+/// All commits so far, and the origin of the next commit.
 #[derive(Default)]
 pub(crate) struct Journal {
     pub(crate) commits: Vec<Commit>,
@@ -52,9 +52,9 @@ pub(crate) struct Journal {
 pub(crate) struct Event {
     pub(crate) version: u64,
     pub(crate) at: Instant,
-    /// The object after the change; for a deletion its last state, at the version of the deletion.
+    /// The object after the change. For a deletion: its last state, at the version of the deletion.
     pub(crate) object: Arc<Value>,
-    /// The object before the change; none for a creation.
+    /// The object before the change; `None` for a creation.
     pub(crate) previous: Option<Arc<Value>>,
     pub(crate) deleted: bool,
 }
@@ -63,14 +63,14 @@ pub(crate) struct Event {
 pub(crate) struct Collection {
     pub(crate) objects: BTreeMap<Key, Arc<Value>>,
     pub(crate) history: VecDeque<Arc<Event>>,
-    /// Version of the newest event that history has forgotten.
+    /// Version of the newest event that was compacted.
     pub(crate) forgotten: u64,
-    /// How late watchers see an event.
+    /// How late watches show an event.
     pub(crate) delay: Duration,
     pub(crate) changed: Arc<Notify>,
 }
 
-/// All objects as they were, with their versions.
+/// All objects with their versions, at the time of the backup.
 pub struct Backup {
     version: u64,
     objects: BTreeMap<Resource, BTreeMap<Key, Arc<Value>>>,
@@ -83,14 +83,14 @@ impl std::fmt::Debug for Backup {
 }
 
 pub(crate) struct Store {
-    /// How often a backup was restored: watches from before it end.
+    /// The number of restores. Watches that began before a restore end.
     pub(crate) restored: u64,
     pub(crate) version: u64,
     collections: BTreeMap<Resource, Collection>,
     limit: usize,
-    /// Kept where somebody asked for it.
+    /// Only present if the configuration asks for a journal.
     pub(crate) journal: Option<Journal>,
-    /// Woken by every change that may empty a namespace, or a definition that is being deleted.
+    /// Notified of every change that may empty a terminating namespace or a terminating CustomResourceDefinition.
     pub(crate) emptied: Arc<Notify>,
 }
 
@@ -179,14 +179,14 @@ impl Store {
         collection.changed.notify_waiters();
     }
 
-    /// All objects as they are.
+    /// All objects in their current state.
     pub(crate) fn backup(&self) -> Backup {
         let objects = self.collections.iter();
         let objects = objects.map(|(resource, collection)| (resource.clone(), collection.objects.clone()));
         Backup { version: self.version, objects: objects.collect() }
     }
 
-    /// Everything is as it was, and versions are counted from there.
+    /// Restores all objects. The version counter continues from the backup.
     pub(crate) fn restore(&mut self, backup: &Backup) {
         self.compact();
         self.version = backup.version;
@@ -198,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Forgets all history: what compaction does. Watches resumed from before it expire.
+    /// Drops the whole history, as a compaction of etcd does. Watches from an older version expire.
     pub(crate) fn compact(&mut self) {
         for collection in self.collections.values_mut() {
             while !collection.history.is_empty() {
@@ -208,7 +208,7 @@ impl Store {
         }
     }
 
-    /// The objects as they were at `version`; none where history does not reach back that far.
+    /// The objects at `version`; `None` if the history does not go back that far.
     pub(crate) fn at_version(&self, resource: &Resource, version: u64) -> Option<BTreeMap<Key, Arc<Value>>> {
         let Some(collection) = self.collections.get(resource) else { return Some(BTreeMap::new()) };
         if version < collection.forgotten {
@@ -216,7 +216,7 @@ impl Store {
         }
         let mut objects = collection.objects.clone();
         let mut touched = BTreeSet::new();
-        // Forward from the wanted version: the first change of an object after it tells what it was before.
+        // Read forward from that version: the first later event of an object has its previous state.
         for event in collection.since(version) {
             let key = (object::namespace(&event.object).to_owned(), object::name(&event.object).to_owned());
             if touched.insert(key.clone()) {
@@ -237,7 +237,7 @@ impl Collection {
         }
     }
 
-    /// The remembered events after `version`.
+    /// The events in the history after `version`.
     pub(crate) fn since(&self, version: u64) -> impl Iterator<Item = &Arc<Event>> {
         let start = self.history.partition_point(|event| event.version <= version);
         self.history.range(start..)

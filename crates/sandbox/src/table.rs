@@ -1,6 +1,6 @@
-//! Tables, the form in which `kubectl get` asks for objects: the columns of every kind.
+//! Tables, the form that `kubectl get` requests: the columns of every kind.
 //!
-//! Never does: read a clock; ages are relative to the time passed in.
+//! This module does not read a clock; ages are relative to the time that the caller passes.
 
 mod age;
 mod builtin;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::resource::{Origin, ResourceInfo};
 use head::Head;
 
-/// What stands beside the cells of each row.
+/// What each row contains besides its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.
@@ -28,7 +28,7 @@ pub enum IncludeObject {
     Object,
 }
 
-/// The `meta.k8s.io/v1` Table of these objects.
+/// The `meta.k8s.io/v1` Table of the objects.
 #[must_use]
 pub fn table(
     info: &ResourceInfo,

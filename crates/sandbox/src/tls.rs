@@ -1,4 +1,4 @@
-//! The socket side: a certificate of its own, a token, and a kubeconfig that carries both.
+//! The TLS listener: a generated certificate, a token, and a kubeconfig with both.
 //!
 //! It listens on loopback only.
 
@@ -21,7 +21,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::Error;
 use crate::http::Front;
 
-/// Where people reach the sandbox.
+/// How clients reach the sandbox.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// `https://127.0.0.1:PORT`.
@@ -30,14 +30,14 @@ pub struct Endpoint {
     pub kubeconfig: String,
 }
 
-/// A certificate authority of one run, and the server certificate it signed.
+/// The certificate authority of one run, and the server certificate that it signed.
 struct Identity {
     authority: String,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-/// Binds, and returns the endpoint with the future that serves it.
+/// Binds the address. Returns the endpoint and the future that serves it.
 pub(crate) async fn listen(
     front: &Front,
     address: SocketAddr,
@@ -58,7 +58,7 @@ pub(crate) async fn listen(
     let endpoint = Endpoint { kubeconfig: kubeconfig(&url, &identity.authority, &token), url };
     let front = front.with_token(&token);
     let serve = async move {
-        // Dropping the set with this future ends every connection.
+        // When this future is dropped, the set is dropped and ends every connection.
         let mut connections = JoinSet::new();
         loop {
             let (stream, _) = match listener.accept().await {

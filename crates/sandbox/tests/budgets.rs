@@ -1,4 +1,4 @@
-//! Evictions and the budgets that allow them.
+//! Evictions and PodDisruptionBudgets.
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 
 mod common;
@@ -67,7 +67,7 @@ async fn a_budget_allows_one_eviction_and_refuses_the_next_until_there_is_a_repl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_share_is_taken_of_what_the_controller_wants() {
+async fn a_percentage_refers_to_the_scale_of_the_controller() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -80,7 +80,7 @@ async fn a_share_is_taken_of_what_the_controller_wants() {
     assert_eq!(status.disruptions_allowed, 0);
     let fewer = Patch::Merge(json!({"spec": {"replicas": 3}}));
     gadgets(&client).patch_scale("g", &PatchParams::default(), &fewer).await.unwrap();
-    // As on a real server, a change of scale is seen with the next change of a pod.
+    // As on a real API server, a change of the scale takes effect with the next change of a pod.
     let touch = Patch::Merge(json!({"metadata": {"labels": {"touched": "yes"}}}));
     pods(&client).patch("a", &PatchParams::default(), &touch).await.unwrap();
     settle().await;
@@ -89,7 +89,7 @@ async fn a_share_is_taken_of_what_the_controller_wants() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_pod_of_two_budgets_is_evicted_whatever_they_allow() {
+async fn a_pod_with_two_budgets_is_never_evicted() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     web(&client, &["a"], None).await;

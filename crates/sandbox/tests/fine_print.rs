@@ -1,5 +1,5 @@
-//! What random comparison with a real server has taught the sandbox, kept here without one: which of two mistakes is told
-//! of first, what each endpoint writes, what a watch says of the last moment.
+//! Regression tests for differences that the random comparison with a real API server found: which of two errors a
+//! response contains, what each endpoint writes, and the last state that a watch shows.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
@@ -57,7 +57,7 @@ fn fields(status: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_of_no_such_type_is_refused_before_anything_is_looked_up() {
+async fn a_body_of_the_wrong_type_is_rejected_before_the_object_is_read() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let mut wrong = map(json!({"name": "absent"}));
@@ -73,7 +73,7 @@ async fn a_body_of_no_such_type_is_refused_before_anything_is_looked_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_patch_whose_result_is_of_no_such_type_is_unprocessable() {
+async fn a_patch_with_a_result_of_the_wrong_type_is_unprocessable() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     ask(&client, "POST", MAPS, JSON, map(json!({"name": "m"}))).await;
@@ -91,7 +91,7 @@ async fn a_patch_whose_result_is_of_no_such_type_is_unprocessable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_strategic_patch_cannot_change_what_an_object_is() {
+async fn a_strategic_patch_cannot_change_kind_or_version() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     ask(&client, "POST", SETS, JSON, set(1)).await;
@@ -105,7 +105,7 @@ async fn a_strategic_patch_cannot_change_what_an_object_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_there_is_no_list_a_strategic_patch_is_taken_as_it_is() {
+async fn a_strategic_patch_of_an_absent_list_keeps_items_without_keys() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     ask(&client, "POST", PODS, JSON, pod_value("p", json!({}))).await;
@@ -113,14 +113,14 @@ async fn where_there_is_no_list_a_strategic_patch_is_taken_as_it_is() {
         json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}]}});
     let (code, status) = ask(&client, "PATCH", &one(PODS, "p"), STRATEGIC, patch).await;
     assert_eq!((code, fields(&status)), (422, vec!["metadata.ownerReferences.uid"]));
-    // Where there is one, a server has no word for what is wrong with an item that has no key.
+    // If the list exists, the API server reports an item without a merge key as an internal error without a reason.
     let patch = json!({"spec": {"containers": [{"image": "web:2"}]}});
     let (code, status) = ask(&client, "PATCH", &one(PODS, "p"), STRATEGIC, patch).await;
     assert_eq!((code, &status["reason"]), (500, &Value::Null));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_object_of_another_kind_is_invalid_where_its_kind_is_written() {
+async fn only_endpoints_that_write_the_kind_reject_another_kind() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -132,7 +132,7 @@ async fn a_custom_object_of_another_kind_is_invalid_where_its_kind_is_written() 
     let (code, status) = ask(&client, "PATCH", &one(GADGETS, "g"), MERGE, patch).await;
     assert_eq!((code, fields(&status)), (422, vec!["patch"]));
     assert_eq!(ask(&client, "PATCH", &one(GADGETS, "g"), MERGE, json!({"apiVersion": "v7"})).await.0, 400);
-    // The status endpoint takes nothing but the status.
+    // The status endpoint writes only the status.
     let metadata = json!({"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5});
     let patch = json!({"kind": "Other", "metadata": metadata, "status": {"note": "x"}});
     let (code, body) = ask(&client, "PATCH", &one(GADGETS, "g/status"), MERGE, patch).await;
@@ -140,7 +140,7 @@ async fn a_custom_object_of_another_kind_is_invalid_where_its_kind_is_written() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_that_names_another_uid_is_a_conflict_even_where_nothing_is() {
+async fn an_update_with_another_uid_is_a_conflict_even_for_a_missing_object() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let named = map(json!({"name": "absent", "uid": "00000000-0000-0000-0000-000000000000"}));
@@ -149,7 +149,7 @@ async fn an_update_that_names_another_uid_is_a_conflict_even_where_nothing_is() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_keep_their_own_generation_and_prefix_where_nobody_counts() {
+async fn kinds_without_generations_keep_the_generation_and_prefix_of_the_client() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let (_, made) = ask(&client, "POST", MAPS, JSON, map(json!({"name": "m", "generation": 7}))).await;
@@ -164,7 +164,7 @@ async fn clients_keep_their_own_generation_and_prefix_where_nobody_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_metadata_is_named_by_its_place() {
+async fn errors_in_metadata_have_the_path_of_the_field() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     ask(&client, "POST", MAPS, JSON, map(json!({"name": "m"}))).await;
@@ -179,7 +179,7 @@ async fn refused_metadata_is_named_by_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_endpoint_of_a_builtin_kind_takes_metadata_but_for_what_the_kind_protects() {
+async fn the_status_endpoint_of_a_builtin_writes_metadata_except_protected_fields() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let (_, made) = ask(&client, "POST", SETS, JSON, set(1)).await;
@@ -220,7 +220,7 @@ async fn counts_of_a_replica_set_cannot_contradict_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_leaves_out_a_zero_and_names_itself_when_nothing_is_there() {
+async fn a_scale_omits_zero_and_its_not_found_error_has_the_subresource() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     ask(&client, "POST", SETS, JSON, set(0)).await;
@@ -234,7 +234,7 @@ async fn a_scale_leaves_out_a_zero_and_names_itself_when_nothing_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_custom_object_without_a_size_has_no_scale_until_it_is_given_one() {
+async fn a_custom_object_without_replicas_has_no_scale() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -250,7 +250,7 @@ async fn a_custom_object_without_a_size_has_no_scale_until_it_is_given_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_no_number_is_an_error_of_the_cache_or_of_the_storage() {
+async fn an_invalid_version_is_an_error_of_the_cache_or_of_the_storage() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     for (query, code) in [("", 500), ("&limit=2", 400), ("&resourceVersionMatch=Exact", 400)] {
@@ -260,7 +260,7 @@ async fn a_version_that_is_no_number_is_an_error_of_the_cache_or_of_the_storage(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_shows_a_removed_object_as_it_was_kept_last() {
+async fn a_watch_shows_the_last_stored_state_of_a_removed_object() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let held = map(json!({"name": "m", "finalizers": ["test.example/one"]}));
@@ -291,7 +291,7 @@ async fn a_whole_number_of_a_custom_object_is_stored_without_its_fraction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_access_review_that_is_no_object_is_answered_all_the_same() {
+async fn an_access_review_without_an_object_gets_a_response() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -302,7 +302,7 @@ async fn an_access_review_that_is_no_object_is_answered_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_may_ask_for_more_time_than_a_clock_can_count() {
+async fn a_watch_timeout_beyond_the_range_of_the_clock_is_accepted() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     for seconds in ["9223372036854775807", "4000000000000", "-9223372036854775808"] {

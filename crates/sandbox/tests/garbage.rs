@@ -23,7 +23,7 @@ async fn settle() {
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
 
-/// A gadget with two pods of its own.
+/// Creates a Gadget that owns two pods.
 async fn family(client: &Client) -> DynamicObject {
     define_gadgets(client).await;
     let owner = gadgets(client).create(&PostParams::default(), &gadget("g", json!({}))).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_finalizer_holds_an_object_until_it_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_background_the_owner_goes_first() {
+async fn background_deletion_removes_the_owner_first() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -72,7 +72,7 @@ async fn in_the_background_the_owner_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_foreground_the_owner_waits_for_its_dependents() {
+async fn foreground_deletion_removes_the_owner_last() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -86,8 +86,8 @@ async fn in_the_foreground_the_owner_waits_for_its_dependents() {
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
 }
 
-/// The finalizers that were told of that pod while it was being deleted.
-async fn told_of(client: &Client, name: &str) -> Vec<Vec<String>> {
+/// The finalizers of the pod in each watch event after its deletion timestamp was set.
+async fn finalizers_seen(client: &Client, name: &str) -> Vec<Vec<String>> {
     let params = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(1);
     let events = pods(client).watch(&params, "1").await.unwrap();
     let pods = events.filter_map(async |event| match event.unwrap() {
@@ -99,8 +99,7 @@ async fn told_of(client: &Client, name: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dependents_with_dependents_of_their_own_go_in_the_foreground_too_and_only_blocking_ones_are_waited_for()
- {
+async fn foreground_deletion_is_recursive_and_waits_only_for_blocking_dependents() {
     let sandbox = sandbox_with(|config| config.nodes.clear()).await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -111,7 +110,7 @@ async fn dependents_with_dependents_of_their_own_go_in_the_foreground_too_and_on
         child["metadata"]["ownerReferences"] = json!([{
             "apiVersion": version, "kind": kind, "name": owner, "uid": uid, "blockOwnerDeletion": blocks,
         }]);
-        // One that stays marked until somebody lets it go.
+        // A pod that stays terminating until the test removes its finalizer.
         if name == "leaf" {
             child["metadata"]["finalizers"] = json!(["test.example/hold"]);
         }
@@ -132,11 +131,11 @@ async fn dependents_with_dependents_of_their_own_go_in_the_foreground_too_and_on
     pods(&client).patch("leaf", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
     settle().await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
-    assert_eq!(told_of(&client, "free").await, [Vec::<String>::new(), Vec::new()], "marked, gone");
+    assert_eq!(finalizers_seen(&client, "free").await, [Vec::<String>::new(), Vec::new()], "marked, gone");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_owner_keeps_an_object_that_a_first_one_waits_for() {
+async fn a_second_owner_keeps_a_dependent_of_an_owner_in_foreground_deletion() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -158,7 +157,7 @@ async fn a_second_owner_keeps_an_object_that_a_first_one_waits_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orphans_stay_and_lose_their_reference() {
+async fn orphans_remain_without_the_owner_reference() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -170,7 +169,7 @@ async fn orphans_stay_and_lose_their_reference() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dependent_of_an_owner_that_never_was_is_collected() {
+async fn a_dependent_of_an_owner_that_never_existed_is_collected() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let mut child = pod_value("a", json!({}));
@@ -183,7 +182,7 @@ async fn a_dependent_of_an_owner_that_never_was_is_collected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_definition_takes_its_objects_with_it() {
+async fn the_objects_of_a_deleted_crd_are_deleted() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -197,8 +196,8 @@ async fn a_deleted_definition_takes_its_objects_with_it() {
     assert!(gadgets(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
-/// The writes of the collector that were accepted or refused, but for those that were of no use: a strategic patch of a custom
-/// resource.
+/// The accepted and rejected writes of the garbage collector, except the strategic patches of custom resources that the
+/// API server does not support (415).
 fn writes(sandbox: &Sandbox) -> Vec<Record> {
     let mut writes = sandbox.requests();
     writes.retain(|record| record.user_agent == "sandbox-garbage-collector" && record.code != 415);
@@ -241,9 +240,10 @@ async fn dependents_are_released_one_by_one_and_the_owner_last() {
     assert_eq!(pauses.collect::<Vec<_>>(), [10, 10]);
 }
 
-/// What a controller must not do: the collector does not look again at what it has released.
+/// An error that a controller must avoid: the garbage collector does not check again the dependents that it has
+/// released.
 #[tokio::test(start_paused = true)]
-async fn a_dependent_adopted_again_by_an_owner_that_goes_is_deleted_after_it() {
+async fn a_released_dependent_that_its_terminating_owner_adopts_again_is_deleted() {
     let sandbox = sandbox_with(|config| config.collector = paced(10)).await;
     let client = sandbox.client().unwrap();
     let owner = family(&client).await;
@@ -259,7 +259,7 @@ async fn a_dependent_adopted_again_by_an_owner_that_goes_is_deleted_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frozen_collector_does_nothing_until_it_is_not_frozen() {
+async fn a_frozen_collector_does_nothing() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     family(&client).await;
@@ -274,7 +274,7 @@ async fn a_frozen_collector_does_nothing_until_it_is_not_frozen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_lags_is_refused_what_it_makes_of_an_older_version_and_tries_again() {
+async fn a_lagging_collector_retries_writes_after_a_conflict() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -299,7 +299,7 @@ async fn a_collector_that_lags_is_refused_what_it_makes_of_an_older_version_and_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_of_a_kind_that_the_server_does_not_have_keeps_its_dependents() {
+async fn an_owner_of_an_unknown_kind_keeps_its_dependents() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let mut child = pod_value("a", json!({}));
@@ -315,7 +315,7 @@ async fn an_owner_of_a_kind_that_the_server_does_not_have_keeps_its_dependents()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_is_found_by_its_name_and_known_by_its_uid() {
+async fn an_owner_must_match_by_name_and_uid() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let owner = family(&client).await;

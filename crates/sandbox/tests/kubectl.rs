@@ -1,4 +1,4 @@
-//! Real kubectl against the sandbox, over TLS on loopback: what people type, and what they see.
+//! Real kubectl against the sandbox, over TLS on loopback: the commands of users and their output.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
 
@@ -15,14 +15,14 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
-/// A sandbox with a kubeconfig, and the kubectl to use on it.
+/// A sandbox with a kubeconfig, and the kubectl for it.
 struct Cluster {
     sandbox: Sandbox,
     home: TempDir,
     kubectl: PathBuf,
 }
 
-/// `KUBECTL`, else the first one in PATH.
+/// The program in `KUBECTL`, else the first kubectl in the PATH.
 fn kubectl() -> PathBuf {
     if let Some(path) = std::env::var_os("KUBECTL") {
         return path.into();
@@ -74,7 +74,7 @@ impl Cluster {
         child.wait_with_output().await.unwrap()
     }
 
-    /// Standard output of a command that must succeed.
+    /// The standard output of a command that must succeed.
     async fn ok(&self, arguments: &[&str]) -> String {
         self.ok_with(arguments, "").await
     }
@@ -86,7 +86,7 @@ impl Cluster {
         out
     }
 
-    /// Standard error of a command that must fail.
+    /// The standard error of a command that must fail.
     async fn fails(&self, arguments: &[&str], input: &str) -> String {
         let output = self.run(arguments, input).await;
         let (out, err) = texts(&output);
@@ -119,7 +119,7 @@ fn gadget(spec: Value) -> Value {
     json!({"apiVersion": "test.example/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": spec})
 }
 
-/// With single spaces: the widths of columns are kubectl's own business.
+/// The text with single spaces: kubectl determines the widths of the columns.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -167,7 +167,7 @@ async fn a_pod_applied_twice_is_unchanged() {
 }
 
 #[tokio::test]
-async fn refusals_reach_the_user_in_the_servers_words() {
+async fn errors_have_the_messages_of_the_server() {
     let cluster = Cluster::with_gadgets().await;
     let err =
         cluster.fails(&["apply", "-f", "-"], &gadget(json!({"replicas": 3, "limit": 1})).to_string()).await;
@@ -184,7 +184,7 @@ async fn refusals_reach_the_user_in_the_servers_words() {
 }
 
 #[tokio::test]
-async fn without_the_token_nothing_is_served() {
+async fn requests_without_the_token_are_rejected() {
     let cluster = Cluster::start().await;
     let err = cluster.fails(&["--token=wrong", "get", "pods"], "").await;
     assert!(err.contains("Unauthorized") || err.contains("must be logged in"), "{err}");
@@ -250,7 +250,7 @@ async fn annotate_and_label_change_metadata() {
 }
 
 #[tokio::test]
-async fn patches_of_three_kinds_are_taken() {
+async fn three_patch_types_are_supported() {
     let cluster = Cluster::with_gadgets().await;
     cluster.ready_pod("a").await;
     cluster.apply(&gadget(json!({}))).await;
@@ -278,7 +278,7 @@ async fn patches_of_three_kinds_are_taken() {
 }
 
 #[tokio::test]
-async fn the_status_is_patched_by_its_subresource_only() {
+async fn the_status_is_patched_only_by_its_subresource() {
     let cluster = Cluster::with_gadgets().await;
     cluster.apply(&gadget(json!({}))).await;
     let patch = r#"{"status":{"note":"x"},"spec":{"colour":"red"}}"#;
@@ -290,7 +290,7 @@ async fn the_status_is_patched_by_its_subresource_only() {
 }
 
 #[tokio::test]
-async fn scale_writes_replicas_and_respects_a_current_size() {
+async fn scale_writes_replicas_and_checks_current_replicas() {
     let cluster = Cluster::with_gadgets().await;
     cluster.apply(&gadget(json!({}))).await;
     assert_eq!(cluster.ok(&["scale", "gd", "g", "--replicas=5"]).await, "gadget.test.example/g scaled\n");
@@ -310,7 +310,7 @@ async fn delete_waits_until_the_pod_is_gone() {
     cluster.ready_pod("c").await;
     cluster.ok(&["delete", "pods", "--all", "--force", "--grace-period=0"]).await;
     assert_eq!(cluster.ok(&["get", "pods", "-o", "name"]).await, "");
-    // Typed commands send protobuf in newer versions.
+    // Newer versions of these kubectl commands send protobuf.
     cluster.ok(&["create", "namespace", "team"]).await;
     cluster.ok(&["delete", "namespace", "team"]).await;
 }

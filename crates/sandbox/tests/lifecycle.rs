@@ -1,4 +1,4 @@
-//! From creation to the end of a pod: scheduler, kubelets, graceful deletion.
+//! The life of a pod from creation to removal: scheduler, kubelets, graceful deletion.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 
@@ -32,7 +32,7 @@ fn gone(pod: Option<&Pod>) -> bool {
     pod.is_none()
 }
 
-/// Waits, but not for ever: under a paused clock that would never end.
+/// Waits with a timeout: with a paused clock the wait would otherwise never end.
 async fn wait_for(api: &Api<Pod>, name: &str, condition: impl Condition<Pod>) {
     let waiting = await_condition(api.clone(), name, condition);
     tokio::time::timeout(Duration::from_secs(120), waiting).await.unwrap().unwrap();
@@ -71,7 +71,7 @@ async fn a_broken_image_runs_but_is_never_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_spread_over_the_nodes_that_take_them() {
+async fn pods_spread_over_the_schedulable_nodes() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     for index in 0..12 {
@@ -110,7 +110,7 @@ async fn a_node_selector_and_a_full_pool_leave_a_pod_unschedulable_until_there_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_pod_is_marked_and_goes_when_its_kubelet_is_done() {
+async fn a_deleted_pod_terminates_until_its_kubelet_removes_it() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     api.create(&PostParams::default(), &pod("a")).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_deleted_pod_is_marked_and_goes_when_its_kubelet_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unassigned_pod_and_a_pod_without_grace_go_at_once() {
+async fn an_unassigned_pod_and_a_pod_without_grace_period_are_removed_immediately() {
     let sandbox = sandbox_with(|config| config.nodes.truncate(1)).await;
     let api = pods(&sandbox.client().unwrap());
     let mut nowhere = pod("nowhere");
@@ -164,7 +164,7 @@ async fn preconditions_protect_from_deleting_another_object_or_another_version()
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_runs_of_one_seed_are_the_same_to_the_last_request() {
+async fn two_runs_with_one_seed_have_the_same_requests() {
     let mut traces = BTreeSet::new();
     for _ in 0..2 {
         let sandbox = sandbox().await;
@@ -197,7 +197,7 @@ async fn pods_of_a_lost_node_are_unready_then_evicted_and_stuck_until_it_is_back
     wait_for(&api, "b", ready).await;
     assert_eq!(api.get("b").await.unwrap().spec.unwrap().node_name.as_deref(), Some("n2"));
 
-    // Each pod tolerates it for five minutes by default.
+    // Each pod tolerates the taint for five minutes by default.
     tokio::time::sleep(Duration::from_secs(290)).await;
     assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_none());
     tokio::time::sleep(Duration::from_secs(300)).await;

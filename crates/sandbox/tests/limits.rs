@@ -1,4 +1,4 @@
-//! Quotas that refuse pods, and taints that evict them.
+//! Quotas that reject pods, and taints that evict them.
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 
 mod common;
@@ -33,7 +33,7 @@ async fn quota(client: &Client, spec: Value) -> Api<ResourceQuota> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_refuses_the_pod_beyond_it_until_one_has_ended() {
+async fn a_quota_rejects_further_pods_until_one_has_finished() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let quotas = quota(&client, json!({"hard": {"pods": "2", "cpu": "1"}})).await;
@@ -59,7 +59,7 @@ async fn a_quota_refuses_the_pod_beyond_it_until_one_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_with_scopes_or_for_other_things_counts_no_pods() {
+async fn a_quota_with_scopes_or_for_other_resources_ignores_pods() {
     for spec in
         [json!({"hard": {"pods": "0"}, "scopes": ["BestEffort"]}), json!({"hard": {"requests.cpu": "0"}})]
     {
@@ -71,7 +71,7 @@ async fn a_quota_with_scopes_or_for_other_things_counts_no_pods() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_no_execute_taint_evicts_who_does_not_tolerate_it_or_no_longer() {
+async fn a_no_execute_taint_evicts_pods_without_a_toleration_or_after_it() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let nodes: Api<Node> = Api::all(client.clone());

@@ -1,4 +1,4 @@
-//! Reads and writes of single objects and lists: conflicts, generations, dry runs, subresources, paging.
+//! Reads and writes of objects and lists: conflicts, generations, dry runs, subresources, pagination.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
 
@@ -18,7 +18,7 @@ fn params() -> PostParams {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_from_an_old_version_is_a_conflict_with_the_servers_words() {
+async fn an_update_of_an_old_version_has_the_conflict_message_of_the_server() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -57,7 +57,7 @@ async fn a_custom_object_is_replaced_only_with_a_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_and_existing_objects_answer_in_the_servers_words() {
+async fn errors_for_missing_and_existing_objects_have_the_messages_of_the_server() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let api = pods(&client);
@@ -75,7 +75,7 @@ async fn missing_and_existing_objects_answer_in_the_servers_words() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn generate_name_makes_names_of_its_own() {
+async fn generate_name_makes_unique_names() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     let mut wanted = pod("");
@@ -116,7 +116,7 @@ async fn the_generation_of_a_custom_object_counts_its_spec_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_endpoint_writes_its_own_half() {
+async fn each_endpoint_writes_only_its_fields() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -143,7 +143,7 @@ async fn each_endpoint_writes_its_own_half() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_that_changes_nothing_makes_no_new_version() {
+async fn an_update_without_a_change_keeps_the_version() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -211,7 +211,7 @@ async fn the_scale_of_a_custom_object_reads_and_writes_its_paths() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_answers_as_if_and_stores_nothing() {
+async fn a_dry_run_returns_the_result_and_stores_nothing() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     define_gadgets(&client).await;
@@ -248,7 +248,7 @@ async fn json_and_strategic_patches_change_pods_and_apply_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_list_comes_in_pages_of_one_moment() {
+async fn all_pages_of_a_list_have_one_version() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(client);
@@ -274,7 +274,7 @@ async fn a_long_list_comes_in_pages_of_one_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_at_an_exact_version_shows_that_version_until_it_is_forgotten() {
+async fn a_list_at_an_exact_version_shows_that_version_until_it_is_compacted() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.client().unwrap());
     api.create(&params(), &pod("a")).await.unwrap();
@@ -304,7 +304,7 @@ async fn selectors_choose_by_labels_and_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_takes_its_content_with_it() {
+async fn the_content_of_a_deleted_namespace_is_deleted() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let namespaces: Api<Namespace> = Api::all(client.clone());
@@ -326,7 +326,7 @@ async fn a_namespace_takes_its_content_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn injected_faults_refuse_so_many_requests_and_no_more() {
+async fn an_injected_fault_rejects_exactly_its_number_of_requests() {
     let sandbox = sandbox().await;
     let api = pods(&sandbox.connect("tester").unwrap());
     sandbox.inject(Fault {
@@ -344,7 +344,7 @@ async fn injected_faults_refuse_so_many_requests_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_only_reads_carry_metadata_only() {
+async fn metadata_only_reads_return_only_metadata() {
     let sandbox = sandbox().await;
     let nodes: Api<Node> = Api::all(sandbox.client().unwrap());
     let list = nodes.list_metadata(&ListParams::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Watches: start, resume, expiry, bookmarks, selections, lag.
+//! Watches: start, resume, expiry, bookmarks, selectors, delay.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where its ground is missing")]
 
@@ -35,7 +35,7 @@ fn told(event: &WatchEvent<ConfigMap>) -> String {
     }
 }
 
-/// Everything a watch of that length shows.
+/// All events of a watch with this timeout.
 async fn seen(api: &Api<ConfigMap>, params: WatchParams, version: &str) -> Vec<String> {
     let stream = api.watch(&params, version).await.unwrap();
     stream.map_ok(|event| told(&event)).try_collect().await.unwrap()
@@ -68,7 +68,7 @@ async fn a_watch_ends_at_its_timeout_with_a_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_version_expires_at_the_start_and_in_the_middle() {
+async fn a_compacted_version_expires_at_the_start_and_during_a_watch() {
     let sandbox = sandbox_with(|config| config.history = 3).await;
     let api = maps(&sandbox.client().unwrap());
     let version = make(&api, "a").await;
@@ -109,7 +109,7 @@ async fn a_streaming_list_ends_with_an_annotated_bookmark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_leaves_the_selection_is_seen_as_deleted() {
+async fn an_object_that_no_longer_matches_is_reported_as_deleted() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let api = maps(&client);
@@ -150,7 +150,7 @@ async fn a_delayed_watch_lags_and_lists_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clients_watcher_relists_after_expiry_and_loses_nothing() {
+async fn the_watcher_of_the_client_relists_after_expiry_and_misses_nothing() {
     let sandbox = sandbox().await;
     let client = sandbox.client().unwrap();
     let api = maps(&client);

@@ -1,4 +1,4 @@
-//! What the proxy answers, in place of the server where it has to.
+//! Responses of the proxy, including those that it sends instead of the server.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -10,10 +10,10 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use serde_json::json;
 
-/// A server's answer as its client gets it.
+/// The response of a server as the client receives it.
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
 
-/// Ends a connection without an answer, or in the middle of one.
+/// Ends a connection without a response, or in the middle of one.
 #[derive(Debug)]
 pub(super) struct Broken;
 
@@ -25,7 +25,7 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// A refusal with that code, in the words of a server.
+/// An error response with this code, in the wording of the API server.
 pub(super) fn refusal(code: u16) -> Answer {
     let reason = match code {
         401 => "Unauthorized",

@@ -1,6 +1,7 @@
-//! A connection whose bytes may stop, both ways, without an end: what a broken network path looks like from both sides.
+//! A connection whose bytes can stop in both directions without an end, like a broken network path.
 //!
-//! Bytes that were sent meanwhile arrive when it flows again, even if who sent them has given up: networks do that.
+//! Bytes that were sent meanwhile arrive when the connection flows again, even if the sender has given up, as in a real
+//! network.
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
@@ -10,7 +11,7 @@ use super::rules::Rules;
 
 const BUFFER: usize = 64 * 1024;
 
-/// The other end of that stream, and what has to run meanwhile.
+/// The other end of the stream, and a future that must run to carry the bytes.
 pub(super) fn carried(stream: TcpStream, rules: &Rules) -> (DuplexStream, impl Future<Output = ()>) {
     let (near, far) = tokio::io::duplex(BUFFER);
     let carry = async move {
@@ -22,7 +23,7 @@ pub(super) fn carried(stream: TcpStream, rules: &Rules) -> (DuplexStream, impl F
     (near, carry)
 }
 
-/// Until one side has no more bytes, or takes none; says so if that is while nothing flows.
+/// Carries bytes until one side ends. Calls `gives_up` if that happens while the connection is stalled.
 async fn carry(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -45,6 +46,6 @@ async fn carry(
             break;
         }
     }
-    // Gone already, perhaps.
+    // The connection may be closed already.
     drop(to.shutdown().await);
 }

@@ -1,4 +1,4 @@
-//! Requests as the proxy tells them apart.
+//! Selects requests in the proxy.
 
 use http::{Method, Request};
 
@@ -33,14 +33,16 @@ impl Seen {
         self.verb == "watch"
     }
 
-    /// Whether it changes what is decided about: neither the lead's renewals, which come by time, nor events.
+    /// Whether the request is a write that traps and counts include: not of a Lease, which is renewed periodically, and
+    /// not of an Event.
     pub(super) fn counts(&self) -> bool {
         matches!(self.verb, "create" | "update" | "patch" | "delete")
             && !matches!(self.plural.as_str(), "leases" | "events")
     }
 }
 
-/// The resource in a path, and whether the path names one object: `/apis/apps/v1/namespaces/x/replicasets/web`.
+/// The resource in a path, and whether the path contains the name of an object:
+/// `/apis/apps/v1/namespaces/x/replicasets/web`.
 fn resource(path: &str) -> (String, bool) {
     let mut parts = path.trim_matches('/').split('/').peekable();
     let skip = match parts.next() {
@@ -56,19 +58,19 @@ fn resource(path: &str) -> (String, bool) {
     (rest.first().copied().unwrap_or_default().to_owned(), rest.len() > 1)
 }
 
-/// Which requests are meant.
+/// Selects requests by verb, resource and user agent.
 #[derive(Clone, Debug, Default)]
 pub struct Matching {
-    /// The verb, as the audit log writes it; none for all.
+    /// The verb, as in the audit log; `None` matches all verbs.
     pub verb: Option<&'static str>,
-    /// The resource; none for all.
+    /// The resource; `None` matches all resources.
     pub plural: Option<&'static str>,
-    /// Part of the user agent; none for all.
+    /// Part of the user agent; `None` matches all user agents.
     pub user_agent: Option<&'static str>,
 }
 
 impl Matching {
-    /// All requests of one verb on one resource.
+    /// All requests with this verb and resource.
     #[must_use]
     pub fn new(verb: &'static str, plural: &'static str) -> Self {
         Self { verb: Some(verb), plural: Some(plural), user_agent: None }

@@ -1,8 +1,8 @@
-//! A proxy before an API server: it delays watches, holds requests back, refuses them, loses answers and cuts
-//! connections, alike for the sandbox and a real server.
+//! A proxy in front of an API server, the same for the sandbox and for a real server: it delays watches, holds
+//! requests, rejects them, drops responses and closes connections.
 //!
-//! It listens on loopback for plain HTTP and asks for a token of its own; upstream it is the user of the kubeconfig it was
-//! given. It never changes what it passes on.
+//! It listens on loopback with plain HTTP and requires its own token. Upstream it is the user of the given kubeconfig.
+//! It never changes what it forwards.
 
 mod answer;
 mod half_open;
@@ -34,7 +34,7 @@ pub use trap::{Moment, Trap};
 
 use crate::kubeconfig::{self, Access};
 
-/// A running proxy. Dropping it ends it with all its connections.
+/// A running proxy. Dropping it closes all its connections.
 pub struct Proxy {
     access: Access,
     rules: Arc<Rules>,
@@ -42,7 +42,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts it before the server of that kubeconfig.
+    /// Starts a proxy in front of the server of this kubeconfig.
     pub async fn start(kubeconfig: &str) -> Result<Self> {
         let config = kubeconfig::config(kubeconfig).await?;
         let upstream = Client::try_from(config).context("cannot make a client")?;
@@ -57,13 +57,13 @@ impl Proxy {
         Ok(Self { access, rules, _task: task })
     }
 
-    /// A kubeconfig that leads through the proxy. kubectl sends no token over plain HTTP: give it to the controller.
+    /// A kubeconfig for the proxy. kubectl sends no token over plain HTTP, so use it for the controller.
     #[must_use]
     pub fn kubeconfig(&self, namespace: &str) -> String {
         self.access.kubeconfig(namespace)
     }
 
-    /// What to do to whom.
+    /// The rules of the proxy.
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.rules
@@ -90,17 +90,17 @@ struct Front {
 impl Front {
     async fn serve(self, stream: TcpStream) {
         let mut cut = self.rules.cuts();
-        // Small answers must not wait for more bytes.
+        // Without delay for small responses.
         drop(stream.set_nodelay(true));
         let service = service_fn(|request| self.clone().answer(request));
         let (stream, carry) = half_open::carried(stream, &self.rules);
         let connection =
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
         tokio::select! {
-            // A cut comes first: nothing that is let go after it may still get through.
+            // A cut comes first: requests that are released later must not pass.
             biased;
             _ = cut.changed() => {}
-            // An error here is a client that went away, or a connection that was to break.
+            // An error means that the client disconnected, or that a rule breaks the connection.
             _ = futures::future::join(connection, carry) => {}
         }
     }
@@ -118,7 +118,7 @@ impl Front {
         };
         let Ok(response) = self.forward(request, &seen).await else { return Err(Broken) };
         if loses {
-            // The server has done it and has said so; nobody hears.
+            // The server has processed the request and has responded; the client gets no response.
             let _ = response.into_body().collect().await;
             return Err(Broken);
         }
@@ -142,7 +142,7 @@ impl Front {
         let path = parts.uri.path().to_owned();
         let request = Request::from_parts(parts, Body::from(body.to_vec()));
         let (front, seen) = (self.clone(), seen.clone());
-        // Of its own: a request that was sent whole arrives, even if its client gives up meanwhile.
+        // A separate task: a complete request reaches the server even if its client gives up.
         let sent = tokio::spawn(async move {
             let mut caught = front.rules.caught(&seen);
             if let Some(stopped) = caught.take_if(|caught| caught.moment == Moment::Before) {

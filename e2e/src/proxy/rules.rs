@@ -1,4 +1,4 @@
-//! What the proxy does to which requests.
+//! The rules of the proxy: what it does with which requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::matching::{Matching, Seen};
 use super::trap::{self, Caught, Moment, Snare, Trap};
 
-/// What becomes of a request.
+/// What the proxy does with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Pass,
@@ -26,10 +26,10 @@ struct Fault {
     times: usize,
 }
 
-/// A write that was passed on: of objects, not of leases or events.
+/// A write that the proxy forwarded, other than of a Lease or an Event.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// When.
+    /// The time of the write.
     pub at: Instant,
     /// The verb.
     pub verb: &'static str,
@@ -37,18 +37,18 @@ pub struct Written {
     pub plural: String,
 }
 
-/// The rules of one proxy; all may change at any time.
+/// The rules of one proxy. They can change at any time.
 #[derive(Debug)]
 pub struct Rules {
     delays: Mutex<BTreeMap<String, Duration>>,
     faults: Mutex<Vec<Fault>>,
     evictions: Mutex<BTreeMap<String, Bytes>>,
     frozen: watch::Sender<Option<Matching>>,
-    /// How many requests have been held back so far.
+    /// The number of requests that were held so far.
     held_back: watch::Sender<usize>,
     cut: watch::Sender<()>,
     stalled: watch::Sender<bool>,
-    /// How many connections their clients have ended while nothing flowed.
+    /// The number of connections that clients closed while the proxy was stalled.
     given_up: watch::Sender<usize>,
     snare: Mutex<Option<Snare>>,
     written: Mutex<Vec<Written>>,
@@ -67,86 +67,87 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// From now on watches of that resource, also those under way, show every event this much late. Lists do not lag.
+    /// From now on, watches of this resource show every event with this delay, including open watches. Lists have no
+    /// delay.
     pub fn delay_watch(&self, plural: &str, delay: Duration) {
         lock(&self.delays).insert(plural.to_owned(), delay);
     }
 
-    /// Holds matching requests and events of watches back until [`Self::thaw`].
+    /// Holds matching requests and watch events until [`Self::thaw`].
     pub fn freeze(&self, matching: Matching) {
         self.frozen.send_replace(Some(matching));
     }
 
-    /// Lets go what [`Self::freeze`] held.
+    /// Releases what [`Self::freeze`] holds.
     pub fn thaw(&self) {
         self.frozen.send_replace(None);
     }
 
-    /// Waits until [`Self::freeze`] holds a request back.
+    /// Waits until [`Self::freeze`] has held more than `before` requests.
     pub async fn until_held_back(&self, before: usize) {
-        // The sender lives as long as these rules.
+        // The sender lives as long as the rules.
         let _ = self.held_back.subscribe().wait_for(|count| *count > before).await;
     }
 
-    /// How many requests have been held back so far.
+    /// The number of requests that were held so far.
     #[must_use]
     pub fn held_back(&self) -> usize {
         *self.held_back.borrow()
     }
 
-    /// Answers the next `times` matching requests with that code; the server does not see them.
+    /// Rejects the next `times` matching requests with this code. The server does not receive them.
     pub fn refuse(&self, matching: Matching, code: u16, times: usize) {
         lock(&self.faults).push(Fault { matching, verdict: Verdict::Refuse(code), times });
     }
 
-    /// Has the server do the next `times` matching requests, and ends their connections in place of the answer.
+    /// Forwards the next `times` matching requests and closes their connections instead of responding.
     pub fn lose_answers(&self, matching: Matching, times: usize) {
         lock(&self.faults).push(Fault { matching, verdict: Verdict::LoseAnswer, times });
     }
 
-    /// Ends every connection there is.
+    /// Closes all connections.
     pub fn cut(&self) {
         self.cut.send_replace(());
     }
 
-    /// Stops every byte of every connection, both ways, those of new ones too; none of them ends.
+    /// Stops all bytes of all connections in both directions, including new ones, without closing them.
     pub fn stall(&self) {
         self.given_up.send_replace(0);
         self.stalled.send_replace(true);
     }
 
-    /// Waits until a client has given up on what [`Self::stall`] stopped.
+    /// Waits until a client has closed a connection that [`Self::stall`] stopped.
     pub async fn until_given_up(&self) {
-        // The sender lives as long as these rules.
+        // The sender lives as long as the rules.
         let _ = self.given_up.subscribe().wait_for(|count| *count > 0).await;
     }
 
-    /// Lets what [`Self::stall`] stopped arrive, and all that follows.
+    /// Delivers the bytes that [`Self::stall`] stopped, and all later ones.
     pub fn flow(&self) {
         self.stalled.send_replace(false);
     }
 
-    /// Stops the `nth` matching write from now on, leases and events not counted. One trap at a time: a new one replaces the
-    /// last.
+    /// Stops the `nth` matching write from now on, other than of Leases and Events. There is one trap at a time: a new
+    /// one replaces the previous one.
     pub fn trap(&self, matching: Matching, nth: usize, moment: Moment) -> Trap {
         let (trap, snare) = trap::set(matching, nth, moment);
         *lock(&self.snare) = Some(snare);
         trap
     }
 
-    /// The writes passed on so far, leases and events left out.
+    /// The writes that were forwarded so far, other than of Leases and Events.
     #[must_use]
     pub fn written(&self) -> Vec<Written> {
         lock(&self.written).clone()
     }
 
-    /// How many of the faults asked for have not struck yet.
+    /// The number of requested faults that have not occurred yet.
     pub fn faults_left(&self) -> usize {
         lock(&self.faults).iter().map(|fault| fault.times).sum()
     }
 
-    /// The last eviction that went through for a pod of that name. Servers as old as 1.20 leave bodies of evictions out
-    /// of their audit log.
+    /// The body of the last eviction of this pod that was forwarded. Kubernetes 1.20 does not include the bodies of
+    /// evictions in its audit log.
     pub(crate) fn eviction(&self, pod: &str) -> Option<Value> {
         serde_json::from_slice(lock(&self.evictions).get(pod)?).ok()
     }
@@ -162,7 +163,7 @@ impl Rules {
             return None;
         }
         let (reached, caught) = trap::spring(&mut lock(&self.snare), seen)?;
-        // Whoever set it may have lost interest: then it is let go.
+        // If the scenario has dropped the trap, the write is not stopped.
         reached.send(()).is_ok().then_some(caught)
     }
 
@@ -189,7 +190,7 @@ impl Rules {
         lock(&self.delays).get(&seen.plural).copied().unwrap_or_default()
     }
 
-    /// Waits while that request is frozen, then says what becomes of it.
+    /// Waits while the request is frozen, then returns what to do with it.
     pub(super) async fn judge(&self, seen: &Seen) -> Verdict {
         self.wait_for_thaw(seen).await;
         let mut faults = lock(&self.faults);
@@ -205,7 +206,7 @@ impl Rules {
         if frozen.borrow().as_ref().is_some_and(|rule| rule.is(seen)) {
             self.held_back.send_modify(|count| *count += 1);
         }
-        // The sender lives as long as these rules.
+        // The sender lives as long as the rules.
         let _ = frozen.wait_for(|rule| !rule.as_ref().is_some_and(|rule| rule.is(seen))).await;
     }
 }

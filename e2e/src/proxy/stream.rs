@@ -1,4 +1,4 @@
-//! A watch, line by line: each event goes on when its delay is over and nothing holds it back.
+//! Forwards a watch line by line: each event is sent after its delay and when no rule holds it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::answer::Broken;
 use super::matching::Seen;
 use super::rules::Rules;
 
-/// The same lines, later.
+/// The same lines with the delay.
 pub(super) fn lines(body: Body, rules: Arc<Rules>, seen: Seen) -> UnsyncBoxBody<Bytes, Broken> {
     let (sender, receiver) = mpsc::unbounded_channel();
     tokio::spawn(read(body, Arc::clone(&rules), seen.clone(), sender));
@@ -28,7 +28,7 @@ pub(super) fn lines(body: Body, rules: Arc<Rules>, seen: Seen) -> UnsyncBoxBody<
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// Reads until the server ends the watch or the client is gone.
+/// Reads until the server ends the watch or the client disconnects.
 async fn read(
     mut body: Body,
     rules: Arc<Rules>,

@@ -1,44 +1,46 @@
-//! Stops one write at a chosen moment, so that a scenario can strike just then.
+//! Stops one write at a chosen moment, so that a scenario can act at that moment.
 
 use tokio::sync::oneshot;
 
 use super::matching::{Matching, Seen};
 
-/// Where in its life a write is stopped.
+/// When a write is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The server has not seen it.
+    /// The server has not received the write.
     Before,
-    /// It is on its way, and is not stopped: anything may come first.
+    /// The write is in transit and is not stopped: the server may process it before or after the action of the
+    /// scenario.
     During,
-    /// The server has answered, and its client has not heard.
+    /// The server has responded, and the client has not received the response.
     After,
 }
 
 impl Moment {
-    /// All of them.
+    /// All moments.
     pub const ALL: [Self; 3] = [Self::Before, Self::During, Self::After];
 }
 
-/// A write that will be stopped, or is. Dropping this ends its connection; one that the server has not seen never gets there.
+/// A write that is stopped or will be. Dropping the trap closes its connection; a write that the server has not
+/// received is lost.
 #[derive(Debug)]
 pub struct Trap {
-    /// Where it is stopped.
+    /// When the write is stopped.
     pub moment: Moment,
     reached: oneshot::Receiver<()>,
     go: oneshot::Sender<()>,
 }
 
 impl Trap {
-    /// Waits until the write has come.
+    /// Waits until the write has reached the trap.
     pub async fn reached(&mut self) {
-        // Nobody sets two traps at once: the sender is there.
+        // There is only one trap at a time, so the sender exists.
         let _ = (&mut self.reached).await;
     }
 
-    /// Lets it go on.
+    /// Lets the write continue.
     pub fn release(self) {
-        // Its client may be gone.
+        // The client may have disconnected.
         let _ = self.go.send(());
     }
 }
@@ -53,7 +55,7 @@ pub(super) struct Snare {
     go: oneshot::Receiver<()>,
 }
 
-/// A write in a trap.
+/// A stopped write.
 pub(super) struct Caught {
     pub(super) moment: Moment,
     go: oneshot::Receiver<()>,
@@ -65,7 +67,7 @@ pub(super) fn set(matching: Matching, nth: usize, moment: Moment) -> (Trap, Snar
     (Trap { moment, reached, go: release }, Snare { matching, left: nth.max(1), moment, reached: tell, go })
 }
 
-/// Counts one more write; whether this is the one that is meant.
+/// Counts one matching write. Returns the trapped write if it is the selected one.
 pub(super) fn spring(snare: &mut Option<Snare>, seen: &Seen) -> Option<(oneshot::Sender<()>, Caught)> {
     let set = snare.as_mut().filter(|snare| snare.matching.is(seen))?;
     set.left -= 1;
@@ -73,12 +75,12 @@ pub(super) fn spring(snare: &mut Option<Snare>, seen: &Seen) -> Option<(oneshot:
         return None;
     }
     let Snare { moment, reached, go, .. } = snare.take()?;
-    // Whoever set it may have lost interest.
+    // The scenario may have dropped the trap.
     (!reached.is_closed()).then_some((reached, Caught { moment, go }))
 }
 
 impl Caught {
-    /// Waits for what is to become of it; whether it goes on.
+    /// Waits for the decision of the scenario. Returns whether the write continues.
     pub(super) async fn goes_on(self) -> bool {
         self.go.await.is_ok()
     }

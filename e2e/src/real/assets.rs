@@ -1,5 +1,4 @@
-//! Where the servers come from: `E2E_KUBECONFIG`, `KUBEBUILDER_ASSETS`, the cache. It builds nothing; `cargo xtask`
-//! does.
+//! Finds the servers: `E2E_KUBECONFIG`, `KUBEBUILDER_ASSETS`, the cache. It builds nothing; `cargo xtask` does that.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,25 +7,25 @@ use anyhow::{Context, Result, bail};
 
 const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
-/// What there is to run on.
+/// The source of the servers.
 #[derive(Debug)]
 pub enum Source {
-    /// A cluster that runs already: its kubeconfig.
+    /// A running cluster: its kubeconfig.
     Cluster(PathBuf),
-    /// The servers' binaries.
+    /// The binaries of the servers.
     Programs(Assets),
 }
 
-/// The servers' binaries.
+/// The binaries of the servers.
 #[derive(Clone, Debug)]
 pub struct Assets {
-    /// Where they lie.
+    /// The folder of the binaries.
     pub folder: PathBuf,
-    /// `v1.20.2`
+    /// The version, such as `v1.20.2`.
     pub version: String,
 }
 
-/// The first source there is; an error that says what to do where there is none.
+/// The first available source. The error says what to do if there is none.
 pub(super) fn find() -> Result<Source> {
     match std::env::var_os("E2E_KUBECONFIG") {
         Some(file) => Ok(Source::Cluster(file.into())),
@@ -34,7 +33,7 @@ pub(super) fn find() -> Result<Source> {
     }
 }
 
-/// The same, leaving out what is somebody else's.
+/// The binaries, even if `E2E_KUBECONFIG` names a cluster.
 pub(super) fn programs() -> Result<Assets> {
     let folder = match std::env::var_os("KUBEBUILDER_ASSETS") {
         Some(folder) => PathBuf::from(folder),
@@ -55,7 +54,7 @@ pub(super) fn programs() -> Result<Assets> {
     Ok(Assets { version: version(&folder)?, folder })
 }
 
-/// What `cargo xtask kubernetes` built, the youngest.
+/// The newest build of `cargo xtask kubernetes`.
 fn cached() -> Option<PathBuf> {
     let set = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;

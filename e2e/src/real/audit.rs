@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::Request;
 
-/// How long a delete may stay unanswered.
+/// How long a delete may have no response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Deserialize)]
@@ -56,9 +56,9 @@ struct ObjectRef {
     api_group: String,
 }
 
-/// The answered requests. Deletes stand where they began: by that order nothing that somebody has seen the effect of can
-/// be missing. `dead` are the logs of servers that were killed, the oldest first: what they had begun stands there with the
-/// code 0, since nobody knows what became of it.
+/// The answered requests. A delete is at the position where it began, so every delete with a visible effect is in the
+/// list. `dead` are the logs of killed servers, oldest first: requests without a response have the code 0 there, since
+/// their result is unknown.
 pub(super) async fn requests(dead: &[PathBuf], file: &Path) -> Result<Vec<Request>> {
     let mut all = Vec::new();
     for file in dead {
@@ -67,7 +67,7 @@ pub(super) async fn requests(dead: &[PathBuf], file: &Path) -> Result<Vec<Reques
     let limit = Instant::now() + PATIENCE;
     loop {
         let bytes = match read(file) {
-            // One that was started again has answered nobody yet.
+            // A restarted server has no log before its first response.
             Err(_) if !dead.is_empty() && !file.exists() => Vec::new(),
             read => read?,
         };
@@ -89,7 +89,7 @@ fn read(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("cannot read the audit log {}", file.display()))
 }
 
-/// Without the line that is being written, or that its writer never finished.
+/// Without an incomplete last line.
 fn whole_lines(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     &bytes[..end]
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delete_stands_where_it_began_and_is_known_to_be_unanswered() {
+    fn a_delete_is_at_its_start_and_known_to_be_unanswered() {
         let begun = line("a", "RequestReceived") + &line("b", "ResponseComplete");
         assert_eq!(names(parse(begun.as_bytes()).unwrap()), [("a".into(), false), ("b".into(), true)]);
         let done = begun + &line("a", "ResponseComplete");

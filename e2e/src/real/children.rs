@@ -1,4 +1,4 @@
-//! The servers' processes: started here, ended by id, whatever becomes of the test.
+//! The processes of the servers: started here and ended by process ID, even if the test is killed.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::assets::Assets;
 
-/// Reads process ids, `+7` of one that runs and `-7` of one that has ended, until nobody writes any more, which is when the
-/// test's own process is gone without having cleaned up (killed, say); then it ends those and removes the folder. Ctrl-C in
-/// a terminal reaches it too: it stays.
+/// A shell script that reads process IDs, `+7` for a running process and `-7` for an ended one, until its input closes.
+/// The input closes without a cleanup only if the process of the test was killed, for example with SIGKILL. The script
+/// then kills the remaining processes and removes the folder. It ignores the signals of Ctrl-C in a terminal.
 const GUARD: &str = "trap '' INT TERM HUP; ids=; while read -r id; do case $id in \
                      +*) ids=\"$ids ${id#+}\";; \
                      *) left=; for one in $ids; do [ \"$one\" = \"${id#-}\" ] || left=\"$left $one\"; done; ids=$left;; \
@@ -22,11 +22,11 @@ const GUARD: &str = "trap '' INT TERM HUP; ids=; while read -r id; do case $id i
 struct Server {
     name: &'static str,
     command: Command,
-    /// None while it is dead because somebody killed it.
+    /// `None` while the scenario has killed it.
     process: Option<Child>,
 }
 
-/// Processes that end with this value, the youngest first.
+/// Processes that end when this value is dropped, newest first.
 pub(super) struct Children {
     assets: Assets,
     folder: PathBuf,
@@ -48,12 +48,12 @@ impl Children {
         Ok(Self { assets: assets.clone(), folder: folder.to_owned(), guard, servers })
     }
 
-    /// One of the servers' programs.
+    /// A command for one of the server binaries.
     pub(super) fn command(&self, program: &str) -> Command {
         Command::new(self.assets.folder.join(program))
     }
 
-    /// Starts it with its output in a file.
+    /// Starts a server with its output in a file.
     pub(super) fn start(&mut self, name: &'static str, mut command: Command) -> Result<()> {
         let log = File::create(self.log(name)).with_context(|| format!("cannot write a log for {name}"))?;
         command.stdin(Stdio::null()).stdout(log.try_clone().context("cannot share the log")?).stderr(log);
@@ -79,7 +79,7 @@ impl Children {
             .context("the guard is gone")
     }
 
-    /// Kills it as a crash would: SIGKILL, nothing is finished. Returns once it is gone.
+    /// Kills a server with SIGKILL, like a crash. Returns after it has ended.
     pub(super) fn kill(&self, name: &str) -> Result<()> {
         let mut servers = lock(&self.servers);
         let server = named(&mut servers, name)?;
@@ -89,7 +89,7 @@ impl Children {
         self.tell_guard(&format!("-{}", process.id()))
     }
 
-    /// Starts it as it was started before. It goes on in the same log.
+    /// Restarts a server with the same command. It appends to the same log.
     pub(super) fn start_again(&self, name: &str) -> Result<()> {
         let mut servers = lock(&self.servers);
         let server = named(&mut servers, name)?;
@@ -99,18 +99,18 @@ impl Children {
         self.spawn(server)
     }
 
-    /// Sends it a signal, such as `STOP` or `CONT`.
+    /// Sends a signal, such as `STOP` or `CONT`.
     pub(super) fn signal(&self, name: &str, signal: &str) -> Result<()> {
         let mut servers = lock(&self.servers);
         let process = named(&mut servers, name)?.process.as_ref();
         let id = process.with_context(|| format!("{name} does not run"))?.id().to_string();
-        // The shell's own: a small machine has no program of that name.
+        // The builtin of the shell: a small image has no kill program.
         let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &id]).status();
         ensure!(sent.context("cannot run kill")?.success(), "cannot send SIG{signal} to {name}");
         Ok(())
     }
 
-    /// Fails if one has ended by itself.
+    /// Fails if a server has ended by itself.
     pub(super) fn check(&self) -> Result<()> {
         for server in lock(&self.servers).iter_mut() {
             let Some(status) = server.process.as_mut().map(Child::try_wait).transpose()?.flatten() else {
@@ -147,11 +147,11 @@ impl Drop for Children {
     fn drop(&mut self) {
         for server in lock(&self.servers).iter_mut().rev() {
             let Some(process) = &mut server.process else { continue };
-            // It may have ended already. Its data dies with it, so nothing is lost by force.
+            // It may have ended already. SIGKILL is safe, since its data is deleted too.
             drop(process.kill());
             drop(process.wait());
         }
-        // Before its input ends: those ids may be somebody else's by then.
+        // Before its input closes: other processes may have these IDs by then.
         let mut guard = lock(&self.guard);
         drop(guard.kill());
         drop(guard.wait());
@@ -161,10 +161,10 @@ impl Drop for Children {
     }
 }
 
-/// Copies logs of a failed scenario to where they outlive it.
+/// Copies the logs of a failed scenario to a permanent folder.
 fn keep_logs(from: &Path, to: &Path) {
     let into = to.join(from.file_name().unwrap_or_default());
-    // Best effort: the test fails anyway, for a better reason.
+    // Best effort: the test fails anyway.
     drop(fs::create_dir_all(&into));
     for entry in fs::read_dir(from).into_iter().flatten().flatten() {
         if entry.path().extension().is_some_and(|extension| extension == "log") {

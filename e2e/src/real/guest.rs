@@ -1,4 +1,4 @@
-//! A namespace in somebody else's cluster, removed again.
+//! A namespace in an external cluster. It is removed at the end.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,16 +11,16 @@ use kube::config::Kubeconfig;
 
 use crate::kubeconfig;
 
-/// The namespace. Dropping it has the cluster delete it.
+/// The namespace. Dropping it deletes the namespace.
 pub(super) struct Guest {
-    /// Their kubeconfig, set to the namespace.
+    /// The kubeconfig of the cluster with this namespace.
     pub(super) kubeconfig: String,
     file: PathBuf,
     namespace: String,
 }
 
 impl Guest {
-    /// Makes the namespace. Files that the kubeconfig names relative to itself are not found: it moves.
+    /// Creates the namespace. The kubeconfig moves, so relative paths in it do not work.
     pub(super) async fn new(theirs: &str, namespace: &str, folder: &Path) -> Result<Self> {
         let mut parsed = Kubeconfig::from_yaml(theirs).context("cannot read the kubeconfig")?;
         for context in parsed.contexts.iter_mut().filter_map(|named| named.context.as_mut()) {
@@ -41,7 +41,7 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let mut kubectl = Command::new(crate::kubectl::program());
         kubectl.arg("--kubeconfig").arg(&self.file).args(["delete", "namespace", "--wait=false"]);
-        // Best effort: what stays is one namespace of a test cluster, named after us.
+        // Best effort: only a namespace of a test cluster would remain, with our name.
         drop(kubectl.arg(&self.namespace).stdout(Stdio::null()).stderr(Stdio::null()).status());
     }
 }

@@ -1,4 +1,4 @@
-//! Who is who on a control plane of our own: an authority, the server's certificate, the key of service accounts, and
+//! The identities of a control plane: a certificate authority, the server certificate, the key of service accounts, and
 //! a token for each user.
 
 use std::fs;
@@ -33,7 +33,7 @@ impl User {
     const ALL: [Self; 5] =
         [Self::Admin, Self::Controller, Self::ControllerManager, Self::Scheduler, Self::Kubelet];
 
-    /// Its name; the roles of Kubernetes' own components are bound to theirs.
+    /// The user name. Kubernetes binds the roles of its components to these names.
     fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -52,7 +52,7 @@ impl User {
     }
 }
 
-/// The tokens and the authority of one control plane.
+/// The tokens and the certificate authority of a control plane.
 pub(super) struct Identity {
     url: String,
     authority: String,
@@ -60,7 +60,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Makes everything and writes what the servers read.
+    /// Creates all credentials and writes the files for the servers.
     pub(super) fn make(folder: &Path, port: u16) -> Result<Self> {
         let authority = certificates(folder).context("cannot make certificates")?;
         let tokens: Vec<(User, String)> =
@@ -83,7 +83,7 @@ impl Identity {
     }
 }
 
-/// Writes the files and returns the authority in base64.
+/// Writes the files and returns the CA certificate in base64.
 fn certificates(folder: &Path) -> Result<String> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -106,7 +106,7 @@ fn certificates(folder: &Path) -> Result<String> {
     Ok(encode(authority.pem().as_bytes()))
 }
 
-/// Base64, as kubeconfigs carry certificates.
+/// Base64, as in kubeconfigs.
 fn encode(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes)

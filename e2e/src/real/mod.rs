@@ -1,8 +1,8 @@
 //! A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and stand-ins for
 //! the kubelets.
 //!
-//! Every one has a folder and ports of its own, and ends by process id when dropped. It never touches a cluster that it
-//! did not start, except the one that `E2E_KUBECONFIG` names: there it starts nothing but the stand-ins.
+//! Every control plane has its own folder and ports, and its processes are ended by ID when it is dropped. It never
+//! uses a cluster that it did not start, except the one in `E2E_KUBECONFIG`; there it starts only the stand-ins.
 
 mod assets;
 mod audit;
@@ -41,40 +41,40 @@ use crate::kubeconfig::{self, Access};
 use crate::request::KUBELET;
 use crate::{Request, Setting};
 
-/// How long the servers may take to become ready. Far more than they need.
+/// The timeout of the start of the servers. It is far longer than necessary.
 const READY_LIMIT: Duration = Duration::from_secs(120);
-/// How often readiness is asked for.
+/// The interval of readiness checks.
 const POLL: Duration = Duration::from_millis(50);
-/// How often nodes say that they live; the controllers give them up after 40 seconds.
+/// The interval of node heartbeats. The node controller marks a node unreachable after 40 seconds.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// The taint of a node that is not known to be ready.
+/// The taint of a node that is not ready yet.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-/// A running control plane. Dropping it ends it.
+/// A running control plane. Dropping it stops it.
 pub struct ControlPlane {
     // Fields are dropped in order: clients, servers, their folder.
     stand_ins: Mutex<JoinSet<()>>,
     children: Option<Children>,
     access: Way,
     audit: Option<PathBuf>,
-    /// The logs of API servers that were killed.
+    /// The audit logs of killed API servers.
     dead: Mutex<Vec<PathBuf>>,
     store: Option<Store>,
     namespace: String,
-    /// What it is, for people.
+    /// Human-readable version.
     pub version: String,
     folder: tempfile::TempDir,
 }
 
-/// A server that can be killed or stopped.
+/// A server that a scenario can kill or stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// kube-apiserver.
     ApiServer,
     /// etcd.
     Etcd,
-    /// kube-controller-manager, which runs the garbage collector.
+    /// kube-controller-manager, which includes the garbage collector.
     ControllerManager,
 }
 
@@ -88,14 +88,14 @@ impl Victim {
     }
 }
 
-/// How to reach it.
+/// How to access the cluster.
 enum Way {
     Ours(Identity),
     Theirs(Guest),
 }
 
 impl ControlPlane {
-    /// Starts it. Its controllers find the custom kinds served when they first look.
+    /// Starts a control plane. The CRDs are served before its controllers start.
     pub async fn start(setting: &Setting) -> Result<Self> {
         let folder = folder()?;
         let plane = match assets::find()? {
@@ -105,7 +105,8 @@ impl ControlPlane {
         plane.complete(setting).await
     }
 
-    /// Starts one of its own even where `E2E_KUBECONFIG` names a cluster, for what would change all of that.
+    /// Starts a separate control plane even if `E2E_KUBECONFIG` names a cluster, for scenarios that would change the
+    /// whole cluster.
     pub async fn start_own(setting: &Setting) -> Result<Self> {
         ours(&assets::programs()?, folder()?, setting).await?.complete(setting).await
     }
@@ -122,7 +123,7 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// The namespace to work in.
+    /// The namespace for scenarios.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -134,13 +135,13 @@ impl ControlPlane {
         self.kubeconfig_of(User::Admin)
     }
 
-    /// A kubeconfig of our controller: the user `ordered-controller-manager`, who may do everything.
+    /// A kubeconfig of our controller: the user `ordered-controller-manager` with all permissions.
     #[must_use]
     pub fn controller_kubeconfig(&self) -> String {
         self.kubeconfig_of(User::Controller)
     }
 
-    /// A kubeconfig of a service account, with a token as its pods get one.
+    /// A kubeconfig of a service account, with a token as in its pods.
     pub async fn kubeconfig_of_account(&self, namespace: &str, name: &str) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client("scenario").await?, namespace);
         let wanted = TokenRequest::default();
@@ -149,7 +150,7 @@ impl ControlPlane {
         self.kubeconfig_with_token(&made.status.context("a token request without its token")?.token)
     }
 
-    /// A kubeconfig with a token of somebody else, such as a service account.
+    /// A kubeconfig with another token, such as that of a service account.
     pub fn kubeconfig_with_token(&self, token: &str) -> Result<String> {
         match &self.access {
             Way::Ours(identity) => {
@@ -172,7 +173,7 @@ impl ControlPlane {
         kubeconfig::client(&self.kubeconfig(), user_agent).await
     }
 
-    /// Every request so far that the audit policy records. It waits for deletes that are still under way.
+    /// Every request so far that the audit policy records. Waits for deletes in progress.
     pub async fn requests(&self) -> Result<Vec<Request>> {
         let file = self.audit.as_deref().context(
             "this cluster's audit log is not known: set E2E_AUDIT_LOG to its file, or unset E2E_KUBECONFIG",
@@ -181,11 +182,11 @@ impl ControlPlane {
         audit::requests(&dead, file).await
     }
 
-    /// Kills a server as a crash would, by SIGKILL. Returns once it is gone.
+    /// Kills a server with SIGKILL, like a crash. Returns after it has ended.
     pub fn kill(&self, victim: Victim) -> Result<()> {
         self.own()?.kill(victim.name())?;
         if let (Victim::ApiServer, Some(audit)) = (victim, &self.audit) {
-            // The next one writes a fresh log: what stands open in this one stays so.
+            // The next server starts a new log; requests without a response remain in the old one.
             let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = audit.with_file_name(format!("audit-{}.log", dead.len() + 1));
             fs::rename(audit, &kept).context("cannot keep the audit log")?;
@@ -194,11 +195,11 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts it again, on the same port and data, and waits until custom objects are served.
+    /// Restarts a server on the same port and with the same data, and waits until custom resources are served.
     pub async fn start_again(&self, victim: Victim) -> Result<()> {
         self.own()?.start_again(victim.name())?;
         if victim == Victim::ApiServer {
-            // Anew: it looks for a server that was away more and more seldom, up to each half minute.
+            // Restart the scheduler too: its backoff after an outage grows to half a minute.
             self.own()?.kill(servers::SCHEDULER)?;
             self.own()?.start_again(servers::SCHEDULER)?;
         }
@@ -208,17 +209,17 @@ impl ControlPlane {
         self.answers(&client, &format!("{objects}?limit=1")).await
     }
 
-    /// Stops a server by SIGSTOP: it keeps its state and does nothing.
+    /// Stops a server with SIGSTOP: it keeps its state and does nothing.
     pub fn suspend(&self, victim: Victim) -> Result<()> {
         self.own()?.signal(victim.name(), "STOP")
     }
 
-    /// Lets a server go on that [`Self::suspend`] stopped.
+    /// Continues a server that [`Self::suspend`] stopped.
     pub fn resume(&self, victim: Victim) -> Result<()> {
         self.own()?.signal(victim.name(), "CONT")
     }
 
-    /// Copies the store, as a backup does, while nothing runs on it.
+    /// Copies the data of etcd while neither etcd nor the API server runs.
     pub async fn back_up(&self) -> Result<()> {
         self.kill(Victim::ApiServer)?;
         self.kill(Victim::Etcd)?;
@@ -228,8 +229,8 @@ impl ControlPlane {
         self.start_again(Victim::ApiServer).await
     }
 
-    /// Gives the store back what [`Self::back_up`] kept, and starts all servers and stand-ins of the kubelets again, as an
-    /// administrator does. Controllers of others go on.
+    /// Restores the data of etcd from [`Self::back_up`] and restarts all servers and kubelet stand-ins, as an
+    /// administrator does. Other controllers keep running.
     pub async fn restore(&self, setting: &Setting) -> Result<()> {
         self.kill(Victim::ApiServer)?;
         self.kill(Victim::Etcd)?;
@@ -247,12 +248,12 @@ impl ControlPlane {
         self.children.as_ref().context("this control plane is somebody else's")
     }
 
-    /// The store behind it.
+    /// The client of its etcd.
     pub(crate) fn store(&self) -> Result<&Store> {
         self.store.as_ref().context("this control plane is somebody else's: its store is not known")
     }
 
-    /// Makes the store forget all history.
+    /// Compacts the history of etcd.
     pub(crate) async fn compact(&self) -> Result<()> {
         self.store()?.compact().await
     }
@@ -283,12 +284,12 @@ impl ControlPlane {
         let mut stand_ins = JoinSet::new();
         stand_ins.spawn(kubelets.run(client.clone()));
         stand_ins.spawn(beat(client.clone(), setting.nodes.clone()));
-        // Those before them end.
+        // The previous stand-ins end.
         *self.stand_ins.lock().unwrap_or_else(PoisonError::into_inner) = stand_ins;
         self.wait_for_nodes(&client, &setting.nodes).await
     }
 
-    /// A new node is tainted until the controllers have seen that it is ready; the scheduler passes over it as long.
+    /// A new node is tainted until the node controller has seen that it is ready. The scheduler ignores it until then.
     async fn wait_for_nodes(&self, client: &Client, specs: &[NodeSpec]) -> Result<()> {
         let nodes: Api<Node> = Api::all(client.clone());
         let is_tainted = |node: &Node| {
@@ -308,7 +309,7 @@ impl ControlPlane {
         .await
     }
 
-    /// Pods are taken only once the controllers have made the namespace's service account.
+    /// The API server accepts pods only after the controllers have created the service account of the namespace.
     pub(crate) async fn wait_for_pods(&self, client: &Client, namespace: &str) -> Result<()> {
         let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(client.clone(), namespace);
         let pod = serde_json::from_value(serde_json::json!({
@@ -333,14 +334,15 @@ impl ControlPlane {
     }
 }
 
-/// Controllers of Kubernetes' own on a server that has none. Dropping it ends them.
+/// Kubernetes controllers for a server without them. Dropping it stops them.
 pub struct BuiltIn {
     _children: Children,
     _folder: tempfile::TempDir,
 }
 
 impl BuiltIn {
-    /// Starts these of kube-controller-manager's, in the form of its `--controllers`, on the server of that kubeconfig.
+    /// Starts these controllers of kube-controller-manager, in the form of its flag `--controllers`, on the server of
+    /// this kubeconfig.
     pub(crate) fn start(kubeconfig: &Path, controllers: &str) -> Result<Self> {
         let (assets, folder) = (assets::programs()?, folder()?);
         let mut children = Children::new(&assets, folder.path())?;
@@ -349,14 +351,14 @@ impl BuiltIn {
         manager
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--controllers={controllers}"))
-            // The sandbox speaks no protobuf.
+            // The sandbox does not support protobuf here.
             .arg("--kube-api-content-type=application/json");
         children.start(servers::CONTROLLER_MANAGER, manager)?;
         Ok(Self { _children: children, _folder: folder })
     }
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with its content.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -376,7 +378,7 @@ fn folder() -> Result<tempfile::TempDir> {
     made.context("cannot make a folder for the servers")
 }
 
-/// Asks until it works; servers have no way to call back.
+/// Polls until the attempt succeeds: servers have no notification.
 async fn poll(what: &str, mut attempt: impl AsyncFnMut() -> Result<Result<(), String>>) -> Result<()> {
     let limit = Instant::now() + READY_LIMIT;
     loop {
@@ -390,7 +392,7 @@ async fn poll(what: &str, mut attempt: impl AsyncFnMut() -> Result<Result<(), St
     }
 }
 
-/// etcd and the API server, ready.
+/// Starts etcd and the API server and waits until they are ready.
 async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> Result<ControlPlane> {
     let mut children = Children::new(assets, folder.path())?;
     let port = free_port()?;
@@ -419,7 +421,7 @@ async fn ours(assets: &Assets, folder: tempfile::TempDir, setting: &Setting) -> 
     Ok(plane)
 }
 
-/// A namespace of its own in the cluster of that kubeconfig.
+/// A new namespace in the cluster of this kubeconfig.
 async fn theirs(file: &Path, folder: tempfile::TempDir) -> Result<ControlPlane> {
     let text = fs::read_to_string(file)
         .with_context(|| format!("cannot read E2E_KUBECONFIG, {}", file.display()))?;
@@ -438,13 +440,13 @@ async fn theirs(file: &Path, folder: tempfile::TempDir) -> Result<ControlPlane> 
     })
 }
 
-/// Posts the definitions and waits until they are served.
+/// Creates the CRDs and waits until they are served.
 async fn install(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in definitions {
         match api.create(&PostParams::default(), definition).await {
             Ok(_) => {}
-            // Somebody else's cluster may have them already.
+            // An external cluster may have them already.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(error).context("cannot install a CRD"),
         }
@@ -462,11 +464,11 @@ async fn install(client: &Client, definitions: &[CustomResourceDefinition]) -> R
     Ok(())
 }
 
-/// Says again and again that the nodes live.
+/// Sends the heartbeats of the nodes.
 async fn beat(client: Client, specs: Vec<NodeSpec>) {
     loop {
         tokio::time::sleep(HEARTBEAT).await;
-        // A missed one does no harm; the next comes soon.
+        // A missed heartbeat is harmless; the next one follows soon.
         drop(nodes::register(&client, &Clock::system(), &specs).await);
     }
 }

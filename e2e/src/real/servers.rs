@@ -1,4 +1,4 @@
-//! How each of the servers is started.
+//! The commands that start the servers.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,30 +11,30 @@ use super::children::Children;
 use super::identity::{self, Identity, User};
 use crate::{Setting, kubeconfig};
 
-/// Their names, as processes.
+/// Their process names.
 pub(super) const ETCD: &str = "etcd";
 pub(super) const API_SERVER: &str = "kube-apiserver";
 pub(super) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(super) const SCHEDULER: &str = "kube-scheduler";
 
-/// What the API server writes to its audit log.
+/// The audit policy of the API server.
 const POLICY: &str = include_str!("audit-policy.yaml");
 
-/// One that leads at once and listens nowhere.
+/// Without leader election and without a port.
 pub(super) fn quiet(command: &mut Command, children: &Children) {
     command.args(["--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect=false"]);
     if children.minor() < 24 {
-        // Newer ones have no insecure port to close.
+        // Newer versions have no insecure port.
         command.arg("--port=0");
     }
 }
 
-/// Free now; the servers take their ports as numbers, so that a race with others on this machine remains.
+/// A port that is free now. The servers take port numbers, so a race with other processes on this machine remains.
 pub(super) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).context("cannot listen on loopback")?.local_addr()?.port())
 }
 
-/// Where it listens.
+/// Starts etcd. Returns its URL.
 pub(super) fn start_etcd(children: &mut Children, folder: &Path, setting: &Setting) -> Result<String> {
     let client = format!("http://127.0.0.1:{}", free_port()?);
     let peer = format!("http://127.0.0.1:{}", free_port()?);
@@ -46,14 +46,14 @@ pub(super) fn start_etcd(children: &mut Children, folder: &Path, setting: &Setti
         .arg(format!("--initial-advertise-peer-urls={peer}"))
         .arg(format!("--initial-cluster=default={peer}"));
     if !setting.faults {
-        // The data dies with the test.
+        // The data is deleted with the test.
         etcd.arg("--unsafe-no-fsync");
     }
     children.start(ETCD, etcd)?;
     Ok(client)
 }
 
-/// Where its audit log is.
+/// Starts the API server. Returns the path of its audit log.
 pub(super) fn start_api_server(
     children: &mut Children,
     folder: &Path,
@@ -78,7 +78,7 @@ pub(super) fn start_api_server(
         .arg(format!("--tls-private-key-file={}", file(identity::SERVER_KEY)))
         .arg(format!("--token-auth-file={}", file(identity::TOKENS)))
         .arg("--authorization-mode=RBAC")
-        // What a careful cluster has: who blocks an owner's deletion must be allowed to.
+        // Like a hardened cluster: a client that sets blockOwnerDeletion needs the permission for it.
         .arg("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
         .arg("--service-cluster-ip-range=10.0.0.0/24")
         .arg("--service-account-issuer=https://kubernetes.default.svc")
@@ -95,7 +95,7 @@ pub(super) fn start_api_server(
     Ok(audit)
 }
 
-/// The controllers and the scheduler.
+/// Starts kube-controller-manager and kube-scheduler.
 pub(super) fn start_controllers(
     children: &mut Children,
     identity: &Identity,
@@ -109,7 +109,7 @@ pub(super) fn start_controllers(
     };
     let mut manager = children.command(CONTROLLER_MANAGER);
     quiet(&mut manager, children);
-    // Its client limits stay at their defaults, 20 requests a second: a slower collector shows more races.
+    // The client limit stays at the default of 20 requests per second: a slower garbage collector exposes more races.
     manager
         .arg(kubeconfig(CONTROLLER_MANAGER, User::ControllerManager)?)
         .arg(format!("--controllers={}", setting.built_in_controllers))

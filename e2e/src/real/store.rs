@@ -1,6 +1,6 @@
-//! etcd, past the API server: what was committed, in the order in which it was, and compaction.
+//! Direct access to etcd, without the API server: committed changes in order, and compaction.
 //!
-//! It speaks etcd's JSON gateway, and reads objects only where the API server stores them as JSON. It changes no object.
+//! It uses the JSON gateway of etcd and reads objects only if the API server stores them as JSON. It changes no object.
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine;
@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use crate::Commit;
 
-/// Where API servers keep their objects.
+/// The key prefix of the objects of API servers.
 const OBJECTS: &str = "/registry/";
-/// A key of our own, which no API server looks at: its change marks the end of what was asked for.
+/// A key that no API server reads: a write to it marks the current version.
 const MARK: &str = "/e2e/mark";
 
 /// A client of etcd.
@@ -30,10 +30,10 @@ impl Store {
         Ok(Self(Client::try_from(config).context("cannot make a client of etcd")?))
     }
 
-    /// Everything committed from that version on, until now, and the version of now.
+    /// All changes from this version until now, and the current version.
     pub(crate) async fn commits(&self, from: u64) -> Result<(Vec<Commit>, u64)> {
         let now = self.mark().await?;
-        // All keys there are.
+        // The range of all keys.
         let every = STANDARD.encode([0]);
         let wanted =
             json!({"create_request": {"key": every, "range_end": every, "start_revision": from.to_string()}});
@@ -93,7 +93,7 @@ fn version(event: &Value) -> Result<u64> {
     number(event, "/kv/mod_revision")
 }
 
-/// One change of one object; none where the key is none of a namespaced object's.
+/// One change of one object; `None` if the key is not that of a namespaced object.
 fn commit(event: &Value) -> Result<Option<Commit>> {
     let decoded = |field: &str| {
         let text = event.pointer(&format!("/kv/{field}")).and_then(Value::as_str).unwrap_or_default();
@@ -105,7 +105,7 @@ fn commit(event: &Value) -> Result<Option<Commit>> {
         return Ok(None);
     };
     let deleted = event.get("type").is_some_and(|type_| type_ == "DELETE");
-    // What is stored otherwise is none of ours.
+    // Objects in another encoding are not ours.
     let object = if deleted { None } else { serde_json::from_slice(&decoded("value")?).ok() };
     if !deleted && object.is_none() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Admission webhooks that fail, keep silent or change what they should not, before a real API server.
+//! Admission webhooks in a real API server that fail, do not answer or make unexpected changes.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use serde_json::{Value, json};
 
-/// Longer than some webhooks are waited for.
+/// Longer than the webhook timeouts.
 const LONG: Duration = Duration::from_secs(120);
 
 fn image(pod: &Value) -> &str {
     pod.pointer("/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether a condition says that something is wrong, in these words.
+/// Whether a condition reports an error with these words.
 fn complains(object: &OrderedDeployment, words: &str) -> bool {
     let status = object.status.clone().unwrap_or_default();
     [condition::STALLED, condition::REPLICA_FAILURE].into_iter().any(|kind| {
@@ -25,8 +25,9 @@ fn complains(object: &OrderedDeployment, words: &str) -> bool {
     })
 }
 
-/// The new template meets this verdict and the old one does not: the object says so, and the old set heals.
-async fn an_old_set_heals_while_the_new_template_is_judged(
+/// The webhook applies the verdict to pods of the new template only. The OrderedDeployment reports it, and the old set
+/// replaces lost pods.
+async fn an_old_set_heals_despite_the_verdict_on_the_new_template(
     world: World,
     verdict: Verdict,
     surge: i32,
@@ -43,7 +44,7 @@ async fn an_old_set_heals_while_the_new_template_is_judged(
     patient.until("web", "complaining", |object| complains(object, words)).await.unwrap();
     assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
 
-    // So many that the old set makes up for them: the rollout may not, below its floor.
+    // So many that the old set must replace them: below its floor the rollout may not.
     let floor = if surge > 0 { 3 } else { 2 };
     let lost = &pods[floor - 1..];
     for pod in lost {
@@ -63,18 +64,31 @@ async fn an_old_set_heals_while_the_new_template_is_judged(
 }
 
 async fn an_old_set_heals_while_the_dry_run_of_the_new_template_fails(world: World) {
-    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Fail(500), 0, "pods.e2e.example").await;
+    an_old_set_heals_despite_the_verdict_on_the_new_template(
+        world,
+        Verdict::Fail(500),
+        0,
+        "pods.e2e.example",
+    )
+    .await;
 }
 
-async fn an_old_set_heals_while_the_dry_run_of_the_new_template_is_not_answered(world: World) {
-    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Silence, 0, "pods.e2e.example").await;
+async fn an_old_set_heals_while_the_dry_run_of_the_new_template_gets_no_response(world: World) {
+    an_old_set_heals_despite_the_verdict_on_the_new_template(world, Verdict::Silence, 0, "pods.e2e.example")
+        .await;
 }
 
 async fn an_old_set_heals_while_creates_of_the_new_template_fail(world: World) {
-    an_old_set_heals_while_the_new_template_is_judged(world, Verdict::Fail(500), 1, "pods.e2e.example").await;
+    an_old_set_heals_despite_the_verdict_on_the_new_template(
+        world,
+        Verdict::Fail(500),
+        1,
+        "pods.e2e.example",
+    )
+    .await;
 }
 
-async fn a_webhook_that_takes_labels_away_makes_no_pods_without_end(world: World) {
+async fn a_webhook_that_removes_labels_causes_no_endless_creates(world: World) {
     let webhook = Webhook::start(|pod| {
         let labelled = pod.pointer("/metadata/labels/app").is_some();
         let patch = json!([{"op": "remove", "path": "/metadata/labels/app"}]);
@@ -85,7 +99,7 @@ async fn a_webhook_that_takes_labels_away_makes_no_pods_without_end(world: World
     webhook.register(&world, &hook).await.unwrap();
     world.apply(&json!({"replicas": 2})).await.unwrap();
     world.until("web", "complaining", |object| complains(object, "labels")).await.unwrap();
-    // Whole rollouts elsewhere, meanwhile.
+    // Meanwhile, complete rollouts in another namespace.
     let elsewhere = world.apart(&format!("{}-elsewhere", world.namespace)).await.unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();
     for image in ["web:2", "web:3"] {
@@ -103,7 +117,7 @@ side_by_side!(
     Setting::default();
     ; only on a real server:
     an_old_set_heals_while_the_dry_run_of_the_new_template_fails,
-    an_old_set_heals_while_the_dry_run_of_the_new_template_is_not_answered,
+    an_old_set_heals_while_the_dry_run_of_the_new_template_gets_no_response,
     an_old_set_heals_while_creates_of_the_new_template_fail,
-    a_webhook_that_takes_labels_away_makes_no_pods_without_end,
+    a_webhook_that_removes_labels_causes_no_endless_creates,
 );

@@ -1,7 +1,7 @@
-//! A running Deployment becomes an OrderedDeployment and a Deployment again, with Kubernetes' own controllers beside. The
-//! sandbox has none: the real one works there too.
+//! A running Deployment becomes an OrderedDeployment and a Deployment again while the Kubernetes controllers run. The
+//! sandbox has no such controllers, so the scenario starts the real ones next to it.
 //!
-//! After every single write and without those binaries, the same steps run in the command line's own tests.
+//! The tests of the command line interrupt the same steps after every single write, without these binaries.
 #![cfg(feature = "real-servers")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ spec:
       containers: [{name: web, image: 'web:1', ports: [{containerPort: 80}], readinessProbe: {tcpSocket: {port: 80}}}]
 ";
 
-/// The sandbox has no autoscalers.
+/// Not on the sandbox, which has no autoscalers.
 const AUTOSCALER: &str = "\
 apiVersion: autoscaling/v1
 kind: HorizontalPodAutoscaler
@@ -35,7 +35,7 @@ metadata: {name: web}
 spec: {minReplicas: 2, maxReplicas: 20, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
 ";
 
-/// A server, and the command line behind a proxy that breaks it off.
+/// A server, and the command line behind a proxy that interrupts it.
 struct Bench {
     world: World,
     proxy: Proxy,
@@ -45,7 +45,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With the Deployment `web`, and its ten pods at work.
+    /// Starts the server with a Deployment `web` of ten ready pods.
     async fn start(server: Server) -> Self {
         let world = World::start(server).await.unwrap();
         let built_in = world.start_built_in("deployment,replicaset").unwrap();
@@ -62,7 +62,7 @@ impl Bench {
         Self { world, proxy, folder, has_autoscalers, _built_in: built_in }
     }
 
-    /// Runs `kubectl ordered adopt deployment/web`; whether it succeeded, and what it printed.
+    /// Runs `kubectl ordered adopt deployment/web`. Returns whether it succeeded, and its output.
     async fn adopt(&self, back: bool) -> (bool, String) {
         let own = std::env::current_exe().unwrap();
         let mut command = Command::new(own.ancestors().nth(2).unwrap().join("kubectl-ordered"));
@@ -73,8 +73,8 @@ impl Bench {
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }
 
-    /// Breaks it off at each of these writes in turn, once they are done, and then lets it finish.
-    async fn broken_off_at(&self, writes: &[(&'static str, &'static str)], back: bool) {
+    /// Interrupts the command after each of these writes in turn, then lets it finish.
+    async fn interrupted_at(&self, writes: &[(&'static str, &'static str)], back: bool) {
         let absent = |plural: &str| plural == "horizontalpodautoscalers" && !self.has_autoscalers;
         for (verb, plural) in writes.iter().filter(|(_, plural)| !absent(plural)) {
             self.proxy.rules().lose_answers(Matching::new(verb, plural), 1);
@@ -102,7 +102,7 @@ impl Bench {
         owners
     }
 
-    /// Fails if the autoscaler scales another kind.
+    /// Fails if the autoscaler has a target of another kind.
     async fn is_scaled_as(&self, kind: &str) {
         if self.has_autoscalers {
             let path = "jsonpath={.spec.scaleTargetRef.kind}";
@@ -111,9 +111,7 @@ impl Bench {
     }
 }
 
-async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_at_every_write(
-    server: Server,
-) {
+async fn an_adoption_and_its_return_complete_after_an_interruption_at_every_write(server: Server) {
     let bench = Bench::start(server).await;
     let world = &bench.world;
     let manager = world.start_manager().unwrap();
@@ -128,13 +126,13 @@ async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_a
         ("delete", "replicasets"),
         ("patch", "horizontalpodautoscalers"),
     ];
-    bench.broken_off_at(&forward, false).await;
+    bench.interrupted_at(&forward, false).await;
     assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
     assert_eq!(bench.owners().await, [("OrderedReplicaSet".to_owned(), 10)].into());
     bench.is_scaled_as("OrderedDeployment").await;
     world.complete("web", 10).await.unwrap();
 
-    // Back with the same pods.
+    // Back to a Deployment with the same pods.
     let back = [
         ("create", "replicasets"),
         ("patch", "ordereddeployments"),
@@ -146,13 +144,13 @@ async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_a
         ("delete", "ordereddeployments"),
         ("delete", "orderedreplicasets"),
     ];
-    bench.broken_off_at(&back, true).await;
+    bench.interrupted_at(&back, true).await;
     assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
     assert_eq!(bench.owners().await, [("ReplicaSet".to_owned(), 10)].into());
     bench.is_scaled_as("Deployment").await;
     kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
 
-    // And once more, uninterrupted; then a rollout in our order.
+    // Adopt again without an interruption, then roll out in the deletion order.
     let (done, text) = bench.adopt(false).await;
     assert!(done, "{text}");
     assert_eq!((bench.pods().await, bench.turnover().await), (pods, before));
@@ -169,7 +167,7 @@ async fn a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_a
     manager.kill().await.unwrap();
 }
 
-async fn a_pod_lost_after_whoever_adopts_was_killed_comes_back(server: Server) {
+async fn a_pod_lost_after_the_adopting_command_was_killed_is_replaced(server: Server) {
     let bench = Bench::start(server).await;
     let world = &bench.world;
     let manager = world.start_manager().unwrap();
@@ -199,6 +197,6 @@ async fn a_pod_lost_after_whoever_adopts_was_killed_comes_back(server: Server) {
 }
 
 on_both!(
-    a_deployment_is_adopted_rolled_out_by_order_and_given_back_broken_off_at_every_write,
-    a_pod_lost_after_whoever_adopts_was_killed_comes_back,
+    an_adoption_and_its_return_complete_after_an_interruption_at_every_write,
+    a_pod_lost_after_the_adopting_command_was_killed_is_replaced,
 );

@@ -1,4 +1,4 @@
-//! Scenarios with a controller of their own, which looks at one namespace, side by side on one real control plane.
+//! Scenarios with separate controllers, each for one namespace, on one real control plane.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
 use serde_json::{Value, json};
 
-/// A namespace and the proxy of a controller that is not started yet.
+/// A namespace and the proxy of a controller that does not run yet.
 async fn apart(base: &World, name: &str) -> World {
     base.apart(name).await.unwrap().behind_another_proxy().await.unwrap()
 }
@@ -21,8 +21,8 @@ fn start(world: &World) -> Manager {
     world.start_manager_with(&["--namespace", &world.namespace]).unwrap()
 }
 
-/// 120 pods are on their way to none when they are wanted again.
-async fn a_scale_to_nothing_that_is_taken_back_stops_within_moments(base: &World) {
+/// A scale-down of 120 pods to zero is reverted while it runs.
+async fn a_reverted_scale_to_zero_stops_quickly(base: &World) {
     const PODS: i32 = 120;
     let world = apart(base, "taken-back").await.patient(Duration::from_secs(120));
     let _manager = start(&world);
@@ -30,7 +30,7 @@ async fn a_scale_to_nothing_that_is_taken_back_stops_within_moments(base: &World
     let mut trap = world.proxy.rules().trap(Matching::new("delete", "pods"), 20, Moment::Before);
     world.scale(0).await.unwrap();
     trap.reached().await;
-    // The act stands still, and the new generation is there to be seen.
+    // The trap stops the scale-down, and the API server has the new generation.
     world.scale(PODS).await.unwrap();
     trap.release();
     world.complete("web", PODS).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_scale_to_nothing_that_is_taken_back_stops_within_moments(base: &World
     assert!((20..80).contains(&deleted), "{deleted} pods were deleted");
 }
 
-/// All that a controller may, but to patch pods.
+/// All permissions of the controller except `patch` on pods.
 fn role(verbs_on_pods: &[&str]) -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     json!({
@@ -61,7 +61,7 @@ async fn grant(world: &World, role: &Value) {
     world.kubectl.run_with(&["apply", "-f", "-"], &role.to_string()).await.unwrap();
 }
 
-async fn orphans_that_may_not_be_adopted_are_not_replaced(base: &World) {
+async fn orphans_that_the_controller_may_not_adopt_are_not_replaced(base: &World) {
     let mut world = apart(base, "may-not-adopt").await;
     world.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
     grant(&world, &role(&WITHOUT_PATCH)).await;
@@ -84,8 +84,8 @@ async fn orphans_that_may_not_be_adopted_are_not_replaced(base: &World) {
     assert_eq!((world.created().await.unwrap(), world.deleted().await.unwrap()), (4, Vec::new()));
 }
 
-/// Straight to the server: what its client gives up is given up there too.
-async fn a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(base: &World) {
+/// Without the proxy: the API server sees it when the client of the controller gives up a request.
+async fn an_ignored_webhook_without_a_response_only_delays_requests(base: &World) {
     let world = base.apart("black-hole").await.unwrap().patient(Duration::from_secs(120));
     let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
     let hook = Hook { mutates: false, failure_policy: "Ignore", timeout_seconds: 10 };
@@ -95,21 +95,21 @@ async fn a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(base: &World
     world.apply(&json!({"replicas": 2})).await.unwrap();
     world.complete("web", 2).await.unwrap();
     assert_eq!(world.created().await.unwrap(), 2);
-    world.until_told(reason::SUCCESSFUL_CREATE).await.unwrap();
+    world.until_event(reason::SUCCESSFUL_CREATE).await.unwrap();
     let told = world.event_reasons().await.unwrap();
     assert!(!told.iter().any(|told| told == reason::FAILED_CREATE), "{told:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn controllers_of_their_own_on_a_real_server() {
+async fn separate_controllers_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let base = World::with(Server::Real, Setting::default()).await.unwrap();
     let scenarios: [(&str, LocalBoxFuture<'_, ()>); 3] = [
-        ("taken back", Box::pin(a_scale_to_nothing_that_is_taken_back_stops_within_moments(&base))),
-        ("not adopted", Box::pin(orphans_that_may_not_be_adopted_are_not_replaced(&base))),
-        ("ignored", Box::pin(a_webhook_that_keeps_silent_and_is_ignored_costs_only_time(&base))),
+        ("taken back", Box::pin(a_reverted_scale_to_zero_stops_quickly(&base))),
+        ("not adopted", Box::pin(orphans_that_the_controller_may_not_adopt_are_not_replaced(&base))),
+        ("ignored", Box::pin(an_ignored_webhook_without_a_response_only_delays_requests(&base))),
     ];
-    // A panic is one scenario's, the others go on.
+    // A panic fails only one scenario; the others continue.
     let played = scenarios
         .map(async |(name, scenario)| AssertUnwindSafe(scenario).catch_unwind().await.err().map(|_| name));
     let failed: Vec<&str> = join_all(played).await.into_iter().flatten().collect();

@@ -1,10 +1,10 @@
-//! Kubernetes' own controllers and tools on our objects: autoscaler, disruption budgets, drain.
+//! Kubernetes controllers and tools on our objects: autoscaler, disruption budgets, drain.
 
 mod budgets;
 
 pub(crate) use budgets::budget;
 
-use budgets::a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands;
+use budgets::a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout;
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DynamicObject, GroupVersionKind};
@@ -15,10 +15,10 @@ use ordereddeployment_sandbox::{NodeSpec, Taint};
 use serde_json::Value;
 use serde_json::json;
 
-/// The pool that only the scenario of the drain uses.
+/// The pool that only the drain scenario uses.
 const OWN_POOL: &str = "drained";
 
-/// The usual nodes, and two that only pods come to which want to.
+/// The default nodes, and two tainted nodes for pods with a toleration.
 fn with_nodes_to_drain() -> Setting {
     let mut setting = Setting::default();
     for name in ["d1", "d2"] {
@@ -30,7 +30,7 @@ fn with_nodes_to_drain() -> Setting {
     setting
 }
 
-/// The first of these versions of `policy` or `autoscaling` that the server has.
+/// The first of these versions of `policy` or `autoscaling` that the server supports.
 pub(crate) async fn version(world: &World, versions: &[&str]) -> String {
     let served = world.kubectl.run(&["api-versions"]).await.unwrap();
     let found = versions.iter().find(|version| served.lines().any(|line| line == **version));
@@ -43,7 +43,7 @@ pub(crate) fn objects(world: &World, version: &str, kind: &str) -> Api<DynamicOb
     Api::namespaced_with(world.client.clone(), &world.namespace, &resource)
 }
 
-async fn a_drained_node_is_left_and_its_pods_are_replaced_elsewhere(world: World) {
+async fn pods_of_a_drained_node_are_replaced_on_other_nodes(world: World) {
     let toleration = json!({"key": "pool", "operator": "Exists"});
     let rule = json!({"unschedulable": true, "priority": 50});
     let spec = json!({
@@ -68,13 +68,13 @@ async fn a_drained_node_is_left_and_its_pods_are_replaced_elsewhere(world: World
     let dry = world.kubectl.run(&["drain", "d1", "--dry-run=server"]).await.unwrap();
     assert!(leaving.iter().all(|pod| dry.contains(pod.as_str())), "{dry}");
     assert_eq!(on("d1").await, leaving, "a dry run, without --force");
-    // Servers as old as 1.20 do not log what an eviction asks for, so that a dry one looks like any other.
+    // Kubernetes 1.20 does not log the body of an eviction, so a dry run looks like an eviction.
     let dry = world.deletions().await.unwrap().len();
 
     world.kubectl.run(&["cordon", "d1"]).await.unwrap();
     let nodes: Api<Node> = Api::all(world.client.clone());
     assert_eq!(nodes.get("d1").await.unwrap().spec.unwrap().unschedulable, Some(true));
-    // A smaller size takes pods of the cordoned node first, by our rule.
+    // A scale-down deletes pods of the cordoned node first.
     world.scale(5).await.unwrap();
     world.complete("web", 5).await.unwrap();
     let deleted = world.deletions().await.unwrap().split_off(dry);
@@ -88,10 +88,10 @@ async fn a_drained_node_is_left_and_its_pods_are_replaced_elsewhere(world: World
     world.kubectl.run(&["uncordon", "d1"]).await.unwrap();
 }
 
-/// An autoscaler without metrics: it reads `/scale` and the selector in it, and keeps the replicas within its bounds. The
-/// sandbox has none.
+/// An autoscaler without metrics: it reads the scale subresource with its selector, and keeps the replicas within its
+/// limits. The sandbox has no autoscaler.
 #[cfg(feature = "real-servers")]
-async fn an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order(world: World) {
+async fn an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order(world: World) {
     let version = version(&world, &["autoscaling/v2", "autoscaling/v2beta2"]).await;
     let autoscalers = objects(&world, &version, "HorizontalPodAutoscaler");
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
@@ -105,7 +105,7 @@ async fn an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order(wor
     let current =
         |found: &DynamicObject| found.data.pointer("/status/currentReplicas").and_then(Value::as_i64);
     let reads = |found: &DynamicObject| {
-        // The selector is read before the metrics are asked for, and refused where it is empty.
+        // The autoscaler reads the selector before the metrics, and rejects an empty one.
         condition(found, "AbleToScale", "status") == "True"
             && condition(found, "ScalingActive", "reason") == "FailedGetResourceMetric"
             && current(found) == Some(3)
@@ -132,8 +132,8 @@ async fn an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order(wor
 
 side_by_side!(
     with_nodes_to_drain();
-    a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands,
-    a_drained_node_is_left_and_its_pods_are_replaced_elsewhere;
+    a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout,
+    pods_of_a_drained_node_are_replaced_on_other_nodes;
     only on a real server:
-    an_autoscaler_reads_the_scale_and_moves_it_and_pods_go_by_our_order,
+    an_autoscaler_reads_and_writes_the_scale_and_pods_are_deleted_in_order,
 );

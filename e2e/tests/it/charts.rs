@@ -1,5 +1,5 @@
-//! Deployments as common charts render them: converted, taken over as they run, applied again, rolled out in order, and
-//! given back. Kubernetes' own Deployment controller works on both servers.
+//! Deployments as common Helm charts render them: converted, adopted while they run, applied again, rolled out in
+//! order, and adopted back. The Kubernetes Deployment controller runs on both servers.
 #![cfg(feature = "real-servers")]
 
 use std::collections::BTreeSet;
@@ -10,16 +10,16 @@ use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
 
-/// A chart's manifests, and a user's way with them.
+/// The manifests of a chart, and how a user manages them.
 struct Chart {
     manifest: &'static str,
-    /// The Deployment's name.
+    /// The name of the Deployment.
     name: &'static str,
-    /// What changes with the next release, and into what.
+    /// What the next release changes: the old and the new text.
     release: (&'static str, &'static str),
     replicas: i32,
-    /// Whether `kubectl apply` made it: then the Deployment itself tells what was applied. Else the manifest has to be
-    /// given, as with Helm.
+    /// Whether `kubectl apply` created the Deployment. Its annotation then has the applied manifest; otherwise, as with
+    /// Helm, the user must pass the manifest.
     applied: bool,
 }
 
@@ -33,7 +33,7 @@ impl Chart {
         world.kubectl.run(&status).await.unwrap();
     }
 
-    /// From its first apply to its return to a Deployment.
+    /// From the first apply to the return to a Deployment.
     async fn lives(self, world: World) {
         let _built_in = world.start_built_in("deployment,replicaset").unwrap();
         let verb = if self.applied { "apply" } else { "create" };
@@ -51,7 +51,7 @@ impl Chart {
         world.complete(self.name, self.replicas).await.unwrap();
         assert_eq!((uids(&world).await, world.turnover().await.unwrap()), (pods.clone(), turnover.clone()));
 
-        // The converted manifest asks for what runs.
+        // The converted manifest has no changes.
         world.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
         let object = world.complete(self.name, self.replicas).await.unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision, 1);
@@ -59,7 +59,7 @@ impl Chart {
         let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
         assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 1);
 
-        // The next release is rolled out in the order that somebody chose.
+        // The next release rolls out in the chosen order.
         let mut order: Vec<String> = world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
         order.sort_by_key(|name| name.chars().rev().collect::<String>());
         for (priority, pod) in (1..).zip(order.iter().rev()) {
@@ -74,7 +74,7 @@ impl Chart {
         assert_eq!(world.deleted().await.unwrap(), order);
         let pods = uids(&world).await;
 
-        // And it is a Deployment again, of the new release, with its history.
+        // A Deployment of the new release again, with its history.
         let turnover = world.turnover().await.unwrap();
         world.ordered_with(&["adopt", &target, "--back"], "").await.unwrap();
         self.rolled_out(&world).await;
@@ -86,7 +86,7 @@ impl Chart {
     }
 }
 
-async fn a_web_application_with_a_sidecar_and_migrations_moves_and_rolls(world: World) {
+async fn a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_out(world: World) {
     let chart = Chart {
         manifest: include_str!("charts/web.yaml"),
         name: "shop-web",
@@ -97,7 +97,7 @@ async fn a_web_application_with_a_sidecar_and_migrations_moves_and_rolls(world: 
     Box::pin(chart.lives(world)).await;
 }
 
-async fn an_ingress_controller_on_ports_of_its_nodes_moves_and_rolls(world: World) {
+async fn an_ingress_controller_on_host_ports_is_adopted_and_rolls_out(world: World) {
     let chart = Chart {
         manifest: include_str!("charts/ingress.yaml"),
         name: "edge-ingress-controller",
@@ -108,7 +108,7 @@ async fn an_ingress_controller_on_ports_of_its_nodes_moves_and_rolls(world: Worl
     Box::pin(chart.lives(world)).await;
 }
 
-async fn an_inference_service_made_by_somebody_elses_tool_moves_and_rolls(world: World) {
+async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(world: World) {
     let chart = Chart {
         manifest: include_str!("charts/inference.yaml"),
         name: "llm",
@@ -119,8 +119,9 @@ async fn an_inference_service_made_by_somebody_elses_tool_moves_and_rolls(world:
     Box::pin(chart.lives(world)).await;
 }
 
-/// Whoever does not say how it was made is told what the next apply would do; and whoever says it wrong.
-async fn a_manifest_that_is_not_what_runs_is_told_before(world: World) {
+/// Without the manifest, the command notes that it cannot predict the next apply; with another manifest, it lists the
+/// differences.
+async fn a_dry_run_reports_a_manifest_that_differs_from_the_deployment(world: World) {
     let _built_in = world.start_built_in("deployment,replicaset").unwrap();
     let manifest = include_str!("charts/inference.yaml");
     world.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
@@ -133,7 +134,7 @@ async fn a_manifest_that_is_not_what_runs_is_told_before(world: World) {
     assert!(told.contains("template.spec.containers[0].image differs"), "{told}");
     let (_, told) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
     assert!(!told.contains("note: "), "{told}");
-    // What somebody has added since, an apply leaves there.
+    // An apply keeps fields that other clients have added since.
     world.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
     world.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
     let (_, told) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
@@ -151,8 +152,8 @@ async fn a_manifest_that_is_not_what_runs_is_told_before(world: World) {
 
 side_by_side!(
     Setting::default();
-    a_web_application_with_a_sidecar_and_migrations_moves_and_rolls,
-    an_ingress_controller_on_ports_of_its_nodes_moves_and_rolls,
-    an_inference_service_made_by_somebody_elses_tool_moves_and_rolls,
-    a_manifest_that_is_not_what_runs_is_told_before,
+    a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_out,
+    an_ingress_controller_on_host_ports_is_adopted_and_rolls_out,
+    an_inference_service_of_another_tool_is_adopted_and_rolls_out,
+    a_dry_run_reports_a_manifest_that_differs_from_the_deployment,
 );

@@ -1,4 +1,4 @@
-//! Whose pods are whose: release, adoption, and an object deleted without what it owns.
+//! Ownership of pods: release, adoption, and a deletion that orphans the dependents.
 
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
@@ -9,7 +9,7 @@ fn labelled_web(pods: &[Pod]) -> Vec<&Pod> {
     pods.iter().filter(|pod| pod.labels().get("app").is_some_and(|app| app == "web")).collect()
 }
 
-async fn a_pod_relabelled_by_hand_is_released_replaced_and_taken_back(world: World) {
+async fn a_relabelled_pod_is_released_replaced_and_adopted_again(world: World) {
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
     let out = &pods[1];
     world.kubectl.run(&["label", "pod", out, "app=quarantine", "--overwrite"]).await.unwrap();
@@ -19,7 +19,8 @@ async fn a_pod_relabelled_by_hand_is_released_replaced_and_taken_back(world: Wor
     };
     world.until_pods("released and replaced", replaced).await.unwrap();
     world.complete("web", 3).await.unwrap();
-    // Labelled back it is taken in again; then there is one too many, and another one goes.
+    // With its label back the pod is adopted again. There is one pod too many then, and the controller deletes another
+    // pod.
     world.prioritise(out, -1).await.unwrap();
     world.kubectl.run(&["label", "pod", out, "app=web", "--overwrite"]).await.unwrap();
     let taken = |pods: &[Pod]| {
@@ -32,7 +33,7 @@ async fn a_pod_relabelled_by_hand_is_released_replaced_and_taken_back(world: Wor
     assert_eq!(world.deleted().await.unwrap().len(), 1);
 }
 
-async fn a_pod_of_the_right_hash_is_adopted_and_others_are_left_alone(world: World) {
+async fn an_orphan_with_the_right_hash_is_adopted_and_others_are_not(world: World) {
     let first = world.deployed(&json!({"replicas": 1})).await.unwrap();
     let status = world.deployments().get("web").await.unwrap().status.unwrap();
     let hash = status.rollout.unwrap().template_hash;
@@ -56,7 +57,7 @@ async fn a_pod_of_the_right_hash_is_adopted_and_others_are_left_alone(world: Wor
         });
         world.kubectl.run_with(&["create", "-f", "-"], &pod.to_string()).await.unwrap();
     }
-    // Of the two that there are now, the first of the order goes.
+    // There are two pods now; the first one in the order is deleted.
     let replaced = |pods: &[Pod]| pods.iter().all(|pod| pod.name_any() != first[0]);
     world.until_pods("without the first", replaced).await.unwrap();
     world.complete("web", 1).await.unwrap();
@@ -73,6 +74,6 @@ async fn a_pod_of_the_right_hash_is_adopted_and_others_are_left_alone(world: Wor
 
 side_by_side!(
     Setting::default();
-    a_pod_relabelled_by_hand_is_released_replaced_and_taken_back,
-    a_pod_of_the_right_hash_is_adopted_and_others_are_left_alone,
+    a_relabelled_pod_is_released_replaced_and_adopted_again,
+    an_orphan_with_the_right_hash_is_adopted_and_others_are_not,
 );

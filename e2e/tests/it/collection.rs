@@ -1,4 +1,4 @@
-//! Deletion, with each propagation policy or with the namespace, does what it does for a Deployment.
+//! A deletion, with each propagation policy or with the namespace, has the same results as for a Deployment.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn uids(world: &World) -> BTreeSet<String> {
     world.pods().await.unwrap().iter().filter_map(Pod::uid).collect()
 }
 
-/// Two revisions, so that there are two sets.
+/// Two revisions, and therefore two sets.
 async fn deployed_twice(world: &World) {
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.set_image("web:2").await.unwrap();
@@ -29,7 +29,7 @@ async fn deployed_twice(world: &World) {
 async fn deletion_in_the_foreground_ends_when_sets_and_pods_are_gone(world: World) {
     deployed_twice(&world).await;
     let before = world.created().await.unwrap();
-    // kubectl waits until the object is gone.
+    // kubectl waits until the object is deleted.
     world.kubectl.run(&["delete", "od", "web", "--cascade=foreground", "--timeout=60s"]).await.unwrap();
     assert_eq!(sets(&world).await.len(), 0);
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
@@ -47,7 +47,7 @@ async fn deletion_in_the_background_removes_all(world: World) {
     assert_eq!(world.created().await.unwrap(), before, "none was replaced meanwhile");
 }
 
-async fn orphans_keep_running_and_an_object_of_the_same_selector_takes_them_in(world: World) {
+async fn orphans_keep_running_and_an_object_with_the_same_selector_adopts_them(world: World) {
     deployed_twice(&world).await;
     let (pods, before) = (uids(&world).await, world.created().await.unwrap());
     let uid = world.deployments().get("web").await.unwrap().uid();
@@ -56,7 +56,7 @@ async fn orphans_keep_running_and_an_object_of_the_same_selector_takes_them_in(w
     assert_eq!(orphans.len(), 2);
     assert!(orphans.iter().all(|set| set.owner_references().is_empty()), "{orphans:#?}");
     assert_eq!(uids(&world).await, pods);
-    // Nobody looks after orphans; their pods still belong to their set.
+    // No controller manages the orphans; their pods still belong to their set.
     assert!(
         world.pods().await.unwrap().iter().all(|pod| pod.owner_references()[0].kind == "OrderedReplicaSet")
     );
@@ -76,10 +76,10 @@ async fn orphans_keep_running_and_an_object_of_the_same_selector_takes_them_in(w
     assert_eq!(again.status.unwrap().rollout.unwrap().revision, 2, "the revisions go on");
 }
 
-async fn a_deleted_namespace_ends_and_costs_the_controller_nothing_more(world: World) {
+async fn a_deleted_namespace_ends_without_further_writes_of_the_controller(world: World) {
     let doomed = world.apart(&format!("{}-doomed", world.namespace)).await.unwrap();
     doomed.deployed(&json!({})).await.unwrap();
-    // One is held, so that everything has something to lose.
+    // A held rollout, so that the deletion affects all kinds of objects.
     let pods = doomed.pods().await.unwrap();
     doomed.pause_at(&pods[0].name_any(), "before").await.unwrap();
     doomed.set_image("web:2").await.unwrap();
@@ -87,7 +87,7 @@ async fn a_deleted_namespace_ends_and_costs_the_controller_nothing_more(world: W
     let writes = async || {
         let mut requests = world.requests().await.unwrap();
         requests.retain(|one| {
-            // Events are told later than what they tell of.
+            // The controller sends Events later.
             let counts = one.by_the_controller() && one.writes() && one.plural != "events";
             counts && one.namespace.as_deref() == Some(&doomed.namespace)
         });
@@ -98,7 +98,7 @@ async fn a_deleted_namespace_ends_and_costs_the_controller_nothing_more(world: W
     kubectl.run(&["delete", "namespace", &doomed.namespace, "--timeout=60s"]).await.unwrap();
     let during = writes().await.split_off(before);
     assert!(during.len() < 20, "{during:#?}");
-    // Meanwhile elsewhere: a whole rollout.
+    // Meanwhile, a complete rollout in another namespace.
     world.deployed(&json!({})).await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.complete("web", 6).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_deleted_namespace_ends_and_costs_the_controller_nothing_more(world: W
     assert_eq!(after.len(), during.len(), "{after:#?}");
 }
 
-/// What Kubernetes' own Deployment does, by the same steps.
+/// The same steps with a Kubernetes Deployment.
 #[cfg(feature = "real-servers")]
 async fn a_deployment_does_the_same(world: World) {
     use k8s_openapi::api::apps::v1::ReplicaSet;
@@ -126,7 +126,7 @@ async fn a_deployment_does_the_same(world: World) {
     assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 0);
 }
 
-/// Pods that take long to end, so that who does not wait for them is seen.
+/// Pods with a slow termination, to detect a deletion that does not wait for them.
 fn with_slow_ends() -> Setting {
     Setting { termination_delay: Duration::from_secs(1), ..Setting::default() }
 }
@@ -135,8 +135,8 @@ side_by_side!(
     with_slow_ends();
     deletion_in_the_foreground_ends_when_sets_and_pods_are_gone,
     deletion_in_the_background_removes_all,
-    orphans_keep_running_and_an_object_of_the_same_selector_takes_them_in,
-    a_deleted_namespace_ends_and_costs_the_controller_nothing_more;
+    orphans_keep_running_and_an_object_with_the_same_selector_adopts_them,
+    a_deleted_namespace_ends_without_further_writes_of_the_controller;
     only on a real server:
     a_deployment_does_the_same,
 );

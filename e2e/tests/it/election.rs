@@ -1,4 +1,5 @@
-//! Two controllers, one lead: it is handed over in time, and a leader that was frozen writes nothing any more.
+//! Two controllers with leader election: the standby takes over in time, and a leader that was frozen writes nothing
+//! more.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +14,14 @@ const LEASE: Duration = Duration::from_secs(4);
 const ARGUMENTS: [&str; 4] =
     ["--leader-elect", "--lease-duration=4s", "--renew-deadline=2s", "--retry-period=500ms"];
 
-/// Waits until the Lease has a holder that is not `not`; its name, and when it was seen.
+/// Waits until the Lease has a holder other than `not`. Returns the holder and the time.
 pub(crate) async fn leader(world: &World, not: Option<&str>) -> (String, Instant) {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
     let changes = watcher::watch_object(leases, "ordered-controller-manager");
     futures::pin_mut!(changes);
     let found = async {
         loop {
-            // One that fails is asked again: its server may be down.
+            // Retry a failed request: the server may be down.
             let Ok(lease) = changes.next().await.unwrap() else { continue };
             let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
             if !holder.is_empty() && Some(holder.as_str()) != not {
@@ -31,7 +32,7 @@ pub(crate) async fn leader(world: &World, not: Option<&str>) -> (String, Instant
     tokio::time::timeout(Duration::from_secs(60), found).await.unwrap()
 }
 
-/// Two candidates, the leader first.
+/// Two candidates; the first one is the leader.
 async fn two(world: &World) -> (Manager, Manager, String) {
     let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
     first.until_logged("leading").await.unwrap();
@@ -42,7 +43,7 @@ async fn two(world: &World) -> (Manager, Manager, String) {
     (first, second, holder)
 }
 
-async fn a_leader_told_to_end_hands_over_within_a_second(server: Server) {
+async fn a_leader_that_receives_sigterm_hands_over_within_a_second(server: Server) {
     let world = World::start(server).await.unwrap();
     let (mut first, _second, holder) = two(&world).await;
     let told = Instant::now();
@@ -53,7 +54,7 @@ async fn a_leader_told_to_end_hands_over_within_a_second(server: Server) {
     assert!(first.ended().await.unwrap());
 }
 
-async fn a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds(server: Server) {
+async fn a_killed_leader_is_replaced_within_the_lease_and_two_seconds(server: Server) {
     let world = World::start(server).await.unwrap();
     let (first, _second, holder) = two(&world).await;
     let killed = Instant::now();
@@ -63,13 +64,13 @@ async fn a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds(se
     assert!(at - killed <= LEASE + Duration::from_secs(2));
 }
 
-async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends(server: Server) {
+async fn a_leader_frozen_beyond_its_lease_exits_without_a_write(server: Server) {
     let world = World::start(server).await.unwrap();
     let (mut first, second, holder) = two(&world).await;
     first.signal("STOP").await.unwrap();
     let (follower, _) = leader(&world, Some(&holder)).await;
     assert!(follower.contains(&format!("_{}_", second.id().unwrap())), "{follower}");
-    // Work for whoever believes to lead; the follower, frozen too, cannot do it first.
+    // Work for a controller that considers itself the leader. The standby is frozen too and cannot do the work first.
     second.signal("STOP").await.unwrap();
     world.kubectl.run_with(&["apply", "-f", "-"], crate::ten_pods::MANIFEST).await.unwrap();
     let before = world.requests().await.unwrap().len();
@@ -84,7 +85,7 @@ async fn a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends(se
     second.signal("CONT").await.unwrap();
 }
 
-async fn a_standby_that_may_not_watch_the_lease_asks_calmly(server: Server) {
+async fn a_standby_without_permission_to_watch_the_lease_retries_slowly(server: Server) {
     let world = World::start(server).await.unwrap();
     let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
     first.until_logged("leading").await.unwrap();
@@ -93,7 +94,7 @@ async fn a_standby_that_may_not_watch_the_lease_asks_calmly(server: Server) {
     rules.refuse(Matching::new("list", "leases"), 403, many);
     let mut second = world.start_manager_with(&ARGUMENTS).unwrap();
     second.until_logged("every watch has synced").await.unwrap();
-    // Four renewals by the leader: two seconds.
+    // Four renewals of the leader: two seconds.
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
     let changes = watcher::watch_object(leases, "ordered-controller-manager");
     assert_eq!(changes.take(5).filter(|seen| std::future::ready(seen.is_ok())).count().await, 5);
@@ -103,7 +104,7 @@ async fn a_standby_that_may_not_watch_the_lease_asks_calmly(server: Server) {
     second.until_logged("leading").await.unwrap();
 }
 
-async fn a_candidate_that_may_not_have_the_lease_says_so_and_leads_once_it_may(server: Server) {
+async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted(server: Server) {
     let world = World::start(server).await.unwrap();
     let rules = world.proxy.rules();
     for verb in ["get", "create"] {
@@ -116,9 +117,9 @@ async fn a_candidate_that_may_not_have_the_lease_says_so_and_leads_once_it_may(s
 }
 
 on_both!(
-    a_candidate_that_may_not_have_the_lease_says_so_and_leads_once_it_may,
-    a_standby_that_may_not_watch_the_lease_asks_calmly,
-    a_leader_told_to_end_hands_over_within_a_second,
-    a_leader_that_is_killed_is_followed_within_the_lease_and_two_seconds,
-    a_leader_frozen_past_its_lease_writes_nothing_when_it_wakes_and_ends,
+    a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted,
+    a_standby_without_permission_to_watch_the_lease_retries_slowly,
+    a_leader_that_receives_sigterm_hands_over_within_a_second,
+    a_killed_leader_is_replaced_within_the_lease_and_two_seconds,
+    a_leader_frozen_beyond_its_lease_exits_without_a_write,
 );

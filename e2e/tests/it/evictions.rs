@@ -1,4 +1,4 @@
-//! `podDeletion: Evict` and the budgets that stand in its way: told by name, waited for in order.
+//! `podDeletion: Evict` with disruption budgets: the status names the budget, and the rollout waits in order.
 
 use e2e::{Deletion, Request, Setting, World, side_by_side};
 use kube::api::DynamicObject;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::built_in::{objects, version};
 
-/// Makes or changes a budget of the pods of `web`.
+/// Creates or changes a budget for the pods of `web`.
 async fn set_budget(world: &World, name: &str, min_available: i32) {
     let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
     let budget = json!({
@@ -18,7 +18,7 @@ async fn set_budget(world: &World, name: &str, min_available: i32) {
     world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
 }
 
-/// The same; waits until the server has counted for it and allows that many evictions, of which none may be under way.
+/// Sets a budget and waits until its status allows this number of evictions, without an eviction in progress.
 async fn budget(world: &World, name: &str, min_available: i32, allowed: i64) {
     set_budget(world, name, min_available).await;
     let counted = |budget: &DynamicObject| {
@@ -32,7 +32,7 @@ async fn budget(world: &World, name: &str, min_available: i32, allowed: i64) {
     world.until_object(budgets, name, &format!("a budget that allows {allowed}"), counted).await.unwrap();
 }
 
-/// Pods in their order, without a surge and one by one, by eviction.
+/// Pods in deletion order, with evictions, without a surge and one at a time.
 async fn deployed(world: &World, replicas: i32) -> Vec<String> {
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
     let spec = json!({"replicas": replicas, "podDeletion": "Evict", "strategy": bounds});
@@ -47,7 +47,7 @@ fn told(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
     object.status.as_ref().and_then(|status| status.condition(type_)).cloned()
 }
 
-/// Waits until the failure has that reason; its message.
+/// Waits until the failure has this reason. Returns its message.
 async fn refused(world: &World, reason: &str) -> String {
     let is_told = |object: &OrderedDeployment| {
         told(object, condition::REPLICA_FAILURE).is_some_and(|told| told.reason == reason)
@@ -56,7 +56,7 @@ async fn refused(world: &World, reason: &str) -> String {
     told(&object, condition::REPLICA_FAILURE).unwrap().message
 }
 
-/// Nothing is left of what was refused.
+/// The status has no trace of the rejected eviction.
 fn assert_clear(object: &OrderedDeployment) {
     assert_eq!(told(object, condition::REPLICA_FAILURE), None);
     assert_eq!(told(object, condition::STALLED).unwrap().status, ConditionStatus::False);
@@ -66,8 +66,8 @@ fn gone(deletions: &[Deletion]) -> Vec<String> {
     deletions.iter().map(|one| one.pod.clone()).collect()
 }
 
-/// The evictions that the server has refused, those of an unknown version of `policy` or of an older version of the pod left
-/// out.
+/// The evictions that the server has rejected, except those with an unknown version of `policy` or with an older
+/// version of the pod.
 async fn refusals(world: &World) -> Vec<Request> {
     let mut requests = world.requests().await.unwrap();
     requests.retain(|one| {
@@ -78,7 +78,7 @@ async fn refusals(world: &World) -> Vec<Request> {
     requests
 }
 
-async fn a_refused_eviction_is_told_by_the_budgets_name_until_it_goes_through(world: World) {
+async fn the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds(world: World) {
     let pods = deployed(&world, 4).await;
     budget(&world, "careful", 4, 0).await;
     world.set_image("web:2").await.unwrap();
@@ -94,7 +94,7 @@ async fn a_refused_eviction_is_told_by_the_budgets_name_until_it_goes_through(wo
     assert!(refusals(&world).await.iter().all(|one| one.code == 429));
 }
 
-/// What anybody's eviction of that pod is answered: code, reason, message.
+/// The response to an eviction of this pod by another client: code, reason, message.
 async fn answer(world: &World, pod: &str) -> (u16, String, String) {
     let eviction = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod}});
     let path = format!("/api/v1/namespaces/{}/pods/{pod}/eviction", world.namespace);
@@ -106,8 +106,8 @@ async fn answer(world: &World, pod: &str) -> (u16, String, String) {
     }
 }
 
-/// No server evicts a pod that two budgets select: it answers 500, whatever they allow.
-async fn several_budgets_of_one_pod_are_told_by_name_until_one_is_left(world: World) {
+/// The API server does not evict a pod that two budgets select: it responds with 500, even if they allow the eviction.
+async fn the_status_names_several_budgets_of_a_pod_until_one_is_left(world: World) {
     let pods = deployed(&world, 3).await;
     budget(&world, "one", 1, 2).await;
     budget(&world, "two", 1, 2).await;
@@ -143,7 +143,7 @@ async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget(wor
     assert!(deletions.iter().all(|one| one.evicted && one.user_agent.ends_with("/scale")), "{deletions:#?}");
 }
 
-async fn unavailable_pods_are_deleted_whatever_the_budget_says(world: World) {
+async fn unavailable_pods_are_deleted_regardless_of_budgets(world: World) {
     let pods = deployed(&world, 3).await;
     world.set_ready(&pods[0], false).await.unwrap();
     budget(&world, "web", 9, 0).await;
@@ -160,8 +160,8 @@ async fn unavailable_pods_are_deleted_whatever_the_budget_says(world: World) {
 
 side_by_side!(
     Setting::default();
-    a_refused_eviction_is_told_by_the_budgets_name_until_it_goes_through,
-    several_budgets_of_one_pod_are_told_by_name_until_one_is_left,
+    the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds,
+    the_status_names_several_budgets_of_a_pod_until_one_is_left,
     a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget,
-    unavailable_pods_are_deleted_whatever_the_budget_says,
+    unavailable_pods_are_deleted_regardless_of_budgets,
 );

@@ -1,4 +1,4 @@
-//! Pause points as a user lives them: what holds, what outlives what, and what lifts a hold.
+//! Pause points from the perspective of a user: what holds a rollout, what a hold survives, and what lifts it.
 
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
@@ -7,7 +7,7 @@ use ordereddeployment_api::names::{annotation, reason};
 use ordereddeployment_api::{OrderedDeployment, PausePoint};
 use serde_json::json;
 
-/// Two pods go first, the third carries a pause point; the rollout is started. The two, and the third.
+/// Starts a rollout in which two pods come first and the third has a pause point. Returns the two and the third.
 async fn to_hold_at_the_third(world: &World, side: &str) -> ([String; 2], String) {
     let pods = world.pods().await.unwrap();
     let [first, second, third] = [4, 1, 2].map(|index: usize| pods[index].name_any());
@@ -31,7 +31,7 @@ fn lifted(object: &OrderedDeployment) -> bool {
     object.status.as_ref().is_some_and(|status| status.hold.is_none())
 }
 
-async fn a_point_after_deletes_its_pod_and_nothing_behind_it(world: World) {
+async fn a_pause_point_after_deletes_its_pod_and_no_later_one(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (two, third) = to_hold_at_the_third(&world, "after").await;
     let hold = world.held_with(3, 6).await.unwrap().status.unwrap().hold.unwrap();
@@ -60,10 +60,10 @@ async fn a_timed_pause_ends_by_itself(world: World) {
     let passed = world.until("web", "past its pause point", lifted).await.unwrap().status.unwrap();
     assert_eq!(passed.passed.unwrap()[0].pod_uid, hold.pod_uid);
     world.complete("web", 3).await.unwrap();
-    world.until_told(reason::PAUSE_POINT_RESUMED).await.unwrap();
+    world.until_event(reason::PAUSE_POINT_RESUMED).await.unwrap();
 }
 
-async fn a_hold_survives_scaling_to_nothing_and_back(world: World) {
+async fn a_hold_survives_scaling_to_zero_and_back(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (_, third) = to_hold_at_the_third(&world, "before").await;
     let hold = world.held_with(2, 6).await.unwrap().status.unwrap().hold.unwrap();
@@ -87,7 +87,7 @@ async fn recreate_honours_a_pause_point(world: World) {
     world.held_with(0, 3).await.unwrap();
     assert_eq!(sorted_deletions(&world).await, two);
     assert_eq!(world.created().await.unwrap(), 5, "what the hold leaves deleted is not refilled");
-    world.until_told(reason::HOLD_BELOW_REPLICAS).await.unwrap();
+    world.until_event(reason::HOLD_BELOW_REPLICAS).await.unwrap();
     world.resume().await.unwrap();
     let never_both = world.until_pods("seen to the end", |pods| {
         let image = |pod: &Pod| pod.spec.clone().unwrap().containers[0].image.clone();
@@ -115,7 +115,7 @@ async fn undo_in_a_hold_goes_back_and_keeps_the_old_pods(world: World) {
     assert_eq!(sorted_deletions(&world).await, updated, "those two, and the two that had replaced them");
 }
 
-async fn a_new_template_in_a_hold_starts_anew_and_holds_again(world: World) {
+async fn a_new_template_in_a_hold_restarts_the_rollout_and_holds_again(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (_, third) = to_hold_at_the_third(&world, "before").await;
     world.held_with(2, 6).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_new_template_in_a_hold_starts_anew_and_holds_again(world: World) {
     assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 4);
 }
 
-async fn taking_the_annotation_away_lifts_the_hold(world: World) {
+async fn removing_the_annotation_ends_the_hold(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (_, third) = to_hold_at_the_third(&world, "before").await;
     world.held_with(2, 6).await.unwrap();
@@ -144,7 +144,7 @@ async fn taking_the_annotation_away_lifts_the_hold(world: World) {
     world.complete("web", 6).await.unwrap();
 }
 
-async fn a_pod_lost_in_a_hold_comes_back_in_its_own_revision(world: World) {
+async fn a_pod_lost_in_a_hold_is_replaced_in_its_own_revision(world: World) {
     world.deployed(&json!({})).await.unwrap();
     let (_, third) = to_hold_at_the_third(&world, "before").await;
     world.held_with(2, 6).await.unwrap();
@@ -161,12 +161,12 @@ async fn a_pod_lost_in_a_hold_comes_back_in_its_own_revision(world: World) {
 
 side_by_side!(
     Setting::default();
-    a_point_after_deletes_its_pod_and_nothing_behind_it,
+    a_pause_point_after_deletes_its_pod_and_no_later_one,
     a_timed_pause_ends_by_itself,
-    a_hold_survives_scaling_to_nothing_and_back,
+    a_hold_survives_scaling_to_zero_and_back,
     recreate_honours_a_pause_point,
     undo_in_a_hold_goes_back_and_keeps_the_old_pods,
-    a_new_template_in_a_hold_starts_anew_and_holds_again,
-    taking_the_annotation_away_lifts_the_hold,
-    a_pod_lost_in_a_hold_comes_back_in_its_own_revision,
+    a_new_template_in_a_hold_restarts_the_rollout_and_holds_again,
+    removing_the_annotation_ends_the_hold,
+    a_pod_lost_in_a_hold_is_replaced_in_its_own_revision,
 );

@@ -1,4 +1,4 @@
-//! Scenarios on both servers, and the two servers against each other.
+//! Scenarios on both servers, and the comparison of the two servers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 

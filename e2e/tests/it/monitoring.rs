@@ -1,4 +1,4 @@
-//! What the chart brings for monitoring, evaluated by Prometheus itself through a real rollout.
+//! The alerts and the dashboard of the chart, evaluated by Prometheus during a real rollout.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::chart::CHART;
 
-/// Alerts that do not wait long.
+/// Alerts with short durations.
 const QUICK: [&str; 5] = [
     "prometheusRule.noLeaderFor=1s",
     "prometheusRule.watchStaleSeconds=2",
@@ -17,7 +17,7 @@ const QUICK: [&str; 5] = [
     "prometheusRule.evictionRefusedSeconds=1",
 ];
 
-/// What the chart makes of its files with these values.
+/// The manifests of the chart with these values.
 async fn rendered() -> Vec<Value> {
     let helm = Helm::without_server().unwrap();
     let mut all = vec!["template", "web", CHART, "--set=image.repository=registry.example.com/it"];
@@ -28,7 +28,7 @@ async fn rendered() -> Vec<Value> {
     serde_saphyr::from_multiple(&helm.run(&all).await.unwrap()).unwrap()
 }
 
-/// Every query of the dashboard by what it is for, with the variables as Grafana fills them in.
+/// Every query of the dashboard by title, with the variables that Grafana sets.
 fn queries(objects: &[Value]) -> BTreeMap<String, String> {
     let text = objects.iter().find_map(|object| object.pointer("/data/ordered-deployment.json")).unwrap();
     let dashboard: Value = serde_json::from_str(text.as_str().unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn queries(objects: &[Value]) -> BTreeMap<String, String> {
     queries
 }
 
-/// Asks every query; those that say something are not empty any more.
+/// Runs every query and removes those with a result from `empty`.
 async fn ask(prometheus: &Prometheus, queries: &BTreeMap<String, String>, empty: &mut BTreeSet<String>) {
     for (name, expression) in queries {
         if !prometheus.query(expression).await.unwrap().is_empty() {
@@ -56,7 +56,7 @@ async fn ask(prometheus: &Prometheus, queries: &BTreeMap<String, String>, empty:
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_alert_fires_and_every_query_of_the_dashboard_answers_on_a_real_server() {
+async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let world = World::start(Server::Real).await.unwrap();
     let mut manager = world.start_manager_with(&["--leader-elect"]).unwrap();
@@ -83,7 +83,7 @@ async fn every_alert_fires_and_every_query_of_the_dashboard_answers_on_a_real_se
     ask(&prometheus, &queries, &mut empty).await;
     assert!(!prometheus.is_firing("OrderedDeploymentNoLeader").await.unwrap(), "it leads");
 
-    // Refused by a budget.
+    // Blocked by a disruption budget.
     let version = crate::built_in::version(&world, &["policy/v1", "policy/v1beta1"]).await;
     let budget = json!({
         "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
@@ -97,7 +97,7 @@ async fn every_alert_fires_and_every_query_of_the_dashboard_answers_on_a_real_se
     world.kubectl.run(&["delete", "pdb", "web"]).await.unwrap();
     world.complete("web", 6).await.unwrap();
 
-    // Blocked by pods behind a pause point.
+    // Blocked by pods after a pause point.
     let pods = world.pods_of_image("web:2").await.unwrap();
     world.pause_at(&pods[1], "before").await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4]) {
@@ -115,7 +115,7 @@ async fn every_alert_fires_and_every_query_of_the_dashboard_answers_on_a_real_se
     assert_eq!(labels["name"], "web", "{labels}");
     ask(&prometheus, &queries, &mut empty).await;
 
-    // Where nothing happens the watches are silent for a while.
+    // Without changes, the watches receive no events for a while.
     prometheus.fires("OrderedDeploymentWatchStale").await.unwrap();
     assert_eq!(empty, BTreeSet::new(), "these queries never answered");
     for (rule, error) in prometheus.rules().await.unwrap() {

@@ -1,4 +1,4 @@
-//! The controller `nodecosts`: pods of chosen plain Deployments get their deletion cost by the node they run on.
+//! The controller `nodecosts`: pods of selected plain Deployments get a deletion cost that depends on their node.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// From this minor version on Kubernetes' ReplicaSet controller reads the deletion cost.
+/// From this minor version on, the Kubernetes ReplicaSet controller reads the deletion cost.
 const READS_COSTS: u32 = 22;
 
 fn rules(cost: i32) -> String {
@@ -50,7 +50,7 @@ where
     api(world).create(&PostParams::default(), &object).await.unwrap()
 }
 
-/// A plain Deployment with its pods. The sandbox has no controller that would make them.
+/// A plain Deployment with its pods. On the sandbox, which has no Deployment controller, the test creates the pods.
 async fn deployment(world: &World, name: &str, tier: &str, replicas: usize) {
     let spec = json!({
         "replicas": replicas, "selector": {"matchLabels": {"app": name}},
@@ -84,7 +84,8 @@ fn is_of(pod: &Pod, app: &str) -> bool {
     pod.labels().get("app").is_some_and(|found| found == app)
 }
 
-/// Waits until the pods of `web` have this cost on nodes for that usage and no other, but for those with a cost of their own.
+/// Waits until the pods of `web` on nodes with this usage have this cost and all others have none, except the pods with
+/// their own value.
 async fn until_costs(
     world: &World,
     usage: &str,
@@ -115,13 +116,13 @@ fn start(world: &World, controllers: &str) -> Manager {
     world.start_manager_with(&[controllers, &config]).unwrap()
 }
 
-/// The node's usage, changed as an administrator would.
+/// Changes the usage label of a node, as an administrator would.
 async fn relabel(world: &World, node: &str, usage: &str) {
     let label = format!("node.usage={usage}");
     world.kubectl.run(&["label", "node", node, &label, "--overwrite"]).await.unwrap();
 }
 
-async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_value_is_touched(server: Server) {
+async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_values_remain(server: Server) {
     let world = World::with(server, Setting::default()).await.unwrap();
     let manager = start(&world, "--controllers=ordereddeployment,nodecosts");
     write_rules(&world, &rules(-100)).await;
@@ -131,14 +132,14 @@ async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_valu
     let shared = until_costs(&world, "hybrid", Some(-100), &nobodys).await;
     assert!((2..9).contains(&shared.len()), "the scheduler spreads them over both pools: {shared:#?}");
 
-    // A node counts at once.
+    // A changed label takes effect immediately.
     let node = node_of(&shared[0]);
     relabel(&world, &node, "inference").await;
     assert!(until_costs(&world, "hybrid", Some(-100), &nobodys).await.len() < shared.len());
     relabel(&world, &node, "hybrid").await;
     until_costs(&world, "hybrid", Some(-100), &nobodys).await;
 
-    // What somebody else writes stays, over ours and where there was none.
+    // The controller keeps the values of other clients, both those that replace its own and those on other pods.
     let pods = world.pods().await.unwrap();
     let free = pods.iter().find(|pod| annotated(pod, annotation::POD_DELETION_COST).is_none()).unwrap();
     let own = BTreeMap::from([(shared[0].name_any(), "42"), (free.name_any(), "7")]);
@@ -149,15 +150,15 @@ async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_valu
     write_rules(&world, &rules(-7)).await;
     until_costs(&world, "hybrid", Some(-7), &own).await;
 
-    // Malformed rules leave those before in force, also in a controller that comes after.
+    // With malformed rules the previous ones stay in force, even after a restart of the controller.
     write_rules(&world, "deployments: [{nodeCosts: [{deletionCost: 1}]}]").await;
-    world.until_told(reason::MALFORMED_RULES).await.unwrap();
+    world.until_event(reason::MALFORMED_RULES).await.unwrap();
     manager.kill().await.unwrap();
     let mut manager = start(&world, "--controllers=nodecosts");
     manager.until_logged("MalformedRules").await.unwrap();
     until_costs(&world, "hybrid", Some(-7), &own).await;
 
-    // On servers that read it, the shared pool shrinks first.
+    // On servers that read the cost, a scale-down removes pods of the shared pool first.
     write_rules(&world, &rules(-7)).await;
     if let Some(plane) = world.control_plane()
         && plane.version.split('.').nth(1).and_then(|minor| minor.parse().ok()) >= Some(READS_COSTS)
@@ -172,7 +173,7 @@ async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_valu
         return manager.kill().await.unwrap();
     }
 
-    // Without rules nothing of ours is left, and all of theirs.
+    // Without rules, the controller removes all its values and keeps those of other clients.
     let maps: Api<ConfigMap> = api(&world);
     maps.delete("costs", &DeleteParams::default()).await.unwrap();
     until_costs(&world, "hybrid", None, &own).await;
@@ -181,4 +182,4 @@ async fn chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_valu
     manager.kill().await.unwrap();
 }
 
-on_both!(chosen_deployments_pods_cost_what_their_node_says_and_nobody_elses_value_is_touched);
+on_both!(pods_of_selected_deployments_get_the_cost_of_their_node_and_other_values_remain);

@@ -1,4 +1,4 @@
-//! CRDs of an older version, whose schema drops a field of the status that the controller stores.
+//! CRDs of an older version, whose schema drops a status field that the controller writes.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, crds};
 use serde_json::{Value, json};
 
-/// The kinds, the first without that field of its status.
+/// The CRDs, the first one without this status field.
 fn without(field: &str) -> Vec<CustomResourceDefinition> {
     let mut kinds = crds();
     let kind = kinds.iter_mut().find(|kind| kind.name_any().starts_with("ordereddeployments.")).unwrap();
@@ -39,7 +39,7 @@ async fn writes_of_the_status(world: &World) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_status_field_that_the_server_drops_is_told_and_written_seldom_on_a_real_server() {
+async fn a_dropped_status_field_is_reported_and_rarely_written_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let setting = Setting { definitions: without("hold"), faults: true, ..Setting::default() };
     let world = World::with(Server::Real, setting).await.unwrap().patient(Duration::from_secs(90));
@@ -60,7 +60,7 @@ async fn a_status_field_that_the_server_drops_is_told_and_written_seldom_on_a_re
     assert!(writes < 40, "{writes} writes of the status");
     assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
 
-    // The kinds of now make it go on.
+    // With the current CRDs the rollout continues.
     let kinds: Api<CustomResourceDefinition> = Api::all(world.client.clone());
     for kind in crds() {
         let newer: Value = json!({"spec": kind.spec});
@@ -68,7 +68,7 @@ async fn a_status_field_that_the_server_drops_is_told_and_written_seldom_on_a_re
     }
     let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
     assert_eq!(hold.pod, pods[0]);
-    // The API server goes on for a moment to show watches what the older kinds have; a resume is dropped then.
+    // For a moment the watches of the API server still use the old schema, and a resume would be dropped.
     world.until("web", "content", |object| !complains(object, "hold")).await.unwrap();
     world.resume().await.unwrap();
     world.complete("web", 3).await.unwrap();

@@ -1,4 +1,4 @@
-//! Rules by node: an inference service over a pool of its own and one that it shares, in scale-downs and in rollouts.
+//! Priorities by node: an inference service on a dedicated pool and on a shared pool, in scale-downs and in rollouts.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::{NodeSpec, Taint};
 use serde_json::{Value, json};
 
-/// Says for which scenario a node is, where it is for one alone: scenarios share a server.
+/// The label of nodes that only one scenario uses: scenarios share a server.
 const FOR: &str = "for";
 
-/// The usual nodes, and some that only the pods of one scenario come to.
+/// The default nodes, and nodes that only the pods of one scenario use.
 fn with_nodes_of_ones_own() -> Setting {
     let mut setting = Setting::default();
     for (scenario, name, usage, room) in [
@@ -38,7 +38,7 @@ fn with_nodes_of_ones_own() -> Setting {
     setting
 }
 
-/// A template whose pods run on the nodes of that scenario.
+/// A pod template for the nodes of this scenario.
 fn only_on(scenario: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": "web"}},
@@ -54,7 +54,7 @@ fn hybrid(key: &str, value: i32) -> Value {
     json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, key: value})
 }
 
-/// One by one and without a gap: the log then has the very order.
+/// One pod at a time with no unavailable pod: the log then has exactly the deletion order.
 fn one_by_one() -> Value {
     json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
 }
@@ -68,7 +68,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-/// The nodes of the pods that there are; none for those that have none.
+/// The nodes of the current pods; `None` for pending pods.
 async fn places(world: &World) -> BTreeMap<String, Option<String>> {
     let pods = world.pods().await.unwrap();
     pods.iter().map(|pod| (pod.name_any(), node_of(pod).map(str::to_owned))).collect()
@@ -79,7 +79,7 @@ async fn pods_on(world: &World, node: &str) -> Vec<String> {
     places.filter(|(_, place)| place.as_deref() == Some(node)).map(|(pod, _)| pod).collect()
 }
 
-/// The pods that run on nodes for that usage.
+/// The pods on nodes with this usage.
 async fn pods_of_usage(world: &World, usage: &str) -> Vec<String> {
     let nodes: Api<Node> = Api::all(world.client.clone());
     let nodes = nodes.list(&ListParams::default().labels(&format!("node.usage={usage}"))).await.unwrap();
@@ -96,7 +96,7 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-/// Scales to so many and waits for it; the pods that went.
+/// Scales and waits for completion. Returns the deleted pods.
 async fn scaled(world: &World, replicas: usize) -> Vec<String> {
     let before = world.deleted().await.unwrap().len();
     let replicas = i32::try_from(replicas).unwrap();
@@ -105,7 +105,8 @@ async fn scaled(world: &World, replicas: usize) -> Vec<String> {
     world.deleted().await.unwrap().split_off(before)
 }
 
-/// Rolls out and waits for it, with never fewer pods ready than `floor`; the pods that went, in order.
+/// Rolls out and waits for completion, with at least `floor` ready pods all the time. Returns the deleted pods in
+/// order.
 async fn rolled(world: &World, image: &str, floor: usize) -> Vec<String> {
     let before = world.deleted().await.unwrap().len();
     let replicas = world.deployments().get("web").await.unwrap().spec.replicas;
@@ -122,7 +123,7 @@ async fn rolled(world: &World, image: &str, floor: usize) -> Vec<String> {
     world.deleted().await.unwrap().split_off(before)
 }
 
-async fn the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_rolls(world: World) {
+async fn scale_downs_and_rollouts_delete_pods_of_the_shared_pool_first(world: World) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
     let spec = json!({
         "replicas": 9, "strategy": one_by_one(), "deletionOrder": order, "template": only_on("shared"),
@@ -143,11 +144,11 @@ async fn the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_ro
     }
 }
 
-async fn pods_that_wait_for_a_gpu_go_before_one_that_serves(world: World) {
+async fn with_a_cost_pending_pods_are_deleted_before_ready_ones(world: World) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
     let spec = json!({"deletionOrder": order, "template": only_on("gpus")});
     world.deployed(&spec).await.unwrap();
-    // Two nodes with three GPUs each, as it were: three of nine find none.
+    // Like two nodes with three GPUs each: three of nine pods are pending.
     let three_more = async || {
         world.scale(9).await.unwrap();
         let waiting = |pods: &[Pod]| pods.iter().filter(|pod| node_of(pod).is_none()).count();
@@ -161,7 +162,7 @@ async fn pods_that_wait_for_a_gpu_go_before_one_that_serves(world: World) {
     let went = scaled(&world, 5).await;
     assert!(went.len() == 1 && shared.contains(&went[0]), "{went:?} of {shared:?}");
 
-    // A priority is ahead of all that: the pool is given back, whoever waits.
+    // A priority comes first: pods of the shared pool are deleted even while other pods are pending.
     three_more().await;
     let shared = pods_on(&world, "g2").await;
     let order = json!({"nodePriorities": [hybrid("priority", 10)]});
@@ -171,7 +172,7 @@ async fn pods_that_wait_for_a_gpu_go_before_one_that_serves(world: World) {
     assert_eq!(sorted(went), shared);
 }
 
-async fn a_cordoned_node_is_left_first_and_then_one_with_a_taint(world: World) {
+async fn pods_of_a_cordoned_node_are_deleted_first_and_then_those_of_a_tainted_one(world: World) {
     let rules =
         json!([{"unschedulable": true, "priority": 50}, {"taintKeys": ["maintenance"], "priority": 20}]);
     let spec = json!({
@@ -193,7 +194,7 @@ async fn a_cordoned_node_is_left_first_and_then_one_with_a_taint(world: World) {
     assert_eq!(pods_on(&world, "l2").await, Vec::<String>::new());
 }
 
-async fn a_relabelled_node_counts_at_once_and_no_pod_is_written_to(world: World) {
+async fn a_relabelled_node_takes_effect_without_writes_to_pods(world: World) {
     let spec = json!({
         "strategy": one_by_one(), "deletionOrder": {"nodePriorities": [hybrid("priority", 10)]},
         "template": only_on("relabelled"),
@@ -207,14 +208,14 @@ async fn a_relabelled_node_counts_at_once_and_no_pod_is_written_to(world: World)
     world.held_with(0, 6).await.unwrap();
     let before = world.requests().await.unwrap().len();
 
-    // In a rollout, which is under way.
+    // During a rollout.
     world.kubectl.run(&["label", "node", "r2", "node.usage=hybrid", "--overwrite"]).await.unwrap();
     world.resume().await.unwrap();
     world.complete("web", 6).await.unwrap();
     let went = world.deleted().await.unwrap();
     assert_eq!((went.len(), &went[0]), (6, &first[0]));
     assert_eq!(sorted(went[1..4].to_vec()), second, "of {went:?}");
-    // And in a scale-down.
+    // During a scale-down.
     world.kubectl.run(&["label", "node", "r2", "node.usage=inference", "--overwrite"]).await.unwrap();
     world.kubectl.run(&["label", "node", "r1", "node.usage=hybrid", "--overwrite"]).await.unwrap();
     let shared = pods_on(&world, "r1").await;
@@ -225,16 +226,16 @@ async fn a_relabelled_node_counts_at_once_and_no_pod_is_written_to(world: World)
     writes.retain(|one| {
         (one.plural.as_str(), one.namespace.as_deref()) == ("pods", Some(&*world.namespace))
             && matches!(one.verb.as_str(), "patch" | "update")
-            // Kubelets report.
+            // Kubelets write the status.
             && one.subresource.is_none()
     });
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
-async fn the_first_rule_that_matches_counts_and_a_pods_own_annotation_beats_it(world: World) {
+async fn the_first_matching_rule_applies_and_an_annotation_overrides_it(world: World) {
     let anywhere = json!({"matchExpressions": [{"key": "node.usage", "operator": "Exists"}]});
     let rules = json!([hybrid("priority", 5), {"nodeSelector": anywhere, "priority": 9}]);
-    // So many that chance alone does not make that order.
+    // So many pods that a random order cannot pass.
     let spec = json!({"replicas": 12, "strategy": one_by_one(), "deletionOrder": {"nodePriorities": rules}});
     world.deployed(&spec).await.unwrap();
     let (shared, own) = (pods_of_usage(&world, "hybrid").await, pods_of_usage(&world, "inference").await);
@@ -247,7 +248,7 @@ async fn the_first_rule_that_matches_counts_and_a_pods_own_annotation_beats_it(w
     assert_eq!(sorted(went[own.len()..11].to_vec()), shared[1..], "of {went:?}");
 }
 
-async fn a_cost_by_node_lets_unready_pods_go_first(world: World) {
+async fn with_a_cost_by_node_unready_pods_are_deleted_first(world: World) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
     world.deployed(&json!({"deletionOrder": order})).await.unwrap();
     let (shared, own) = (pods_of_usage(&world, "hybrid").await, pods_of_usage(&world, "inference").await);
@@ -259,10 +260,10 @@ async fn a_cost_by_node_lets_unready_pods_go_first(world: World) {
 
 side_by_side!(
     with_nodes_of_ones_own();
-    the_shared_pool_is_given_back_first_each_time_the_service_shrinks_or_rolls,
-    pods_that_wait_for_a_gpu_go_before_one_that_serves,
-    a_cordoned_node_is_left_first_and_then_one_with_a_taint,
-    a_relabelled_node_counts_at_once_and_no_pod_is_written_to,
-    the_first_rule_that_matches_counts_and_a_pods_own_annotation_beats_it,
-    a_cost_by_node_lets_unready_pods_go_first,
+    scale_downs_and_rollouts_delete_pods_of_the_shared_pool_first,
+    with_a_cost_pending_pods_are_deleted_before_ready_ones,
+    pods_of_a_cordoned_node_are_deleted_first_and_then_those_of_a_tainted_one,
+    a_relabelled_node_takes_effect_without_writes_to_pods,
+    the_first_matching_rule_applies_and_an_annotation_overrides_it,
+    with_a_cost_by_node_unready_pods_are_deleted_first,
 );

@@ -1,4 +1,4 @@
-//! What the recipes of the documentation hold: every manifest is taken by both servers, every command is one.
+//! The recipes of the documentation: both servers accept every manifest, and every command is valid.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const PAGES: [&str; 2] = ["docs/recipes.md", "docs/nodecosts.md"];
 
-/// The blocks of that language on a page.
+/// The code blocks of this language on a page.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let text = std::fs::read_to_string(e2e::top().join(page)).unwrap();
     let mut blocks = Vec::new();
@@ -27,19 +27,19 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-async fn every_manifest_of_the_recipes_is_taken(world: World) {
+async fn the_server_accepts_every_manifest_of_the_recipes(world: World) {
     let mut count = 0;
     for page in PAGES {
         for block in blocks(page, "yaml") {
             let objects: Vec<Value> = serde_saphyr::from_multiple(&block).unwrap();
             for object in objects {
-                // Values of the chart have no kind.
+                // Values files of the chart have no kind.
                 let Some(kind) = object["kind"].as_str() else { continue };
                 let text = object.to_string();
                 let said = world.kubectl.run_with(&["apply", "--dry-run=server", "-f", "-"], &text);
                 let said = said.await.unwrap_or_else(|error| panic!("{page}: {error:#}\n{block}"));
                 assert!(said.contains("created (server dry run)"), "{kind}: {said}");
-                // Fields that nobody knows would be dropped without a word.
+                // The API server drops unknown fields without an error.
                 let stored = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
                 let stored = world.kubectl.run_with(&stored, &text).await.unwrap();
                 let stored: Value = serde_json::from_str(&stored).unwrap();
@@ -51,7 +51,7 @@ async fn every_manifest_of_the_recipes_is_taken(world: World) {
     assert!(count >= 7, "{count} manifests");
 }
 
-/// Whether all that was asked for is there.
+/// Whether the stored object contains everything in the manifest.
 fn assert_part_of(asked: &Value, stored: &Value, path: &str) {
     match (asked, stored) {
         (Value::Object(asked), _) => {
@@ -69,9 +69,9 @@ fn assert_part_of(asked: &Value, stored: &Value, path: &str) {
     }
 }
 
-/// `kubectl ordered …` in the recipes: a command that there is, with flags that it has.
+/// `kubectl ordered …` in the recipes: the command and its flags exist.
 #[test]
-fn every_command_of_the_recipes_is_one_with_the_flags_it_has() {
+fn every_command_and_flag_of_the_recipes_exists() {
     let program = e2e::beside_the_test("kubectl-ordered").unwrap();
     let mut count = 0;
     for page in PAGES {
@@ -95,5 +95,5 @@ fn every_command_of_the_recipes_is_one_with_the_flags_it_has() {
 
 side_by_side!(
     Setting::default();
-    every_manifest_of_the_recipes_is_taken,
+    the_server_accepts_every_manifest_of_the_recipes,
 );

@@ -1,4 +1,4 @@
-//! Rollouts without pause points: bounds, deadlines, history.
+//! Rollouts without pause points: limits, deadlines, history.
 
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
@@ -12,7 +12,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-/// Whether that condition has that status and reason.
+/// Whether the condition has this status and reason.
 fn says(object: &OrderedDeployment, type_: &str, status: ConditionStatus, reason: &str) -> bool {
     let known = object.status.as_ref().and_then(|known| known.condition(type_));
     known.is_some_and(|known| known.status == status && known.reason == reason)
@@ -41,7 +41,7 @@ async fn every_state_of_a_rollout_is_within_its_bounds_and_the_order_is_kept(wor
     assert_eq!(order, [9, 7, 7, 3, 3, 0, 0, -4]);
 }
 
-async fn a_paused_object_rolls_nothing_out_but_scales(world: World) {
+async fn a_paused_object_does_not_roll_out_but_scales(world: World) {
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.patch(&json!({"spec": {"paused": true}})).await.unwrap();
     world.set_image("web:2").await.unwrap();
@@ -108,7 +108,7 @@ async fn history_keeps_as_many_old_sets_as_the_limit_says(world: World) {
 side_by_side!(
     Setting::default();
     every_state_of_a_rollout_is_within_its_bounds_and_the_order_is_kept,
-    a_paused_object_rolls_nothing_out_but_scales,
+    a_paused_object_does_not_roll_out_but_scales,
     pods_count_as_available_only_after_min_ready_seconds,
     a_broken_image_passes_the_progress_deadline_and_a_good_one_clears_it,
     history_keeps_as_many_old_sets_as_the_limit_says,

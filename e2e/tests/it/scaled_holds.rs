@@ -1,4 +1,4 @@
-//! Scaling in a rollout with pause points, and what surge a hold keeps.
+//! Scaling during a rollout with pause points, and the surge that a hold keeps.
 
 use e2e::{Setting, World, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
@@ -10,7 +10,7 @@ fn bounds(surge: i32, unavailable: i32) -> Value {
     json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
 }
 
-/// How many pods that do not terminate have the first image, and another one.
+/// The number of non-terminating pods with the first image, and with another image.
 fn split(pods: &[Pod]) -> (usize, usize) {
     let active = || pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let is_old = |pod: &&Pod| pod.spec.as_ref().unwrap().containers[0].image.as_deref() == Some("web:1");
@@ -23,8 +23,8 @@ async fn until_split(world: &World, old: usize, new: usize) {
     world.until_pods(&what, |pods| split(pods) == (old, new)).await.unwrap();
 }
 
-/// A rollout of ten that cannot end: two of the three pods ahead of the pause point are gone, the third cannot go. The pod
-/// with the point.
+/// Starts a rollout of ten pods that cannot complete: of the three pods before the pause point two are deleted, and the
+/// third cannot be. Returns the pod with the pause point.
 async fn stuck_ahead_of_a_point(world: &World) -> String {
     let pods = world.deployed(&json!({"replicas": 10, "strategy": bounds(2, 2)})).await.unwrap();
     for pod in &pods[..3] {
@@ -45,13 +45,13 @@ fn hold_of(object: &OrderedDeployment) -> Option<String> {
     object.status.as_ref()?.hold.as_ref().map(|hold| hold.id.clone())
 }
 
-async fn a_smaller_size_in_a_rollout_keeps_the_pod_with_the_point(world: World) {
+async fn a_scale_down_in_a_rollout_keeps_the_pod_with_the_pause_point(world: World) {
     let point = stuck_ahead_of_a_point(&world).await;
     world.scale(7).await.unwrap();
     let fewer = |pods: &[Pod]| split(pods).0 < 8 && split(pods).0 + split(pods).1 <= 9;
     world.until_pods("fewer", fewer).await.unwrap();
     assert!(lives(&world, &point).await);
-    // A template that works rolls out up to the point, and not past it.
+    // A working template rolls out up to the pause point.
     world.set_image("web:2").await.unwrap();
     let held = |object: &OrderedDeployment| hold_of(object) == Some(format!("{point}@3"));
     world.until("web", "held", held).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_smaller_size_in_a_rollout_keeps_the_pod_with_the_point(world: World) 
     world.complete("web", 7).await.unwrap();
 }
 
-async fn a_rollout_scaled_to_nothing_and_back_is_held_at_its_point(world: World) {
+async fn a_rollout_scaled_to_zero_and_back_is_held_at_its_pause_point(world: World) {
     let point = stuck_ahead_of_a_point(&world).await;
     world.scale(0).await.unwrap();
     world.until_pods("none", <[Pod]>::is_empty).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_rollout_scaled_to_nothing_and_back_is_held_at_its_point(world: World)
     assert_eq!(hold_of(&world.deployments().get("web").await.unwrap()), Some(id));
 }
 
-async fn a_hold_keeps_its_pod_where_several_old_sets_are_scaled(world: World) {
+async fn a_hold_keeps_its_pod_while_several_old_sets_are_scaled(world: World) {
     let pods = world.deployed(&json!({"replicas": 8, "strategy": bounds(2, 2)})).await.unwrap();
     let (point, first) = (&pods[6], &pods[..6]);
     for pod in first {
@@ -85,7 +85,7 @@ async fn a_hold_keeps_its_pod_where_several_old_sets_are_scaled(world: World) {
     for pod in world.pods_of_image("web:2").await.unwrap() {
         world.prioritise(&pod, -1).await.unwrap();
     }
-    // Now the two of the first revision stand ahead of six of the second.
+    // Two pods of the first revision now precede six of the second.
     world.set_image("web:3").await.unwrap();
     let id = format!("{point}@3");
     world.until("web", "held anew", |object| hold_of(object).as_ref() == Some(&id)).await.unwrap();
@@ -114,8 +114,8 @@ async fn a_hold_keeps_no_surge(world: World) {
 
 side_by_side!(
     Setting::default();
-    a_smaller_size_in_a_rollout_keeps_the_pod_with_the_point,
-    a_rollout_scaled_to_nothing_and_back_is_held_at_its_point,
-    a_hold_keeps_its_pod_where_several_old_sets_are_scaled,
+    a_scale_down_in_a_rollout_keeps_the_pod_with_the_pause_point,
+    a_rollout_scaled_to_zero_and_back_is_held_at_its_pause_point,
+    a_hold_keeps_its_pod_while_several_old_sets_are_scaled,
     a_hold_keeps_no_surge,
 );

@@ -1,4 +1,4 @@
-//! Scaling while a rollout runs, and pods that take long to end.
+//! Scaling during a rollout, and pods with a slow termination.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-/// Pods that end slowly enough to be seen.
+/// Pods that terminate slowly enough to be observed.
 fn with_slow_ends() -> Setting {
     Setting { termination_delay: Duration::from_millis(400), ..Setting::default() }
 }
@@ -16,7 +16,7 @@ fn bounds() -> Value {
     json!({"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 2}})
 }
 
-/// How many pods that do not terminate have the old image and the new one.
+/// The number of non-terminating pods with the old image and with the new one.
 fn split(pods: &[Pod]) -> (usize, usize) {
     let active = || pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     let is_new = |pod: &&Pod| pod.spec.as_ref().unwrap().containers[0].image.as_deref() == Some("web:broken");
@@ -24,10 +24,10 @@ fn split(pods: &[Pod]) -> (usize, usize) {
     (active().count() - new, new)
 }
 
-/// A rollout that cannot end, of eight; then of twelve; then of five. `scale` scales it.
+/// Scales a rollout that cannot complete to 8, to 12 and to 5 replicas with `scale`.
 async fn scaled_while_stuck(world: &World, scale: impl AsyncFn(i32)) {
-    // Two old ones make room, up to the ceiling of ten; in proportion up to fourteen; in proportion down to seven, then
-    // one more old one goes and one new one comes.
+    // First two old pods are deleted, up to the ceiling of ten pods. Then the sets grow in proportion to fourteen pods,
+    // and shrink in proportion to seven. Then one more old pod is deleted and one new pod created.
     for (replicas, old, new) in [(8, 6, 4), (12, 8, 6), (5, 3, 4)] {
         scale(replicas).await;
         let what = format!("{old} old pods and {new} new ones of {replicas}");
@@ -56,7 +56,7 @@ async fn a_paused_rollout_is_scaled_in_proportion_and_back(world: World) {
     }
 }
 
-/// The very same numbers.
+/// The same numbers for a Deployment.
 #[cfg(feature = "real-servers")]
 async fn a_deployment_is_scaled_the_same(world: World) {
     let mut strategy = bounds();
@@ -83,7 +83,7 @@ async fn a_deployment_is_scaled_the_same(world: World) {
     scaled_while_stuck(&world, scale).await;
 }
 
-async fn terminating_pods_count_where_that_is_asked_for(world: World) {
+async fn terminating_pods_count_with_the_policy_termination_complete(world: World) {
     let spec = json!({"replicas": 4, "podReplacementPolicy": "TerminationComplete"});
     let pods = world.deployed(&spec).await.unwrap();
     world.set_image("web:2").await.unwrap();
@@ -95,7 +95,7 @@ async fn terminating_pods_count_where_that_is_asked_for(world: World) {
         done = world.complete("web", 4) => drop(done.unwrap()),
         ended = never_more => panic!("{ended:?}"),
     }
-    // Nor where two are lost at once: there is room for one more than four.
+    // The same after the loss of two pods at once: five pods are allowed.
     let settled = world.until_pods("four", |pods| pods.len() == 4).await.unwrap();
     let lost: Vec<_> = settled[..2].iter().map(ResourceExt::name_any).collect();
     world.kubectl.run(&["delete", "pod", &lost[0], &lost[1], "--wait=false"]).await.unwrap();
@@ -111,7 +111,7 @@ side_by_side!(
     with_slow_ends();
     a_stuck_rollout_is_scaled_in_proportion,
     a_paused_rollout_is_scaled_in_proportion_and_back,
-    terminating_pods_count_where_that_is_asked_for;
+    terminating_pods_count_with_the_policy_termination_complete;
     only on a real server:
     a_deployment_is_scaled_the_same,
 );

@@ -1,4 +1,4 @@
-//! The ground that scenarios stand on: servers that come up, run pods, and are seen through the proxy.
+//! The servers themselves: they start, run pods, and are accessible through the proxy.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn pod(name: &str) -> Pod {
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
 }
 
-async fn pods_become_ready_and_deletions_are_witnessed(server: Server) {
+async fn pods_become_ready_and_deletions_are_recorded(server: Server) {
     let world = World::start(server).await.unwrap();
     let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
     pods.create(&PostParams::default(), &pod("one")).await.unwrap();
@@ -33,9 +33,9 @@ async fn pods_become_ready_and_deletions_are_witnessed(server: Server) {
     assert_eq!(deletions[0].user_agent, "scenario");
 }
 
-on_both!(pods_become_ready_and_deletions_are_witnessed);
+on_both!(pods_become_ready_and_deletions_are_recorded);
 
-/// Through the proxy, as the controller sees the server.
+/// A client behind the proxy, like the controller.
 async fn behind_the_proxy(world: &World) -> Api<Pod> {
     let config = kube::config::Kubeconfig::from_yaml(&world.proxy.kubeconfig(&world.namespace)).unwrap();
     let options = kube::config::KubeConfigOptions::default();
@@ -102,10 +102,10 @@ async fn every_crd_is_served_and_discovered(server: Server) {
 
 on_both!(the_proxy_delays_watches_and_breaks_requests, every_crd_is_served_and_discovered);
 
-/// Else it would say little that nobody interferes with our pods there.
+/// The ReplicaSet controller must run: otherwise it proves little that no controller changes our pods.
 #[cfg(feature = "real-servers")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_built_in_controllers_are_at_work_on_a_real_server() {
+async fn the_built_in_controllers_run_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let world = World::start(Server::Real).await.unwrap();
     world.kubectl.run(&["create", "deployment", "plain", "--image=web:1", "--replicas=2"]).await.unwrap();

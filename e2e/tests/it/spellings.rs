@@ -1,4 +1,4 @@
-//! Templates that are spelled differently restart nothing, as under a Deployment; a real change does.
+//! Equivalent spellings of a template restart no pods, as with a Deployment; a real change does.
 
 use e2e::{Setting, World, side_by_side};
 use kube::{Api, ResourceExt};
@@ -15,7 +15,7 @@ fn template(container: &Value, pod: &Value) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
 }
 
-/// Other words for the template of these, each in another way.
+/// Equivalent spellings of the template, each different.
 fn spellings() -> Vec<Value> {
     vec![
         template(&json!({"resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}}}), &json!({})),
@@ -49,7 +49,7 @@ async fn uids(world: &World) -> Vec<String> {
     uids
 }
 
-async fn other_words_for_a_template_restart_nothing(world: World) {
+async fn another_spelling_of_a_template_restarts_nothing(world: World) {
     let plain = template(&json!({}), &json!({}));
     world.deployed(&json!({"replicas": 3, "template": plain})).await.unwrap();
     let pods = uids(&world).await;
@@ -72,7 +72,7 @@ async fn other_words_for_a_template_restart_nothing(world: World) {
     assert!(uids(&world).await.iter().all(|uid| !pods.contains(uid)));
 }
 
-async fn an_undo_in_other_words_finds_the_older_set(world: World) {
+async fn an_undo_in_another_spelling_finds_the_older_set(world: World) {
     world.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.complete("web", 3).await.unwrap();
@@ -84,7 +84,7 @@ async fn an_undo_in_other_words_finds_the_older_set(world: World) {
     world.until_all(sets, "two sets", |sets: &[OrderedReplicaSet]| sets.len() == 2).await.unwrap();
 }
 
-async fn other_words_in_the_middle_of_a_hold_keep_it(world: World) {
+async fn another_spelling_in_a_hold_keeps_the_hold(world: World) {
     let pods =
         world.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
     world.pause_at(&pods[0], "before").await.unwrap();
@@ -103,7 +103,7 @@ async fn other_words_in_the_middle_of_a_hold_keep_it(world: World) {
     world.complete("web", 3).await.unwrap();
 }
 
-/// The same words for a Deployment.
+/// The same spellings for a Deployment.
 #[cfg(feature = "real-servers")]
 async fn a_deployment_restarts_nothing_either(world: World) {
     const PLAIN: (&str, &str) = ("apps/v1", "Deployment");
@@ -121,9 +121,9 @@ async fn a_deployment_restarts_nothing_either(world: World) {
 
 side_by_side!(
     Setting::default();
-    other_words_for_a_template_restart_nothing,
-    an_undo_in_other_words_finds_the_older_set,
-    other_words_in_the_middle_of_a_hold_keep_it;
+    another_spelling_of_a_template_restarts_nothing,
+    an_undo_in_another_spelling_finds_the_older_set,
+    another_spelling_in_a_hold_keeps_the_hold;
     only on a real server:
     a_deployment_restarts_nothing_either,
 );

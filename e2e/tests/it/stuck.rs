@@ -1,4 +1,4 @@
-//! Rollouts that meet what is not as it should be: unready pods, points that get lost, a resume of all points.
+//! Rollouts with obstacles: unready pods, lost pause points, a resume of all pause points.
 
 #[cfg(feature = "real-servers")]
 use std::time::Duration;
@@ -10,7 +10,8 @@ use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
 
-/// Six pods, of which the last two of the order are not ready, so that the floor forbids to delete the first. In order.
+/// Creates six pods in deletion order. The last two are not ready, so the floor does not allow the deletion of the
+/// first.
 async fn with_two_unready_behind(world: &World, more: &Value) -> Vec<String> {
     let pods = world.deployed(more).await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4, 3, 2, -1, -2]) {
@@ -27,7 +28,7 @@ async fn with_two_unready_behind(world: &World, more: &Value) -> Vec<String> {
     pods
 }
 
-async fn unready_pods_go_first_where_the_order_is_blocked(world: World) {
+async fn unready_pods_are_deleted_first_if_the_order_is_blocked(world: World) {
     let pods = with_two_unready_behind(&world, &json!({})).await;
     world.complete("web", 6).await.unwrap();
     let deleted = world.deleted().await.unwrap();
@@ -35,7 +36,7 @@ async fn unready_pods_go_first_where_the_order_is_blocked(world: World) {
     assert_eq!(deleted[2..], pods[..4], "then by the order");
 }
 
-async fn unready_pods_wait_for_their_turn_where_that_is_asked_for(world: World) {
+async fn unready_pods_are_deleted_in_order_if_configured(world: World) {
     let pods =
         with_two_unready_behind(&world, &json!({"deletionOrder": {"unavailablePods": "InOrder"}})).await;
     let waits = |object: &OrderedDeployment| {
@@ -54,7 +55,7 @@ async fn unready_pods_wait_for_their_turn_where_that_is_asked_for(world: World) 
     assert_eq!(world.deleted().await.unwrap(), pods);
 }
 
-async fn unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point(world: World) {
+async fn unready_pods_after_a_pause_point_block_the_rollout_and_pass_no_pause_point(world: World) {
     let pods = world.deployed(&json!({})).await.unwrap();
     world.pause_at(&pods[1], "before").await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4]) {
@@ -85,8 +86,8 @@ async fn unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 6);
 }
 
-/// Six pods: the second of the order carries a pause point, and two behind it are not ready, so that nothing may go. Waits
-/// until the object says so, which takes a minute.
+/// Creates six pods. The second in the order has a pause point, and two pods after it are not ready, so no pod may be
+/// deleted. Waits until the status reports this, which takes a minute.
 #[cfg(feature = "real-servers")]
 async fn blocked_at_a_pause_point(world: &World) -> Vec<String> {
     let pods = world.deployed(&json!({})).await.unwrap();
@@ -120,7 +121,7 @@ fn is_blocked(object: &OrderedDeployment) -> bool {
 }
 
 #[cfg(feature = "real-servers")]
-async fn a_blocked_rollout_goes_on_by_itself_once_the_pods_in_its_way_are_ready(world: World) {
+async fn a_blocked_rollout_continues_when_the_blocking_pods_are_ready(world: World) {
     let pods = blocked_at_a_pause_point(&world).await;
     for pod in &pods[4..] {
         world.set_ready(pod, true).await.unwrap();
@@ -134,7 +135,7 @@ async fn a_blocked_rollout_goes_on_by_itself_once_the_pods_in_its_way_are_ready(
 }
 
 #[cfg(feature = "real-servers")]
-async fn a_blocked_rollout_is_resumed_by_the_id_of_its_point_only(world: World) {
+async fn a_blocked_rollout_is_resumed_only_by_the_id_of_its_pause_point(world: World) {
     let pods = blocked_at_a_pause_point(&world).await;
     let plugin = world.plugin().unwrap();
     let refused = plugin.run(&["resume", "web"]).await.unwrap();
@@ -151,7 +152,7 @@ async fn a_blocked_rollout_is_resumed_by_the_id_of_its_point_only(world: World) 
     assert!(pods[4..].iter().all(|pod| deleted[..2].contains(pod)), "{deleted:?} of {pods:?}");
 }
 
-/// The quota has no room for the surge, so nothing new can come before the first of the order may go.
+/// The quota has no room for a surge pod, so no new pod can start before the first pod is deleted.
 async fn a_quota_without_room_and_an_unready_pod_do_not_stop_a_rollout(world: World) {
     world.set_quota(4).await.unwrap();
     let bounds = json!({"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
@@ -171,7 +172,7 @@ async fn a_quota_without_room_and_an_unready_pod_do_not_stop_a_rollout(world: Wo
     assert_eq!(deleted[1..], pods[..3]);
 }
 
-/// Held at the first of two points.
+/// Creates a rollout that is held at the first of two pause points.
 async fn held_at_the_first_of_two(world: &World) -> [String; 2] {
     let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
     for (pod, priority) in [(&pods[0], 2), (&pods[1], 1)] {
@@ -183,15 +184,15 @@ async fn held_at_the_first_of_two(world: &World) -> [String; 2] {
     [pods[0].clone(), pods[1].clone()]
 }
 
-async fn a_pod_lost_with_its_point_not_reached_is_told(world: World) {
+async fn a_lost_pod_with_a_pause_point_is_reported(world: World) {
     let [_, second] = held_at_the_first_of_two(&world).await;
     world.kubectl.run(&["delete", "pod", &second]).await.unwrap();
-    world.until_told(reason::PAUSE_POINT_LOST).await.unwrap();
+    world.until_event(reason::PAUSE_POINT_LOST).await.unwrap();
     world.resume().await.unwrap();
     world.complete("web", 4).await.unwrap();
 }
 
-async fn a_resume_of_all_points_passes_the_later_ones_too(world: World) {
+async fn a_resume_of_all_pause_points_passes_the_later_ones_too(world: World) {
     let [first, second] = held_at_the_first_of_two(&world).await;
     world.request_resume("*@2").await.unwrap();
     world.complete("web", 4).await.unwrap();
@@ -201,13 +202,13 @@ async fn a_resume_of_all_points_passes_the_later_ones_too(world: World) {
 
 side_by_side!(
     Setting::default();
-    unready_pods_go_first_where_the_order_is_blocked,
-    unready_pods_wait_for_their_turn_where_that_is_asked_for,
-    unready_pods_behind_a_pause_point_block_the_rollout_and_use_up_no_point,
+    unready_pods_are_deleted_first_if_the_order_is_blocked,
+    unready_pods_are_deleted_in_order_if_configured,
+    unready_pods_after_a_pause_point_block_the_rollout_and_pass_no_pause_point,
     a_quota_without_room_and_an_unready_pod_do_not_stop_a_rollout,
-    a_pod_lost_with_its_point_not_reached_is_told,
-    a_resume_of_all_points_passes_the_later_ones_too;
+    a_lost_pod_with_a_pause_point_is_reported,
+    a_resume_of_all_pause_points_passes_the_later_ones_too;
     only on a real server:
-    a_blocked_rollout_goes_on_by_itself_once_the_pods_in_its_way_are_ready,
-    a_blocked_rollout_is_resumed_by_the_id_of_its_point_only,
+    a_blocked_rollout_continues_when_the_blocking_pods_are_ready,
+    a_blocked_rollout_is_resumed_only_by_the_id_of_its_pause_point,
 );

@@ -1,4 +1,4 @@
-//! Templates and pods that the API server refuses never cost a running pod; hashes that collide are told apart.
+//! Templates and pods that the API server rejects never cost a running pod; hash collisions are resolved.
 
 use e2e::{Setting, World, side_by_side};
 use ordereddeployment_api::names::{condition, reason};
@@ -16,7 +16,7 @@ fn is_refused(object: &OrderedDeployment) -> bool {
 async fn a_refused_template_costs_no_pod(world: World, surge: i32, unavailable: i32) {
     let bounds = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
     let pods = world.deployed(&json!({"replicas": 3, "strategy": bounds})).await.unwrap();
-    // Two containers of one name: the schema of the kind cannot know, the API server does when it comes to pods.
+    // Two containers with the same name: the CRD schema allows this, and the API server rejects the pods.
     let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);
     let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
     world.patch(&patch).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first(world: W
     a_refused_template_costs_no_pod(world, 0, 1).await;
 }
 
-/// The same template in other words: no pod is restarted, and the revision stays.
+/// The same template in another spelling: no pod restarts, and the revision stays.
 async fn a_template_spelled_differently_restarts_nothing(world: World) {
     let template = |cpu: &str, more: &Value, image: &str| {
         let mut spec = more.clone();
@@ -66,7 +66,7 @@ async fn a_template_spelled_differently_restarts_nothing(world: World) {
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
 }
 
-async fn a_set_of_somebody_else_under_our_name_is_a_collision(world: World) {
+async fn a_set_of_another_owner_with_our_name_is_a_collision(world: World) {
     let template = Template::new(&json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "web", "image": "web:1"}]},
@@ -89,7 +89,8 @@ async fn a_set_of_somebody_else_under_our_name_is_a_collision(world: World) {
     assert_eq!(status.rollout.unwrap().template_hash, template_hash(&template, 1));
 }
 
-/// The whole manifest applied in one go: the first pods may be refused since their service account is not made yet.
+/// One apply of the whole manifest: the API server may reject the first pods, since their service account does not
+/// exist yet.
 async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
     let name = format!("{}-fresh", world.namespace);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -106,7 +107,7 @@ async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
         },
     });
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [namespace, object]});
-    // The namespace is named in the manifest, and differs from the scenario's.
+    // The manifest contains the namespace, which differs from that of the scenario.
     let kubectl = world.kubectl.anywhere();
     kubectl.run_with(&["apply", "-f", "-"], &list.to_string()).await.unwrap();
     let inside = world.inside(&name);
@@ -114,16 +115,16 @@ async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
     inside.clear().await.unwrap();
 }
 
-async fn a_quota_without_room_for_the_surge_lets_a_rollout_through(world: World) {
+async fn a_rollout_completes_if_the_quota_has_no_room_for_the_surge(world: World) {
     world.set_quota(3).await.unwrap();
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.complete("web", 3).await.unwrap();
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
-    world.until_told(reason::FAILED_CREATE).await.unwrap();
+    world.until_event(reason::FAILED_CREATE).await.unwrap();
 }
 
-async fn a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows(world: World) {
+async fn an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grows(world: World) {
     world.set_quota(2).await.unwrap();
     world.apply(&json!({"replicas": 3})).await.unwrap();
     let failed = |object: &OrderedDeployment| {
@@ -150,8 +151,8 @@ side_by_side!(
     a_template_spelled_differently_restarts_nothing,
     a_refused_template_costs_no_pod_where_a_new_one_comes_first,
     a_refused_template_costs_no_pod_where_an_old_one_must_go_first,
-    a_set_of_somebody_else_under_our_name_is_a_collision,
+    a_set_of_another_owner_with_our_name_is_a_collision,
     an_object_applied_together_with_its_namespace_comes_up,
-    a_quota_without_room_for_the_surge_lets_a_rollout_through,
-    a_quota_too_small_is_told_and_what_is_missing_comes_once_it_grows,
+    a_rollout_completes_if_the_quota_has_no_room_for_the_surge,
+    an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grows,
 );

@@ -1,4 +1,4 @@
-//! The ten-pod scenario, as a user lives it: real kubectl, the controller as a process.
+//! The ten-pod scenario as a user sees it: real kubectl, and the controller as a process.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ spec:
 
 const NEW_IMAGE: &str = r#"{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}"#;
 
-/// The pods whose deletion the server accepted, in order, by name; nobody but our controller may have asked for one.
+/// The names of the deleted pods, in the order in which the server accepted the deletions. Fails if another client
+/// deleted a pod.
 async fn deletions(world: &World) -> Vec<String> {
     let deletions = world.deletions().await.unwrap();
     let others: Vec<_> = deletions.iter().filter(|one| !one.by_the_controller()).collect();
@@ -39,7 +40,7 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
     let names: Vec<_> = world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
     assert_eq!(names.len(), 10);
 
-    // Priorities 5, 5, 3 and 0s, a pause point on the 3.
+    // Priorities 5, 5, 3 and 0, and a pause point on the pod with priority 3.
     let (fives, three) = ([&names[7], &names[1]], &names[4]);
     for name in fives {
         kubectl.run(&["annotate", "pod", name, "ordereddeployment.io/delete-priority=5"]).await.unwrap();
@@ -69,12 +70,12 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
     let table = kubectl.run(&["get", "od", "web"]).await.unwrap();
     assert!(table.contains("HELD-AT") && table.contains(three), "{table}");
 
-    // Killed and started again, it changes nothing.
+    // A restart of the controller changes nothing.
     let before = world.deployments().get("web").await.unwrap().status.unwrap().hold;
     manager.kill().await.unwrap();
     let manager = world.start_manager().unwrap();
 
-    // A resume that names another pod or an earlier revision does nothing.
+    // A resume request for another pod or an earlier revision has no effect.
     for wrong in [format!("{}@2", names[0]), format!("{three}@1")] {
         let patch = format!(r#"{{"status":{{"resumeRequested":"{wrong}"}}}}"#);
         kubectl
@@ -92,7 +93,7 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 2);
     assert!(world.event_reasons().await.unwrap().iter().any(|found| found == reason::RESUME_IGNORED));
 
-    // The right one continues.
+    // The correct ID resumes the rollout.
     let id = after.unwrap().id;
     assert_eq!(id, format!("{three}@2"));
     let patch = format!(r#"{{"status":{{"resumeRequested":"{id}"}}}}"#);

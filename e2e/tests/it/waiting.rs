@@ -1,11 +1,12 @@
-//! What tools see that wait for an object, and which of a Deployment's commands and tools work on ours (`docs/gitops.md`).
+//! What waiting clients see of an object, and which commands and tools for Deployments work on an OrderedDeployment
+//! (`docs/gitops.md`).
 
 use std::path::Path;
 
 use e2e::{Kubectl, Server, World, on_both, side_by_side};
 use serde_json::{Value, json};
 
-/// What `kubectl wait` finds within a second.
+/// The result of `kubectl wait` within a second.
 async fn at_once(world: &World, condition: &str) -> Result<String, String> {
     let condition = format!("--for=condition={condition}");
     let answer = world.kubectl.run(&["wait", "od/web", &condition, "--timeout=1s"]).await;
@@ -16,7 +17,7 @@ async fn observed(world: &World) -> String {
     world.kubectl.run(&["get", "od", "web", "-o", "jsonpath={.status.observedGeneration}"]).await.unwrap()
 }
 
-async fn nobody_who_waits_takes_the_status_of_an_older_spec_for_an_answer(server: Server) {
+async fn waiting_clients_ignore_the_status_of_an_older_spec(server: Server) {
     let world = World::start(server).await.unwrap();
     world.apply(&json!({})).await.unwrap();
     assert_eq!(observed(&world).await, "-1", "nobody has seen it");
@@ -39,10 +40,10 @@ async fn nobody_who_waits_takes_the_status_of_an_older_spec_for_an_answer(server
 
 mod wait {
     use super::*;
-    on_both!(nobody_who_waits_takes_the_status_of_an_older_spec_for_an_answer);
+    on_both!(waiting_clients_ignore_the_status_of_an_older_spec);
 }
 
-/// Commands that work on a Deployment and on ours, the namespace's one object.
+/// Commands that work on a Deployment and on the OrderedDeployment of the namespace.
 const WORK: &[&[&str]] = &[
     &["get", "all"],
     &["describe", "od", "web"],
@@ -57,7 +58,7 @@ const WORK: &[&[&str]] = &[
     &["delete", "od", "web", "--wait"],
 ];
 
-/// Those that kubectl refuses, since it knows the kinds that they are for by heart.
+/// Commands that kubectl rejects, since it has a built-in list of their kinds.
 const REFUSED: &[&[&str]] = &[
     &["rollout", "status", "od/web"],
     &["rollout", "restart", "od/web"],

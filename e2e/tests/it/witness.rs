@@ -1,4 +1,5 @@
-//! What the server's own log says of a rollout: who deleted what, in which order, bound to what, at which cost.
+//! The request log of the server during a rollout: which client deleted which pods, in which order, with which
+//! preconditions, and the number of requests.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::built_in::budget;
 
-/// Ten pods, complete, with these priorities; by name, so that nothing of it is the order in which they were made.
+/// Creates ten pods with these priorities and waits until they are complete. The result is sorted by name, so it does
+/// not contain the order of creation.
 async fn ten_pods(world: &World, more: Value) -> BTreeMap<String, i32> {
     const PRIORITIES: [i32; 10] = [2, 0, 7, -3, 2, 7, 0, 5, 0, 1];
     let mut spec = json!({"replicas": 10});
@@ -24,7 +26,8 @@ async fn ten_pods(world: &World, more: Value) -> BTreeMap<String, i32> {
     pods.into_iter().zip(PRIORITIES).collect()
 }
 
-/// Every deletion is ours, bound to one version of one pod, in the order of the priorities.
+/// Every deletion is from our controller, has the UID and version of one pod as precondition, and follows the order of
+/// the priorities.
 fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, ending: &str) {
     let mut uids: Vec<_> = deletions.iter().map(|one| one.uid.clone()).collect();
     uids.sort();
@@ -32,7 +35,7 @@ fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, en
     assert_eq!(uids.len(), deletions.len(), "no pod was deleted twice: {deletions:#?}");
     for deletion in deletions {
         assert!(deletion.by_the_controller(), "somebody else deleted a pod: {deletion:?}");
-        // The sandbox knows only one user.
+        // The sandbox has only one user.
         assert!(
             deletion.user.as_deref().is_none_or(|user| user == "ordered-controller-manager"),
             "{deletion:?}"
@@ -44,7 +47,7 @@ fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, en
     assert!(order.is_sorted_by(|first, second| first >= second), "{order:?}");
 }
 
-/// What our controller asked for in this namespace since that request, by verb and resource; watches stay open.
+/// The requests of our controller in this namespace since that index, by verb and resource, without watches.
 async fn bill(world: &World, since: usize) -> BTreeMap<String, usize> {
     let mut bill = BTreeMap::new();
     let ours = |request: &&Request| {
@@ -59,33 +62,33 @@ async fn bill(world: &World, since: usize) -> BTreeMap<String, usize> {
     bill
 }
 
-/// What ten pods may cost that are replaced one at a time in so many seconds. Each is created and deleted by a request of its
-/// own, and every second time the sizes of both sets are changed. The rest is told at most once a second, however many
-/// pods there are.
+/// The maximum number of requests for a rollout of ten pods, one at a time, in `seconds`. Each pod needs one create and
+/// one delete. The sizes of both sets change once for two pods. All other writes are limited to one per second,
+/// independent of the number of pods.
 fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
     // One at the start and one at the end.
     let told = seconds + 2;
     BTreeMap::from([
         ("create pods", 10),
         ("delete pods", 10),
-        // A batch that is alone for ten seconds is published by itself.
+        // A batch that stays open for ten seconds is published without a change of size.
         ("patch orderedreplicasets", 10 + seconds / 10),
         ("create orderedreplicasets", 1),
-        // Pods created, pods deleted, sets scaled; the rollout's start and end.
+        // Pods created, pods deleted, sets scaled; start and end of the rollout.
         ("create events", 3 * told + 2),
-        // Conditions do not wait: a revision is new, progresses, is complete.
+        // Writes of conditions are not delayed: a new revision, progress, completion.
         ("patch ordereddeployments/status", told + 3),
         ("patch orderedreplicasets/status", 2 * told),
-        // The live read that a new generation asks for.
+        // The uncached read after a new generation.
         ("get ordereddeployments", 1),
         ("list orderedreplicasets", 1),
         ("list pods", 1),
-        // Dry runs that compare the new template with that of the old set, as the server defaults them.
+        // Dry runs that compare the new template with that of the old set, after defaulting by the server.
         ("create podtemplates", 2),
     ])
 }
 
-async fn a_rollout_deletes_in_order_bound_to_versions_and_at_a_known_cost(world: World) {
+async fn a_rollout_deletes_in_order_with_preconditions_and_limited_requests(world: World) {
     let priorities = ten_pods(&world, json!({})).await;
     let before = world.requests().await.unwrap().len();
     let start = Instant::now();
@@ -117,9 +120,9 @@ async fn a_scale_down_deletes_the_first_of_the_order(world: World) {
     assert_eq!(gone, [7, 7, 5, 2], "four of ten, one of the two of priority 2");
 }
 
-/// Without a surge, a budget that allows nothing to be unavailable refuses every eviction. Servers as old as 1.20 know
-/// evictions by `policy/v1beta1` only.
-async fn evictions_wait_for_a_budget_that_refuses_them_and_go_in_the_same_order(world: World) {
+/// Without a surge, a budget that allows no unavailable pod rejects every eviction. Kubernetes 1.20 accepts evictions
+/// only as `policy/v1beta1`.
+async fn evictions_wait_for_a_budget_and_keep_the_order(world: World) {
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
     let priorities = ten_pods(&world, json!({"podDeletion": "Evict", "strategy": bounds})).await;
     let budgets = budget(&world, json!(0)).await;
@@ -165,7 +168,7 @@ async fn evictions_wait_for_a_budget_that_refuses_them_and_go_in_the_same_order(
 
 side_by_side!(
     Setting::default();
-    a_rollout_deletes_in_order_bound_to_versions_and_at_a_known_cost,
+    a_rollout_deletes_in_order_with_preconditions_and_limited_requests,
     a_scale_down_deletes_the_first_of_the_order,
-    evictions_wait_for_a_budget_that_refuses_them_and_go_in_the_same_order,
+    evictions_wait_for_a_budget_and_keep_the_order,
 );

@@ -1,5 +1,5 @@
-//! What agents share that look at pods and at the objects of one other kind: they watch pods only once one of those asks
-//! for it. Nothing is decided or written here.
+//! The shared part of agents that read pods and objects of one other kind. They start to watch pods when one of these
+//! objects requires it. This module does not decide or write anything.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -13,17 +13,17 @@ use serde::de::DeserializeOwned;
 
 use super::{Cache, burst, watch};
 
-/// Who looks at pods and at objects of another kind.
+/// An agent that reads pods and objects of another kind.
 pub(crate) trait Agent: Send {
     /// The other kind.
     type Other: kube::Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static;
 
-    /// Whether this object is a reason to watch pods at all.
+    /// Whether this object is a reason to watch pods.
     fn asks_for_pods(_: &Self::Other) -> bool {
         true
     }
 
-    /// Looks once at all there is; how long to wait for events before the next look.
+    /// Processes the caches once. Returns how long to wait for events before the next round.
     fn round(
         &mut self,
         pods: &Cache<Pod>,

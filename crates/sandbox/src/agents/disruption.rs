@@ -1,7 +1,7 @@
-//! Keeps the status of PodDisruptionBudgets, which evictions are decided by.
+//! Updates the status of PodDisruptionBudgets, which the API server reads on evictions.
 //!
-//! It counts pods and asks their controllers' scale; it never evicts anything, and watches pods only once there is a
-//! budget.
+//! It counts pods and reads the scale of their controllers. It never evicts pods, and it watches pods only if there is
+//! a budget.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::beside_pods::{self, Agent};
 use super::{Cache, RETRY};
 use crate::clock::{Clock, seconds};
 
-/// An eviction that is not followed by a deletion is forgotten after this.
+/// An eviction without a subsequent deletion expires after this time.
 const DISRUPTION_TIMEOUT: i64 = 120;
 
 struct Disruption {
@@ -36,13 +36,13 @@ pub async fn run(client: Client, clock: Clock) {
 impl Agent for Disruption {
     type Other = PodDisruptionBudget;
 
-    /// Writes what has changed.
+    /// Writes each changed status.
     async fn round(&mut self, pods: &Cache<Pod>, budgets: &Cache<PodDisruptionBudget>) -> Duration {
         let mut patience = Duration::MAX;
         for budget in budgets.objects.values() {
             match self.count(budget, pods).await {
                 Ok(true) => {}
-                // An eviction under way ends by a deletion, or by time.
+                // An eviction in progress ends with the deletion or with its timeout.
                 Ok(false) => patience = patience.min(Duration::from_secs(10)),
                 Err(error) => {
                     tracing::debug!(%error, "cannot keep a disruption budget");
@@ -55,7 +55,7 @@ impl Agent for Disruption {
 }
 
 impl Disruption {
-    /// Brings one status up to date; whether no eviction is under way.
+    /// Updates one status. Returns whether no eviction is in progress.
     async fn count(&self, budget: &PodDisruptionBudget, pods: &Cache<Pod>) -> Result<bool, kube::Error> {
         let namespace = budget.namespace().unwrap_or_default();
         let Some(spec) = &budget.spec else { return Ok(true) };
@@ -101,7 +101,7 @@ impl Disruption {
         let forgotten = evicting.into_iter().filter(|name| !under_way.contains(*name));
         let disrupted: BTreeMap<&String, Option<()>> = forgotten.map(|name| (name, None)).collect();
         let patch = json!({
-            // Only on the status that was counted from: an eviction may have changed it.
+            // Requires the version that was read: an eviction may have changed the status.
             "metadata": {"resourceVersion": budget.metadata.resource_version},
             "status": {
                 "currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": expected,
@@ -116,14 +116,14 @@ impl Disruption {
         });
         let api: Api<PodDisruptionBudget> = Api::namespaced(self.client.clone(), &namespace);
         match api.patch_status(&budget.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-            // The watch brings the version that came in between.
+            // The watch delivers the newer version.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(under_way.is_empty()),
             Err(error) => Err(error),
             Ok(_) => Ok(under_way.is_empty()),
         }
     }
 
-    /// Evictions whose pods are still there unmarked.
+    /// Evictions whose pods still exist without a deletion timestamp.
     fn under_way(&self, budget: &PodDisruptionBudget, pods: &[&Pod]) -> BTreeSet<String> {
         let now = self.clock.now().as_second();
         budget
@@ -140,7 +140,7 @@ impl Disruption {
             .collect()
     }
 
-    /// How many pods the controllers of these pods want.
+    /// How many pods the controllers of these pods desire.
     async fn scale(&self, namespace: &str, pods: &[&Pod]) -> Result<i64, kube::Error> {
         let mut controllers: BTreeMap<String, &OwnerReference> = BTreeMap::new();
         for pod in pods {
@@ -150,7 +150,7 @@ impl Disruption {
         let mut sum = 0;
         for owner in controllers.into_values() {
             let root = if owner.api_version.contains('/') { "apis" } else { "api" };
-            // Every kind that has pods to scale forms its plural like this.
+            // The plural of every scalable kind has this form.
             let plural = format!("{}s", owner.kind.to_lowercase());
             let path =
                 format!("/{root}/{}/namespaces/{namespace}/{plural}/{}/scale", owner.api_version, owner.name);
@@ -181,7 +181,7 @@ fn count(pods: usize) -> i64 {
     i64::try_from(pods).unwrap_or(i64::MAX)
 }
 
-/// A number, or that many percent of a whole, rounded up.
+/// A number, or a percentage of `whole`, rounded up.
 fn part(value: &IntOrString, whole: i64) -> i64 {
     match value {
         IntOrString::Int(number) => i64::from(*number),

@@ -1,8 +1,8 @@
-//! Kubelets that run nothing: they report what a kubelet would report, after a delay.
+//! Kubelets that run no containers: they report the status of a kubelet after a delay.
 //!
-//! An image whose name contains `broken` runs but never becomes ready; one that contains `crash` restarts again and
-//! again; a pod with one that contains `refused` is refused, as by a node without room for it. They never create or evict a
-//! pod.
+//! A container whose image name contains `broken` runs but never becomes ready. One with `crash` in the name restarts
+//! repeatedly. A pod with an image name that contains `refused` is rejected, as by a node without capacity. The
+//! kubelets never create or evict pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,25 +18,25 @@ use super::outages::Silent;
 use super::{RETRY, burst, watch};
 use crate::clock::{Clock, seconds};
 
-/// The longest pause between two restarts of a crashing container.
+/// The maximum backoff between two restarts of a crashing container.
 const BACKOFF_LIMIT: Duration = Duration::from_secs(300);
 
-/// What the kubelets of a set of nodes do.
+/// The configuration of the kubelets of a set of nodes.
 #[derive(Debug, Clone)]
 pub struct Kubelets {
-    /// The nodes they stand for.
+    /// The nodes of these kubelets.
     pub nodes: BTreeSet<String>,
-    /// From assignment to Ready.
+    /// Time from assignment to Ready.
     pub ready_delay: Duration,
-    /// From the mark of deletion to the end.
+    /// Time from the deletion timestamp to removal.
     pub termination_delay: Duration,
-    /// Stamps of conditions.
+    /// The source of the timestamps in conditions.
     pub clock: Clock,
-    /// Which of the nodes are out of service: their kubelets say and end nothing.
+    /// The nodes that are out of service: their kubelets report no status and end no pods.
     pub silent: Silent,
 }
 
-/// One pod in the hands of its kubelet.
+/// One pod, as its kubelet handles it.
 #[derive(Clone)]
 struct Worker {
     api: Api<Pod>,
@@ -57,7 +57,7 @@ impl Kubelets {
     pub async fn run(self, client: Client) {
         let mut events = watch(Api::<Pod>::all(client.clone()));
         let mut cared: BTreeMap<String, Care> = BTreeMap::new();
-        // Aborts every worker when this future is dropped.
+        // Dropping this future aborts every worker.
         let mut tasks = JoinSet::new();
         let mut addresses: u32 = 0;
         while let Some(seen) = burst(&mut events, Duration::MAX).await {
@@ -148,7 +148,7 @@ impl Worker {
         }
     }
 
-    /// Writes the status until the server takes it or the pod is another one.
+    /// Writes the status until the server accepts it or the pod has another UID.
     async fn report(&self, status: Value) {
         let patch = json!({"metadata": {"uid": self.uid}, "status": status});
         loop {
@@ -165,10 +165,10 @@ impl Worker {
         }
     }
 
-    /// Waits as long as the node is out of service.
+    /// Waits until the node is in service.
     async fn in_service(&self) {
         let node = self.pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
-        // Where nobody takes nodes out of service any more, all are in it.
+        // If the sender is gone, all nodes are in service.
         let _ = self.kubelets.silent.clone().wait_for(|silent| !silent.contains(node)).await;
     }
 
@@ -258,7 +258,7 @@ impl Worker {
     }
 }
 
-/// What a kubelet says of a pod that it does not admit, and no more.
+/// The status of a pod that the kubelet does not admit. It has no other fields.
 fn refused(at: &str) -> Value {
     json!({
         "phase": "Failed", "reason": "OutOfcpu", "startTime": at,

@@ -1,8 +1,7 @@
-//! What stands around an API server: nodes, a scheduler, kubelets, keepers of disruption budgets and quotas, an evictor
-//! from tainted nodes, a garbage collector.
+//! The components of a cluster besides the API server: nodes, a scheduler, kubelets, the controllers of disruption
+//! budgets and quotas, taint-based eviction, and a garbage collector.
 //!
-//! They are clients of whatever server they are given and take no shortcut into this one, so that they can serve
-//! beside a real API server too.
+//! They are ordinary clients and use no internal interface of the sandbox, so they also work with a real API server.
 
 mod beside_pods;
 pub mod collector;
@@ -26,13 +25,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// How long an agent waits after a failed request.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
-/// How long an agent gathers events before it looks at them.
+/// How long an agent collects events before it processes them.
 const GATHER: Duration = Duration::from_millis(2);
 
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
-/// The last known objects of one kind.
+/// The cached objects of one kind.
 #[derive(Debug)]
 pub(crate) struct Cache<K> {
     pub(crate) objects: BTreeMap<Key, K>,
@@ -72,7 +71,7 @@ pub(crate) fn key<K: kube::Resource>(object: &K) -> Key {
     (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
-/// Watches with a fixed pause after errors: the default one is jittered, and a simulation must repeat exactly.
+/// A watch with a fixed backoff after errors. The default backoff has jitter, and a simulation must be reproducible.
 pub(crate) fn watch<K>(api: kube::Api<K>) -> impl Stream<Item = Event<K>> + Send + Unpin
 where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -91,13 +90,13 @@ where
         .boxed()
 }
 
-/// Waits for one item, gives others of the same moment time to arrive, then gives all that came; none at the end of the
+/// Waits for one item, collects further items for a short time, then returns all of them; `None` at the end of the
 /// stream.
 pub(crate) async fn burst<S: Stream + Unpin>(stream: &mut S, patience: Duration) -> Option<Vec<S::Item>> {
     gather(stream, patience, || Instant::now() + GATHER).await
 }
 
-/// The same, taking what arrives until a time that is asked for when the first item is there.
+/// Like [`burst`], but collects until the time that `until` returns when the first item has arrived.
 pub(crate) async fn gather<S: Stream + Unpin>(
     stream: &mut S,
     patience: Duration,

@@ -1,4 +1,4 @@
-//! Registers nodes, as kubelets do at their start. It sends no heartbeats.
+//! Registers nodes, as kubelets do when they start. It sends no heartbeats.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct NodeSpec {
     pub name: String,
     /// Labels besides the standard ones.
     pub labels: BTreeMap<String, String>,
-    /// How many pods it takes.
+    /// How many pods fit on it.
     pub pods_capacity: u32,
     /// Whether it is cordoned from the start.
     pub unschedulable: bool,
@@ -36,7 +36,7 @@ pub struct Taint {
 }
 
 impl NodeSpec {
-    /// A node of a pool, told by the label `node.usage`.
+    /// A node of a pool. The label `node.usage` has the name of the pool.
     #[must_use]
     pub fn in_pool(name: &str, pool: &str) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl NodeSpec {
     }
 }
 
-/// Creates the nodes that do not exist yet and reports all of them ready.
+/// Creates missing nodes and sets all of them ready.
 pub async fn register(client: &Client, clock: &Clock, nodes: &[NodeSpec]) -> Result<(), kube::Error> {
     let api: Api<Node> = Api::all(client.clone());
     for (index, spec) in nodes.iter().enumerate() {

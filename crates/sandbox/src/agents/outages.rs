@@ -1,7 +1,7 @@
-//! Takes nodes out of service and brings them back: their kubelets fall silent, and the server is told what the node controller
-//! of Kubernetes tells it then, at once rather than after 40 seconds.
+//! Takes nodes out of service and brings them back. The kubelets of such a node stop reporting. This module makes the
+//! writes of the Kubernetes node controller, immediately instead of after 40 seconds.
 //!
-//! It deletes no pod: that is left to the evictor from tainted nodes, and to the pods' tolerations.
+//! It does not delete pods: taint-based eviction and the tolerations of the pods decide that.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,68 +16,68 @@ use crate::clock::{Clock, seconds};
 
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// The nodes whose kubelets are silent.
+/// The nodes whose kubelets do not report.
 pub type Silent = watch::Receiver<BTreeSet<String>>;
 
-/// Who takes nodes out of service.
+/// Takes nodes out of service and remembers them.
 #[derive(Debug, Default)]
 pub struct Outages {
     silent: watch::Sender<BTreeSet<String>>,
-    /// UIDs of pods that were said not to be ready for their node.
-    doubted: Mutex<BTreeSet<String>>,
+    /// UIDs of pods that were set not ready because of their node.
+    marked_unready: Mutex<BTreeSet<String>>,
 }
 
 impl Outages {
-    /// What kubelets look at before they speak.
+    /// The nodes that are out of service, for the kubelets.
     #[must_use]
     pub fn silent(&self) -> Silent {
         self.silent.subscribe()
     }
 
-    /// The node is not heard of any more.
+    /// Takes the node out of service.
     ///
     /// # Errors
-    /// Where the server refuses what the node controller writes. The kubelet is silent all the same.
+    /// If the server rejects a write of the node controller. The kubelet stops reporting all the same.
     pub async fn lose(&self, client: &Client, clock: &Clock, name: &str) -> Result<(), kube::Error> {
         self.silent.send_modify(|silent| {
             silent.insert(name.to_owned());
         });
         let at = seconds(clock.now());
-        tell_node(client, name, "Unknown", "NodeStatusUnknown", &at).await?;
+        report_node(client, name, "Unknown", "NodeStatusUnknown", &at).await?;
         taint(client, name, true).await?;
         for pod in pods_on(client, name).await?.into_iter().filter(is_ready) {
-            self.doubted().insert(pod.uid().unwrap_or_default());
-            tell_pod(client, &pod, "False", &at).await?;
+            self.marked_unready().insert(pod.uid().unwrap_or_default());
+            report_pod(client, &pod, "False", &at).await?;
         }
         Ok(())
     }
 
-    /// It is heard of again.
+    /// Brings the node back.
     ///
     /// # Errors
-    /// Where the server refuses what the kubelet writes.
+    /// If the server rejects a write of the kubelet.
     pub async fn restore(&self, client: &Client, clock: &Clock, name: &str) -> Result<(), kube::Error> {
         self.silent.send_modify(|silent| {
             silent.remove(name);
         });
         let at = seconds(clock.now());
-        tell_node(client, name, "True", "KubeletReady", &at).await?;
+        report_node(client, name, "True", "KubeletReady", &at).await?;
         taint(client, name, false).await?;
         for pod in pods_on(client, name).await? {
-            let doubted = self.doubted().remove(&pod.uid().unwrap_or_default());
-            if doubted && pod.metadata.deletion_timestamp.is_none() {
-                tell_pod(client, &pod, "True", &at).await?;
+            let marked_unready = self.marked_unready().remove(&pod.uid().unwrap_or_default());
+            if marked_unready && pod.metadata.deletion_timestamp.is_none() {
+                report_pod(client, &pod, "True", &at).await?;
             }
         }
         Ok(())
     }
 
-    fn doubted(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.doubted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn marked_unready(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.marked_unready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn tell_node(
+async fn report_node(
     client: &Client,
     name: &str,
     status: &str,
@@ -92,7 +92,7 @@ async fn tell_node(
     nodes.patch_status(name, &PatchParams::default(), &patch).await.map(drop)
 }
 
-/// Adds the taints of a node that is not heard of, or takes them away; others stay.
+/// Adds the taints of an unreachable node or removes them. Other taints remain.
 async fn taint(client: &Client, name: &str, lost: bool) -> Result<(), kube::Error> {
     let nodes: Api<Node> = Api::all(client.clone());
     let node = nodes.get(name).await?;
@@ -120,12 +120,12 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-async fn tell_pod(client: &Client, pod: &Pod, ready: &str, at: &str) -> Result<(), kube::Error> {
+async fn report_pod(client: &Client, pod: &Pod, ready: &str, at: &str) -> Result<(), kube::Error> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
     let condition = json!({"type": "Ready", "status": ready, "lastTransitionTime": at});
     let patch = json!({"metadata": {"uid": pod.uid()}, "status": {"conditions": [condition]}});
     match pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(patch)).await {
-        // It went meanwhile.
+        // The pod was deleted meanwhile.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409 | 422) => Ok(()),
         other => other.map(drop),
     }

@@ -1,6 +1,6 @@
-//! Keeps the status of ResourceQuotas: what is allowed, and how many pods there are.
+//! Updates the status of ResourceQuotas: the limits and the number of pods.
 //!
-//! It refuses nothing: that is the server's. It counts only pods, and watches them only once there is a quota.
+//! The API server enforces quotas, not this agent. It counts only pods, and it watches pods only if there is a quota.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub async fn run(client: Client) {
 impl Agent for Keeper {
     type Other = ResourceQuota;
 
-    /// Writes what has changed.
+    /// Writes each changed status.
     async fn round(&mut self, pods: &Cache<Pod>, quotas: &Cache<ResourceQuota>) -> Duration {
         let mut patience = Duration::MAX;
         for quota in quotas.objects.values() {
@@ -57,7 +57,7 @@ impl Keeper {
         });
         let api: Api<ResourceQuota> = Api::namespaced(self.client.clone(), &namespace);
         match api.patch_status(&quota.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
-            // The watch brings the version that came in between.
+            // The watch delivers the newer version.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
             other => other.map(drop),
         }

@@ -1,6 +1,6 @@
-//! Assigns pods to nodes, as the crate `placement` says: previews of a rollout go by the same function.
+//! Assigns pods to nodes with the crate `placement`. Previews of a rollout use the same function.
 //!
-//! Here is only what a client of a server does: it watches, binds, and says why a pod finds no node.
+//! This module has only the client side: it watches, binds, and reports why a pod is unschedulable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,7 +27,7 @@ struct Scheduler {
     clock: Clock,
     pods: Cache<Pod>,
     nodes: Cache<Node>,
-    /// Bindings the watch has not shown yet: pod UID to node.
+    /// Bindings that the watch does not show yet: pod UID to node.
     assumed: BTreeMap<String, String>,
 }
 
@@ -53,14 +53,14 @@ pub async fn run(client: Client, clock: Clock) {
             }
         }
         if scheduler.pods.synced && scheduler.nodes.synced {
-            // Only a lost request has to be repeated without a reason from outside.
+            // Without an event, only a failed request needs another round.
             patience = if scheduler.round().await { Duration::MAX } else { RETRY };
         }
     }
 }
 
 impl Scheduler {
-    /// Places what can be placed; whether every request was taken.
+    /// Binds the pods that fit. Returns whether every request succeeded.
     async fn round(&mut self) -> bool {
         let waiting: BTreeSet<String> = self
             .pods
@@ -108,7 +108,7 @@ impl Scheduler {
         taken
     }
 
-    /// Pods that want a node, oldest first.
+    /// Pods without a node, oldest first.
     fn pending(&self) -> Vec<(Key, Pod)> {
         let mut pending: Vec<(Key, Pod)> = self
             .pods
@@ -126,7 +126,7 @@ impl Scheduler {
         pending
     }
 
-    /// Pods on each node.
+    /// The number of pods on each node.
     fn load(&self) -> BTreeMap<String, usize> {
         let mut load: BTreeMap<String, usize> = BTreeMap::new();
         for pod in self.pods.objects.values() {

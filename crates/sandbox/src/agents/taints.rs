@@ -1,7 +1,7 @@
-//! Evicts pods from nodes with a `NoExecute` taint that they do not tolerate, or tolerate no longer.
+//! Evicts pods from nodes with a `NoExecute` taint that they do not tolerate, or no longer tolerate.
 //!
-//! It deletes, as the node controller of Kubernetes does, and asks no disruption budget. It taints no node itself, and
-//! watches pods only once there is such a taint.
+//! It deletes the pods, as the Kubernetes node controller does, and ignores disruption budgets. It never taints a node,
+//! and it watches pods only if a node has such a taint.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::clock::Clock;
 struct Taints {
     client: Client,
     clock: Clock,
-    /// By UID: since when a pod has been on a node with taints that it tolerates for some time.
+    /// By pod UID: since when the pod is on a node with taints that it tolerates only for some time.
     since: BTreeMap<String, Timestamp>,
 }
 
@@ -35,7 +35,7 @@ impl Agent for Taints {
         evicting(node).next().is_some()
     }
 
-    /// Evicts who has to go.
+    /// Deletes the pods that must leave their node.
     async fn round(&mut self, pods: &Cache<Pod>, nodes: &Cache<Node>) -> Duration {
         let now = self.clock.now();
         let (mut patience, mut since) = (Duration::MAX, BTreeMap::new());
@@ -60,7 +60,7 @@ impl Agent for Taints {
 }
 
 impl Taints {
-    /// Whether it is done with that pod.
+    /// Evicts the pod. Returns whether no further attempt is necessary.
     async fn evict(&self, pod: &Pod) -> bool {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
         let only_this = Preconditions { uid: pod.uid(), resource_version: None };
@@ -80,7 +80,7 @@ fn evicting(node: &Node) -> impl Iterator<Item = &Taint> {
     taints.filter(|taint| taint.effect == "NoExecute")
 }
 
-/// How long the pod may stay; `None`: as long as it wants to.
+/// How long the pod may stay; `None`: without limit.
 fn stay<'a>(pod: &Pod, taints: impl Iterator<Item = &'a Taint>) -> Option<SignedDuration> {
     let mut shortest = None;
     for taint in taints {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_goes_when_the_shortest_of_its_tolerations_ends_and_at_once_without_one() {
+    fn a_pod_is_evicted_after_its_shortest_toleration_or_immediately_without_one() {
         let taint = |key: &str, effect: &str| json!({"key": key, "value": "v", "effect": effect});
         let seconds = |seconds| Some(SignedDuration::from_secs(seconds));
         let one = json!([taint("a", "NoExecute")]);

@@ -1,4 +1,4 @@
-//! Defaults of pod specs, alike in pods and in templates.
+//! Defaults of pod specs, for pods and for pod templates.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{
     stored::store_pod_spec,
 };
 
-/// Fills in what a server fills in.
+/// Sets the defaults that the API server sets.
 pub(super) fn fill_pod_spec(spec: &mut Value) {
     store_pod_spec(spec);
     fill(spec, "restartPolicy", "Always");
@@ -15,7 +15,7 @@ pub(super) fn fill_pod_spec(spec: &mut Value) {
     fill(spec, "dnsPolicy", "ClusterFirst");
     fill(spec, "schedulerName", "default-scheduler");
     fill(spec, "securityContext", json!({}));
-    // The older name of the field is kept in step with the newer one.
+    // The deprecated field has the same value as its successor.
     let account = match text(spec, "serviceAccountName") {
         "" => text(spec, "serviceAccount").to_owned(),
         name => name.to_owned(),
@@ -89,7 +89,7 @@ fn fill_volume(volume: &mut Value) {
     }
 }
 
-/// An image without a tag is pulled as `latest`; one with a digest has no need of being pulled again.
+/// Whether the default pull policy is `Always`: the tag is `latest` or absent, and the image has no digest.
 fn is_latest(image: &str) -> bool {
     if image.contains('@') {
         return false;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tag_decides_whether_to_pull() {
+    fn the_image_tag_determines_the_pull_policy() {
         for (image, wanted) in [
             ("web", true),
             ("web:latest", true),

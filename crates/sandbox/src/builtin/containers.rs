@@ -1,6 +1,6 @@
-//! Validation of pod specs, alike in pods and in templates.
+//! Validation of pod specs, for pods and for pod templates.
 //!
-//! Never does: judge what needs a cluster, such as whether a claim or a secret exists.
+//! References to other objects, such as claims or secrets, are not checked.
 
 use serde_json::Value;
 
@@ -11,14 +11,14 @@ use super::{
 };
 use crate::schema::Cause;
 
-/// Everything wrong with a pod spec; `path` leads to it.
+/// Adds all errors in a pod spec; `path` is the path of the spec.
 pub(super) fn check_pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
     let volumes = check_volumes(spec, path, causes);
     if list(spec, "containers").is_empty() {
         causes.push(Cause::required(&format!("{path}.containers"), ""));
     }
     let mut seen: Vec<&str> = Vec::new();
-    // In the order in which a server looks at them; names are unique over both.
+    // In the order of the API server. Names are unique across both lists.
     for key in ["containers", "initContainers"] {
         for (i, container) in list(spec, key).iter().enumerate() {
             check_container(container, &format!("{path}.{key}[{i}]"), &volumes, &mut seen, causes);
@@ -55,7 +55,7 @@ pub(super) fn check_pod_spec(spec: &Value, path: &str, causes: &mut Vec<Cause>) 
     check_tolerations(spec, path, causes);
 }
 
-/// Keys and values of a map of labels.
+/// Validates the keys and values of a label map.
 pub(super) fn check_labels(labels: &Value, field: &str, causes: &mut Vec<Cause>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         for detail in names::label_key(key) {
@@ -67,7 +67,7 @@ pub(super) fn check_labels(labels: &Value, field: &str, causes: &mut Vec<Cause>)
     }
 }
 
-/// The commoner sources of volumes, in the order in which a server looks at them.
+/// The common volume sources, in the order of the API server.
 const SOURCES: [&str; 9] = [
     "emptyDir",
     "hostPath",
@@ -94,7 +94,7 @@ fn check_volumes<'a>(spec: &'a Value, path: &str, causes: &mut Vec<Cause>) -> Ve
     seen
 }
 
-/// A DNS label that stands only once.
+/// A unique DNS label.
 fn check_name<'a>(name: &'a str, field: &str, seen: &mut Vec<&'a str>, causes: &mut Vec<Cause>) {
     if name.is_empty() {
         causes.push(Cause::required(field, ""));
@@ -239,7 +239,7 @@ fn check_resources(resources: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// An amount written as text or as a bare number.
+/// A quantity, as a string or as a number.
 pub(super) fn amount(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => Quantity::parse(text),

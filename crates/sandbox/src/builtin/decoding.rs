@@ -1,6 +1,6 @@
-//! Decoding into the Kubernetes types: what does not fit is a bad request, what they do not know is dropped.
+//! Decodes objects into the Kubernetes types. A value of the wrong type is a bad request; an unknown field is dropped.
 //!
-//! Never does: rewrite a value; numbers and times stay as the client wrote them.
+//! Values are not rewritten: numbers and times keep the form that the client sent.
 
 use k8s_openapi::{
     api::{
@@ -21,14 +21,14 @@ use serde_json::Value;
 use super::quantity::Quantity;
 use crate::resource::{Origin, ResourceInfo};
 
-/// Why the object does not fit the type of its kind: the message of a 400. None for custom resources.
+/// Why the object does not decode into the type of its kind, as the message of a 400; `None` for custom resources.
 #[must_use]
 pub fn decode_error(info: &ResourceInfo, object: &Value) -> Option<String> {
     typed(info, object).err()
 }
 
-/// Drops what the type of a built-in kind does not know and returns the paths of it; an object that does not fit
-/// is the message of a 400. Custom resources are left alone.
+/// Drops the fields that the type of a built-in kind does not have, and returns their paths. The error is the message
+/// of a 400 for an object that does not decode. Custom resources remain unchanged.
 pub fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     if let Some(known) = typed(info, object)? {
@@ -37,7 +37,7 @@ pub fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<String>, St
     Ok(unknown)
 }
 
-/// The object as its type sees it.
+/// The object as its type represents it.
 fn typed(info: &ResourceInfo, object: &Value) -> Result<Option<Value>, String> {
     if info.origin == Origin::Crd {
         return Ok(None);
@@ -73,7 +73,7 @@ fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, Str
     serde_json::to_value(typed).map_err(|err| err.to_string())
 }
 
-/// A server parses quantities while it decodes.
+/// The API server parses quantities when it decodes.
 fn check_quantities(value: &Value) -> Result<(), String> {
     match value {
         Value::Object(map) => {
@@ -106,7 +106,7 @@ fn keep_known(value: &mut Value, known: &Value, path: &str, unknown: &mut Vec<St
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             match known.get(key) {
                 Some(known) => keep_known(inner, known, &path, unknown),
-                // A null of a known field looks the same, and says nothing either.
+                // A known field that is null is absent here too, and has no effect.
                 None if inner.is_null() => return false,
                 None => {
                     unknown.push(path);

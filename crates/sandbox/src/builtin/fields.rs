@@ -1,10 +1,10 @@
-//! Fields of an object: to read, to fill in, and to check.
+//! Helpers that read, default and check fields of an object.
 
 use serde_json::{Map, Value};
 
 use crate::schema::Cause;
 
-/// The object at a key, made if absent or null.
+/// The object at a key; created if absent or null.
 pub(super) fn entry<'a>(parent: &'a mut Value, key: &str) -> &'a mut Value {
     if !parent.is_object() {
         *parent = Value::Object(Map::new());
@@ -25,7 +25,7 @@ pub(super) fn fill(parent: &mut Value, key: &str, default: impl Into<Value>) {
     }
 }
 
-/// The items of a list, for changing.
+/// The items of a list, mutable.
 pub(super) fn items<'a>(parent: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
     parent.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }

@@ -1,8 +1,7 @@
-//! Built-in kinds: decoding into their types, defaults, validation.
+//! Built-in kinds: decoding, defaults and validation.
 //!
-//! The rules of `metadata` that hold for every kind are the server's; here are those of each kind.
-//!
-//! Never does: look at other objects; whether an owner or a namespace exists is not asked here.
+//! This module has the rules of each kind; `server` has the rules of `metadata`, which apply to every kind. Other
+//! objects, such as owners or namespaces, are not checked here.
 
 mod container_defaults;
 mod containers;
@@ -21,7 +20,7 @@ use serde_json::Value;
 
 use crate::{resource::ResourceInfo, schema::Cause};
 
-/// Fills in the defaults of a built-in kind and validates it; `old` is the stored object on an update.
+/// Sets the defaults of a built-in kind and validates the object; `old` is the stored object on an update.
 pub fn prepare(info: &ResourceInfo, object: &mut Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     match (info.group.as_str(), info.kind.as_str()) {

@@ -1,6 +1,6 @@
-//! The syntax of names, label keys and label values, with a server's complaints.
+//! The syntax of names, label keys and label values, with the messages of the API server.
 //!
-//! Never does: say where the word stood; the caller adds the field.
+//! The caller adds the field to the message.
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
                          '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex \
@@ -16,17 +16,17 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
                      and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or \
                      '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// What a name that begins a host name must look like.
+/// The message for an invalid DNS-1035 label.
 pub(crate) const DNS1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
                                   an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  \
                                   or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-/// Whether it is a DNS-1035 label.
+/// Whether the word is a DNS-1035 label.
 pub(crate) fn is_dns1035(word: &str) -> bool {
     is_label(word) && word.len() <= 63 && word.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// What is wrong with the name of a port.
+/// The errors in the name of a port.
 pub(crate) fn port(name: &str) -> Vec<&'static str> {
     let mut complaints = Vec::new();
     if name.len() > 15 {
@@ -46,7 +46,7 @@ pub(crate) fn port(name: &str) -> Vec<&'static str> {
     complaints
 }
 
-/// DNS-1123 subdomain, the name of most objects.
+/// The errors in a DNS-1123 subdomain, the name of most objects.
 pub(crate) fn subdomain(name: &str) -> Vec<String> {
     let mut complaints = too_long(name, 253);
     if !name.split('.').all(is_label) {
@@ -55,7 +55,7 @@ pub(crate) fn subdomain(name: &str) -> Vec<String> {
     complaints
 }
 
-/// DNS-1123 label: names of containers and volumes.
+/// The errors in a DNS-1123 label: names of containers and volumes.
 pub(crate) fn label(name: &str) -> Vec<String> {
     let mut complaints = too_long(name, 63);
     if !is_label(name) {
@@ -64,7 +64,7 @@ pub(crate) fn label(name: &str) -> Vec<String> {
     complaints
 }
 
-/// `[prefix/]name`, the key of a label or an annotation.
+/// The errors in a key of a label or an annotation, `[prefix/]name`.
 pub(crate) fn label_key(key: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let parts: Vec<&str> = key.split('/').collect();
@@ -97,7 +97,7 @@ pub(crate) fn label_key(key: &str) -> Vec<String> {
     complaints
 }
 
-/// The value of a label.
+/// The error in a label value.
 pub(crate) fn label_value(value: &str) -> Option<String> {
     if let Some(complaint) = too_long(value, 63).pop() {
         return Some(complaint);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_judged_as_a_server_judges_them() {
+    fn names_are_validated_like_on_the_api_server() {
         for good in ["a", "a-b.c", "0", &"a".repeat(253)] {
             assert!(subdomain(good).is_empty(), "{good}");
         }

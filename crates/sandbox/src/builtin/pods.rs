@@ -1,4 +1,4 @@
-//! Pods: defaults, validation, and what an update may change.
+//! Pods: defaults, validation, and the fields that an update may change.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use crate::schema::Cause;
 pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = entry(pod, "spec");
     fill(spec, "enableServiceLinks", true);
-    // What the admission of a server adds to pods, though not to templates.
+    // Admission plugins of the API server add these fields to pods, not to templates.
     if text(spec, "serviceAccountName").is_empty() && text(spec, "serviceAccount").is_empty() {
         spec["serviceAccountName"] = json!("default");
     }
@@ -35,7 +35,7 @@ pub(super) fn prepare(pod: &mut Value, old: Option<&Value>, causes: &mut Vec<Cau
     }
 }
 
-/// A node may be gone for five minutes before its pods are.
+/// The default tolerations: a pod stays on an unreachable node for five minutes.
 fn tolerate_short_outages(spec: &mut Value) {
     let mut tolerations = list(spec, "tolerations").to_vec();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
@@ -53,7 +53,7 @@ fn tolerate_short_outages(spec: &mut Value) {
     spec["tolerations"] = json!(tolerations);
 }
 
-/// A limit without a request requests the limit.
+/// A limit without a request is also the request.
 fn request_the_limits(container: &mut Value) {
     let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
     if limits.is_empty() {
@@ -105,7 +105,7 @@ fn check_update(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     check_deadline(new, old, causes);
     check_tolerations(new, old, causes);
     let (mut new_rest, mut old_rest) = (changeable_removed(new), changeable_removed(old));
-    // The defaults of this server also hold for objects stored before it had them.
+    // Set the defaults in the old object too: it may be stored without them.
     fill_pod_spec(&mut old_rest);
     if gates_only_removed(new, old) {
         for spec in [&mut new_rest, &mut old_rest] {
@@ -153,7 +153,7 @@ fn changeable_removed(spec: &Value) -> Value {
     rest
 }
 
-/// A deadline may be set or lowered.
+/// An update may set or lower the deadline.
 fn check_deadline(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     let field = "spec.activeDeadlineSeconds";
     match (old["activeDeadlineSeconds"].as_i64(), new["activeDeadlineSeconds"].as_i64()) {
@@ -174,7 +174,7 @@ fn check_deadline(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
 fn check_tolerations(new: &Value, old: &Value, causes: &mut Vec<Cause>) {
     let kept = |toleration: &Value| {
         list(new, "tolerations").iter().any(|n| {
-            // The seconds of an existing toleration may change.
+            // An update may change the `tolerationSeconds` of an existing toleration.
             ["key", "operator", "value", "effect"].iter().all(|key| text(n, key) == text(toleration, key))
         })
     };

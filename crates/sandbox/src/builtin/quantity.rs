@@ -1,17 +1,17 @@
-//! Amounts of resources: `500m`, `2Gi`, `1e3`.
+//! Resource quantities: `500m`, `2Gi`, `1e3`.
 //!
-//! Never does: round; what is too large or too fine to be told apart keeps its text.
+//! Nothing is rounded. A quantity that is too large or too precise keeps its text.
 
 use std::cmp::Ordering;
 
-/// An amount in billionths.
+/// A quantity in billionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Quantity(i128);
 
 const NANO: i128 = 1_000_000_000;
 
 impl Quantity {
-    /// Reads an amount; none where it is not one. What does not fit is capped.
+    /// Parses a quantity; `None` if the text is not a quantity. A value out of range is capped.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (negative, rest) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -25,7 +25,7 @@ impl Quantity {
             return None;
         }
         let (mul, div) = scale(suffix)?;
-        // Nine decimals are what the smallest suffix can tell apart.
+        // Nine decimal places are the precision of the smallest suffix.
         let mut digits: String = fraction.chars().take(9).collect();
         digits.extend(std::iter::repeat_n('0', 9 - digits.len()));
         let nanos = format!("{whole}{digits}").parse::<i128>().unwrap_or(i128::MAX);
@@ -45,8 +45,8 @@ impl Quantity {
     }
 }
 
-/// The form in which a server writes an amount: without fraction, the unit as large as it can be, of the same kind.
-/// None where it is not one, or where the client's own text is kept.
+/// The canonical form of the API server: no fraction, the largest possible suffix, of the same family. `None` if the
+/// text is not a quantity or if the server keeps the text.
 pub(super) fn canonical(text: &str) -> Option<String> {
     const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
     const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -70,7 +70,7 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     })
 }
 
-/// How often it can be divided by that without a rest, though less often than `most`.
+/// How often `by` divides `number` without a remainder, less than `most` times.
 fn divided(mut number: i128, by: i128, most: usize) -> (i128, usize) {
     let mut times = 0;
     while number % by == 0 && times + 1 < most {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_written_short_and_exact() {
+    fn the_canonical_form_of_quantities_is_short_and_exact() {
         for (given, written) in [
             ("0.5", "500m"),
             ("1000m", "1"),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_compare_across_suffixes() {
+    fn quantities_compare_across_suffixes() {
         let ascending =
             ["-1", "0", "1n", "1u", "1m", "0.5", "600m", "1", "1k", "1Ki", "1M", "1Mi", "1e9", "1Gi", "1E"];
         let read: Vec<Quantity> = ascending.iter().map(|t| Quantity::parse(t).unwrap()).collect();

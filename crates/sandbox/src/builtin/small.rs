@@ -1,4 +1,4 @@
-//! The kinds with few rules: namespaces, nodes, services, secrets, config maps, events, leases, budgets.
+//! Kinds with few rules: Namespace, Node, Service, Secret, ConfigMap, Event, Lease, PodDisruptionBudget.
 
 use base64::Engine;
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::schema::Cause;
 
-/// Names that are also host names, such as those of namespaces.
+/// Names that must be DNS labels, such as names of namespaces.
 pub(super) fn check_label_name(object: &Value, causes: &mut Vec<Cause>) {
     let name = text(&object["metadata"], "name");
-    // A name that is no subdomain either has been refused already.
+    // A name that is not a subdomain was rejected before.
     if !name.is_empty() && names::subdomain(name).is_empty() {
         for detail in names::label(name) {
             causes.push(Cause::invalid("metadata.name", &name.into(), &detail));
@@ -24,7 +24,7 @@ pub(super) fn check_label_name(object: &Value, causes: &mut Vec<Cause>) {
 pub(super) fn check_node(node: &Value, causes: &mut Vec<Cause>) {
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for (i, taint) in list(&node["spec"], "taints").iter().enumerate() {
-        // The path a server reports, though it is not where taints are.
+        // The API server reports this path, although taints are elsewhere.
         let path = format!("metadata.taints[{i}]");
         let (key, effect) = (text(taint, "key"), text(taint, "effect"));
         for detail in names::label_key(key) {
@@ -81,7 +81,7 @@ pub(super) fn prepare_service(service: &mut Value, causes: &mut Vec<Cause>) {
 
 pub(super) fn prepare_secret(secret: &mut Value, causes: &mut Vec<Cause>) {
     fill(secret, "type", "Opaque");
-    // Written in clear, stored encoded.
+    // The client sends plain text; the server stores base64.
     let clear = secret.as_object_mut().and_then(|map| map.remove("stringData"));
     for (key, value) in clear.as_ref().and_then(Value::as_object).into_iter().flatten() {
         let encoded = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
@@ -90,7 +90,7 @@ pub(super) fn prepare_secret(secret: &mut Value, causes: &mut Vec<Cause>) {
     check_keys(secret, &["data"], causes);
 }
 
-/// Keys are file names in the pods that mount them.
+/// Keys are file names in pods that mount the object.
 pub(super) fn check_keys(object: &Value, maps: &[&str], causes: &mut Vec<Cause>) {
     for map in maps {
         for key in object[*map].as_object().into_iter().flat_map(serde_json::Map::keys) {
@@ -118,12 +118,12 @@ pub(super) fn check_keys(object: &Value, maps: &[&str], causes: &mut Vec<Cause>)
     }
 }
 
-/// What both event APIs ask: the namespace of what the event is about, and, of events with an exact time, who
-/// reports them and why.
+/// The rules of both event APIs: the event is in the namespace of its object, and an event with an `eventTime` has a
+/// reporter and a reason.
 pub(super) fn check_event(event: &Value, causes: &mut Vec<Cause>) {
     let about = if event["regarding"].is_object() { &event["regarding"] } else { &event["involvedObject"] };
     let (own, other) = (text(&event["metadata"], "namespace"), text(about, "namespace"));
-    // What has no namespace is told of in `default`.
+    // Events about cluster-scoped objects are in `default`.
     let fits = if other.is_empty() { own == "default" } else { own == other };
     if !fits {
         causes.push(Cause::invalid(
@@ -158,7 +158,7 @@ pub(super) fn check_event(event: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The newer event API demands more of those who write.
+/// The rules that only events.k8s.io has.
 pub(super) fn check_new_event(event: &Value, causes: &mut Vec<Cause>) {
     check_event(event, causes);
     if text(event, "eventTime").is_empty() {
@@ -184,7 +184,7 @@ pub(super) fn check_lease(lease: &Value, causes: &mut Vec<Cause>) {
 
 pub(super) fn prepare_budget(budget: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = &budget["spec"];
-    // Its spec can change since policy/v1, the selector included.
+    // Since policy/v1 an update may change the spec, including the selector.
     let unchanged = old.is_some_and(|old| old["spec"] == *spec);
     if unchanged {
         return;

@@ -1,17 +1,17 @@
-//! Pod specs as a server stores them: it reads them into its types and writes those, so that amounts get their shortest
-//! form, and what says nothing (an empty text, a false, a zero, an empty list) is left out.
+//! Pod specs as the API server stores them. The server decodes them into its types and encodes these: quantities get
+//! their canonical form, and empty values (an empty string, false, zero, an empty list) are omitted.
 //!
-//! Never does: look into what belongs to the user: labels, annotations, selectors.
+//! User data remains unchanged: labels, annotations, selectors.
 
 use serde_json::Value;
 
 use super::{fields::items, quantity::canonical};
 
-/// Whose values are the user's, whatever they are.
+/// Fields with user data.
 const USERS: [&str; 4] = ["nodeSelector", "matchLabels", "labels", "annotations"];
-/// Amounts by name.
+/// Fields with quantities.
 const AMOUNTS: [&str; 3] = ["limits", "requests", "overhead"];
-/// Texts that an empty one is the same as none for.
+/// Strings that are omitted if empty.
 const TEXTS: [&str; 24] = [
     "value",
     "subPath",
@@ -38,9 +38,9 @@ const TEXTS: [&str; 24] = [
     "host",
     "scheme",
 ];
-/// The same for switches. A `readOnly` of a CSI volume tells false from nothing.
+/// Booleans that are omitted if false. In a CSI volume, `readOnly: false` differs from an absent field.
 const SWITCHES: [&str; 7] = ["hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty", "readOnly"];
-/// The same for numbers.
+/// Numbers that are omitted if zero.
 const NUMBERS: [&str; 6] = [
     "initialDelaySeconds",
     "timeoutSeconds",
@@ -49,10 +49,10 @@ const NUMBERS: [&str; 6] = [
     "failureThreshold",
     "hostPort",
 ];
-/// Lists that are written although they are empty.
+/// Lists that are written even if empty.
 const LISTS: [&str; 3] = ["containers", "nodeSelectorTerms", "sources"];
 
-/// Makes it so, before the defaults are filled in.
+/// Brings the spec into this form. Runs before the defaults are set.
 pub(super) fn store_pod_spec(spec: &mut Value) {
     store("spec", spec);
     for key in ["containers", "initContainers", "ephemeralContainers"] {
@@ -79,16 +79,16 @@ fn store(parent: &str, value: &mut Value) {
                     store(key, inner);
                 }
             }
-            map.retain(|key, inner| !says_nothing(parent, key, inner));
+            map.retain(|key, inner| !is_empty_value(parent, key, inner));
         }
         Value::Array(list) => list.iter_mut().for_each(|inner| store(parent, inner)),
         _ => {}
     }
 }
 
-fn says_nothing(parent: &str, key: &str, value: &Value) -> bool {
+fn is_empty_value(parent: &str, key: &str, value: &Value) -> bool {
     match value {
-        // Of all that have a name, only ports need none.
+        // A name is optional only for ports.
         Value::String(text) => {
             text.is_empty() && (TEXTS.contains(&key) || (parent, key) == ("ports", "name"))
         }
@@ -119,7 +119,7 @@ mod tests {
     use super::store_pod_spec;
 
     #[test]
-    fn what_says_nothing_is_left_out_and_amounts_are_short() {
+    fn empty_values_are_omitted_and_quantities_are_canonical() {
         let mut spec = json!({
             "hostNetwork": false, "shareProcessNamespace": false, "nodeSelector": {"pool": ""}, "tolerations": [],
             "containers": [{

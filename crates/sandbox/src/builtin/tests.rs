@@ -20,7 +20,7 @@ fn complaints(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> V
 }
 
 #[test]
-fn a_pod_gets_the_defaults_of_a_server() {
+fn a_pod_gets_the_defaults_of_the_api_server() {
     let mut object = pod(&json!({"spec": {"containers": [{"name": "a", "image": "web",
         "ports": [{"containerPort": 80}], "readinessProbe": {"httpGet": {"port": 80}},
         "resources": {"limits": {"cpu": "1"}}}], "volumes": [{"name": "v"}]}}));
@@ -63,7 +63,7 @@ fn defaults_once_given_stay() {
 }
 
 #[test]
-fn pods_are_refused_with_the_words_of_a_server() {
+fn invalid_pods_have_the_messages_of_the_api_server() {
     let container = |more: Value| {
         let mut container = json!({"name": "a", "image": "web:1"});
         json_patch::merge(&mut container, &more);
@@ -124,7 +124,7 @@ fn pods_are_refused_with_the_words_of_a_server() {
 }
 
 #[test]
-fn a_pod_changes_only_in_images_deadlines_and_more_tolerations() {
+fn only_images_deadlines_and_added_tolerations_of_a_pod_can_change() {
     let mut old = pod(&json!({"spec": {"tolerations": [{"key": "a", "operator": "Exists"}]}}));
     assert!(prepare(&info("", "Pod"), &mut old, None).is_empty());
     let changed = |patch: Value| {
@@ -161,7 +161,7 @@ fn a_pod_changes_only_in_images_deadlines_and_more_tolerations() {
 }
 
 #[test]
-fn deployments_are_refused_with_the_words_of_a_server() {
+fn invalid_deployments_have_the_messages_of_the_api_server() {
     let deployment = |more: Value| {
         let mut object = json!({"metadata": {"name": "d"}, "spec": {
             "selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}},
@@ -210,7 +210,7 @@ fn deployments_are_refused_with_the_words_of_a_server() {
 }
 
 #[test]
-fn what_does_not_fit_the_type_is_a_bad_request() {
+fn a_value_of_the_wrong_type_is_a_bad_request() {
     let wrong = pod(&json!({"spec": {"terminationGracePeriodSeconds": "soon"}}));
     let message = decode_error(&info("", "Pod"), &wrong).unwrap();
     assert!(message.starts_with("Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal"));
@@ -221,7 +221,7 @@ fn what_does_not_fit_the_type_is_a_bad_request() {
 }
 
 #[test]
-fn unknown_fields_of_builtins_are_dropped_and_told() {
+fn unknown_fields_of_builtins_are_dropped_and_reported() {
     let mut object =
         pod(&json!({"junk": 1, "spec": {"containers": [{"name": "a", "imag": "x", "image": null}],
         "priority": 3}}));
@@ -231,7 +231,7 @@ fn unknown_fields_of_builtins_are_dropped_and_told() {
 }
 
 #[test]
-fn small_kinds_have_their_rules() {
+fn small_kinds_are_validated() {
     let long = "x".repeat(1025);
     let event = |note: &str| {
         json!({"metadata": {"name": "e", "namespace": "d"}, "regarding": {"namespace": "d"}, "note": note,

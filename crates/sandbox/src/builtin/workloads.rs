@@ -11,7 +11,7 @@ use super::{
 use crate::schema::Cause;
 
 pub(super) fn prepare_pod_template(object: &mut Value, causes: &mut Vec<Cause>) {
-    // Never left out.
+    // Always written.
     entry(entry(object, "template"), "metadata");
     fill_pod_spec(entry(entry(object, "template"), "spec"));
     check_template(&object["template"], "template", causes);
@@ -21,7 +21,7 @@ pub(super) fn prepare_replica_set(set: &mut Value, old: Option<&Value>, causes: 
     let spec = entry(set, "spec");
     fill(spec, "replicas", 1);
     fill_pod_spec(entry(entry(spec, "template"), "spec"));
-    // The one field of the status that is never left out.
+    // The only field of the status that is always written.
     fill(entry(set, "status"), "replicas", 0);
     check_common(&set["spec"], old, causes);
     check_replica_set_status(&set["status"], causes);
@@ -82,7 +82,7 @@ fn check_common(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         Cause::invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     };
     if selector.is_null() {
-        // What is not there selects nothing.
+        // A missing selector matches nothing.
         causes.extend([Cause::required("spec.selector", ""), mismatch()]);
     } else if empty {
         let detail = "empty selector is invalid for deployment";
@@ -145,7 +145,7 @@ fn check_expression(expression: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Whether a selector fits the labels.
+/// Whether a selector matches the labels.
 fn selects(selector: &Value, labels: &Value) -> bool {
     let mut equal = selector["matchLabels"].as_object().into_iter().flatten();
     equal.all(|(key, value)| labels.get(key) == Some(value))
@@ -193,7 +193,7 @@ fn check_strategy(strategy: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A count or a percentage.
+/// A number or a percentage.
 pub(super) fn check_amount(value: &Value, field: &str, causes: &mut Vec<Cause>) {
     match value {
         Value::String(text) => {

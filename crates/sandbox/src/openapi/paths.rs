@@ -1,4 +1,4 @@
-//! Paths and operations of the `OpenAPI` documents, as far as clients read them.
+//! Paths and operations of the `OpenAPI` documents: the parts that clients read.
 
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,7 @@ fn operation(info: &ResourceInfo, verb: &str, action: &str, dialect: Dialect) ->
         parameters.extend(queries.map(|name| query(name, "string", dialect)));
     }
     let accepted: Vec<&str> = match verb {
-        // A custom resource takes no strategic patch.
+        // Custom resources do not support strategic merge patch.
         "patch" if info.origin == Origin::Crd => PATCHES[..3].to_vec(),
         "patch" => PATCHES.to_vec(),
         _ => vec!["application/json", "application/yaml"],

@@ -22,7 +22,7 @@ use crate::{
     resource::{Origin, ResourceInfo},
 };
 
-/// The two versions of the document.
+/// The two versions of `OpenAPI`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     V2,
@@ -91,7 +91,7 @@ pub(super) fn schemas(infos: &[&ResourceInfo], dialect: Dialect) -> Value {
 
 type Generate = fn(&mut SchemaGenerator);
 
-/// Name of a built-in kind's schema, and what generates it.
+/// The schema name of a built-in kind, and the function that generates the schema.
 fn builtin(info: &ResourceInfo) -> Option<(String, Generate)> {
     fn generate<T: JsonSchema>(generator: &mut SchemaGenerator) {
         generator.subschema_for::<T>();
@@ -136,7 +136,7 @@ fn put_gvk(schemas: &mut Map<String, Value>, name: &str, info: &ResourceInfo, ki
             schema["properties"][field] = said;
         }
     }
-    // A CRD says little about metadata, and a server fills that in.
+    // A CRD contains little about metadata; the API server completes it.
     schema["properties"]["metadata"] =
         json!({"$ref": format!("#/$defs/{meta}"), "description": "Standard object's metadata."});
 }
@@ -162,7 +162,7 @@ fn put_merge_keys(schemas: &mut Map<String, Value>) {
     }
 }
 
-/// Types that are one of several scalars; each dialect has its own way to say that.
+/// Types that are one of several scalars; the two versions express them differently.
 fn scalar(name: &str, dialect: Dialect) -> Option<Value> {
     let one_of = |kinds: [&str; 2]| json!([{"type": kinds[0]}, {"type": kinds[1]}]);
     match (name.rsplit('.').next()?, dialect) {
@@ -178,19 +178,19 @@ fn scalar(name: &str, dialect: Dialect) -> Option<Value> {
     }
 }
 
-/// Turns the generator's schema language into that of the document.
+/// Converts a generated schema to the version of the document.
 fn translate(schema: &mut Value, dialect: Dialect) {
     let Some(map) = schema.as_object_mut() else { return };
     map.remove("$schema");
     if dialect == Dialect::V2 {
-        // The older language knows none of these; a server leaves them out as well.
+        // `OpenAPI` v2 has none of these; the API server omits them as well.
         for key in ["oneOf", "anyOf", "allOf", "not", "nullable"] {
             map.remove(key);
         }
     }
     if let Some(Value::String(reference)) = map.remove("$ref") {
         let target = dialect.reference(reference.trim_start_matches("#/$defs/"));
-        // Beside a reference nothing else counts in the newer language, hence the detour.
+        // `OpenAPI` v3 ignores the siblings of a reference, so the reference goes into `allOf`.
         if dialect == Dialect::V2 || map.is_empty() {
             map.extend(target.as_object().cloned().unwrap_or_default());
         } else {
@@ -198,7 +198,7 @@ fn translate(schema: &mut Value, dialect: Dialect) {
         }
         return;
     }
-    // Only where schemas stand: a property may well be called `not` or `$ref`.
+    // Only positions of schemas: a property may have the name `not` or `$ref`.
     for (key, value) in map.iter_mut() {
         match (key.as_str(), value) {
             ("properties", Value::Object(properties)) => {

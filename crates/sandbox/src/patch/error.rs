@@ -1,4 +1,4 @@
-//! Why a server refuses a patch.
+//! Errors of patches.
 
 /// Why a patch could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@
 pub struct PatchError {
     /// HTTP status.
     pub code: u16,
-    /// Message of the answer.
+    /// Message of the response.
     pub message: String,
 }
 

@@ -1,19 +1,19 @@
-//! How the lists of built-in types merge: the table of `patchMergeKey` and `patchStrategy`.
+//! How lists of built-in types merge: the table of `patchMergeKey` and `patchStrategy`.
 //!
-//! Used twice: to apply strategic merge patches, and to tell clients in the `OpenAPI` documents, so that the
-//! patches they build and the way they are applied cannot differ.
+//! The server applies strategic merge patches with this table and publishes it in the `OpenAPI` documents. The patches
+//! that clients build therefore always match the way the server applies them.
 
-/// One field with a merge strategy of its own; every other list is atomic, every other map merges.
+/// One field with its own merge strategy. Every other list is atomic, every other map is merged.
 pub(crate) struct Row {
-    /// Last part of the type's name in `OpenAPI`, `PodSpec`.
+    /// Last part of the type name in `OpenAPI`, such as `PodSpec`.
     pub(crate) type_name: &'static str,
-    /// Names under which an object of that type stands in its parent.
+    /// The field names of an object of that type in its parent.
     pub(crate) parents: &'static [&'static str],
     /// The field.
     pub(crate) field: &'static str,
-    /// Key that tells the items apart; none for sets of words and for maps.
+    /// The merge key of the items; `None` for sets of scalars and for maps.
     pub(crate) key: Option<&'static str>,
-    /// `merge`, `retainKeys` or both, as the documents write it.
+    /// `merge`, `retainKeys` or both, as in the documents.
     pub(crate) strategy: &'static str,
 }
 
@@ -97,8 +97,8 @@ pub(super) enum ListMerge {
     Set,
 }
 
-/// How the list in `field` of an object that stands as `parent` in its own parent merges. A field name means the
-/// same in all types that can stand there, so no types have to be followed.
+/// How the list `field` merges in an object that is the field `parent` of its own parent. A field name has the same
+/// meaning in all types that can be there, so the lookup does not need the type.
 pub(super) fn list_merge(parent: &str, field: &str) -> ListMerge {
     let found = ROWS.iter().find(|row| row.field == field && row.parents.contains(&parent));
     match found {

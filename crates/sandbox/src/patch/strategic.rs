@@ -1,6 +1,6 @@
-//! Strategic merge patches of built-in kinds: lists merge by keys, directives delete, replace and order.
+//! Strategic merge patches of built-in kinds: lists merge by keys; directives delete, replace and order.
 //!
-//! Never does: touch custom resources; a server refuses these patches there.
+//! Custom resources are not handled here; the API server rejects these patches for them.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 
-/// Applies a patch to a whole object.
+/// Applies a patch to a complete object.
 pub(super) fn apply(info: &ResourceInfo, original: &Value, patch: &Value) -> Result<Value, PatchError> {
     let (Some(original), Some(patch)) = (original.as_object(), patch.as_object()) else {
         return Err(PatchError::bad_request("the patch and the object must be JSON objects"));
@@ -26,11 +26,11 @@ pub(super) fn apply(info: &ResourceInfo, original: &Value, patch: &Value) -> Res
     Ok(Value::Object(result))
 }
 
-/// Where in the object the merge is.
+/// The position of the merge in the object.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     kind: &'a str,
-    /// The name under which this object, or the list it is in, stands in its parent.
+    /// The field name of this object, or of the list that contains it, in its parent.
     parent: &'a str,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Place<'a> {
 
     fn list_merge(self, field: &str) -> ListMerge {
         match (self.kind, self.parent, field) {
-            // Only a service account has secrets at the top.
+            // Only a ServiceAccount has secrets at the top level.
             (kind, "", "secrets") if kind != "ServiceAccount" => ListMerge::Replace,
             (_, parent, field) => list_merge(parent, field),
         }
@@ -113,7 +113,7 @@ fn merge_field(
             target.remove(key);
         }
         Value::Object(patch) => {
-            // What is absent merges into nothing, so that directives and nulls inside do not stay.
+            // The patch merges into an empty object, so directives and nulls are not stored.
             let slot = target.entry(key).or_insert_with(|| Value::Object(Map::new()));
             if !slot.is_object() {
                 *slot = Value::Object(Map::new());
@@ -130,7 +130,7 @@ fn merge_field(
             if let Value::Array(list) = slot {
                 merge_list(list, patch, at.list_merge(key), at.below(key))?;
             } else {
-                // Nothing is there to merge with, so that items without a key are taken as they are.
+                // There is no list to merge with, so items without a key are kept unchanged.
                 let keyed = |item: &Value| match at.list_merge(key) {
                     ListMerge::ByKey(key) => item.get(key).is_some() || item.get(DIRECTIVE).is_some(),
                     _ => true,
@@ -175,7 +175,7 @@ fn merge_list(list: &mut Vec<Value>, patch: &[Value], merge: ListMerge, at: Plac
             return Err(PatchError::bad_request("items of a list that merges by key must be objects"));
         };
         let Some(id) = fields.get(key) else {
-            // A server has no better answer to this one.
+            // The API server returns the same internal error.
             let message = format!("map: {item} does not contain declared merge key: {key}");
             return Err(PatchError { code: 500, message });
         };
@@ -195,8 +195,8 @@ fn merge_list(list: &mut Vec<Value>, patch: &[Value], merge: ListMerge, at: Plac
     Ok(())
 }
 
-/// Puts the items named in `order` into that order; each other item stays ahead of the first named item that it
-/// was ahead of `before` the patch.
+/// Sorts the items that `order` lists. Each other item stays ahead of the first listed item that it preceded in
+/// `before`.
 fn set_order(list: &mut Vec<Value>, order: &[Value], before: &[Value], merge: ListMerge) {
     let id = |item: &Value| match merge {
         ListMerge::ByKey(key) => item.get(key).cloned().unwrap_or_default(),

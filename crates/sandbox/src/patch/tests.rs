@@ -67,7 +67,7 @@ fn directives_delete_replace_retain_and_order() {
 }
 
 #[test]
-fn directives_do_not_stay_in_what_was_absent() {
+fn directives_are_not_stored_in_new_fields() {
     let got = apply(
         PatchKind::Strategic,
         &info("Deployment"),
@@ -116,7 +116,7 @@ fn an_item_without_its_key_cannot_be_merged_into_a_list() {
 }
 
 #[test]
-fn json_patches_apply_whole_or_not_at_all() {
+fn json_patches_are_atomic() {
     let original = json!({"a": 1});
     let run = |patch: Value| apply(PatchKind::Json, &info("Pod"), &original, &patch);
     assert_eq!(run(json!([{"op": "add", "path": "/b", "value": 2}])).unwrap(), json!({"a": 1, "b": 2}));
@@ -132,7 +132,7 @@ fn merge_patches_replace_lists_and_drop_nulls() {
 }
 
 #[test]
-fn custom_resources_take_no_strategic_patch() {
+fn custom_resources_reject_strategic_merge_patches() {
     let custom = ResourceInfo { origin: Origin::Crd, ..info("Pod") };
     let refused = apply(PatchKind::Strategic, &custom, &json!({}), &json!({})).unwrap_err();
     assert_eq!(refused.code, 415);
@@ -140,7 +140,7 @@ fn custom_resources_take_no_strategic_patch() {
 }
 
 #[test]
-fn a_json_patch_that_fails_behind_a_move_to_the_root_is_refused() {
+fn a_json_patch_that_fails_after_a_move_to_the_root_is_rejected() {
     let pod = crate::resource::builtins().into_iter().find(|info| info.kind == "Pod").unwrap();
     let original = json!({"metadata": {"name": "a", "labels": {"app": "a"}}});
     let patch = json!([

@@ -1,10 +1,10 @@
-//! The second `OpenAPI` document in the form of `openapi.v2.Document`: the parts that kubectl reads.
+//! The `OpenAPI` v2 document as `openapi.v2.Document`: the parts that kubectl reads.
 
 use serde_json::{Map, Value};
 
 use super::wire::Writer;
 
-/// Encodes a document given as JSON.
+/// Encodes a JSON document.
 pub(crate) fn document(json: &Value) -> Vec<u8> {
     let mut info = Writer::default();
     text(&mut info, 1, &json["info"]["title"]);
@@ -59,7 +59,7 @@ fn operation(operation: &Value) -> Writer {
     texts(&mut writer, 6, &operation["produces"]);
     texts(&mut writer, 7, &operation["consumes"]);
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
-        // Bodies and paths are of no use to the readers of this form.
+        // Clients of this format do not read body and path parameters.
         if parameter["in"] == "query" {
             let mut query = Writer::default();
             text(&mut query, 2, &parameter["in"]);
@@ -114,11 +114,11 @@ fn truth(field: u64, value: bool) -> Writer {
     writer
 }
 
-/// Extensions travel as YAML, and JSON is YAML.
+/// Extensions are YAML; JSON is valid YAML.
 fn extensions(writer: &mut Writer, field: u64, of: &Value) {
     let none = Map::new();
     for (name, value) in of.as_object().unwrap_or(&none) {
-        // Rules may be long, and nobody reads them here.
+        // Validation rules may be long, and clients of this format do not read them.
         if name.starts_with("x-") && name != "x-kubernetes-validations" {
             let mut any = Writer::default();
             any.bytes(2, value.to_string().as_bytes());

@@ -1,23 +1,23 @@
-//! The fields of the kinds that clients send in protobuf, by number.
+//! The fields, by number, of the kinds that clients send in protobuf.
 
 use Shape::{Bool, Bytes, Int, IntOrText, List, Map, Message, Optional, Quantity, Text, Time};
 
-/// How a field is written.
+/// The encoding of a field.
 pub(super) enum Shape {
     Text,
-    /// In JSON as base64.
+    /// Base64 in JSON.
     Bytes,
     Bool,
-    /// Absent when 0.
+    /// Omitted when 0.
     Int,
-    /// A number that is there even when 0.
+    /// A number that is written even when 0.
     Optional,
     Time,
     IntOrText,
     Quantity,
     Message(&'static Fields),
     List(&'static Shape),
-    /// Of words to the shape.
+    /// From strings to values of this shape.
     Map(&'static Shape),
 }
 

@@ -1,6 +1,6 @@
-//! Objects in protobuf, read into JSON.
+//! Decodes protobuf objects into JSON.
 //!
-//! Never does: drop what it does not know; a field with content that has no name here is an error.
+//! Unknown fields are not dropped: an unknown field with content is an error.
 
 use base64::Engine;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::{
     wire::{Raw, fields},
 };
 
-/// Every object begins with this.
+/// The prefix of every object.
 const MAGIC: &[u8] = b"k8s\0";
 
 const ENVELOPE: &Fields = &[
@@ -46,7 +46,7 @@ fn message(bytes: &[u8], known: &Fields, what: &str) -> Result<Value, String> {
     for (number, raw) in fields(bytes)? {
         let empty = matches!(raw, Raw::Number(0) | Raw::Bytes(b""));
         let Some((_, name, shape)) = known.iter().find(|(n, _, _)| *n == number) else {
-            // Empty fields are written all the same, and say nothing.
+            // Clients also encode empty fields; they have no meaning.
             if empty {
                 continue;
             }
@@ -66,7 +66,7 @@ fn message(bytes: &[u8], known: &Fields, what: &str) -> Result<Value, String> {
                 let (key, value) = entry(&raw, item, name)?;
                 object.entry(*name).or_insert_with(|| json!({}))[key] = value;
             }
-            // Empty fields are written all the same, and say nothing.
+            // Clients also encode empty fields; they have no meaning.
             Shape::Text | Shape::Int if empty => {}
             shape => {
                 if let Some(value) = value(&raw, shape, name)? {
@@ -109,7 +109,7 @@ fn entry(raw: &Raw<'_>, item: &Shape, name: &str) -> Result<(String, Value), Str
     Ok((key, found))
 }
 
-/// Seconds and nanoseconds since 1970; a time that was never set is empty.
+/// Seconds and nanoseconds since 1970. A zero time is an empty message.
 fn time(bytes: &[u8]) -> Result<Option<Value>, String> {
     for (number, raw) in fields(bytes)? {
         if let (1, Raw::Number(seconds)) = (number, raw) {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_reads_as_the_json_it_would_have_been() {
+    fn a_protobuf_object_decodes_to_the_same_json() {
         let mut label = Writer::default();
         label.bytes(1, b"a");
         label.bytes(2, b"b");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_keeps_its_amounts() {
+    fn a_quota_keeps_its_quantities() {
         let mut amount = Writer::default();
         amount.bytes(1, b"3");
         let mut pair = Writer::default();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_without_a_name_is_refused_and_not_dropped() {
+    fn an_unknown_field_is_rejected_and_not_dropped() {
         let mut pod = Writer::default();
         pod.bytes(9, b"x");
         assert!(decode(&enveloped("v1", "Pod", &pod)).unwrap_err().contains("field 9 of Pod"));

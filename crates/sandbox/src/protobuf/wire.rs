@@ -20,13 +20,13 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// A number or a truth value.
+    /// A number or a boolean.
     pub(super) fn number(&mut self, field: u64, number: u64) {
         self.varint(field << 3);
         self.varint(number);
     }
 
-    /// A message inside.
+    /// A nested message.
     pub(super) fn message(&mut self, field: u64, message: &Self) {
         self.bytes(field, &message.0);
     }
@@ -36,14 +36,14 @@ impl Writer {
     }
 }
 
-/// One field as it came.
+/// One undecoded field.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Raw<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Reads a message into its fields.
+/// Splits a message into its fields.
 pub(super) fn fields(mut bytes: &[u8]) -> Result<Vec<(u64, Raw<'_>)>, String> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn a_written_message_can_be_read() {
         let mut inner = Writer::default();
         inner.bytes(1, b"hi");
         let mut writer = Writer::default();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_ends_too_early_is_refused() {
+    fn a_truncated_message_is_rejected() {
         for bytes in [&[0x80][..], &[0x0a, 5, 1], &[0x08], &[0x0d, 0, 0, 0, 0]] {
             assert!(fields(bytes).is_err(), "{bytes:?}");
         }

@@ -1,4 +1,4 @@
-//! Reads a CustomResourceDefinition as a server does, with the refusals of one.
+//! Parses a CustomResourceDefinition with the validation of the API server.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::{Column, Origin, ResourceInfo, ScalePaths};
 use crate::builtin::names::{DNS1035, is_dns1035};
 use crate::schema::{Cause, CrdSchema};
 
-/// In the order in which a server lists them.
+/// In the order of the API server.
 const CRD_VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 
-/// The resources a CRD serves, one a served version; or why a server would refuse the CRD.
+/// The resources of a CRD, one for each served version, or the errors with which the API server rejects the CRD.
 pub fn from_crd(crd: &Value) -> Result<Vec<ResourceInfo>, Vec<Cause>> {
     let mut causes = Vec::new();
     let spec = &crd["spec"];
@@ -42,7 +42,7 @@ pub fn from_crd(crd: &Value) -> Result<Vec<ResourceInfo>, Vec<Cause>> {
     check_versions(versions, &mut causes);
     let mut found = Vec::new();
     for (i, version) in versions.iter().enumerate() {
-        // What all versions share is shown at the top, as in older forms of these objects.
+        // For identical versions the path is at the top level, as in apiextensions.k8s.io/v1beta1.
         let (path, schema_path) = if alike(versions) {
             ("spec".to_owned(), "spec.validation.openAPIV3Schema".to_owned())
         } else {
@@ -303,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn a_crd_gives_a_resource_with_the_names_a_server_fills_in() {
+    fn a_crd_becomes_a_resource_with_default_names() {
         let [info] = &from_crd(&crd()).unwrap()[..] else { panic!("one version") };
         assert_eq!((info.list_kind.as_str(), info.singular.as_str()), ("WidgetList", "widget"));
         assert!(info.status && info.scale.is_some() && info.namespaced);
     }
 
     #[test]
-    fn a_crd_is_refused_for_what_a_server_refuses() {
+    fn an_invalid_crd_has_the_errors_of_the_api_server() {
         assert!(
             refusal(|c| c["metadata"]["name"] = "x".into()).contains(r#"spec.names.plural+"."+spec.group"#)
         );

@@ -1,17 +1,17 @@
-//! One reason for which an object is refused, as it stands in `status.details.causes` of the answer.
+//! One error in an object, as in `status.details.causes` of the response.
 
 use std::fmt::Display;
 
 use serde_json::Value;
 
-/// One cause of a refusal.
+/// One validation error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// Machine readable: `FieldValueInvalid`, `FieldValueRequired`, …
+    /// Machine-readable: `FieldValueInvalid`, `FieldValueRequired`, …
     pub reason: &'static str,
-    /// For people; does not repeat the field.
+    /// Human-readable, without the field.
     pub message: String,
-    /// Path of the field, `spec.replicas`.
+    /// Path of the field, such as `spec.replicas`.
     pub field: String,
 }
 
@@ -29,14 +29,14 @@ impl Cause {
         Self { reason: "FieldValueTypeInvalid", ..Self::invalid(field, value, detail) }
     }
 
-    /// A value that must be given.
+    /// A required value that is missing.
     #[must_use]
     pub fn required(field: &str, detail: &str) -> Self {
         let message = with_detail("Required value".to_owned(), detail);
         Self { reason: "FieldValueRequired", message, field: field.to_owned() }
     }
 
-    /// A value given twice where each may stand once.
+    /// A duplicate of a value that must be unique.
     #[must_use]
     pub fn duplicate(field: &str, value: &Value) -> Self {
         let message = format!("Duplicate value: {}", shown(value));
@@ -51,14 +51,14 @@ impl Cause {
         Self { reason: "FieldValueNotSupported", message, field: field.to_owned() }
     }
 
-    /// A field that may not be set, or not be changed.
+    /// A field that must not be set or changed.
     #[must_use]
     pub fn forbidden(field: &str, detail: &str) -> Self {
         let message = with_detail("Forbidden".to_owned(), detail);
         Self { reason: "FieldValueForbidden", message, field: field.to_owned() }
     }
 
-    /// `field: message`, the form in which causes are joined into the message of the answer.
+    /// `field: message`. The message of the response joins the causes in this form.
     #[must_use]
     pub fn line(&self) -> String {
         format!("{}: {}", self.field, self.message)
@@ -71,7 +71,7 @@ pub fn invalid_message(kind: &str, group: &str, name: &str, causes: &[Cause]) ->
     let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
     let mut lines: Vec<String> = Vec::new();
     for line in causes.iter().map(Cause::line) {
-        // A server aggregates equal errors into one.
+        // The API server lists equal errors once.
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -88,7 +88,7 @@ fn with_detail(mut text: String, detail: &str) -> String {
     text
 }
 
-/// Values as a server prints them: strings quoted, the rest as JSON.
+/// Values as the API server prints them: strings quoted, others as JSON.
 fn shown(value: &Value) -> String {
     value.to_string()
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_causes_stand_in_brackets_and_equal_ones_only_once() {
+    fn several_causes_are_in_brackets_without_duplicates() {
         let a = Cause::required("spec.a", "");
         let b = Cause::invalid("spec.b", &json!("x"), "no");
         assert_eq!(

@@ -1,10 +1,10 @@
-//! Rules written in CEL, `x-kubernetes-validations`.
+//! CEL validation rules, `x-kubernetes-validations`.
 //!
-//! Each rule is compiled with a copy of its node's schema that holds no other rule, so that this module walks the
-//! object itself and says which old value belongs to which new one: items of a list correlate by their keys
-//! only, as on a server.
+//! Each rule is compiled with a copy of the schema of its node without other rules. This module therefore walks the
+//! object itself and determines which old value corresponds to a new value: as on the API server, list items correlate
+//! only by their keys.
 //!
-//! Never does: type-check or price rules.
+//! Rules are not type-checked, and their cost is not limited.
 
 use std::error::Error;
 
@@ -19,7 +19,7 @@ use super::{
 
 const RULES: &str = "x-kubernetes-validations";
 
-/// The rules of one node and of the nodes below it; nodes without any are left out.
+/// The rules of one node and of its descendants. Nodes without rules are omitted.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     own: Vec<Compiled>,
@@ -32,7 +32,7 @@ pub(super) struct Rules {
 struct Compiled {
     schema: CompiledSchema,
     reason: Option<String>,
-    /// Where the rule's own field lies below the node, `.replicas`.
+    /// The `fieldPath` of the rule relative to the node, such as `.replicas`.
     below: String,
     is_transition: bool,
 }
@@ -65,12 +65,12 @@ impl Rules {
         rules
     }
 
-    /// Whether there is no rule at all.
+    /// Whether there are no rules.
     pub(super) fn is_empty(&self) -> bool {
         self.own.is_empty() && self.properties.is_empty() && self.additional.is_none() && self.items.is_none()
     }
 
-    /// Evaluates all rules over the object.
+    /// Evaluates all rules on the object.
     pub(super) fn evaluate(&self, object: &Value, old: Option<&Value>, root: &Node, causes: &mut Vec<Cause>) {
         self.walk(object, old, Some(root), "", causes);
     }
@@ -87,7 +87,7 @@ impl Rules {
             return;
         }
         for compiled in &self.own {
-            // What did not change is not held against the object, unless the rule is about the change.
+            // Ratcheting: an unchanged value is valid, unless the rule is a transition rule.
             if old != Some(value) || compiled.is_transition {
                 compiled.evaluate(value, old, path, out);
             }
@@ -138,7 +138,7 @@ impl Compiled {
                 Some("FieldValueRequired") => Cause::required(field, &message),
                 Some("FieldValueForbidden") => Cause::forbidden(field, &message),
                 Some("FieldValueDuplicate") => Cause::duplicate(field, value),
-                // A whole object would say more than anybody wants to read.
+                // The value of an object or a list would be too long for a message.
                 _ if value.is_object() || value.is_array() => {
                     let message = format!("Invalid value: {message}");
                     Cause { reason: "FieldValueInvalid", message, field: field.to_owned() }
@@ -163,7 +163,7 @@ fn compile_one(rule: &Value, bare: &Value, path: &str, causes: &mut Vec<Cause>) 
     let is_transition = match schema.validations.first()? {
         Ok(done) => done.is_transition_rule,
         Err(err) => {
-            // What is wrong with the expression, without its text once more.
+            // The reason of the error, without the text of the expression.
             let why = err.source().map_or_else(|| err.to_string(), ToString::to_string);
             let detail = format!("compilation failed: {why}");
             causes.push(Cause::invalid(&child(path, "rule"), &rule["rule"], &detail));
@@ -175,7 +175,7 @@ fn compile_one(rule: &Value, bare: &Value, path: &str, causes: &mut Vec<Cause>) 
     Some(Compiled { schema, reason, below, is_transition })
 }
 
-/// The schema with the rules of the node and of all nodes below taken out.
+/// The schema without the rules of the node and of its descendants.
 fn without_rules(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {

@@ -1,12 +1,12 @@
-//! Fills in the defaults of a structural schema.
+//! Sets the defaults of a structural schema.
 //!
-//! Never does: create an object only because fields inside it have defaults.
+//! An object is not created only because its fields have defaults.
 
 use serde_json::Value;
 
 use super::node::Node;
 
-/// Fills in defaults, top down, so that a default object gets the defaults of its own fields.
+/// Sets defaults from the top down, so that a default object gets the defaults of its fields.
 pub(super) fn default(value: &mut Value, node: &Node) {
     match value {
         Value::Object(map) => {
@@ -36,7 +36,7 @@ pub(super) fn default(value: &mut Value, node: &Node) {
     }
 }
 
-/// Drops nulls of known, not nullable properties: a server treats them as absent.
+/// Drops nulls of known properties that are not nullable: the API server treats them as absent.
 pub(super) fn drop_nulls(value: &mut Value, node: &Node) {
     match value {
         Value::Object(map) => {

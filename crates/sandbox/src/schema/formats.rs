@@ -1,10 +1,10 @@
-//! The string formats that an API server checks.
+//! The string formats that the API server validates.
 //!
-//! Never does: refuse a format it does not know; a server ignores those.
+//! An unknown format is valid, as on the API server.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Whether the text has the format.
+/// Whether the text is valid in this format.
 pub(super) fn matches(format: &str, text: &str) -> bool {
     match format {
         "date-time" => is_date_time(text).unwrap_or(false),
@@ -22,8 +22,8 @@ fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// As a server checks it (`IsDateTime` in `go-openapi/strfmt`): by its shape. That lets times through which clients cannot
-/// read, such as the last second of the year 9999 or an offset of 99 hours, and they are stored.
+/// Checks the pattern, like the API server (`IsDateTime` in `go-openapi/strfmt`). The server therefore stores times
+/// that clients cannot parse, such as the last second of the year 9999 or an offset of 99 hours.
 fn is_date_time(text: &str) -> Option<bool> {
     let text = text.to_ascii_lowercase();
     let mut parts = text.split('t');
@@ -39,7 +39,7 @@ fn is_date_time(text: &str) -> Option<bool> {
         let (hours, minutes) = offset.strip_prefix(['+', '-'])?.split_once(':')?;
         (digits(hours) && digits(minutes)).then_some(fraction)
     });
-    // Any one character separates the fraction: the pattern there does not escape its point.
+    // Any character separates the fraction: the pattern of the API server does not escape the point.
     let mut fraction = zone?.chars();
     let is_fraction = match fraction.next() {
         None => true,
@@ -49,7 +49,7 @@ fn is_date_time(text: &str) -> Option<bool> {
     Some(is_date(date) && is_clock && in_range && is_fraction)
 }
 
-/// `1h30m`, `1.5s`, `-2ms`, `0`, and one amount with the name of its unit, `3 days`.
+/// `1h30m`, `1.5s`, `-2ms`, `0`, or one number with the name of a unit, `3 days`.
 fn is_duration(text: &str) -> bool {
     const UNITS: [&str; 20] = [
         "ns", "nano", "us", "µs", "micro", "ms", "milli", "s", "sec", "second", "m", "min", "minute", "h",
@@ -77,7 +77,7 @@ fn is_go_duration(text: &str) -> bool {
         if number.parse::<f64>().is_err() {
             return false;
         }
-        // `ms` ahead of `m`: the longer unit is the one meant.
+        // Longer units first: `ms` before `m`.
         let Some(after) = ["ns", "us", "µs", "ms", "s", "m", "h"].iter().find_map(|u| unit.strip_prefix(u))
         else {
             return false;
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_takes_what_a_server_takes() {
+    fn formats_accept_the_values_that_the_api_server_accepts() {
         for (format, good, bad) in [
             ("date-time", "2024-01-02T03:04:05Z", "2024-01-02 03:04:05Z"),
             ("date-time", "2024-01-02T03:04:05.123456+02:00", "yesterday"),

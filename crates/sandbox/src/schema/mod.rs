@@ -1,10 +1,10 @@
-//! Schemas of custom resources: compile, prune, default, validate.
+//! Schemas of custom resources: compilation, pruning, defaulting and validation.
 //!
-//! Follows what an API server does with a structural schema, order and messages included. Two differences are
-//! known: rules are neither type-checked nor priced when a CRD is installed, and `optionalOldSelf` binds null
-//! instead of an optional.
+//! This module works like the API server with a structural schema, including the order and the messages of errors. Two
+//! differences are known: rules are not type-checked and have no cost limit when a CRD is created, and
+//! `optionalOldSelf` passes null instead of an optional.
 //!
-//! Never does: I/O, and never looks at anything but the schema and the objects it is given.
+//! There is no I/O; the results depend only on the schema and the objects.
 
 mod cause;
 mod cel;
@@ -30,7 +30,7 @@ pub struct CrdSchema {
 }
 
 impl CrdSchema {
-    /// Compiles the schema, or says why an API server would refuse it.
+    /// Compiles the schema. The error is the reason why the API server would reject it.
     pub fn compile(schema: &Value) -> Result<Self, Vec<Cause>> {
         let mut causes = Vec::new();
         structural::check_root(schema, &mut causes);
@@ -42,33 +42,33 @@ impl CrdSchema {
         if causes.is_empty() { Ok(Self { raw: schema.clone(), root, rules }) } else { Err(causes) }
     }
 
-    /// The schema as it was given.
+    /// The schema as in the CRD.
     #[must_use]
     pub fn raw(&self) -> &Value {
         &self.raw
     }
 
-    /// Drops fields the schema does not know; returns their paths. `apiVersion`, `kind` and `metadata` stay.
+    /// Drops unknown fields and returns their paths. `apiVersion`, `kind` and `metadata` remain.
     #[must_use]
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         pruning::prune_root(object, &self.root)
     }
 
-    /// Fills in the defaults, and drops nulls where the schema does not allow them.
+    /// Sets defaults and drops nulls that the schema does not allow.
     pub fn default(&self, object: &mut Value) {
         defaulting::default(object, &self.root);
         defaulting::drop_nulls(object, &self.root);
     }
 
-    /// Validates the object; `old` is the stored one on an update, and what did not change since is not held
-    /// against the object (a server ratchets).
+    /// Validates the object; `old` is the stored object on an update. As with the ratcheting of the API server,
+    /// unchanged values are valid.
     #[must_use]
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = validation::validate(object, old, &self.root);
         if self.rules.is_empty() {
             return causes;
         }
-        // Values that only break a limit have the right shape, and rules can read them.
+        // Values that only exceed a limit have the right type, so rules can read them.
         if causes.iter().any(|cause| !matches!(cause.reason, "FieldValueInvalid" | "FieldValueDuplicate")) {
             causes.push(Cause::invalid(
                 validation::NO_PATH,

@@ -1,6 +1,6 @@
-//! One node of a structural schema, read once so that each object costs no JSON lookups in the schema.
+//! One node of a structural schema, parsed once, so that objects need no JSON lookups in the schema.
 //!
-//! Never does: judge an object; it only says what the schema says.
+//! A node describes the schema and does not validate objects.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use serde_json::Value;
 
 use super::cause::Cause;
 
-/// What `additionalProperties` says.
+/// The value of `additionalProperties`.
 #[derive(Debug)]
 pub(super) enum Additional {
-    /// `true`: any value, whose inner objects are then pruned empty.
+    /// `true`: any value. Objects inside are pruned to empty objects.
     Any,
-    /// A schema for every further key.
+    /// A schema for all other keys.
     Schema(Box<Node>),
 }
 
-/// How the items of a list are told apart.
+/// The list type, `x-kubernetes-list-type`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ListType {
-    /// Replaced as a whole.
+    /// The list is replaced as a whole.
     Atomic,
-    /// Scalars, each once.
+    /// Unique scalars.
     Set,
-    /// Objects, each key once.
+    /// Objects with unique keys.
     Map(Vec<String>),
 }
 
-/// Limits on a number.
+/// The range of a number.
 #[derive(Debug, Default)]
 pub(super) struct Range {
     pub(super) minimum: Option<Value>,
@@ -39,7 +39,7 @@ pub(super) struct Range {
     pub(super) multiple_of: Option<Value>,
 }
 
-/// Limits on a size, of a string, a list or a map.
+/// Limits of the length of a string, a list or a map.
 #[derive(Debug, Default)]
 pub(super) struct Sizes {
     pub(super) length: (Option<u64>, Option<u64>),
@@ -51,7 +51,7 @@ pub(super) struct Sizes {
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "they are the flags of the schema language")]
 pub(super) struct Node {
-    /// Empty where the schema gives none.
+    /// Empty if the schema has no type.
     pub(super) kind: String,
     pub(super) nullable: bool,
     pub(super) int_or_string: bool,
@@ -75,7 +75,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Reads a node and all below it. `path` is the place in the schema, for the causes.
+    /// Parses a node and its descendants. `path` is the path in the schema, for error messages.
     pub(super) fn read(schema: &Value, path: &str, causes: &mut Vec<Cause>) -> Self {
         let int_or_string = flag(schema, "x-kubernetes-int-or-string");
         let properties = schema["properties"].as_object().into_iter().flatten();
@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    /// The schema of one key of an object.
+    /// The schema of a key of an object.
     pub(super) fn of_key(&self, key: &str) -> Option<&Self> {
         self.properties.get(key).or(match &self.additional {
             Some(Additional::Schema(node)) => Some(node),
@@ -142,7 +142,7 @@ impl Node {
         })
     }
 
-    /// The item of `old` that stands for `item`: by its keys in a list of type map, else none.
+    /// The item of `old` that corresponds to `item`: the one with the same keys in a list of type map, else `None`.
     pub(super) fn old_item<'a>(&self, item: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
         let ListType::Map(keys) = &self.list_type else { return None };
         old?.as_array()?.iter().find(|o| keys.iter().all(|k| o.get(k) == item.get(k)))

@@ -1,6 +1,6 @@
-//! Drops the fields that a structural schema does not know.
+//! Drops the fields that a structural schema does not contain.
 //!
-//! Never does: touch `apiVersion`, `kind` and `metadata` of the object or of an embedded one.
+//! `apiVersion`, `kind` and `metadata` of the object or of an embedded resource always remain.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::node::{Node, child};
 
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Prunes a whole object and says what went.
+/// Prunes a complete object and returns the dropped paths.
 pub(super) fn prune_root(object: &mut Value, root: &Node) -> Vec<String> {
     let mut gone = Vec::new();
     prune(object, Some(root), true, "", &mut gone);
@@ -32,7 +32,7 @@ fn prune(value: &mut Value, node: Option<&Node>, is_root: bool, path: &str, gone
                 if let Some(known) = node.of_key(key) {
                     prune(inner, Some(known), false, &path, gone);
                 } else if node.preserve {
-                    // Kept with all it holds.
+                    // The value remains with its content.
                 } else if node.additional.is_some() {
                     prune(inner, None, false, &path, gone);
                 } else {

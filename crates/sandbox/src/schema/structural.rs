@@ -1,6 +1,6 @@
-//! The rules by which a server refuses a schema when its CRD is installed.
+//! The rules for structural schemas, which the API server checks when a CRD is created.
 //!
-//! Never does: look at objects, but for the defaults written in the schema itself.
+//! Objects are not checked here, except the defaults in the schema.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ use super::{
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const JUNCTORS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
-/// Checks a whole schema.
+/// Checks a complete schema.
 pub(super) fn check_root(schema: &Value, causes: &mut Vec<Cause>) {
     match schema["type"].as_str() {
         Some("object") => {}
@@ -32,7 +32,7 @@ pub(super) fn check_root(schema: &Value, causes: &mut Vec<Cause>) {
     check(schema, "", "", causes);
 }
 
-/// Checks one node and all below it; `what` names it in the message about a missing type.
+/// Checks a node and its descendants; `what` is the name of the node in the message about a missing type.
 fn check(schema: &Value, path: &str, what: &str, causes: &mut Vec<Cause>) {
     let Some(map) = schema.as_object() else {
         causes.push(Cause::invalid(path, schema, "must be an object"));
@@ -67,7 +67,7 @@ fn check_type(schema: &Value, path: &str, what: &str, causes: &mut Vec<Cause>) {
     let free =
         flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
     match schema["type"].as_str().unwrap_or_default() {
-        // The root has a message of its own.
+        // The root has its own message.
         "" if free || path.is_empty() || schema.get("$ref").is_some() => {}
         "" => causes.push(Cause::required(&field, &format!("must not be empty for specified {what}"))),
         known if TYPES.contains(&known) => {}
@@ -165,7 +165,7 @@ fn check_list_type(map: &Map<String, Value>, list_type: &Value, path: &str, caus
     }
 }
 
-/// Junctors may only narrow values: structure is said once, outside of them.
+/// Schemas in `allOf`, `anyOf`, `oneOf` and `not` only restrict values; the structure is defined outside of them.
 fn check_branch(branch: &Value, base: &Value, path: &str, types_allowed: bool, causes: &mut Vec<Cause>) {
     let structure = [
         "type",
@@ -200,7 +200,7 @@ fn check_branch(branch: &Value, base: &Value, path: &str, types_allowed: bool, c
     }
 }
 
-/// A default must be an object of its own schema: known fields only, and valid.
+/// A default must be valid in its own schema and have no unknown fields.
 pub(super) fn check_defaults(node: &Node, path: &str, causes: &mut Vec<Cause>) {
     if let Some(default) = &node.default {
         let field = child(path, "default");

@@ -16,7 +16,7 @@ fn complaint(node: &Value, value: &Value) -> String {
 }
 
 #[test]
-fn values_are_refused_with_the_words_of_a_server() {
+fn invalid_values_have_the_messages_of_the_api_server() {
     let array = json!({"type": "array", "minItems": 1, "maxItems": 2, "items": {"type": "string"}});
     for (node, value, wanted) in [
         (
@@ -119,7 +119,7 @@ fn valid_values_pass() {
 }
 
 #[test]
-fn pruning_drops_unknown_fields_and_says_which() {
+fn pruning_drops_unknown_fields_and_returns_their_paths() {
     let schema = schema(&json!({"type": "object", "properties": {
         "known": {"type": "string"},
         "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
@@ -144,7 +144,7 @@ fn pruning_drops_unknown_fields_and_says_which() {
 }
 
 #[test]
-fn defaults_fill_gaps_and_wrong_nulls_but_build_no_parents() {
+fn defaults_replace_absent_fields_and_nulls_but_create_no_parents() {
     let schema = schema(&json!({"type": "object", "properties": {
         "replicas": {"type": "integer", "default": 1},
         "strategy": {"type": "object", "default": {}, "properties": {
@@ -158,7 +158,7 @@ fn defaults_fill_gaps_and_wrong_nulls_but_build_no_parents() {
 }
 
 #[test]
-fn rules_see_old_and_new_and_say_their_message() {
+fn rules_read_old_and_new_values_and_report_messages() {
     let schema = schema(&json!({"type": "object", "properties": {
         "replicas": {"type": "integer"},
         "selector": {"type": "string", "x-kubernetes-validations": [
@@ -181,7 +181,7 @@ fn rules_see_old_and_new_and_say_their_message() {
 }
 
 #[test]
-fn rules_are_left_out_when_the_shape_is_wrong() {
+fn rules_are_not_evaluated_on_values_of_wrong_types() {
     let schema =
         schema(&json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}},
         "x-kubernetes-validations": [{"rule": "self.a > 0"}]}));
@@ -192,7 +192,7 @@ fn rules_are_left_out_when_the_shape_is_wrong() {
 }
 
 #[test]
-fn what_did_not_change_is_not_held_against_an_update() {
+fn unchanged_invalid_values_are_valid_in_an_update() {
     let schema = schema(&json!({"type": "object", "properties": {
         "bad": {"type": "integer", "minimum": 5}, "other": {"type": "integer"}}}));
     let old = json!({"spec": {"bad": 1, "other": 1}});
@@ -220,7 +220,7 @@ fn items_of_a_map_list_correlate_by_key_for_transition_rules() {
 }
 
 #[test]
-fn schemas_that_are_not_structural_are_refused() {
+fn schemas_that_are_not_structural_are_rejected() {
     for (schema, wanted) in [
         (json!({}), "type: Required value: must not be empty at the root"),
         (

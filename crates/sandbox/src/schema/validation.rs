@@ -1,6 +1,6 @@
-//! Validates an object against a structural schema, with the messages of a server.
+//! Validates an object against a structural schema, with the messages of the API server.
 //!
-//! Never does: evaluate rules; that is the business of the neighbour `cel`.
+//! The module `cel` evaluates rules.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use super::{
     node::{ListType, Node, child},
 };
 
-/// How a server writes the path of the object itself.
+/// The path of the object itself in messages of the API server.
 pub(super) const NO_PATH: &str = "<nil>";
 
-/// Everything wrong with the object; what equals the old object is not looked at.
+/// All errors in the object. Values that are equal in the old object are not checked.
 pub(super) fn validate(object: &Value, old: Option<&Value>, root: &Node) -> Vec<Cause> {
     let mut causes = Vec::new();
     check(object, old, root, "", &mut causes);
@@ -51,7 +51,7 @@ fn check_type(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
         return;
     }
     let (given, width) = type_of(value);
-    // Floats hold integers exactly up to here.
+    // Floats represent integers exactly below this limit.
     let is_whole = |f: f64| f.fract() == 0.0 && f.abs() < 9_007_199_254_740_992.0;
     let fits = wanted.contains(&given)
         || (given == "integer" && wanted.contains(&"number"))
@@ -65,13 +65,13 @@ fn check_type(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
     if is_formatted && !is_text_or_list && !fits && width != node.format {
         bad(&node.format, width);
     } else if is_formatted && is_text_or_list && !wanted.iter().any(|w| matches!(*w, "integer" | "number")) {
-        // The format is checked with the other rules on strings.
+        // The checks of strings include the format.
     } else if !fits {
         bad(&wanted.join(","), given);
     }
 }
 
-/// The type in the schema language, and the format a server sees in numbers.
+/// The type in the schema language, and the format that the API server assigns to numbers.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
     match value {
         Value::Null => ("null", ""),
@@ -97,7 +97,7 @@ fn check_junctors(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause
         causes.push(Cause::invalid(NO_PATH, &"".into(), &format!("\"{path}\" must {text}")));
         causes.extend(best);
     };
-    // Of one branch only: the complaints of all contradict each other.
+    // Only the errors of one branch: the errors of several branches contradict each other.
     let best = |all: Vec<Vec<Cause>>| all.into_iter().next().unwrap_or_default();
     let any = try_all(&node.any_of);
     if !any.is_empty() && any.iter().all(|found| !found.is_empty()) {
@@ -127,7 +127,7 @@ fn check_junctors(value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause
     }
 }
 
-/// As on a server, the first broken limit is the only one told.
+/// As on the API server, only the first violated limit is an error.
 fn check_string(text: &str, value: &Value, node: &Node, path: &str, causes: &mut Vec<Cause>) {
     let (min, max) = node.sizes.length;
     let length = text.chars().count() as u64;
@@ -282,7 +282,7 @@ fn shown(path: &str) -> &str {
 }
 
 fn compare(a: &Value, b: &Value) -> Option<std::cmp::Ordering> {
-    // As integers where both are: floats lose the last digits of large ones.
+    // Compare integers as integers: floats lose the last digits of large numbers.
     match (a.as_i64(), b.as_i64()) {
         (Some(a), Some(b)) => Some(a.cmp(&b)),
         _ => a.as_f64()?.partial_cmp(&b.as_f64()?),

@@ -1,4 +1,4 @@
-//! Field selectors: `a=b`, `a==b`, `a!=b`, joined by commas, over the few fields a resource offers.
+//! Field selectors: `a=b`, `a==b`, `a!=b`, joined by commas, over the few selectable fields of a resource.
 
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ const EVENT: &[&str] = &[
 ];
 
 impl Fields {
-    /// Parses a selector as given in the query parameter `fieldSelector`.
+    /// Parses the query parameter `fieldSelector`.
     pub fn parse(info: &ResourceInfo, text: &str) -> Result<Self, String> {
         let mut terms = Vec::new();
         for part in split(text) {
@@ -63,33 +63,33 @@ impl Fields {
         Ok(Self(terms))
     }
 
-    /// Whether the object's fields fit.
+    /// Whether the fields of the object match.
     #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|term| (read(object, &term.field) == term.value) == term.equal)
     }
 
-    /// The exact name asked for, where there is one: `kubectl get -w NAME` lists with it.
+    /// The exact name in the selector, if there is one: `kubectl get -w NAME` uses it in a list.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.iter().find(|t| t.equal && t.field == "metadata.name").map(|t| t.value.as_str())
     }
 
-    /// Whether it selects everything.
+    /// Whether the selector matches everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Splits at commas that are not escaped.
+/// Splits at unescaped commas.
 fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         let last = parts.len() - 1;
         match c {
-            // The escape stays in: the value is unescaped once the operator has been found.
+            // Keep the escape: the value is unescaped after the operator is found.
             '\\' => parts[last].extend([Some('\\'), chars.next()].into_iter().flatten()),
             ',' => parts.push(String::new()),
             c => parts[last].push(c),
@@ -135,7 +135,7 @@ fn supported(info: &ResourceInfo, field: &str) -> bool {
     more.contains(&field)
 }
 
-/// The field as text; absent ones as a server prints their zero value.
+/// The field as text; an absent field as the API server prints its zero value.
 fn read(object: &Value, field: &str) -> String {
     let at = |path: &str| {
         let found = path.split('.').try_fold(object, |value, key| value.get(key));
@@ -152,7 +152,7 @@ fn read(object: &Value, field: &str) -> String {
         "source" => first(&["source.component", "reportingComponent", "deprecatedSource.component"]),
         "reportingComponent" | "reportingController" => first(&["reportingComponent", "reportingController"]),
         _ => {
-            // The two event APIs show the same objects under different names.
+            // The two event APIs serve the same objects with different field names.
             if let Some((head, tail)) = field.split_once('.')
                 && (head == "involvedObject" || head == "regarding")
             {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn other_fields_are_refused_with_the_words_of_a_server() {
+    fn unsupported_fields_have_the_message_of_the_api_server() {
         let refused = |kind: &str, text: &str| Fields::parse(&info(kind), text).unwrap_err();
         assert_eq!(refused("Pod", "spec.foo=1"), "field label not supported: spec.foo");
         assert_eq!(refused("Node", "metadata.namespace=a"), "field label not supported: metadata.namespace");

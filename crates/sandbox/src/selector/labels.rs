@@ -23,7 +23,7 @@ enum Operator {
 }
 
 impl Labels {
-    /// Parses a selector as given in the query parameter `labelSelector`.
+    /// Parses the query parameter `labelSelector`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
         let mut all = Vec::new();
@@ -47,7 +47,7 @@ impl Labels {
         Ok(Self(all))
     }
 
-    /// Whether the object's labels fit.
+    /// Whether the labels of the object match.
     #[must_use]
     pub fn matches(&self, object: &Value) -> bool {
         let labels = &object["metadata"]["labels"];
@@ -64,7 +64,7 @@ impl Labels {
         })
     }
 
-    /// Whether it selects everything.
+    /// Whether the selector matches everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -75,7 +75,7 @@ fn number(value: Option<&str>) -> Option<i64> {
     value?.parse().ok()
 }
 
-/// One requirement from the front of the text, and what follows it.
+/// Parses one requirement; returns it with the rest of the text.
 fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     if let Some(rest) = text.strip_prefix('!') {
         let (key, rest) = word(rest.trim_start());
@@ -88,7 +88,7 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     if rest.is_empty() || rest.starts_with(',') {
         return done(Operator::Exists, rest);
     }
-    // Longer operators ahead of their own beginnings.
+    // Longer operators before their prefixes.
     for (sign, equal) in [("!=", false), ("==", true), ("=", true)] {
         if let Some(rest) = rest.strip_prefix(sign) {
             let rest = rest.trim_start();
@@ -121,7 +121,7 @@ fn requirement(text: &str) -> Result<(Requirement, &str), String> {
     done(if is_in { Operator::In(values) } else { Operator::NotIn(values) }, rest)
 }
 
-/// `(a, b)` from the front of the text.
+/// Parses `(a, b)`; returns the values with the rest of the text.
 fn set<'a>(key: &str, text: &'a str) -> Result<(Vec<String>, &'a str), String> {
     let inner = text.strip_prefix('(').ok_or_else(|| format!("found '{text}' expected: '('"))?;
     let (inside, rest) =
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_matches_what_a_server_would_match() {
+    fn selectors_match_like_on_the_api_server() {
         let pod = json!({"metadata": {"labels": {"app": "web", "tier": "2", "a.b/c": ""}}});
         for (text, wanted) in [
             ("", true),

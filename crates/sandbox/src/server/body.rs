@@ -1,4 +1,4 @@
-//! The body of a request, before anything is looked up.
+//! Decodes the body of a request before the server reads any object.
 
 use serde_json::Value;
 
@@ -8,16 +8,16 @@ use crate::protobuf;
 use crate::resource::Origin;
 use crate::status::Failure;
 
-/// Refuses a body that is no object of a built-in kind, before anything is looked up.
+/// Rejects a body that does not decode as its built-in kind, before the server reads any object.
 pub(super) fn decode_kind(ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
     if ask.info.origin == Origin::Builtin {
-        // What it drops is told of later, when the object is admitted.
+        // The admission of the object returns the warnings for dropped fields.
         builtin::decode(&ask.info, &mut body.clone()).map_err(Failure::bad_request)?;
     }
     Ok(())
 }
 
-/// Refuses bodies that are neither JSON nor protobuf.
+/// Rejects a body that is neither JSON nor protobuf.
 pub(super) fn require_json(ask: &Ask<'_>) -> Result<(), Failure> {
     let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
     if matches!(media, "" | "application/json" | protobuf::OBJECTS) {

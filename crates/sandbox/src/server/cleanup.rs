@@ -1,7 +1,7 @@
-//! Contents of namespaces and of definitions that are being deleted.
+//! Deletes the content of terminating namespaces and the objects of terminating CustomResourceDefinitions.
 //!
-//! It runs beside the requests, as a controller does, and deletes only what is in one of these. What owners and finalizers
-//! ask for is the garbage collector's work.
+//! Like a controller, it runs concurrently with requests and deletes nothing else. The garbage collector handles owners
+//! and finalizers.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::object;
 use crate::resource::{Origin, ResourceInfo};
 use crate::store::Key;
 
-/// How long after a change it looks: changes of one burst are taken together.
+/// The delay after a change, so that one pass handles a burst of changes.
 const PAUSE: Duration = Duration::from_millis(20);
 
 type Place = (Arc<ResourceInfo>, Key);
@@ -34,13 +34,13 @@ pub(crate) async fn run(server: Weak<Server>) {
         if let Some(journal) = &mut state.store.journal {
             journal.at = now;
         }
-        // Each pass may free what the next one empties; the number of passes is bounded by the number of finalizers.
+        // A pass may enable the next one. The number of finalizers limits the number of passes.
         while state.clean_up() {}
     }
 }
 
 impl State {
-    /// One pass; whether anything was changed.
+    /// Runs one pass. Returns whether it changed an object.
     fn clean_up(&mut self) -> bool {
         let namespaces = self.ending("", "Namespace");
         let mut definitions = self.ending("apiextensions.k8s.io", "CustomResourceDefinition");
@@ -62,7 +62,7 @@ impl State {
         changed
     }
 
-    /// The objects of a built-in kind that are being deleted.
+    /// The terminating objects of a built-in kind.
     fn ending(&self, group: &str, kind: &str) -> Vec<Place> {
         let Some(info) = self.registry.iter().find(|info| info.is_builtin(group, kind)) else {
             return Vec::new();
@@ -73,7 +73,7 @@ impl State {
         ending.map(|(key, _)| (Arc::clone(info), key.clone())).collect()
     }
 
-    /// Every stored object, once, under one of its served versions.
+    /// Every stored object, once, in one of its served versions.
     fn places(&self) -> Vec<Place> {
         let mut places = Vec::new();
         for (resource, collection) in self.store.collections() {
@@ -89,7 +89,7 @@ impl State {
         places
     }
 
-    /// Removes one finalizer, and the object when that was all it waited for.
+    /// Removes one finalizer. Removes the object if it was the last one.
     fn release(&mut self, (info, key): &Place, finalizer: &str) -> bool {
         let Some(object) = self.store.get(&storage(info), key).map(Arc::clone) else { return false };
         let mut freed = Value::clone(&object);
@@ -102,7 +102,7 @@ impl State {
 
     fn store_or_remove(&mut self, (info, key): (&Arc<ResourceInfo>, &Key), object: Value) {
         if finished(&object) {
-            // Watches are told of the object as it was kept last.
+            // Watches get the last stored state of the object.
             if let Some(last) = self.store.get(&storage(info), key).map(Arc::clone) {
                 self.store.remove(&storage(info), key, &last);
             }

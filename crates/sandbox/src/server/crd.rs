@@ -1,6 +1,6 @@
-//! CustomResourceDefinitions: a stored definition becomes a served resource.
+//! CustomResourceDefinitions: the server serves the resources of stored definitions.
 //!
-//! It knows no kind by name; what a definition may say is checked by `resource::from_crd`.
+//! No custom kind is built in. `resource::from_crd` validates definitions.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::object;
 use crate::resource::{self, ResourceInfo};
 use crate::status::Failure;
 
-/// Holds a definition back until its objects are gone.
+/// The finalizer of a CRD: it waits for the deletion of the custom resources.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl State {
-    /// Refuses definitions that a server refuses, and fills in the names it fills in.
+    /// Validates a definition and sets the default names.
     pub(super) fn check_crd(info: &ResourceInfo, crd: &mut Value) -> Result<(), Failure> {
         let text = |crd: &Value, path: &str| {
             object::at(crd, path).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -38,12 +38,12 @@ impl State {
         }
     }
 
-    /// Serves the definition, and says so in its status.
+    /// Serves the definition and sets its status.
     pub(super) fn serve_crd(&mut self, info: &ResourceInfo, stored: &Arc<Value>) {
         let Ok(served) = resource::from_crd(stored) else { return };
         self.forget_crd(stored);
         if object::terminating(stored) {
-            // Objects can still be read and their finalizers removed.
+            // Clients can still read the objects and remove their finalizers.
             self.registry.extend(served.into_iter().map(Arc::new));
             return;
         }
@@ -77,7 +77,7 @@ impl State {
         });
     }
 
-    /// What follows the removal of an object.
+    /// The side effects of the removal of an object.
     pub(super) fn after_removal(&mut self, info: &ResourceInfo, last: &Value) {
         if is_crd(info) {
             self.forget_crd(last);
@@ -89,7 +89,7 @@ pub(super) fn is_crd(info: &ResourceInfo) -> bool {
     info.is_builtin("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
-/// The name of the version in which objects are stored.
+/// The name of the storage version.
 pub(super) fn storage_version(crd: &Value) -> String {
     crd.pointer("/spec/versions")
         .and_then(Value::as_array)
@@ -101,7 +101,7 @@ pub(super) fn storage_version(crd: &Value) -> String {
         .to_owned()
 }
 
-/// Group and plural of what a definition defines.
+/// Group and plural of the defined resource.
 pub(super) fn names(crd: &Value) -> (String, String) {
     let text = |path: &str| crd.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     (text("/spec/group"), text("/spec/names/plural"))

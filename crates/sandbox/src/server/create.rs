@@ -1,4 +1,4 @@
-//! POST on a collection, and the admission of objects that creates and updates share.
+//! POST on a collection, and the admission that creates and updates share.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl State {
         self.create_from(ask, body)
     }
 
-    /// Creates what was decoded.
+    /// Creates the decoded object.
     pub(super) fn create_from(&mut self, ask: &Ask<'_>, mut body: Value) -> Answer {
         let info = Arc::clone(&ask.info);
         if !object::resource_version(&body).is_empty() {
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// What the server adds to particular kinds.
+    /// Fields that the server sets for particular kinds.
     fn before_create(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure> {
         if info.is_builtin("", "Namespace") {
             object::put_at(body, ".spec.finalizers", json!(["kubernetes"]));
@@ -122,7 +122,7 @@ impl State {
         }
     }
 
-    /// What follows a committed create or update.
+    /// The side effects of a create or an update.
     pub(super) fn after_change(&mut self, info: &ResourceInfo, stored: &Arc<Value>) {
         if is_crd(info) {
             self.serve_crd(info, stored);
@@ -130,7 +130,7 @@ impl State {
     }
 }
 
-/// Brings an object into the form in which it is stored.
+/// Converts an object to its storage form.
 pub(super) fn to_storage(info: &ResourceInfo, object: &mut Value) {
     if info.group == "events.k8s.io" {
         crate::events::to_core(object);
@@ -138,7 +138,7 @@ pub(super) fn to_storage(info: &ResourceInfo, object: &mut Value) {
     render::stamp(info, object);
 }
 
-/// Defaults, prunes and validates; returns warnings for fields that were dropped.
+/// Defaults, prunes and validates the object. Returns warnings for dropped fields.
 pub(super) fn admit(ask: &Ask<'_>, object: &mut Value, old: Option<&Value>) -> Result<Vec<String>, Failure> {
     let info = &ask.info;
     let mut warnings = metadata::warnings(info, object);

@@ -1,6 +1,6 @@
 //! DELETE: preconditions, graceful deletion of pods, finalizers and propagation policies.
 //!
-//! It removes or marks one object; what hangs on it is the garbage collector's work.
+//! It deletes one object or sets its deletion timestamp. The garbage collector handles the dependents.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::store::Key;
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What happens to the dependents of a deleted object.
+/// The propagation policy: what happens to the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Propagation {
     Background,
@@ -29,7 +29,7 @@ pub(super) enum Propagation {
     Orphan,
 }
 
-/// The options of a delete, from its body or its query.
+/// The DeleteOptions, from the body or the query.
 #[derive(Debug, Default)]
 pub(super) struct Options {
     grace: Option<i64>,
@@ -135,7 +135,7 @@ impl State {
             .collect();
         let mut deleted = Vec::new();
         for key in keys {
-            // The answer shows them as they were.
+            // The response shows the objects before their deletion.
             deleted.extend(self.store.get(&ask.resource(), &key).map(Arc::clone));
             self.delete_one(&ask.info, &key, &options)?;
         }
@@ -143,7 +143,7 @@ impl State {
         Ok(Reply::ok(render::list(&ask.info, &deleted, meta, ask.form, self.now())))
     }
 
-    /// Deletes or marks one object; returns its state and whether it is gone.
+    /// Deletes one object or sets its deletion timestamp. Returns its state and whether it was removed.
     pub(super) fn delete_one(
         &mut self,
         info: &ResourceInfo,
@@ -159,7 +159,7 @@ impl State {
         let held_by = finalizers(&object, options.propagation);
         object::set_finalizers(&mut object, held_by);
         if super::crd::is_crd(info) && !object::terminating(&object) {
-            // The definition stays until its objects are gone.
+            // The finalizer keeps the definition until all its objects are deleted.
             let mut finalizers = object::finalizers(&object);
             finalizers.push(super::crd::CLEANUP.to_owned());
             object::set_finalizers(&mut object, finalizers);
@@ -183,7 +183,8 @@ impl State {
             return Ok((Arc::new(object), gone));
         }
         if gone {
-            // A pod is seen marked before it is seen gone; other kinds just go.
+            // For a pod, watches first see the deletion timestamp, then the deletion. Other kinds are removed
+            // immediately.
             let last = if info.is_builtin("", "Pod") && object != *old {
                 Value::clone(&self.store.put(&resource, key, object))
             } else {
@@ -231,7 +232,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Seconds a pod may take to end; everything else ends at once.
+/// The grace period of a pod in seconds; other kinds have none.
 fn grace(info: &ResourceInfo, object: &Value, options: &Options) -> i64 {
     if !info.is_builtin("", "Pod") {
         return 0;
@@ -247,7 +248,7 @@ fn grace(info: &ResourceInfo, object: &Value, options: &Options) -> i64 {
     }
 }
 
-/// The finalizers an object has once a delete with that policy was accepted.
+/// The finalizers of an object after a delete with this policy.
 fn finalizers(object: &Value, policy: Option<Propagation>) -> Vec<String> {
     let mut list = object::finalizers(object);
     let Some(policy) = policy else { return list };

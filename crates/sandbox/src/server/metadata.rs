@@ -1,6 +1,6 @@
-//! Rules on `metadata` that hold for every kind: what clients may set, what the server keeps, generations.
+//! The rules of `metadata` for every kind: fields that clients set, fields that the server sets, generations.
 //!
-//! It never looks into `spec` beyond comparing it.
+//! The content of `spec` is only compared.
 
 use serde_json::Value;
 
@@ -11,10 +11,11 @@ use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
 use crate::status::Failure;
 
-/// The most all annotations of an object may measure.
+/// The maximum total size of the annotations of an object.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// The fields of `metadata`; others are dropped, `managedFields` too: nothing here tracks owners of fields.
+/// The fields of `metadata`. Other fields are dropped, including `managedFields`: this server does not track field
+/// ownership.
 const KNOWN: [&str; 12] = [
     "name",
     "generateName",
@@ -30,11 +31,11 @@ const KNOWN: [&str; 12] = [
     "ownerReferences",
 ];
 
-/// What only the server writes.
+/// Fields that only the server sets.
 const OWNED: [&str; 5] =
     ["uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
-/// Checks apiVersion and kind of a body, drops what `metadata` does not have, and compares it with the path.
+/// Checks apiVersion and kind of a body, drops unknown fields of `metadata`, and compares `metadata` with the path.
 pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     let info = &ask.info;
     if !body.is_object() {
@@ -80,7 +81,7 @@ pub(super) fn decode(ask: &Ask<'_>, body: &mut Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A custom resource of another kind is not refused before what its endpoint does not write was put back.
+/// Rejects a custom resource with another kind. Runs after the fields that the endpoint does not write are restored.
 pub(super) fn check_kind(info: &ResourceInfo, object: &Value) -> Result<(), Failure> {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     if info.origin == Origin::Builtin || kind == info.kind {
@@ -90,7 +91,7 @@ pub(super) fn check_kind(info: &ResourceInfo, object: &Value) -> Result<(), Fail
     Err(Failure::invalid_kind(&info.group, kind, object::name(object), &[cause]))
 }
 
-/// Brings `metadata` into the form in which it is stored.
+/// Brings `metadata` into its stored form.
 pub(super) fn tidy(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure> {
     let meta = object::meta_mut(body);
     meta.retain(|key, value| {
@@ -106,7 +107,7 @@ pub(super) fn tidy(info: &ResourceInfo, body: &mut Value) -> Result<(), Failure>
                 let Some(map) = value.as_object_mut() else {
                     return Err(undecodable(info, key, value, "map[string]string"));
                 };
-                // A null value decodes as the empty string.
+                // A null value decodes as an empty string.
                 map.values_mut().filter(|item| item.is_null()).for_each(|item| *item = "".into());
                 if let Some(wrong) = map.values().find(|item| !item.is_string()) {
                     return Err(undecodable(info, key, wrong, "string"));
@@ -156,7 +157,7 @@ fn undecodable(info: &ResourceInfo, field: &str, value: &Value, wanted: &str) ->
     ))
 }
 
-/// The rules on metadata that answer 422.
+/// The rules of metadata with a 422 response.
 pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
     causes.extend(old.and_then(|old| new_finalizers(object, old)));
@@ -174,7 +175,7 @@ pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>)
         refuse("FieldValueInvalid", "metadata.name", format!("Invalid value: \"{name}\": {SUBDOMAIN}"));
     }
     let prefix = object::meta(object, "generateName");
-    // What follows the prefix may end it.
+    // The generated suffix follows, so the prefix may end with these characters.
     let prefix_name = prefix.trim_end_matches(['-', '.']);
     if !prefix.is_empty() && !is_subdomain(prefix_name) {
         refuse(
@@ -231,7 +232,7 @@ pub(super) fn validate(info: &ResourceInfo, object: &Value, old: Option<&Value>)
     causes
 }
 
-/// What is accepted, but not liked.
+/// Warnings about accepted metadata.
 pub(super) fn warnings(info: &ResourceInfo, object: &Value) -> Vec<String> {
     if info.origin == Origin::Builtin {
         return Vec::new();
@@ -289,7 +290,7 @@ fn new_finalizers(object: &Value, old: &Value) -> Option<Cause> {
     })
 }
 
-/// What only the server writes may be left out, but not set to something else.
+/// Fields that only the server sets may be absent, but must not change.
 pub(super) fn changed_owned(object: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     for key in ["uid", "creationTimestamp", "deletionTimestamp"] {
@@ -341,7 +342,7 @@ fn is_qualified(key: &str) -> bool {
     }
 }
 
-/// Kinds that count generations.
+/// Kinds with a generation.
 fn has_generation(info: &ResourceInfo) -> bool {
     info.origin == Origin::Crd
         || matches!(
@@ -350,7 +351,7 @@ fn has_generation(info: &ResourceInfo) -> bool {
         )
 }
 
-/// What of an object a generation counts.
+/// The part of an object that the generation counts.
 fn counted(info: &ResourceInfo, object: &Value) -> Value {
     if info.origin == Origin::Builtin {
         return object.get("spec").cloned().unwrap_or_default();
@@ -365,7 +366,7 @@ fn counted(info: &ResourceInfo, object: &Value) -> Value {
     rest
 }
 
-/// Writes the generation of an updated object: one more when what it counts has changed.
+/// Sets the generation of an updated object: incremented if the counted part changed.
 pub(super) fn advance_generation(info: &ResourceInfo, object: &mut Value, old: &Value) {
     if !has_generation(info) {
         return;
@@ -377,14 +378,14 @@ pub(super) fn advance_generation(info: &ResourceInfo, object: &mut Value, old: &
     }
 }
 
-/// One more, where generations are counted: what marking for deletion does.
+/// Increments the generation, if there is one, as the start of a deletion does.
 pub(super) fn bump_generation(object: &mut Value) {
     if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
         object::set_meta(object, "generation", (generation + 1).into());
     }
 }
 
-/// Carries what only the server writes over from the stored object.
+/// Copies the fields that only the server sets from the stored object.
 pub(super) fn keep_owned(object: &mut Value, old: &Value) {
     for key in OWNED {
         let value = old.pointer(&format!("/metadata/{key}")).cloned().unwrap_or_default();
@@ -393,17 +394,17 @@ pub(super) fn keep_owned(object: &mut Value, old: &Value) {
 }
 
 impl State {
-    /// Names a new object and stamps it.
+    /// Sets the name and the server-owned metadata of a new object.
     pub(super) fn stamp_new(&mut self, info: &ResourceInfo, object: &mut Value) {
         let prefix = object::meta(object, "generateName").to_owned();
         if object::name(object).is_empty() && !prefix.is_empty() {
-            // A name of 63 characters must stay one.
+            // The generated name has at most 63 characters.
             let prefix: String = prefix.chars().take(58).collect();
             let name = format!("{prefix}{}", self.suffix());
             object::set_meta(object, "name", name.into());
         }
         for key in OWNED {
-            // Where nobody counts generations, the client's own number stays.
+            // Kinds without generations keep the value of the client.
             if key != "generation" || has_generation(info) {
                 object::set_meta(object, key, Value::Null);
             }

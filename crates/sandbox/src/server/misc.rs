@@ -1,4 +1,4 @@
-//! Paths that name no resource: health, version, discovery, OpenAPI, access reviews.
+//! Paths without a resource: health, version, discovery, OpenAPI, access reviews.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ impl State {
             ["apis", group, version] => discovery::api_resources(&all, group, version),
             ["openapi", "v2"] => {
                 let document = openapi::v2(&all);
-                // Older kubectl takes nothing but protobuf here, and applies nothing without it.
+                // Older kubectl versions accept only protobuf here and cannot apply without it.
                 if call.accept.contains("protobuf") {
                     return Ok(Reply::Document(protobuf::document(&document)));
                 }
@@ -46,16 +46,16 @@ impl State {
             ),
             _ => None,
         };
-        // In front of all resources stands a plain router, with a plain answer.
+        // The API server answers these paths from a plain router, not with a Status.
         Ok(found.map_or(Reply::Text { code: 404, body: "404 page not found\n" }, Reply::ok))
     }
 }
 
-/// Whoever holds the token may do everything.
+/// Every client with the token has all permissions.
 fn access_review(call: &Call, steps: &[&str]) -> Answer {
     match steps {
         ["apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"] => {
-            // Typed clients send protobuf here; what they ask does not change the answer.
+            // Typed clients send protobuf here. The response does not depend on the body.
             let kind = json!({"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}, "spec": {}});
             let mut review: Value = call.json().ok().filter(Value::is_object).unwrap_or(kind);
             review["status"] =

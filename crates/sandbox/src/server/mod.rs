@@ -1,7 +1,7 @@
-//! The API server: from a request to an answer, under one lock.
+//! The API server: handles requests under one lock.
 //!
-//! Everything here is synchronous; a watch is answered with a stream that reads the store later. It never schedules
-//! a pod, runs one, or sleeps.
+//! All handlers are synchronous. The response to a watch is a stream that reads the store later. The server never
+//! schedules or runs pods, and it never sleeps.
 
 mod body;
 mod cleanup;
@@ -39,19 +39,19 @@ use crate::store::{Key, Resource, Store};
 pub(crate) use cleanup::run as clean_up;
 pub(crate) use watch::Watch;
 
-/// How many requests the audit log remembers.
+/// How many requests the audit log keeps.
 const AUDIT_LIMIT: usize = 200_000;
 
-/// An answer before it is bytes.
+/// A response before serialization.
 pub(crate) enum Reply {
     Json {
         code: u16,
         body: Value,
         warnings: Vec<String>,
     },
-    /// Discovery in one document; clients tell it by its content type.
+    /// Aggregated discovery. Clients recognize it by its content type.
     Discovery(Value),
-    /// The second `OpenAPI` document in protobuf.
+    /// The `OpenAPI` v2 document in protobuf.
     Document(Vec<u8>),
     Text {
         code: u16,
@@ -81,7 +81,7 @@ impl From<Failure> for Reply {
 
 type Answer = Result<Reply, Failure>;
 
-/// What the lock guards.
+/// The state under the lock.
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Vec<Arc<ResourceInfo>>,
@@ -97,7 +97,7 @@ pub(crate) struct Server {
     pub(crate) clock: Clock,
 }
 
-/// A request on a resource, resolved.
+/// A request with its resource.
 struct Ask<'a> {
     call: &'a Call,
     query: Query,
@@ -129,7 +129,7 @@ impl Ask<'_> {
     }
 }
 
-/// Where the objects of a resource are kept.
+/// The resource under which objects are stored.
 pub(crate) fn storage(info: &ResourceInfo) -> Resource {
     let group = if info.group == "events.k8s.io" { "" } else { info.group.as_str() };
     (group.to_owned(), info.plural.clone())
@@ -153,7 +153,7 @@ impl Server {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers one request and writes it to the audit log.
+    /// Handles one request and records it in the audit log.
     pub(crate) fn answer(self: &Arc<Self>, call: &Call) -> Reply {
         let query = Query::parse(&call.query);
         let target = Target::parse(&call.path);
@@ -234,7 +234,7 @@ impl State {
         for resource in resources {
             let collection = self.store.collection(&resource);
             collection.delay = delay;
-            // Watches under way reckon again.
+            // Open watches recompute when their next event is due.
             collection.changed.notify_waiters();
         }
     }
@@ -247,7 +247,7 @@ impl State {
         uuid::Builder::from_random_bytes(self.random.random()).into_uuid().to_string()
     }
 
-    /// Five characters, none of which makes words or looks like another.
+    /// Five characters from an alphabet without vowels and similar characters, like generated names in Kubernetes.
     fn suffix(&mut self) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..5).map(|_| char::from(ALPHABET[self.random.random_range(0..ALPHABET.len())])).collect()
@@ -276,7 +276,7 @@ impl State {
             }
             ("log", &Method::GET) if info.is_builtin("", "Pod") => self.logs(ask),
             ("status", method) if info.status => Err(Failure::not_supported(&info, verb(method))),
-            // The object of such a path is looked up before its subresource.
+            // For custom resources the server reads the object before the subresource.
             _ if info.origin == Origin::Crd => Err(Failure::not_found(&info, ask.name())),
             _ => Err(Failure::no_such_resource()),
         }

@@ -1,4 +1,4 @@
-//! PATCH: merge, JSON and, for built-in kinds, strategic merge. Server-side apply is not served.
+//! PATCH: JSON patch, merge patch and, for built-in kinds, strategic merge patch. Server-side apply is not supported.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::resource::Origin;
 use crate::schema::Cause;
 use crate::status::Failure;
 
-/// Reads the kind of patch from `Content-Type`.
+/// The patch type from `Content-Type`.
 pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
     match (ask.call.content_type.split(';').next().unwrap_or_default().trim(), ask.info.origin) {
         ("application/json-patch+json", _) => Ok(PatchKind::Json),
@@ -26,7 +26,7 @@ pub(super) fn kind(ask: &Ask<'_>) -> Result<PatchKind, Failure> {
     }
 }
 
-/// The body of a patch, applied.
+/// The result of the patch in the body.
 pub(super) fn apply(ask: &Ask<'_>, original: &Value) -> Result<Value, Failure> {
     let patch = ask.call.json()?;
     patch::apply(kind(ask)?, &ask.info, original, &patch).map_err(|error| {
@@ -41,7 +41,7 @@ pub(super) fn apply(ask: &Ask<'_>, original: &Value) -> Result<Value, Failure> {
     })
 }
 
-/// What a patch made is no object of its kind.
+/// The result of the patch does not decode as its kind.
 pub(super) fn undecodable(object: &Value, why: &str) -> Failure {
     let shown = object.to_string();
     let cause = Cause::invalid("patch", &shown.into(), why);
@@ -54,12 +54,12 @@ impl State {
         let old = self.existing(ask)?;
         let mut patched = apply(ask, &render::versioned(&ask.info, &old))?;
         if kind(ask)? == PatchKind::Strategic {
-            // The result goes into the type it came from; what it calls itself does not matter.
+            // The result is decoded as the type of the original; its kind and apiVersion have no effect.
             patched["kind"] = ask.info.kind.as_str().into();
             patched["apiVersion"] = ask.info.api_version().into();
         }
         metadata::decode(ask, &mut patched).map_err(|failure| {
-            // Only a result that cannot be decoded at all is the patch's fault.
+            // Only a result that does not decode is an error of the patch.
             let has = |words: &str| failure.code == 400 && failure.message.contains(words);
             let undecodable = has("cannot be handled as a")
                 || has("does not match the expected API version") && ask.info.origin == Origin::Builtin;

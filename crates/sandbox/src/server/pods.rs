@@ -1,4 +1,4 @@
-//! The subresources only pods have: binding, eviction, log.
+//! Subresources of pods: binding, eviction, log.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const SUCCESS: fn() -> Value =
     || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
 
 impl State {
-    /// Assigns a pod to a node, once.
+    /// Assigns a pod without a node to a node.
     pub(super) fn bind(&mut self, ask: &Ask<'_>) -> Answer {
         let binding = ask.call.json()?;
         let Some(node) =
@@ -55,14 +55,14 @@ impl State {
         Ok(Reply::Json { code: 201, body: SUCCESS(), warnings: Vec::new() })
     }
 
-    /// Deletes a pod unless a disruption budget says no.
+    /// Deletes a pod unless a disruption budget forbids it.
     pub(super) fn evict(&mut self, ask: &Ask<'_>) -> Answer {
         let eviction = ask.call.json()?;
         let mut options = Options::from_value(eviction.get("deleteOptions").unwrap_or(&Value::Null))?;
         options.also_dry(ask.dry_run);
         let pod = self.existing(ask)?;
         let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
-        // A pod that runs nothing disrupts nothing.
+        // A pod that does not run is evicted without a budget check.
         let harmless = matches!(phase, "Succeeded" | "Failed" | "Pending") || object::terminating(&pod);
         if !harmless {
             self.spend_budget(ask, &pod, options.is_dry())?;
@@ -87,7 +87,7 @@ impl State {
             _ => {
                 return Err(Failure::new(
                     500,
-                    // A real server gives none either.
+                    // The API server sends no reason either.
                     "",
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
                 ));
@@ -125,7 +125,7 @@ impl State {
         Ok(())
     }
 
-    /// No container runs here, so there is nothing to show.
+    /// The response is a note instead of a log: the sandbox runs no containers.
     pub(super) fn logs(&mut self, ask: &Ask<'_>) -> Answer {
         self.existing(ask)?;
         Ok(Reply::Text { code: 200, body: "the sandbox runs no containers: there are no logs\n" })
@@ -139,7 +139,7 @@ fn selects(budget: &Value, pod: &Value) -> bool {
         .is_some_and(|labels| labels.matches(pod))
 }
 
-/// Replaces the condition of that type.
+/// Replaces the condition of the same type.
 fn set_condition(pod: &mut Value, condition: &Value) {
     let conditions = object::field_mut(object::field_mut(pod, "status"), "conditions");
     if !conditions.is_array() {

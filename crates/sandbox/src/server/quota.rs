@@ -1,7 +1,7 @@
-//! Quotas: how many pods a namespace may have.
+//! Quotas: the limit of the number of pods in a namespace.
 //!
-//! Only numbers of pods are counted (`pods`, `count/pods`), and quotas with scopes count nothing. The pods are counted
-//! when one is asked for, rather than read from a quota's status, so that what has ended makes room at once.
+//! Only pod counts are enforced (`pods`, `count/pods`); quotas with scopes are ignored. The server counts the pods on
+//! each create instead of reading the status of the quota, so a finished pod frees its place immediately.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::object;
 use crate::status::Failure;
 
 impl State {
-    /// Refuses a pod for which a quota has no room left.
+    /// Rejects a pod that exceeds a quota.
     pub(super) fn check_quotas(&self, ask: &Ask<'_>, body: &Value) -> Result<(), Failure> {
         if !ask.info.is_builtin("", "Pod") {
             return Ok(());
@@ -46,12 +46,12 @@ impl State {
     }
 }
 
-/// A pod that has ended is none any more.
+/// A finished pod does not count.
 fn counts(pod: &Value) -> bool {
     !matches!(pod.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
 }
 
-/// The limits of a quota on the number of pods.
+/// The pod limits of a quota.
 fn pod_limits(quota: &Value) -> Vec<(&'static str, i64)> {
     let spec = &quota["spec"];
     if spec.get("scopes").is_some_and(|scopes| !scopes.is_null()) || spec["scopeSelector"].is_object() {

@@ -1,4 +1,4 @@
-//! Get and list, with the meaning that `resourceVersion`, `limit` and `continue` have on a real server.
+//! Get and list, with `resourceVersion`, `limit` and `continue` as on a real API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Filter {
     }
 }
 
-/// The `resourceVersion` of a read: none when it was not given.
+/// The `resourceVersion` of a read; `None` if absent.
 pub(super) fn wanted_version(query: &Query) -> Result<Option<u64>, Failure> {
     query
         .get("resourceVersion")
@@ -69,7 +69,7 @@ pub(super) fn wanted_version(query: &Query) -> Result<Option<u64>, Failure> {
         .transpose()
 }
 
-/// The cause that tells clients a version was from the future.
+/// The error for a version in the future, with the cause that clients check.
 fn from_the_future(wanted: u64, current: u64) -> Failure {
     let mut failure = Failure::new(
         504,
@@ -102,7 +102,7 @@ impl State {
         let limit = match ask.query.get("limit") {
             None => usize::MAX,
             Some(text) => match parse_integer(text)? {
-                // None, as if it had not been given.
+                // No limit, as without the parameter.
                 ..=0 => usize::MAX,
                 limit => usize::try_from(limit).unwrap_or(usize::MAX),
             },
@@ -115,12 +115,12 @@ impl State {
         let remaining = rest.count();
         let mut meta = json!({"resourceVersion": version.to_string()});
         if ask.info.origin == Origin::Crd && ask.form == Form::Object {
-            // Lists of custom objects always say it.
+            // Lists of custom resources always have this field.
             meta["continue"] = "".into();
         }
         if let (true, Some((last, _))) = (remaining > 0, page.last()) {
             meta["continue"] = encode(version, last).into();
-            // With selectors a real server does not know how many are left.
+            // With selectors the API server does not know how many objects remain.
             if filter.is_open() {
                 meta["remainingItemCount"] = remaining.into();
             }
@@ -129,13 +129,13 @@ impl State {
         Ok(Reply::ok(render::list(&ask.info, &items, meta, ask.form, self.now())))
     }
 
-    /// The objects a list reads, their version, and the key to start after.
+    /// The objects of a list, their version, and the key to continue after.
     #[allow(clippy::type_complexity, reason = "a name for this triple would say less than its parts")]
     fn snapshot(&mut self, ask: &Ask<'_>) -> Result<(u64, Option<Key>, BTreeMap<Key, Arc<Value>>), Failure> {
         let resource = ask.resource();
         let current = self.store.version;
         let matching = ask.query.get("resourceVersionMatch");
-        // What a server's cache cannot answer goes to its storage, which words it differently.
+        // The API server answers requests that its cache does not support from etcd, with another wording of errors.
         let from_storage = matching.is_some() || ask.query.get("limit").is_some();
         let wanted = wanted_version(&ask.query).map_err(|error| {
             if from_storage {
@@ -208,7 +208,7 @@ fn bad_match(message: &str) -> Failure {
     Failure::invalid_options("ListOptions", &[cause])
 }
 
-/// A number in a query.
+/// Parses a number in the query.
 pub(super) fn parse_integer(text: &str) -> Result<i64, Failure> {
     text.parse()
         .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))

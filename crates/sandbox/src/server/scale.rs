@@ -1,4 +1,4 @@
-//! The scale subresource: `autoscaling/v1` Scale, read from and written to the object's own fields.
+//! The scale subresource: `autoscaling/v1` Scale, mapped to fields of the object.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::status::Failure;
 impl State {
     pub(super) fn scale(&mut self, ask: &Ask<'_>, method: &Method) -> Answer {
         let Some(paths) = ask.info.scale.clone() else { return Err(Failure::no_such_resource()) };
-        // The body is looked at before the object is.
+        // The body is checked before the object is read.
         let sent = match *method {
             Method::GET => None,
             Method::PUT => {
@@ -31,7 +31,7 @@ impl State {
             if builtin_read { Failure::not_found_at(&ask.info, "scale", ask.name()) } else { failure }
         })?;
         let current = view(&ask.info, &paths, &old);
-        // Typed kinds have a default for it.
+        // In built-in kinds the field has a default.
         let unset = ask.info.origin == Origin::Crd
             && object::at(&old, &paths.spec_replicas).is_none_or(Value::is_null);
         if *method == Method::GET {
@@ -47,7 +47,7 @@ impl State {
         } else {
             let mut patched = patch::apply(ask, &current)?;
             if patch::kind(ask)? == PatchKind::Strategic {
-                // As with whole objects: the result goes into the type it came from.
+                // As with complete objects, the result is decoded as the type of the original.
                 patched["kind"] = current["kind"].clone();
                 patched["apiVersion"] = current["apiVersion"].clone();
             }
@@ -96,7 +96,7 @@ impl State {
     }
 }
 
-/// A body may leave names out, but not name another object.
+/// Names may be absent from the body, but must not differ.
 fn check_names(ask: &Ask<'_>, scale: &Value) -> Result<(), Failure> {
     let (name, namespace) = (object::name(scale), object::namespace(scale));
     if !name.is_empty() && name != ask.name() {
@@ -113,7 +113,7 @@ fn check_names(ask: &Ask<'_>, scale: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A body that is a scale, or says nothing of what it is.
+/// Decodes a Scale. The body may omit apiVersion and kind.
 fn decoded(ask: &Ask<'_>, mut body: Value) -> Result<Value, Failure> {
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let (version, kind) = (text("apiVersion"), text("kind"));
@@ -128,7 +128,7 @@ fn decoded(ask: &Ask<'_>, mut body: Value) -> Result<Value, Failure> {
     )))
 }
 
-/// What a server asks of the fields that the scale of a custom resource shows.
+/// Validates the fields that the scale subresource of a custom resource reads.
 pub(super) fn check(info: &ResourceInfo, object: &Value) -> Vec<Cause> {
     let Some(paths) = &info.scale else { return Vec::new() };
     [&paths.spec_replicas, &paths.status_replicas]
@@ -158,7 +158,7 @@ fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
     });
     let wanted = number(&paths.spec_replicas);
     if wanted != 0 {
-        // Left out where it is zero, as in every server's answer; the status has no such rule.
+        // The API server omits zero in the spec, but not in the status.
         scale["spec"]["replicas"] = wanted.into();
     }
     if !selector.is_empty() {
@@ -172,7 +172,7 @@ fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
     }
 }
 
-/// A label selector in the form of a query.
+/// A label selector in the form of the query.
 pub(super) fn selector_text(selector: &Value) -> String {
     let mut parts = Vec::new();
     for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! PUT, and the commit that every change of an existing object goes through.
+//! PUT, and the commit of all changes of existing objects.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ impl State {
         }
         let lease = ask.info.is_builtin("coordination.k8s.io", "Lease");
         if lease && sub.is_none() && self.store.get(&ask.resource(), &ask.key()).is_none() {
-            // Of the kinds served here only leases are made by a PUT.
+            // Of the supported kinds, only Lease allows create on update.
             return self.create_from(ask, body);
         }
         let found = self.store.get(&ask.resource(), &ask.key()).map(Arc::clone);
         let uid = object::uid(&body);
         let found_uid = found.as_deref().map(object::uid).unwrap_or_default();
-        // An object that is not there is one without a UID: whoever names one is told of a conflict.
+        // A missing object has an empty UID, so a request with a UID gets a conflict.
         if !uid.is_empty() && uid != found_uid {
             return Err(Failure::conflict(
                 &ask.info,
@@ -66,7 +66,7 @@ impl State {
             .ok_or_else(|| Failure::not_found(&ask.info, ask.name()))
     }
 
-    /// Checks a changed object against the stored one and stores it. A change that changes nothing stores nothing.
+    /// Validates a changed object against the stored one and stores it. A change without effect creates no new version.
     pub(super) fn commit(
         &mut self,
         ask: &Ask<'_>,
@@ -85,10 +85,10 @@ impl State {
             return Err(Failure::modified(info, ask.name()));
         }
         if sub == Some("status") && info.is_builtin("", "Pod") {
-            // What a kubelet says of the deletion counts for nothing, whatever it is.
+            // The deletion timestamp in a status update is ignored, even if it is invalid.
             object::set_meta(&mut object, "deletionTimestamp", Value::Null);
         }
-        // First, since metadata that an endpoint does not write cannot be wrong.
+        // First, because an endpoint ignores invalid metadata in fields that it does not write.
         compose(info, &mut object, old, sub);
         let changed = metadata::changed_owned(&object, old);
         if !changed.is_empty() {
@@ -103,7 +103,7 @@ impl State {
         metadata::advance_generation(info, &mut object, old);
         to_storage(info, &mut object);
         object::set_meta(&mut object, "resourceVersion", object::resource_version(old).into());
-        // Other served versions of the same object are the same object.
+        // The stored object keeps its apiVersion; all served versions are the same object.
         object::set(&mut object, "apiVersion", old.get("apiVersion"));
         if object == **old {
             return Ok((Arc::clone(old), warnings));
@@ -112,7 +112,7 @@ impl State {
             return Ok((Arc::new(object), warnings));
         }
         if finished(&object) {
-            // Watches are told of the object as it was kept last; the client gets what it sent.
+            // Watches get the last stored state of the object; the client gets what it sent.
             self.store.remove(&ask.resource(), &ask.key(), old);
             self.after_removal(info, &object);
             return Ok((Arc::new(object), warnings));
@@ -123,7 +123,7 @@ impl State {
     }
 }
 
-/// Whether an object that is being deleted has nothing left to wait for.
+/// Whether a terminating object has no remaining finalizers and no grace period.
 pub(super) fn finished(object: &Value) -> bool {
     let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     let held = object
@@ -133,19 +133,19 @@ pub(super) fn finished(object: &Value) -> bool {
     object::terminating(object) && grace.unwrap_or(0) == 0 && object::finalizers(object).is_empty() && !held
 }
 
-/// Where a real server would keep the object; its messages say so.
+/// The key of the object in etcd, which messages of the API server contain.
 fn registry_key(ask: &Ask<'_>) -> String {
     let group = if ask.info.origin == Origin::Crd { format!("{}/", ask.info.group) } else { String::new() };
     format!("/registry/{group}{}/{}/{}", ask.info.plural, ask.namespace(), ask.name())
 }
 
-/// Kinds that are never replaced blindly.
+/// Kinds that do not allow unconditional updates.
 fn needs_version(info: &ResourceInfo) -> bool {
     info.origin == Origin::Crd
         || matches!(info.kind.as_str(), "Lease" | "PodDisruptionBudget" | "CustomResourceDefinition")
 }
 
-/// Takes from the new object what its endpoint may write, and the rest from the old one.
+/// Combines the fields that the endpoint writes from the new object with the other fields of the old object.
 fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&str>) {
     match sub {
         Some("status") => {
@@ -155,7 +155,7 @@ fn compose(info: &ResourceInfo, object: &mut Value, old: &Value, sub: Option<&st
                 object::set(object, "status", status.as_ref());
                 return;
             }
-            // Typed kinds take metadata with the status, but for what each of them leaves out.
+            // The status endpoint of built-in kinds also writes metadata, except the fields that each kind resets.
             object::set(object, "spec", old.get("spec"));
             let kept = match info.kind.as_str() {
                 "Deployment" => "labels",

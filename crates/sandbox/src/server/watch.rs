@@ -1,7 +1,7 @@
 //! Watches: a cursor over the history of one resource.
 //!
-//! A watch holds no queue of its own beyond the events at its start: it reads the shared history at its own pace, and
-//! expires with 410 when history has forgotten what it has not read. It never blocks a writer.
+//! A watch has no queue except the events at its start. It reads the shared history at its own pace and expires with
+//! 410 when the history no longer has its next event. It never blocks a writer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::schema::Cause;
 use crate::status::Failure;
 use crate::store::{Event, Resource};
 
-/// How long a watch lives when its client does not say.
+/// The default timeout of a watch.
 const LIFETIME: Duration = Duration::from_secs(45 * 60);
-/// No clock counts for ever.
+/// The maximum timeout, so that the deadline does not overflow.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Time between two bookmarks.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
-/// One watch under way.
+/// One open watch.
 pub(crate) struct Watch {
     server: Arc<Server>,
     info: Arc<ResourceInfo>,
@@ -37,14 +37,14 @@ pub(crate) struct Watch {
     form: Form,
     filter: Filter,
     changed: Arc<Notify>,
-    /// Version of the last event looked at.
+    /// Version of the last event that was read.
     cursor: u64,
     ready: VecDeque<Bytes>,
     bookmark_at: Option<Instant>,
     deadline: Instant,
     columns_sent: bool,
     over: bool,
-    /// How often a backup had been restored when it began.
+    /// The number of restores when the watch began.
     restored: u64,
 }
 
@@ -103,7 +103,7 @@ impl Server {
     }
 }
 
-/// Checks `sendInitialEvents` as the server does; none when it was not given.
+/// Validates `sendInitialEvents` like the API server; `None` if absent.
 fn streaming_list(ask: &Ask<'_>) -> Result<Option<bool>, Failure> {
     let given = ask.query.get("sendInitialEvents");
     let matching = ask.query.get("resourceVersionMatch");
@@ -130,7 +130,7 @@ fn streaming_list(ask: &Ask<'_>) -> Result<Option<bool>, Failure> {
 }
 
 impl Watch {
-    /// The next piece of the stream; none at its end.
+    /// The next chunk of the stream; `None` at its end.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         let changed = Arc::clone(&self.changed);
         loop {
@@ -140,7 +140,7 @@ impl Watch {
             if self.over {
                 return None;
             }
-            // Registered before the look at the store, so that no change falls between the two.
+            // Register before the read of the store, so that no change is missed.
             let notified = changed.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
@@ -157,7 +157,7 @@ impl Watch {
         }
     }
 
-    /// Reads what is due from the history.
+    /// Reads the events that are due.
     fn step(&mut self) -> Step {
         let server = Arc::clone(&self.server);
         let mut state = server.state();
@@ -181,7 +181,7 @@ impl Watch {
             }
             due.push(Arc::clone(event));
         }
-        // Rendering needs no lock.
+        // Rendering does not need the lock.
         drop(state);
         for event in &due {
             self.cursor = event.version;
@@ -204,7 +204,7 @@ impl Watch {
         if self.ready.is_empty() { Step::Wait(later) } else { Step::Lines }
     }
 
-    /// Translates a change into what a watcher with these selectors sees.
+    /// Translates a change into the event for a watch with these selectors.
     fn event(&mut self, event: &Event) {
         let before = event.previous.as_ref().is_some_and(|object| self.filter.matches(object));
         let after = !event.deleted && self.filter.matches(&event.object);
@@ -213,7 +213,7 @@ impl Watch {
             (true, true) => self.push("MODIFIED", &event.object),
             (true, false) if event.deleted => self.push("DELETED", &event.object),
             (true, false) => {
-                // The object left the selection: its last selected state, at the version of the change.
+                // The object no longer matches: send its last matching state with the version of the change.
                 if let Some(previous) = &event.previous {
                     let mut last = Value::clone(previous);
                     object::set_meta(&mut last, "resourceVersion", event.version.to_string().into());

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// The age of a time given as text.
+/// The age of a timestamp.
 pub(super) fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => human(now.as_second() - time.as_second()),
@@ -18,7 +18,7 @@ pub(super) fn human(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
     match seconds {
-        // A clock that is a second off is no reason to look broken.
+        // Tolerates a clock that is one second off.
         ..=-2 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_as_kubectl_writes_them() {
+    fn ages_have_the_format_of_kubectl() {
         const HOUR: i64 = 3600;
         const DAY: i64 = 24 * HOUR;
         for (seconds, wanted) in [

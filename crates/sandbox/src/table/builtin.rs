@@ -69,7 +69,7 @@ pub(super) fn heads(kind: &str) -> Vec<Head> {
     }
 }
 
-/// What a quota counts, with how much of it is used.
+/// The hard limits of a quota, with the used amounts.
 fn quota(object: &Value) -> Vec<(String, String)> {
     let of = |which: &str, what: &str| {
         let amount = object["status"][which][what].as_str();
@@ -185,7 +185,7 @@ fn node(node: &Value, age: &Value) -> Vec<Value> {
     ]
 }
 
-/// Both event APIs: the newer one names the same things differently.
+/// Events of both APIs; events.k8s.io has other field names.
 fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     let first =
         |paths: &[&str]| paths.iter().map(|p| at(event, p)).find(|v| !v.is_empty()).unwrap_or_default();

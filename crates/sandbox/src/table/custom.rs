@@ -42,7 +42,7 @@ pub(super) fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<
     cells
 }
 
-/// A value of another type than the column's is left out, but for strings, which can show anything.
+/// A value of another type than that of the column is omitted. A string column shows any value.
 fn cell(column_type: &str, value: &Value, now: Timestamp) -> Value {
     match (column_type, value) {
         (_, Value::Null) => Value::Null,

@@ -1,4 +1,4 @@
-//! The heads of columns.
+//! Column definitions.
 
 /// One column.
 pub(super) struct Head {
@@ -9,12 +9,12 @@ pub(super) struct Head {
     pub(super) priority: i64,
 }
 
-/// A column of strings that is always shown.
+/// A string column that is always shown.
 pub(super) fn text(name: &str) -> Head {
     head(name, "string", 0)
 }
 
-/// A column of strings shown with `-o wide`.
+/// A string column for `-o wide`.
 pub(super) fn wide(name: &str) -> Head {
     head(name, "string", 1)
 }
@@ -24,7 +24,7 @@ pub(super) fn integer(name: &str) -> Head {
 }
 
 pub(super) fn head(name: &str, column_type: &str, priority: i64) -> Head {
-    // kubectl recognises the name column by this format.
+    // kubectl recognizes the name column by this format.
     let format = if name == "Name" { "name" } else { "" };
     Head {
         name: name.to_owned(),

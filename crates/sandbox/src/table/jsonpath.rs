@@ -1,5 +1,5 @@
-//! The JSON paths of printer columns and of the scale subresource: fields, indexes, `[*]`, and filters that compare
-//! one field with a word.
+//! The JSON paths of printer columns and of the scale subresource: fields, indexes, `[*]`, and filters that compare one
+//! field with a string.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ enum Step {
     Field(String),
     Index(i64),
     All,
-    /// `?(@.type=="Ready")`, `!=` likewise.
+    /// `?(@.type=="Ready")`, also with `!=`.
     Filter {
         path: String,
         value: String,
@@ -15,7 +15,7 @@ enum Step {
     },
 }
 
-/// The first value the path finds.
+/// The first value at the path.
 pub(super) fn first<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let steps = parse(path)?;
     let mut found = vec![object];
@@ -54,7 +54,7 @@ fn follow<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
     }
 }
 
-/// None where the path is beyond this dialect: the cell then stays empty, as for a path that finds nothing.
+/// `None` for a path that is not supported: the cell is empty, as for a path without a value.
 fn parse(path: &str) -> Option<Vec<Step>> {
     let mut rest = path.trim().trim_start_matches('{').trim_end_matches('}');
     let mut steps = Vec::new();
@@ -65,7 +65,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
             rest = &inner[end + 1..];
         } else {
             let (name, after) = field(rest.strip_prefix('.').unwrap_or(rest));
-            // A lone dot is the object itself.
+            // A single dot is the object itself.
             if !name.is_empty() {
                 steps.push(Step::Field(name));
             }
@@ -78,7 +78,7 @@ fn parse(path: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// A field name up to the next dot or bracket, `\.` being a dot in the name.
+/// A field name up to the next dot or bracket; `\.` is a dot in the name.
 fn field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_find_what_columns_ask_for() {
+    fn json_paths_find_the_values_of_columns() {
         let object = json!({"spec": {"replicas": 3, "list": [{"n": "a"}, {"n": "b"}]},
             "metadata": {"annotations": {"a.b/c": "dotted"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "No"}]}});

@@ -1,4 +1,4 @@
-//! The row of a pod: how a status of many parts becomes one word.
+//! The row of a pod: summarizes its status in one word.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ impl Seen {
         seen
     }
 
-    /// The restarts of sidecars when initialisation is over, none while it goes on or failed.
+    /// The restarts of sidecars after initialization; `None` while it runs or when it has failed.
     fn read_init(&mut self, pod: &Value, sidecars: &[&str]) -> Option<i64> {
         let mut sidecar_restarts = 0;
         let all = list(pod, "spec.initContainers").len();

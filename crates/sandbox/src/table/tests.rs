@@ -33,7 +33,7 @@ fn pod(phase: &str, more: &Value) -> Value {
 }
 
 #[test]
-fn the_status_of_a_pod_is_the_word_kubectl_shows() {
+fn the_status_of_a_pod_is_that_of_kubectl() {
     let running = json!([{"name": "a", "ready": true, "restartCount": 0, "state": {"running": {}}}]);
     for (pod, wanted) in [
         (pod("Pending", &json!({})), "Pending"),

@@ -1,16 +1,16 @@
-//! Cells that are made of several fields: containers, images, selectors, ports, roles.
+//! Cells that combine several fields: containers, images, selectors, ports, roles.
 
 use serde_json::Value;
 
 use super::fields::{at, list};
 
-/// Names of the containers of a template.
+/// Names of the containers in a template.
 pub(super) fn containers(object: &Value, template: &str, field: &str) -> String {
     let all = list(object, &format!("{template}.spec.containers")).iter();
     all.map(|c| at(c, field)).collect::<Vec<_>>().join(",")
 }
 
-/// Labels on one line.
+/// Labels in one line.
 pub(super) fn labels(labels: &Value) -> String {
     let labels = labels.as_object().into_iter().flatten();
     let parts: Vec<String> =
@@ -18,7 +18,7 @@ pub(super) fn labels(labels: &Value) -> String {
     if parts.is_empty() { "<none>".to_owned() } else { parts.join(",") }
 }
 
-/// A label selector on one line.
+/// A label selector in one line.
 pub(super) fn selector(selector: &Value) -> String {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let mut parts: Vec<String> =
@@ -75,7 +75,7 @@ pub(super) fn node_roles(node: &Value) -> String {
     roles.join(",")
 }
 
-/// The address of a node of one type.
+/// The address of a node with this type.
 pub(super) fn node_address<'a>(node: &'a Value, kind: &str) -> &'a str {
     let all = list(node, "status.addresses").iter();
     all.filter(|a| at(a, "type") == kind).map(|a| at(a, "address")).next().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the tests share: a sandbox under the simulated clock, and a small custom resource of their own.
+//! Shared helpers of the tests: a sandbox with a simulated clock, and a small custom resource.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use ordereddeployment_sandbox::{Clock, Config, Sandbox};
 use serde_json::{Value, json};
 
-/// A sandbox whose time is tokio's.
+/// A sandbox with tokio's clock.
 pub async fn sandbox() -> Sandbox {
     sandbox_with(|_| {}).await
 }
@@ -112,7 +112,7 @@ pub fn gadget(name: &str, spec: Value) -> DynamicObject {
     .unwrap()
 }
 
-/// The answer of a refused request.
+/// The Status of a rejected request.
 pub fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> Box<kube::core::Status> {
     match result {
         Err(kube::Error::Api(status)) => status,

@@ -1,4 +1,4 @@
-//! What must be true of the store whatever was asked of it.
+//! Invariants of the store, which hold after any requests.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 fn by_uid(objects: &[Value]) -> BTreeMap<String, Value> {
     let plain = |object: &Value| {
         let mut object = object.clone();
-        // Items of a list do not say of which kind they are.
+        // Items of a list do not contain their kind.
         let fields =
             object.as_object_mut().map(|fields| (fields.remove("kind"), fields.remove("apiVersion")));
         drop(fields);
@@ -38,7 +38,7 @@ fn by_uid(objects: &[Value]) -> BTreeMap<String, Value> {
     objects.iter().map(|object| (text(object, "/metadata/uid").to_owned(), plain(object))).collect()
 }
 
-/// Every object can be read, listed and watched, and is the same each time.
+/// Every object can be read with get, list and watch, and is the same each time.
 pub async fn check(client: &Client) -> Result<(), String> {
     for (base, plural, namespaced) in COLLECTIONS {
         let collection = format!("{base}/{plural}");

@@ -1,9 +1,9 @@
-//! Arbitrary JSON, and objects with arbitrary JSON somewhere in them.
+//! Arbitrary JSON, and objects with arbitrary JSON at some path.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Words that mean something to some field.
+/// Values that have a meaning in some field.
 const WORDS: &str = "\
     a b default * 0 -1 5 1e3 100% -5% 9223372036854775807 99999999999999999999 9999-12-31T23:59:59Z \
     10000-01-01T00:00:00Z 2030-01-01T00:00:00Z soon true Always Running Failed True Pod v1 apps/v1 \
@@ -40,7 +40,7 @@ pub fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Fields that something reads.
+/// Field names that the server reads.
 const KEYS: &str = "\
     kind apiVersion metadata spec status name namespace generateName uid labels annotations resourceVersion \
     generation creationTimestamp deletionTimestamp finalizers deletionGracePeriodSeconds ownerReferences \
@@ -61,17 +61,17 @@ pub fn key() -> impl Strategy<Value = String> {
     prop_oneof![9 => known.prop_map(str::to_owned), 1 => any::<String>()]
 }
 
-/// One change somewhere in an object.
+/// One change of an object.
 #[derive(Clone, Debug)]
 pub enum Change {
     Replace(prop::sample::Index, Value),
     Remove(prop::sample::Index),
     Insert(prop::sample::Index, String, Value),
-    /// At a path that something reads.
+    /// At a path that the server reads.
     Set(&'static str, Value),
 }
 
-/// Places where a value of some other kind might be missed.
+/// Paths at which a wrong type could be missed.
 const PLACES: &str = "\
     /metadata /metadata/name /metadata/namespace /metadata/generateName /metadata/labels /metadata/annotations \
     /metadata/finalizers /metadata/ownerReferences /metadata/ownerReferences/0 /metadata/ownerReferences/0/uid \
@@ -132,7 +132,7 @@ impl Change {
     }
 }
 
-/// The child of that name or number, made where it is not.
+/// The child with this name or index; created if absent.
 fn child<'a>(value: &'a mut Value, step: &str) -> &'a mut Value {
     if let (true, Ok(index)) = (value.is_array(), step.parse::<usize>()) {
         let list = value.as_array_mut().unwrap();

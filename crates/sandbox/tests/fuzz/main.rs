@@ -1,5 +1,5 @@
-//! Requests that nobody would send, in rows: the sandbox answers each as a server does, never panics, and its store stays
-//! consistent. `PROPTEST_CASES` raises the number of rows.
+//! Sends sequences of unusual requests. The sandbox answers each request like an API server and never panics, and its
+//! store stays consistent. `PROPTEST_CASES` increases the number of sequences.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use requests::Sent;
 
-/// What panicked since the last look, wherever it was: a panic in a task of the sandbox ends that task only.
+/// Panics since the last check, in any thread: a panic in a task of the sandbox ends only that task.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 fn watch_for_panics() {
@@ -37,7 +37,7 @@ fn panics() -> Vec<String> {
     std::mem::take(&mut *PANICS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Runs under a paused clock, in a runtime of its own.
+/// Runs with a paused clock, in a separate runtime.
 fn simulated<T>(run: impl Future<Output = T>) -> T {
     watch_for_panics();
     tokio::runtime::Builder::new_current_thread()
@@ -53,14 +53,14 @@ async fn sandbox() -> Sandbox {
     Sandbox::start(Config { clock, history: 50, ..Config::default() }).await.unwrap()
 }
 
-/// What came back: the code, and the body as far as it came within some seconds.
+/// The response: the status code, and the body as far as it arrived within a few seconds.
 struct Answer {
     code: u16,
     json: bool,
     body: Vec<u8>,
 }
 
-/// `None`: it is no request that HTTP can carry.
+/// `None` if HTTP cannot represent the request.
 async fn send(client: &Client, sent: &Sent) -> Option<Result<Answer, String>> {
     let mut request = http::Request::builder().method(sent.method.as_str()).uri(sent.uri());
     for (name, value) in &sent.headers {
@@ -87,7 +87,7 @@ async fn send(client: &Client, sent: &Sent) -> Option<Result<Answer, String>> {
     Some(Ok(Answer { code, json, body }))
 }
 
-/// Failures that a server answers by a plain 500 too: it has no better word for them.
+/// Errors for which the API server also returns a 500 without a reason.
 const PLAIN: [&str; 6] = [
     "resourceVersion should not be set on objects to be created",
     "strconv.ParseUint: parsing",
@@ -107,7 +107,7 @@ fn judge(sent: &Sent, answer: Result<Answer, String>) -> Result<(), String> {
     if !answer.json || sent.method == "HEAD" {
         return Ok(());
     }
-    // A watch that begins is a row of documents.
+    // An open watch is a sequence of documents.
     for line in serde_json::Deserializer::from_str(&text).into_iter::<Value>() {
         let Ok(line) = line else { return refuse("no JSON") };
         if !line.is_object() {
@@ -139,7 +139,7 @@ async fn play(row: &[Sent]) -> Result<(), String> {
             return Err(format!("{panic} at {sent:?}"));
         }
     }
-    // The agents have looked at all of it, and pods have ended.
+    // The agents have processed all requests, and the pods have terminated.
     tokio::time::sleep(Duration::from_secs(100)).await;
     if let Some(panic) = panics().first() {
         return Err(format!("{panic} afterwards"));
@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_row_of_odd_requests_is_answered_and_leaves_the_store_consistent(
+    fn a_sequence_of_unusual_requests_keeps_the_store_consistent(
         row in proptest::collection::vec(requests::request(), 1..40)
     ) {
         let outcome = simulated(play(&row));

@@ -1,4 +1,4 @@
-//! Requests: the usual ones, and everything that can be wrong with one.
+//! Requests: ordinary ones and malformed ones.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ impl Sent {
     }
 }
 
-/// Collections, and whether they are of a namespace.
+/// Collections, and whether they are namespaced.
 pub const COLLECTIONS: [(&str, &str, bool); 16] = [
     ("/api/v1", "pods", true),
     ("/api/v1", "configmaps", true),
@@ -82,7 +82,7 @@ fn gadgets() -> Value {
     })
 }
 
-/// A sound object of that collection.
+/// A valid object of this collection.
 fn sound(plural: &str, name: &str) -> Value {
     let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": pod_spec()});
     let (api_version, kind, mut object) = match plural {
@@ -125,7 +125,7 @@ fn words(all: &'static str) -> impl Strategy<Value = &'static str> + Clone {
     prop::sample::select(all.split(' ').collect::<Vec<_>>())
 }
 
-/// What is there before the first odd request: one of each.
+/// The initial objects: one of each kind.
 pub fn prelude() -> Vec<Sent> {
     let mut all: Vec<Sent> = Vec::new();
     let order = [14, 8, 0, 1, 2, 3, 4, 6, 9, 10, 12, 13, 15];
@@ -345,7 +345,7 @@ fn operations() -> impl Strategy<Value = Value> {
     proptest::collection::vec(operation, 0..4).prop_map(Value::from)
 }
 
-/// A patch: as merge and strategic patches look, with places that something reads.
+/// A merge patch or strategic merge patch with paths that the server reads.
 fn merge() -> impl Strategy<Value = Value> {
     proptest::collection::vec(change(), 1..4).prop_map(|changes| {
         let mut patch = json!({});
@@ -424,7 +424,7 @@ pub fn request() -> impl Strategy<Value = Sent> {
     prop_oneof![1 => wild(), 4 => apt::request()]
 }
 
-/// Nothing of it has to fit together.
+/// A request whose parts need not match.
 fn wild() -> impl Strategy<Value = Sent> {
     let method = prop_oneof![
         20 => words("GET POST PUT PATCH DELETE"),
@@ -442,7 +442,7 @@ fn wild() -> impl Strategy<Value = Sent> {
     (method, path(), query(), accept(), content_type).prop_flat_map(
         |(method, (path, plural), query, accept, kind)| {
             body(plural).prop_map(move |body| {
-                // Most requests are of the form that their method has.
+                // Most requests have the content type of their method.
                 let kind = match (method, kind.as_str()) {
                     (
                         "POST" | "PUT" | "DELETE",

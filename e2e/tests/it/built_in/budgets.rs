@@ -1,4 +1,4 @@
-//! Disruption budgets: what they expect in a rollout. How they stop evictions, `witness` tells.
+//! Disruption budgets: what they expect during a rollout. `witness` tests how they stop evictions.
 
 use e2e::World;
 use kube::Api;
@@ -18,7 +18,7 @@ pub(crate) async fn budget(world: &World, max_unavailable: Value) -> Api<Dynamic
     objects(world, &version, "PodDisruptionBudget")
 }
 
-/// Waits until the budget counts that many pods, all of them healthy.
+/// Waits until the budget expects this number of pods, all of them healthy.
 async fn counts(world: &World, budgets: &Api<DynamicObject>, pods: i64) {
     let counted = |budget: &DynamicObject| {
         let number = |key: &str| budget.data.pointer(&format!("/status/{key}")).and_then(Value::as_i64);
@@ -31,8 +31,8 @@ async fn counts(world: &World, budgets: &Api<DynamicObject>, pods: i64) {
     world.until_object(budgets.clone(), "web", &what, counted).await.unwrap();
 }
 
-/// A budget in terms of what is unavailable sums the published sizes of the pods' owners: they are our sets.
-pub(super) async fn a_disruption_budget_expects_what_is_wanted_wherever_a_rollout_stands(world: World) {
+/// A budget with `maxUnavailable` sums the scale of the owners of its pods: our sets.
+pub(super) async fn a_disruption_budget_expects_the_desired_pods_at_any_point_of_a_rollout(world: World) {
     let pods = world.deployed(&json!({})).await.unwrap();
     let budgets = budget(&world, json!(1)).await;
     counts(&world, &budgets, 6).await;
@@ -42,8 +42,9 @@ pub(super) async fn a_disruption_budget_expects_what_is_wanted_wherever_a_rollou
     for held in [&pods[1], &pods[3]] {
         world.pause_at(held, "before").await.unwrap();
     }
-    // Between the writes of two sets they may be too many, never too few: that would allow an eviction more. What the budget
-    // itself says meanwhile is not judged: the disruption controller asks for the sizes of those sets only whose pods it has seen.
+    // Between the writes of two sets the sum may be too large, but never too small: that would allow one eviction too
+    // many. The test does not check the status of the budget meanwhile, because the disruption controller reads only
+    // the sets whose pods it has seen.
     let all: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
     let sizes = world.until_all(all, "never", |sets| {
         let sum: i32 = sets.iter().map(|set| set.spec.replicas).sum();
@@ -62,7 +63,7 @@ pub(super) async fn a_disruption_budget_expects_what_is_wanted_wherever_a_rollou
         () = rollout => {}
         ended = sizes => panic!("{ended:?}"),
     }
-    // Scaled while held.
+    // Scaled during the hold.
     for replicas in [9, 4] {
         world.scale(replicas).await.unwrap();
         let available = |object: &OrderedDeployment| {

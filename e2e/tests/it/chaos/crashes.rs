@@ -1,4 +1,5 @@
-//! The controller is killed at its writes, again and again: before the server sees one, while it does, after it did.
+//! Repeatedly kills the controller at its writes: before the server receives a write, while it processes it, and after
+//! it.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use e2e::{Manager, Server, World, on_both};
 use super::{PRIORITIES, Strike, Trial, setting};
 use crate::election::leader;
 
-async fn a_controller_killed_at_any_write_goes_on_where_it_was(server: Server) {
+async fn a_controller_killed_at_any_write_continues_the_rollout(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
     let mut manager = Some(world.start_manager().unwrap());
@@ -16,7 +17,7 @@ async fn a_controller_killed_at_any_write_goes_on_where_it_was(server: Server) {
         trial
             .roll_out(image, 5, async |strike| {
                 manager.take().unwrap().kill().await.unwrap();
-                // Only now: whatever was in the trap and not yet sent is lost with its sender.
+                // After the kill: a trapped write that was not sent is lost with its sender.
                 drop(strike);
                 manager = Some(world.start_manager().unwrap());
             })
@@ -32,7 +33,7 @@ const LEASE: Duration = Duration::from_secs(3);
 pub(super) const ARGUMENTS: [&str; 4] =
     ["--leader-elect", "--lease-duration=3s", "--renew-deadline=2s", "--retry-period=250ms"];
 
-/// Two replicas, of which one leads.
+/// Two replicas with leader election.
 struct Pair {
     world: World,
     replicas: Vec<Manager>,
@@ -44,7 +45,7 @@ impl Pair {
         Self { world: world.clone(), replicas: vec![start(), start()] }
     }
 
-    /// Kills the one that leads, starts it again, and waits for another to lead, which has a deadline.
+    /// Kills the leader, starts another replica, and waits for a new leader with a deadline.
     async fn kill_the_leader(&mut self, strike: Strike) {
         let (holder, _) = leader(&self.world, None).await;
         let leads = |one: &Manager| one.id().is_some_and(|id| holder.contains(&format!("_{id}_")));
@@ -60,7 +61,7 @@ impl Pair {
     }
 }
 
-async fn a_leader_killed_at_any_write_is_followed_in_time_by_one_that_goes_on(server: Server) {
+async fn a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
     let mut pair = Pair::start(&trial.world);
     trial.deploy().await;
@@ -72,6 +73,6 @@ async fn a_leader_killed_at_any_write_is_followed_in_time_by_one_that_goes_on(se
 }
 
 on_both!(
-    a_controller_killed_at_any_write_goes_on_where_it_was,
-    a_leader_killed_at_any_write_is_followed_in_time_by_one_that_goes_on,
+    a_controller_killed_at_any_write_continues_the_rollout,
+    a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues,
 );

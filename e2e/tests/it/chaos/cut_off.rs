@@ -1,4 +1,4 @@
-//! A network that stands still between controller and server: no byte gets through, and no connection ends.
+//! A network partition between controller and server: no bytes get through, and no connection is closed.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use super::crashes::ARGUMENTS;
 use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 use crate::election::leader;
 
-/// Deletes it, as anybody may, and waits until it is gone.
+/// Deletes a pod, as another client would, and waits until it is removed.
 async fn lose(world: &World, pod: &str) {
     world.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
     let gone = |pods: &[Pod]| pods.iter().all(|one| one.name_any() != pod);
     world.until_pods(&format!("without {pod}"), gone).await.unwrap();
 }
 
-async fn watches_that_stand_still_for_a_while_lose_nothing(server: Server) {
+async fn stalled_watches_miss_nothing(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
     let rules = world.proxy.rules();
@@ -32,13 +32,13 @@ async fn watches_that_stand_still_for_a_while_lose_nothing(server: Server) {
     let held_back = rules.held_back();
     rules.freeze(watches());
     trap.release();
-    // Something that the controller is not told of.
+    // A change that the watches of the controller do not show.
     lose(&world, &old[8]).await;
     rules.until_held_back(held_back).await;
     rules.thaw();
     held_at(&world, &old[BEFORE], 4, 10).await;
 
-    // A resume that is seen late still counts, once.
+    // A resume takes effect exactly once even if the controller sees it late.
     let held_back = rules.held_back();
     rules.freeze(watches());
     world.resume().await.unwrap();
@@ -52,7 +52,7 @@ async fn watches_that_stand_still_for_a_while_lose_nothing(server: Server) {
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
 }
 
-async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
+async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
     let rules = world.proxy.rules();
@@ -65,7 +65,7 @@ async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
     let stalled = Instant::now();
     rules.stall();
     trap.release();
-    // Done, and nobody hears of it: until the controller gives up on the answer.
+    // The server has processed the write, and the controller gets no response until it gives up.
     lose(&world, &old[8]).await;
     rules.until_given_up().await;
     println!("it gave up after {:.1?}", stalled.elapsed());
@@ -78,7 +78,8 @@ async fn a_controller_cut_off_in_a_rollout_finds_its_way_back(server: Server) {
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
 }
 
-/// Has the controller give up on its next write of that kind, which still is on its way: it arrives when this is released.
+/// Makes the controller give up its next write with this verb while the write is in transit. The write reaches the
+/// server when the trap is released.
 async fn given_up(world: &World, verb: &'static str, cause: impl Future<Output = ()>) -> Trap {
     let rules = world.proxy.rules();
     let mut trap = rules.trap(Matching::new(verb, "pods"), 1, Moment::Before);
@@ -90,9 +91,10 @@ async fn given_up(world: &World, verb: &'static str, cause: impl Future<Output =
     trap
 }
 
-/// Networks deliver late. A pod that is made late is one too many and goes again, a delete that is late meets nobody.
+/// Writes that arrive late: a pod that is created late is one too many and is deleted again; a late delete finds no
+/// pod.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_arrives_when_nobody_waits_for_it_any_more_is_put_right_on_the_sandbox() {
+async fn writes_that_arrive_late_are_corrected_on_the_sandbox() {
     let mut trial = Trial::start(Server::Sandbox, setting()).await;
     let world = trial.world.clone();
     let _manager = world.start_manager().unwrap();
@@ -115,7 +117,7 @@ async fn what_arrives_when_nobody_waits_for_it_any_more_is_put_right_on_the_sand
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (21, 1, 0, 2));
 }
 
-async fn a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more(server: Server) {
+async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(server: Server) {
     const PROMISED: Duration = Duration::from_secs(3 + 2);
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
@@ -143,7 +145,7 @@ async fn a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more(se
     println!("followed after {:.2?}, first write after {:.2?}", took[0], took[1]);
     assert!(took.iter().all(|took| *took <= PROMISED), "{took:?}");
 
-    // It ends by itself, and what it had sent comes to nothing.
+    // The old leader exits, and its pending writes have no effect.
     assert!(!first.ended().await.unwrap(), "it ends, and says that something was wrong");
     rules.flow();
     world.resume().await.unwrap();
@@ -159,7 +161,7 @@ async fn a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more(se
 }
 
 on_both!(
-    watches_that_stand_still_for_a_while_lose_nothing,
-    a_controller_cut_off_in_a_rollout_finds_its_way_back,
-    a_leader_that_is_cut_off_is_followed_in_time_and_writes_nothing_more,
+    stalled_watches_miss_nothing,
+    a_controller_recovers_from_a_network_partition_in_a_rollout,
+    a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more,
 );

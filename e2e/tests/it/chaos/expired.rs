@@ -1,4 +1,5 @@
-//! The server forgets its history while the controller is cut off and pods die: its watches expire with 410.
+//! The server compacts its history while the controller is disconnected and pods are deleted: the watches of the
+//! controller expire with 410.
 
 use e2e::proxy::Matching;
 use e2e::{Manager, Server, Setting, on_both};
@@ -8,7 +9,7 @@ use kube::ResourceExt;
 use super::{BEFORE, Trial, held_at, setting};
 
 impl Trial {
-    /// These pods go while the controller sees nothing and gets nothing through, and everything about it is forgotten.
+    /// Deletes these pods while the controller sees nothing and cannot write, then compacts the history.
     async fn lose_unseen(&mut self, pods: &[&String], manager: &mut Manager) {
         let world = self.world.clone();
         let rules = world.proxy.rules();
@@ -27,8 +28,8 @@ impl Trial {
     }
 }
 
-async fn pods_that_die_while_the_watch_expires_are_missed_at_once(server: Server) {
-    // A server's own cache of events would answer for a history that the store has forgotten.
+async fn pods_lost_while_the_watch_expires_are_replaced(server: Server) {
+    // The watch cache of the API server would still have the events that etcd has compacted.
     let arguments = vec!["--watch-cache=false".to_owned()];
     let setting = Setting { api_server_arguments: arguments, ..setting() };
     let mut trial = Trial::start(server, setting).await;
@@ -40,11 +41,11 @@ async fn pods_that_die_while_the_watch_expires_are_missed_at_once(server: Server
     world.set_image("web:2").await.unwrap();
     trap.reached().await;
     trap.release();
-    // In the middle of the rollout: an old pod behind both points, which comes back in the current revision.
+    // During the rollout: an old pod after both pause points, whose replacement has the current revision.
     trial.lose_unseen(&[&old[7]], &mut manager).await;
     let hold = held_at(&world, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
 
-    // In the hold: each comes back in its own revision.
+    // During the hold: each replacement has the revision of the lost pod.
     let updated = world.pods_of_image("web:2").await.unwrap();
     trial.lose_unseen(&[&old[8], &updated[0]], &mut manager).await;
     let all_new = |pods: &[Pod]| {
@@ -58,9 +59,9 @@ async fn pods_that_die_while_the_watch_expires_are_missed_at_once(server: Server
 
     assert!(manager.runs().unwrap(), "the controller ended");
     let findings = trial.judge().await;
-    // Nine of the ten; the one that was lost in the hold came back with priority 0.
+    // Nine of the ten: the replacement of the pod that was lost in the hold has priority 0.
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
     assert_eq!((findings.scaled, findings.lost, findings.sets), (0, 3, 2));
 }
 
-on_both!(pods_that_die_while_the_watch_expires_are_missed_at_once);
+on_both!(pods_lost_while_the_watch_expires_are_replaced);

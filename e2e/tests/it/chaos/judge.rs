@@ -1,4 +1,4 @@
-//! What a rollout may do, judged commit by commit from what the server stored and from who asked for it.
+//! Checks the safety rules of rollouts commit by commit, from the history of the server and from its request log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,24 +6,24 @@ use e2e::{Commit, Deletion, Request};
 use ordereddeployment_api::names::annotation;
 use serde_json::Value;
 
-/// What was done, all of it within the promises.
+/// What happened, within the rules.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Pods made.
+    /// Created pods.
     pub(super) created: usize,
-    /// Pods that our controller deleted in rollouts, in order, by priority.
+    /// Priorities of the pods that our controller deleted in rollouts, in order.
     pub(super) rolled: Vec<i32>,
-    /// Pods that our controller deleted because there were too many.
+    /// Pods that our controller deleted in scale-downs.
     pub(super) scaled: usize,
-    /// Pods that somebody else deleted.
+    /// Pods that other clients deleted.
     pub(super) lost: usize,
-    /// Sets made.
+    /// Created sets.
     pub(super) sets: usize,
-    /// Deletes of ours whose answer nobody heard.
+    /// Deletes of our controller without a response.
     pub(super) unanswered: usize,
 }
 
-/// Judges everything that was committed in a namespace with the object `web`; an error names every broken promise.
+/// Checks all commits in a namespace with the object `web`. The error lists every violated rule.
 pub(super) fn judge(commits: &[Commit], requests: &[Request], namespace: &str) -> Result<Findings, String> {
     let mut judge = Judge::new(requests, namespace);
     for commit in commits {
@@ -32,7 +32,7 @@ pub(super) fn judge(commits: &[Commit], requests: &[Request], namespace: &str) -
     if judge.broken.is_empty() { Ok(judge.findings) } else { Err(judge.broken.join("\n")) }
 }
 
-/// A pod as it is stored.
+/// A stored pod.
 struct Pod<'a>(&'a Value);
 
 impl<'a> Pod<'a> {
@@ -72,21 +72,21 @@ impl<'a> Pod<'a> {
     }
 }
 
-/// Of the template.
+/// The image in the template.
 fn image(object: &Value) -> &str {
     object.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default()
 }
 
 struct Judge<'a> {
-    /// Our controller's deletes by pod; refused ones are left out.
+    /// The deletes of our controller by pod, without rejected ones.
     deletes: BTreeMap<&'a str, Vec<&'a Request>>,
     pods: BTreeMap<&'a str, &'a Value>,
     object: Option<&'a Value>,
-    /// The names of all pods there ever were, by UID.
+    /// The names of all pods so far, by UID.
     names: BTreeMap<&'a str, &'a str>,
-    /// The holds that somebody asked to resume.
+    /// The IDs that resume requests contained.
     asked: BTreeSet<&'a str>,
-    /// Priority and UID of pods that went with a point `after`.
+    /// Priority and UID of deleted pods with a pause point `after`.
     halted: Vec<(i32, &'a str)>,
     findings: Findings,
     broken: Vec<String>,
@@ -107,7 +107,7 @@ impl<'a> Judge<'a> {
         for request in requests {
             let ours = request.by_the_controller() && request.namespace.as_deref() == Some(namespace);
             let deletes = request.verb == "delete" && request.plural == "pods" && request.writes();
-            // An answer of 5xx, and none at all, may be one to a delete that was done.
+            // A delete with a 5xx response, or without a response, may have been processed.
             let may_count = request.code < 300 || request.code >= 500;
             if let (true, true, true, Some(pod)) = (ours, deletes, may_count, &request.name) {
                 judge.deletes.entry(pod).or_default().push(request);
@@ -130,12 +130,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A point is passed only where somebody has asked for it, by name.
+    /// A pause point is passed only after a resume request with its name.
     fn see_object(&mut self, commit: &'a Commit) {
         let before = std::mem::replace(&mut self.object, commit.object.as_ref());
         let Some(object) = self.object else { return };
         if before.map(image) != Some(image(object)) {
-            // A new template starts a new rollout, which none of the old points halts.
+            // A new template starts a new rollout, and the previous pause points no longer hold it.
             self.halted.clear();
         }
         if let Some(asked) = object.pointer("/status/resumeRequested").and_then(Value::as_str) {
@@ -155,7 +155,7 @@ impl<'a> Judge<'a> {
         let went = |pod: &Value| Pod(pod).text("/metadata/deletionTimestamp").is_empty();
         match (before, commit.object.as_ref()) {
             (None, Some(pod)) => self.created(commit, pod),
-            // Marked, or gone at once, which is what becomes of a pod without a node.
+            // Terminating, or removed immediately, as a pod without a node.
             (Some(pod), after) if went(pod) && !after.is_some_and(went) => self.went(commit, pod),
             _ => {}
         }
@@ -182,7 +182,7 @@ impl<'a> Judge<'a> {
         self.object.map(image) != Some(pod.image())
     }
 
-    /// S4: no more than D + S.
+    /// S4: at most D + S pods.
     fn created(&mut self, commit: &'a Commit, pod: &'a Value) {
         self.findings.created += 1;
         if self.names.insert(Pod(pod).uid(), &commit.name).is_some() {
@@ -213,7 +213,7 @@ impl<'a> Judge<'a> {
         let others =
             || self.pods.iter().filter(|(other, _)| **other != name).map(|(name, pod)| (name, Pod(pod)));
         let mut broken = Vec::new();
-        // S1, S2: nothing old of a higher priority is there any more.
+        // S1, S2: no old pod with a higher priority exists.
         for (other, one) in others().filter(|(_, one)| one.is_active() && self.is_old(one)) {
             if one.priority() > pod.priority() && pod.is_available() {
                 broken.push(format!(
@@ -233,7 +233,7 @@ impl<'a> Judge<'a> {
         if counted < self.floor() {
             broken.push(format!("{version}: {name} leaves {counted} old or available pods"));
         }
-        // S5: nothing past a point that nobody has lifted.
+        // S5: no deletion after a pause point that is not passed.
         let passed = |uid: &str| {
             let passed =
                 self.object.and_then(|object| object.pointer("/status/passed")).and_then(Value::as_array);
@@ -256,7 +256,8 @@ impl<'a> Judge<'a> {
         self.broken.extend(broken);
     }
 
-    /// S7: every delete names the pod's UID and a version, as far as the log has its body; one at most was accepted.
+    /// S7: every delete has the UID and a version of the pod as preconditions, if the log has its body; at most one was
+    /// accepted.
     fn bound(&mut self, requests: &[&Request], pod: &Pod<'_>, name: &str) {
         let accepted = requests.iter().filter(|request| request.code != 0 && request.code < 300).count();
         if accepted > 1 {
@@ -276,14 +277,14 @@ impl<'a> Judge<'a> {
 
 #[cfg(test)]
 mod tests {
-    //! A judge that lets everything pass is no judge.
+    //! Tests that the checks detect violations.
 
     use e2e::{Commit, Request};
     use serde_json::{Value, json};
 
     use super::judge;
 
-    /// Four pods `a` to `d` of priorities 3 to 0, `b` with a pause point; D = 4, S = U = 1; the template is new.
+    /// Four pods `a` to `d` with the priorities 3 to 0, a pause point on `b`; D = 4, S = U = 1; a new template.
     fn start() -> Vec<Commit> {
         let mut commits = vec![object(1, &json!({}))];
         for (index, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_order_passes() {
+    fn valid_histories_pass() {
         let passed = json!({"passed": [{"podUID": "uid-b"}]});
         let asked = json!({"resumeRequested": "b@2"});
         let commits = vec![
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_promise_is_told() {
+    fn each_violation_is_reported() {
         let asked = json!({"template": "web:2", "status": {"passed": [{"podUID": "uid-b"}]}});
         let mut unbound = deletes(&["a"]);
         unbound[0].body = Some(json!({"preconditions": {"uid": "uid-a"}}));
@@ -397,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_behind_a_pod_that_the_rollout_halts_after() {
+    fn a_deletion_beyond_a_pause_point_after_is_a_violation() {
         let after = |version, gone: bool| {
             let mut more = json!({"point": "after"});
             if gone {

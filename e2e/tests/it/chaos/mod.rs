@@ -1,7 +1,8 @@
-//! Rollouts under fire: what is killed, cut off, frozen or forbidden in their middle, and what must hold all the same.
+//! Rollouts with faults: a process is killed, disconnected or frozen, or permissions are removed, and the safety rules
+//! must hold.
 //!
-//! Faults strike at writes, chosen by a seed: `E2E_SEED` explores others. What is judged is the server's own history and
-//! its log of requests, never what the controller says.
+//! Faults occur at writes that a seed selects: `E2E_SEED` sets another seed. The checks use the history and the request
+//! log of the server, not the status that the controller reports.
 
 mod crashes;
 mod cut_off;
@@ -27,29 +28,29 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
-/// The delete priorities of ten pods, in the order in which they go.
+/// The delete priorities of ten pods, in deletion order.
 const PRIORITIES: [i32; 10] = [7, 7, 5, 3, 2, 1, 0, 0, 0, -3];
-/// Those that carry a pause point.
+/// The pods with a pause point.
 const BEFORE: usize = 3;
 const AFTER: usize = 5;
 
-/// A control plane that may be broken, or the sandbox.
+/// A control plane that the test may break, or the sandbox.
 fn setting() -> Setting {
     Setting { faults: true, ..Setting::default() }
 }
 
-/// A server, what becomes of it, and dice.
+/// A server, its history, and the random generator.
 struct Trial {
     world: World,
     history: History,
     dice: StdRng,
-    /// Which writes of pods are to be struck, and when.
+    /// The writes of pods at which the next faults occur, and when.
     aims: std::vec::IntoIter<(&'static str, Moment)>,
     strikes: usize,
     start: Instant,
 }
 
-/// What strikes.
+/// The moment of a fault.
 enum Strike {
     /// Now, with a write in the trap.
     At(Trap),
@@ -60,7 +61,7 @@ enum Strike {
 impl Trial {
     async fn start(server: Server, setting: Setting) -> Self {
         let seed = std::env::var("E2E_SEED").ok().map_or(1, |seed| seed.parse().unwrap());
-        // Shown where the test fails.
+        // Printed if the test fails.
         println!("E2E_SEED={seed}");
         let start = Instant::now();
         let world = World::with(server, setting).await.unwrap();
@@ -68,7 +69,7 @@ impl Trial {
         Self { world, history: History::default(), dice, aims: Vec::new().into_iter(), strikes: 0, start }
     }
 
-    /// A trap at one of the next writes: the next that is aimed at, else any.
+    /// A trap at one of the next writes: the next one in `aims`, else any write.
     fn trap(&mut self) -> Trap {
         let rules = self.world.proxy.rules();
         if let Some((verb, moment)) = self.aims.next() {
@@ -78,12 +79,12 @@ impl Trial {
         rules.trap(Matching::default(), self.dice.random_range(1..=5), moment)
     }
 
-    /// Ten pods, complete; a controller must be at work.
+    /// Creates ten pods and waits for completion. A controller must run.
     async fn deploy(&self) {
         self.world.deployed(&json!({"replicas": 10})).await.unwrap();
     }
 
-    /// Gives the pods of now their priorities and pause points. In the order in which they are to go.
+    /// Sets the priorities and pause points of the current pods. Returns the pods in deletion order.
     async fn mark(&self) -> Vec<String> {
         let pods: Vec<String> = self.world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
         assert_eq!(pods.len(), PRIORITIES.len(), "{pods:?}");
@@ -95,7 +96,7 @@ impl Trial {
         pods
     }
 
-    /// Resumes at the first point of a rollout, and at the second, and waits for its end.
+    /// Resumes the rollout at its first and at its second pause point and waits for its end.
     async fn resume_to_the_end(&self, pods: &[String]) {
         self.world.resume().await.unwrap();
         held_at(&self.world, &pods[AFTER], 7, 10).await;
@@ -103,7 +104,7 @@ impl Trial {
         self.world.complete("web", 10).await.unwrap();
     }
 
-    /// Waits for that, and strikes up to so many times on the way.
+    /// Waits for `there` and causes up to `times` faults meanwhile.
     async fn under_fire<T>(
         &mut self,
         times: usize,
@@ -126,8 +127,8 @@ impl Trial {
         there.await
     }
 
-    /// A whole rollout, resumed at both its points: up to so many strikes on the way to the first, to the second and to
-    /// its end, and one in the first hold.
+    /// Runs a complete rollout and resumes it at both pause points: up to `times` faults each before the first pause
+    /// point, before the second one and before the end, and one in the first hold.
     async fn roll_out(&mut self, image: &str, times: usize, mut strike: impl AsyncFnMut(Strike)) {
         let pods = self.mark().await;
         let world = self.world.clone();
@@ -148,7 +149,7 @@ impl Trial {
         assert_eq!(world.pods_of_image(image).await.unwrap().len(), 10);
     }
 
-    /// What the server knows of everything so far. Fails with all that broke a promise.
+    /// Checks the whole history of the server. Fails with all violated rules.
     async fn judge(&mut self) -> Findings {
         self.history.read_on(&self.world).await.unwrap();
         let requests = self.world.requests().await.unwrap();
@@ -159,7 +160,7 @@ impl Trial {
     }
 }
 
-/// Waits until `web` is held at that pod with so many updated pods and so many available ones.
+/// Waits until `web` is held at this pod with this number of updated and of available pods.
 async fn held_at(world: &World, pod: &str, updated: i32, available: i32) -> OrderedDeployment {
     let what = format!("held at {pod} with {updated} updated pods, {available} available");
     let held = world.until("web", &what, |object| {

@@ -1,4 +1,4 @@
-//! etcd is restored from a backup: versions go back, and what happened since has never been.
+//! etcd is restored from a backup: resource versions decrease, and all later changes are lost.
 
 use e2e::{Server, World};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -8,18 +8,18 @@ use serde_json::json;
 
 use super::setting;
 
-/// The names of the pods of now.
+/// The names of the current pods.
 async fn names(world: &World) -> Vec<String> {
     world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect()
 }
 
-/// The version that the server is at.
+/// The current resource version of the server.
 async fn version(client: &Client) -> u64 {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-public");
     maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap().parse().unwrap()
 }
 
-/// Writes until the server is past that version: watches of those who saw it before see what happens from now on.
+/// Writes until the server exceeds this version, so that watches from before the restore receive new events.
 async fn write_past(world: &World, version_before: u64) {
     let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
     let map = serde_json::from_value(json!({"metadata": {"generateName": "write-"}})).unwrap();
@@ -29,7 +29,7 @@ async fn write_past(world: &World, version_before: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_lost_with_a_restored_store_is_not_done_again_on_a_real_server() {
+async fn changes_lost_by_a_restore_of_etcd_are_not_repeated_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let setting = setting();
     let world = World::with(Server::Real, setting.clone()).await.unwrap();
@@ -39,7 +39,7 @@ async fn what_was_lost_with_a_restored_store_is_not_done_again_on_a_real_server(
     plane.back_up().await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.complete("web", 4).await.unwrap();
-    // A kubelet that is about to end a pod would end it in the restored store, too.
+    // A kubelet that is about to remove a pod would remove it in the restored store too.
     world.until_pods("of the second template alone", |pods| pods.len() == 4).await.unwrap();
     let lost = version(&world.client).await;
 

@@ -1,5 +1,5 @@
-//! Rights that are taken away and given back in the middle of a rollout: the controller says what it lacks, does nothing
-//! else, and goes on once it may.
+//! Permissions are removed and granted again during a rollout: the controller reports the missing permission, does
+//! nothing else, and continues when it has the permission.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use tokio::time::Instant;
 use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 
 const USER: &str = "system:serviceaccount:default:controller";
-/// How soon a server must heed changed rights. Far more than it needs.
+/// The timeout until the server applies changed permissions. It is far longer than necessary.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A part of the controller's rights, in a role of its own: group, resource, verbs.
+/// A part of the permissions of the controller, in a separate role: group, resource, verbs.
 type Rules = &'static [(&'static str, &'static str, &'static [&'static str])];
 
 const OURS: &str = "ordereddeployment.io";
 const READ: &[&str] = &["get", "list", "watch"];
 
-/// What it needs to see anything.
+/// The permissions to watch.
 const SEES: (&str, Rules) = (
     "sees",
     &[
@@ -34,7 +34,7 @@ const SEES: (&str, Rules) = (
         ("", "nodes", READ),
     ],
 );
-/// What it needs to make pods, and to speak of them.
+/// The permissions to create pods and to report them.
 const MAKES: (&str, Rules) = (
     "makes",
     &[
@@ -78,7 +78,7 @@ async fn take_away(world: &World, rights: &[(&str, Rules)]) {
     until_heeded(world, rights, false).await;
 }
 
-/// Waits until the server acts on it, which it cannot tell.
+/// Waits until the API server applies the change, for which there is no notification.
 async fn until_heeded(world: &World, rights: &[(&str, Rules)], given: bool) {
     let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
     let limit = Instant::now() + PATIENCE;
@@ -106,7 +106,7 @@ async fn until_heeded(world: &World, rights: &[(&str, Rules)], given: bool) {
     }
 }
 
-/// Whether it says that it may not delete.
+/// Whether the status reports that the controller may not delete.
 fn complains(object: &OrderedDeployment) -> bool {
     let failure = object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE));
     failure.is_some_and(|failure| {
@@ -117,7 +117,7 @@ fn complains(object: &OrderedDeployment) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_goes_on_once_it_may_again_on_a_real_server() {
+async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let mut trial = Trial::start(Server::Real, setting()).await;
     trial.world.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
@@ -128,11 +128,11 @@ async fn a_controller_goes_on_once_it_may_again_on_a_real_server() {
     trial.deploy().await;
     let old = trial.mark().await;
 
-    // It may not delete: it says so to the user, and makes no more pods than it may without.
+    // Without permission to delete, the controller reports this in the status and creates no more pods than allowed.
     take_away(&world, &[DELETES]).await;
     world.set_image("web:2").await.unwrap();
     world.until("web", "complaining", complains).await.unwrap();
-    world.until_told(reason::FAILED_DELETE).await.unwrap();
+    world.until_event(reason::FAILED_DELETE).await.unwrap();
     assert_eq!(world.deletions().await.unwrap(), []);
     assert_eq!(world.pods().await.unwrap().len(), 11);
     assert!(manager.runs().unwrap(), "the controller ended");
@@ -140,7 +140,7 @@ async fn a_controller_goes_on_once_it_may_again_on_a_real_server() {
     held_at(&world, &old[BEFORE], 3, 10).await;
     world.until("web", "content", |object| !complains(object)).await.unwrap();
 
-    // It may nothing at all, and not even start: it says so in its log, and waits.
+    // Without any permission the controller cannot even start: it logs this and waits.
     take_away(&world, &ALL).await;
     world.proxy.rules().cut();
     manager.until_logged("forbidden").await.unwrap();
@@ -153,7 +153,7 @@ async fn a_controller_goes_on_once_it_may_again_on_a_real_server() {
     give(&world, &ALL).await;
     held_at(&world, &old[AFTER], 6, 10).await;
 
-    // It may not write down that a point is passed: so none is.
+    // Without permission to write that a pause point is passed, it passes none.
     take_away(&world, &[TELLS]).await;
     world.resume().await.unwrap();
     manager.until_logged("cannot store the status").await.unwrap();
@@ -165,7 +165,7 @@ async fn a_controller_goes_on_once_it_may_again_on_a_real_server() {
     let findings = trial.judge().await;
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
-    // Refused for minutes, it would have asked a few dozen times.
+    // Without a backoff it would have sent a few dozen requests within minutes.
     let requests = world.requests().await.unwrap();
     let refused = requests.iter().filter(|one| one.by_the_controller() && one.code == 403).count();
     println!("{refused} refused requests");

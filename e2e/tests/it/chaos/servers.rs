@@ -1,4 +1,4 @@
-//! kube-apiserver and etcd are killed in the middle of rollouts and started again on the same port and data.
+//! kube-apiserver and etcd are killed during rollouts and restarted on the same port with the same data.
 
 use e2e::Server;
 use e2e::proxy::Moment;
@@ -8,8 +8,8 @@ use super::{PRIORITIES, Strike, Trial, setting};
 
 use Moment::{After, Before, During};
 
-/// Kills it at these writes of pods, so many in each part of the rollout, and in a hold.
-async fn goes_on_although_killed(victim: Victim, aims: Vec<(&'static str, Moment)>) {
+/// Kills the server at these writes of pods, one third of them in each part of the rollout, and once in a hold.
+async fn continues_after_kills(victim: Victim, aims: Vec<(&'static str, Moment)>) {
     let times = aims.len() / 3;
     let _machine = e2e::hold_the_machine().await;
     let mut trial = Trial::start(Server::Real, setting()).await;
@@ -22,9 +22,9 @@ async fn goes_on_although_killed(victim: Victim, aims: Vec<(&'static str, Moment
             let plane = world.control_plane().unwrap();
             plane.kill(victim).unwrap();
             match strike {
-                // It comes to a server that is dead, or cannot store anything.
+                // The write reaches an API server that is down or cannot store it.
                 Strike::At(trap) if trap.moment == Before => trap.release(),
-                // Done, and nobody hears of it.
+                // The server has processed the write, and the client gets no response.
                 strike => drop(strike),
             }
             plane.start_again(victim).await.unwrap();
@@ -38,13 +38,13 @@ async fn goes_on_although_killed(victim: Victim, aims: Vec<(&'static str, Moment
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollout_goes_on_although_kube_apiserver_is_killed_on_a_real_server() {
+async fn a_rollout_continues_after_kube_apiserver_is_killed_on_a_real_server() {
     let aims = vec![("create", After), ("delete", After), ("create", During)];
-    Box::pin(goes_on_although_killed(Victim::ApiServer, aims)).await;
+    Box::pin(continues_after_kills(Victim::ApiServer, aims)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollout_goes_on_although_etcd_is_killed_on_a_real_server() {
+async fn a_rollout_continues_after_etcd_is_killed_on_a_real_server() {
     let aims = vec![
         ("create", After),
         ("delete", During),
@@ -53,5 +53,5 @@ async fn a_rollout_goes_on_although_etcd_is_killed_on_a_real_server() {
         ("create", Before),
         ("delete", Before),
     ];
-    Box::pin(goes_on_although_killed(Victim::Etcd, aims)).await;
+    Box::pin(continues_after_kills(Victim::Etcd, aims)).await;
 }

@@ -1,4 +1,4 @@
-//! The chart's life on a real API server, by the very commands that the documentation gives: installed, at work, upgraded,
+//! The life of the chart on a real API server, with the commands of the documentation: installed, in use, upgraded,
 //! uninstalled, installed again, and installed for one namespace.
 
 use std::time::Instant;
@@ -13,21 +13,22 @@ use serde_json::json;
 
 use super::rights::{Account, all_are_used, granted, nothing_was_refused};
 use super::work::{self, complete, image, patch};
-use super::{CHART, documented, people, sets_of_values};
+use super::{CHART, documented, sets_of_values, user_roles};
 
 const NAME: &str = "ordered-deployment";
-/// Where the guide installs it.
+/// The namespace in the installation guide.
 const NAMESPACE: &str = "ordered-system";
-/// No container runs here: processes share the machine's ports, and must not be reached from elsewhere.
+/// The controller runs as a process, not in a container: it shares the ports of the machine and must not be reachable
+/// from outside.
 const LOCALLY: &str = "extraArgs={--metrics-bind-address=127.0.0.1:0}";
 
-/// A server with the chart, and who runs what.
+/// A server for the chart, and Helm.
 struct Cluster {
     world: World,
     helm: Helm,
 }
 
-/// What the installed Deployment runs.
+/// The process of the installed Deployment.
 struct Program {
     account: String,
     arguments: Vec<String>,
@@ -41,14 +42,14 @@ impl Cluster {
         Self { world, helm }
     }
 
-    /// Runs the guide's helm command that starts so, with more arguments.
+    /// Runs the documented helm command that starts with `start`, with more arguments.
     async fn helm(&self, start: &str, more: &[&str]) -> String {
         let command = documented(start);
         let command: Vec<&str> = command.iter().map(String::as_str).chain(more.iter().copied()).collect();
         self.helm.run(&command).await.unwrap()
     }
 
-    /// The same with kubectl, to which paths are told whole.
+    /// Runs the documented kubectl command, with absolute paths.
     async fn kubectl(&self, start: &str, more: &[&str]) -> String {
         let whole = |word: String| {
             if word.starts_with(CHART) { e2e::top().join(word).display().to_string() } else { word }
@@ -69,7 +70,7 @@ impl Cluster {
         self.kubectl("kubectl --namespace ordered-system rollout status", &["--timeout=60s"]).await;
     }
 
-    /// What the Deployment of that namespace says, read from the server.
+    /// Reads the Deployment in this namespace from the server.
     async fn program(&self, namespace: &str) -> Program {
         let deployments: Api<Deployment> = Api::namespaced(self.world.client.clone(), namespace);
         let pod = deployments.get(NAME).await.unwrap().spec.unwrap().template.spec.unwrap();
@@ -96,7 +97,8 @@ impl Cluster {
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     }
 
-    /// Whether the server is as old as the oldest: it knows no CEL rules, nor does its kubectl find them in its schema.
+    /// Whether the server has the oldest supported version: it has no CEL rules, and its kubectl does not find them in
+    /// the schema.
     fn is_old(&self) -> bool {
         let version = &self.world.control_plane().unwrap().version;
         let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
@@ -108,19 +110,19 @@ fn start(world: &World, program: &Program) -> Manager {
     world.start_manager_exactly(&program.arguments, &program.variables).unwrap()
 }
 
-/// Ends it as a kubelet does, so that it gives the lead up.
+/// Ends it like a kubelet, so that it releases the Lease.
 async fn end(mut manager: Manager) {
     manager.signal("TERM").await.unwrap();
     assert!(manager.ended().await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_chart_lives_as_documented_and_grants_what_is_used_on_a_real_server() {
+async fn the_chart_works_as_documented_and_grants_only_used_permissions_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let mut cluster = timed("a control plane", Cluster::start()).await;
     timed("installed", is_installed(&cluster)).await;
-    timed("a second release", a_second_release_of_the_same_is_refused(&cluster)).await;
-    timed("every set of values", every_set_of_values_is_taken_by_the_server(&cluster)).await;
+    timed("a second release", a_second_release_for_the_same_namespaces_is_refused(&cluster)).await;
+    timed("every set of values", the_server_accepts_every_values_file(&cluster)).await;
     timed("at work", does_its_work_with_exactly_its_rights(&mut cluster)).await;
     timed("upgraded", is_upgraded_with_its_crds(&cluster)).await;
     timed("uninstalled", is_uninstalled_and_leaves_crds_and_objects(&cluster)).await;
@@ -129,7 +131,7 @@ async fn the_chart_lives_as_documented_and_grants_what_is_used_on_a_real_server(
     timed("without its CRDs and back", comes_back_after_its_crds_were_deleted(&cluster)).await;
 }
 
-/// One step, and how long it took.
+/// Runs one step and prints its duration.
 async fn timed<T>(step: &str, future: impl Future<Output = T>) -> T {
     let start = Instant::now();
     let done = Box::pin(future).await;
@@ -147,8 +149,8 @@ async fn is_installed(cluster: &Cluster) {
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 2);
 }
 
-/// Two controllers that elect no leader among them would work against each other.
-async fn a_second_release_of_the_same_is_refused(cluster: &Cluster) {
+/// Without leader election among them, two controllers would work against each other.
+async fn a_second_release_for_the_same_namespaces_is_refused(cluster: &Cluster) {
     let second = ["install", "second", CHART, "--namespace=elsewhere", "--create-namespace", "--set"];
     let image = "image.repository=registry.example.com/ordered-controller-manager,fullnameOverride=second";
     let refused = cluster.helm.run(&[&second[..], &[image]].concat()).await.unwrap_err().to_string();
@@ -156,8 +158,8 @@ async fn a_second_release_of_the_same_is_refused(cluster: &Cluster) {
     assert!(refused.contains("invalid ownership metadata"), "{refused}");
 }
 
-/// As a dry run, with the server's own version. (It has none of the Prometheus operator's kinds.)
-async fn every_set_of_values_is_taken_by_the_server(cluster: &Cluster) {
+/// As a dry run with the version of the server, which does not have the kinds of the Prometheus operator.
+async fn the_server_accepts_every_values_file(cluster: &Cluster) {
     cluster.make_namespace("team-a").await;
     cluster.make_namespace("shop").await;
     cluster.make_namespace("monitoring").await;
@@ -191,8 +193,8 @@ async fn does_its_work_with_exactly_its_rights(cluster: &mut Cluster) {
     let mut second = start(world, &program);
     second.until_logged("every watch has synced").await.unwrap();
     work::until_held(world).await;
-    people::have_the_rights_of_their_roles(world).await;
-    people::resume_only_where_they_may(world).await;
+    user_roles::have_the_rights_of_their_roles(world).await;
+    user_roles::resume_only_with_permission(world).await;
     work::until_evicted(world).await;
     end(first).await;
     second.until_logged("leading").await.unwrap();
@@ -204,7 +206,7 @@ async fn does_its_work_with_exactly_its_rights(cluster: &mut Cluster) {
 }
 
 async fn is_upgraded_with_its_crds(cluster: &Cluster) {
-    // As if they were those of an older chart.
+    // As in an older version of the chart.
     let columns = "/spec/versions/0/additionalPrinterColumns";
     let older = json!([{"op": "remove", "path": columns}]).to_string();
     for crd in cluster.crds().await {
@@ -266,7 +268,7 @@ async fn takes_up_what_it_left(cluster: &mut Cluster) {
 async fn works_in_one_namespace(cluster: &mut Cluster) {
     let start_of = "helm install ordered-deployment charts/ordered-deployment --namespace team-a";
     let more = ["--wait", "--timeout=60s", "--set", LOCALLY, "--set=userRoles.create=false", "--skip-crds"];
-    // With everything that may be switched on.
+    // With all optional features.
     let costs = [
         "--set=nodeCosts.enabled=true",
         "--set=nodeCosts.deployments[0].selector.matchLabels.tier=inference",
@@ -276,7 +278,7 @@ async fn works_in_one_namespace(cluster: &mut Cluster) {
     ];
     cluster.helm(start_of, &[&more[..], &costs].concat()).await;
     let program = cluster.program("team-a").await;
-    // Work elsewhere, which is not its own.
+    // A change in a namespace that this release does not watch.
     cluster.world.kubectl.run(&["scale", "od", "web", "--replicas=3"]).await.unwrap();
     cluster.world.act_as(("team-a", &program.account), "shop").await.unwrap();
     let world = &cluster.world;
@@ -300,7 +302,7 @@ async fn works_in_one_namespace(cluster: &mut Cluster) {
     assert_ne!(generation, observed, "nobody looks after the other namespace");
 }
 
-/// By the guide: nobody loses a pod who deletes the objects without what they own before.
+/// As in the guide: a user who first deletes the objects without their dependents loses no pod.
 async fn comes_back_after_its_crds_were_deleted(cluster: &Cluster) {
     let world = &cluster.world;
     let program = cluster.program("team-a").await;

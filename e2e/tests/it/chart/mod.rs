@@ -1,22 +1,22 @@
-//! The Helm chart, by real Helm.
+//! The Helm chart, tested with real Helm.
 
 #[cfg(feature = "real-servers")]
 mod installed;
-#[cfg(feature = "real-servers")]
-mod people;
 mod rendering;
 #[cfg(feature = "real-servers")]
 mod rights;
 #[cfg(feature = "real-servers")]
+mod user_roles;
+#[cfg(feature = "real-servers")]
 mod work;
 
-/// Where it lies in the checkout.
+/// The path of the chart in the repository.
 pub(crate) const CHART: &str = "charts/ordered-deployment";
-/// How it is installed.
+/// The installation guide.
 #[cfg(feature = "real-servers")]
 const GUIDE: &str = "docs/installation.md";
 
-/// The values that the chart is tried with, besides its defaults.
+/// The values files of the tests, besides the defaults.
 fn sets_of_values() -> Vec<String> {
     let folder = e2e::top().join(CHART).join("ci");
     let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path().display().to_string());
@@ -26,7 +26,7 @@ fn sets_of_values() -> Vec<String> {
     files
 }
 
-/// The guide's command that starts so, in its words, without the program.
+/// The documented command that starts with `start`, as arguments without the program.
 #[cfg(feature = "real-servers")]
 fn documented(start: &str) -> Vec<String> {
     let text = std::fs::read_to_string(e2e::top().join(GUIDE)).unwrap().replace("\\\n", " ");

@@ -1,4 +1,4 @@
-//! What Helm makes of the chart without a server.
+//! The output of Helm for the chart, without a server.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::{CHART, sets_of_values};
 
 const OLDEST: &str = "1.20";
 const NEW: &str = "1.33";
-/// What has no default.
+/// The value without a default.
 const IMAGE: &str = "--set=image.repository=registry.example.com/ordered-controller-manager";
 
-/// The manifests of these values for that version of Kubernetes.
+/// The manifests with these values for this version of Kubernetes.
 async fn rendered(version: &str, arguments: &[&str]) -> Vec<Value> {
     let helm = Helm::without_server().unwrap();
     let mut all =
@@ -30,7 +30,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn the_chart_is_without_complaint_with_every_set_of_values_by_helm() {
+async fn the_chart_has_no_lint_errors_with_every_values_file_by_helm() {
     let helm = Helm::without_server().unwrap();
     for strict in [&["lint", CHART][..], &["lint", "--strict", CHART]] {
         helm.run(&[strict, &[IMAGE]].concat()).await.unwrap();
@@ -41,7 +41,7 @@ async fn the_chart_is_without_complaint_with_every_set_of_values_by_helm() {
 }
 
 #[tokio::test]
-async fn every_set_of_values_is_rendered_for_an_old_and_a_new_kubernetes_by_helm() {
+async fn every_values_file_is_rendered_for_an_old_and_a_new_kubernetes_by_helm() {
     for (version, budgets) in [(OLDEST, "policy/v1beta1"), (NEW, "policy/v1")] {
         for values in sets_of_values() {
             let objects = rendered(version, &["--values", &values]).await;
@@ -67,15 +67,15 @@ async fn every_set_of_values_is_rendered_for_an_old_and_a_new_kubernetes_by_helm
 }
 
 #[tokio::test]
-async fn the_budget_follows_the_versions_of_a_server_that_is_asked_by_helm() {
-    // An old server that has the new version all the same.
+async fn the_budget_has_a_version_that_the_server_supports_by_helm() {
+    // An old server that supports the new version of the API.
     let asked = ["--api-versions=policy/v1/PodDisruptionBudget"];
     let objects = rendered(OLDEST, &asked).await;
     assert_eq!(of_kind(&objects, "PodDisruptionBudget")[0]["apiVersion"], "policy/v1");
 }
 
 #[tokio::test]
-async fn values_that_do_not_exist_or_are_wrong_are_refused_by_helm() {
+async fn unknown_and_invalid_values_are_rejected_by_helm() {
     let helm = Helm::without_server().unwrap();
     for (value, complaint) in [
         ("replicaCount=two", "replicaCount: Invalid type"),
@@ -86,7 +86,7 @@ async fn values_that_do_not_exist_or_are_wrong_are_refused_by_helm() {
         ("image.digest=abc", "image.digest: Does not match pattern"),
         ("logFormat=xml", "logFormat must be one of"),
         ("podDisruptionBudget.maxUnavailable=lots", "podDisruptionBudget.maxUnavailable: Does not match"),
-        // Wrong only together.
+        // Invalid only in combination.
         ("leaderElection.enabled=false", "two leaders would work against each other"),
         ("serviceMonitor.enabled=true,service.enabled=false", "serviceMonitor.enabled needs service.enabled"),
         ("serviceAccount.create=false", "Set serviceAccount.name to an account"),
@@ -98,7 +98,7 @@ async fn values_that_do_not_exist_or_are_wrong_are_refused_by_helm() {
 }
 
 #[tokio::test]
-async fn pods_keep_to_the_restricted_standard_whatever_the_values_by_helm() {
+async fn pods_meet_the_restricted_standard_with_all_values_by_helm() {
     for values in sets_of_values() {
         let objects = rendered(NEW, &["--values", &values]).await;
         let pod = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"];
@@ -117,7 +117,7 @@ async fn pods_keep_to_the_restricted_standard_whatever_the_values_by_helm() {
 }
 
 #[tokio::test]
-async fn with_its_defaults_two_replicas_stand_behind_a_budget_by_helm() {
+async fn the_default_is_two_replicas_with_a_budget_by_helm() {
     let objects = rendered(NEW, &[]).await;
     let deployment = of_kind(&objects, "Deployment")[0];
     assert_eq!(deployment["spec"]["replicas"], 2);
@@ -129,7 +129,7 @@ async fn with_its_defaults_two_replicas_stand_behind_a_budget_by_helm() {
 }
 
 #[tokio::test]
-async fn names_of_what_has_no_namespace_follow_from_what_is_watched_by_helm() {
+async fn names_of_cluster_scoped_objects_depend_on_the_watched_namespaces_by_helm() {
     let helm = Helm::without_server().unwrap();
     for (watched, name) in [("", "ordered-deployment"), ("shop", "ordered-deployment-in-shop")] {
         for release in ["one", "other"] {
@@ -140,9 +140,9 @@ async fn names_of_what_has_no_namespace_follow_from_what_is_watched_by_helm() {
             let roles = of_kind(&objects, "ClusterRole").into_iter();
             let mut roles: Vec<&str> = roles.filter_map(|role| role["metadata"]["name"].as_str()).collect();
             roles.sort_unstable();
-            let people =
+            let user_roles =
                 ["adopter", "editor", "resumer", "viewer"].map(|who| format!("ordered-deployment-{who}"));
-            let mut expected: Vec<&str> = people.iter().map(String::as_str).chain([name]).collect();
+            let mut expected: Vec<&str> = user_roles.iter().map(String::as_str).chain([name]).collect();
             expected.sort_unstable();
             assert_eq!(roles, expected, "{release}");
         }

@@ -1,4 +1,5 @@
-//! What a service account may do, and what it has done: the same set, or the chart is wrong.
+//! Compares the permissions of a service account with its requests: the chart must grant exactly the permissions that
+//! the controller uses.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use kube::Api;
 use kube::api::ListParams;
 use tokio::time::Instant;
 
-/// How long a watch that has ended may take into the audit log.
+/// How long the audit event of an ended watch may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// API group, resource with its subresource, verb.
+/// API group, resource with subresource, verb.
 pub(crate) type Right = (String, String, String);
 
 /// A service account: namespace and name.
@@ -37,8 +38,8 @@ impl Account<'_> {
     }
 }
 
-/// What roles bound to the account itself allow, finalizers left out: admission asks for those, in the name of a request
-/// for something else.
+/// The permissions in the roles of the account, without finalizers: admission checks these in requests for other
+/// resources.
 pub(crate) async fn granted(world: &World, account: Account<'_>) -> BTreeSet<Right> {
     let everything = ListParams::default();
     let client = || world.client.clone();
@@ -84,7 +85,7 @@ async fn rules_of(world: &World, role: &RoleRef, namespace: Option<&str>) -> Vec
     rules.unwrap_or_default()
 }
 
-/// What the account has asked for, by the audit log. Fails where it was refused something.
+/// The permissions that the account has used, from the audit log. Fails if the server rejected a request.
 fn used(requests: &[Request], account: Account<'_>) -> BTreeSet<Right> {
     let user = account.user();
     let own: Vec<_> = requests.iter().filter(|one| one.user.as_ref() == Some(&user)).collect();
@@ -102,8 +103,8 @@ fn used(requests: &[Request], account: Account<'_>) -> BTreeSet<Right> {
     own.iter().map(right).collect()
 }
 
-/// Waits until everything granted was used: a watch comes into the log when it ends. Fails where more was used, anything
-/// was refused, or something is granted for nothing.
+/// Waits until all permissions were used: a watch is in the log after its end. Fails if the account used more, if the
+/// server rejected a request, or if a permission is unused.
 pub(crate) async fn all_are_used(world: &World, account: Account<'_>, granted: &BTreeSet<Right>) {
     let limit = Instant::now() + PATIENCE;
     let mut used = used(&world.requests().await.unwrap(), account);
@@ -119,7 +120,7 @@ pub(crate) async fn all_are_used(world: &World, account: Account<'_>, granted: &
     );
 }
 
-/// Fails where the account was refused something.
+/// Fails if the server rejected a request of the account.
 pub(crate) async fn nothing_was_refused(world: &World, account: Account<'_>) {
     let used = used(&world.requests().await.unwrap(), account);
     assert!(!used.is_empty(), "{account:?} has asked for nothing");

@@ -1,4 +1,4 @@
-//! Everything that the controller can do, provoked once.
+//! Triggers each feature of the controller once.
 
 use e2e::World;
 use e2e::proxy::Matching;
@@ -10,10 +10,10 @@ use ordereddeployment_api::names::{annotation, condition};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use serde_json::{Value, json};
 
-use super::people;
+use super::user_roles;
 use crate::built_in::version;
 
-/// Three pods in four have their priority by where they run; one old revision is kept.
+/// Three of four pods have a priority by node; the history keeps one old revision.
 const MANIFEST: &str = "\
 apiVersion: ordereddeployment.io/v1alpha1
 kind: OrderedDeployment
@@ -42,19 +42,19 @@ where
     Api::namespaced(world.client.clone(), &world.namespace)
 }
 
-/// Waits until `web` is complete with ten pods of that image.
+/// Waits until `web` is complete with ten pods of this image.
 pub(crate) async fn complete(world: &World, image: &str) -> OrderedDeployment {
     let done = world.complete("web", 10).await.unwrap();
     assert_eq!(world.pods_of_image(image).await.unwrap().len(), 10, "{image}");
     done
 }
 
-/// Makes `web`, with ten pods.
+/// Creates `web` with ten pods.
 pub(crate) async fn apply(world: &World) {
     make(world, MANIFEST).await;
 }
 
-/// Makes `web` of that image.
+/// Creates `web` with this image.
 pub(crate) async fn apply_of(world: &World, image: &str) {
     make(world, &MANIFEST.replace("web:1", image)).await;
 }
@@ -64,7 +64,7 @@ async fn make(world: &World, manifest: &str) {
     world.kubectl.run_with(&apply, manifest).await.unwrap();
 }
 
-/// The name of the only set of that deployment.
+/// The name of the only set of this OrderedDeployment.
 async fn set_of(world: &World, deployment: &str) -> String {
     let selector = ListParams::default().labels(&format!("app={deployment}"));
     let sets = api::<OrderedReplicaSet>(world).list(&selector).await.unwrap().items;
@@ -72,20 +72,20 @@ async fn set_of(world: &World, deployment: &str) -> String {
     sets[0].name_any()
 }
 
-/// Changes `web`.
+/// Patches `web`.
 pub(crate) async fn patch(world: &World, spec: &Value) {
     let patch = json!({"spec": spec}).to_string();
     run(world, &["patch", "od", "web", "--type=merge", "-p", &patch]).await;
 }
 
-/// What starts a rollout to that image.
+/// The change that starts a rollout to this image.
 pub(crate) fn image(image: &str) -> Value {
     json!({"template": {"spec": {"containers": [{"name": "web", "image": image}]}}})
 }
 
-/// Up to the hold in the first rollout.
+/// Runs up to the hold in the first rollout.
 pub(crate) async fn until_held(world: &World) {
-    // Creates that fail alike are one event, which is patched.
+    // Equal failures of creates are one Event, which is patched.
     world.proxy.rules().refuse(Matching::new("create", "pods"), 500, 3);
     apply(world).await;
     complete(world, "web:1").await;
@@ -95,7 +95,7 @@ pub(crate) async fn until_held(world: &World) {
 
     let hash = set_of(world, "web").await.trim_start_matches("web-").to_owned();
 
-    // A set that matches no more is read and released.
+    // The controller reads and releases a set that no longer matches.
     make(world, &MANIFEST.replace("web", "tiny").replace("replicas: 10", "replicas: 0")).await;
     world.complete("tiny", 0).await.unwrap();
     let set = set_of(world, "tiny").await;
@@ -104,7 +104,7 @@ pub(crate) async fn until_held(world: &World) {
     await_condition(api::<OrderedReplicaSet>(world), &set, is_free).await.unwrap();
     run(world, &["delete", "od", "tiny"]).await;
 
-    // A pod that matches no more is read and released, and replaced.
+    // The controller reads, releases and replaces a pod that no longer matches.
     let released = world.pods_of_image("web:1").await.unwrap().remove(0);
     run(world, &["label", "pod", &released, "app=other", "--overwrite"]).await;
     let is_free = |pod: Option<&Pod>| pod.is_some_and(|pod| pod.owner_references().is_empty());
@@ -112,12 +112,12 @@ pub(crate) async fn until_held(world: &World) {
     run(world, &["delete", "pod", &released]).await;
     complete(world, "web:1").await;
 
-    // A pod that cannot be deleted as it was is read again.
+    // After a conflict on a delete, the controller reads the pod again.
     world.proxy.rules().refuse(Matching::new("delete", "pods"), 409, 1);
     let point = world.pods_of_image("web:1").await.unwrap().remove(0);
     let last = ["ordereddeployment.io/delete-priority=-1", "ordereddeployment.io/pause-point=before"];
     run(world, &[&["annotate", "pod", &point], &last[..]].concat()).await;
-    // A stray pod that matches is adopted; its node, which nobody has ever seen, is read.
+    // The controller adopts an orphan that matches and reads its node, which does not exist.
     let stray = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "stray", "labels": {"app": "web", "pod-template-hash": hash}},
@@ -132,7 +132,7 @@ pub(crate) async fn until_held(world: &World) {
     assert_eq!(world.proxy.rules().faults_left(), 0, "everything went wrong that was to");
 }
 
-/// From there on, under the first controller.
+/// Runs from the hold on, with the first controller.
 pub(crate) async fn until_evicted(world: &World) {
     complete(world, "web:2").await;
     let sets: Api<OrderedReplicaSet> = api(world);
@@ -142,7 +142,7 @@ pub(crate) async fn until_evicted(world: &World) {
     let mut spec = image("web:3");
     spec["podDeletion"] = "Evict".into();
     let before = world.deletions().await.unwrap().len();
-    // The budgets of a pod that has several are looked up.
+    // The controller lists the budgets of a pod with several of them.
     let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
     for name in ["one", "two"] {
         let budget = json!({
@@ -167,8 +167,8 @@ pub(crate) async fn until_evicted(world: &World) {
     await_condition(sets, &first.name_any(), conditions::is_deleted(&uid)).await.unwrap();
 }
 
-/// A Deployment is taken over with its pods and given back, by somebody with the roles that the guide names, and without them
-/// nothing is touched. The controller looks whether those that it takes over from are gone.
+/// A Deployment is adopted with its pods and adopted back by a user with the documented roles. Without them the command
+/// changes nothing. The controller checks whether the previous controllers are gone.
 pub(crate) async fn adopts(world: &World) {
     let manifest = MANIFEST.replace("web", "moved").replace("replicas: 10", "replicas: 2");
     let (head, rest) = manifest.split_once("  deletionOrder").unwrap();
@@ -198,9 +198,9 @@ pub(crate) async fn adopts(world: &World) {
         let adopted = adopt.args(more).kill_on_drop(true).output().await.unwrap();
         (adopted.status.success(), String::from_utf8_lossy(&adopted.stderr).into_owned())
     };
-    // The authorizer is told of a binding in a moment, not at once.
+    // The authorizer sees a binding with a delay.
     let refused = ": create orderedreplicasets, delete orderedreplicasets\n";
-    let limit = tokio::time::Instant::now() + people::PATIENCE;
+    let limit = tokio::time::Instant::now() + user_roles::PATIENCE;
     let mut said = adopt(&[]).await;
     while !said.1.contains(refused) && tokio::time::Instant::now() < limit {
         said = adopt(&[]).await;
@@ -224,7 +224,7 @@ pub(crate) async fn adopts(world: &World) {
     world.until_pods("gone with moved", |pods| !pods.iter().any(of_moved)).await.unwrap();
 }
 
-/// By the rules of the release, for pods of a Deployment labelled `tier=inference` on the nodes of any pool.
+/// With the rules of the release, for pods of a Deployment with the label `tier=inference` on nodes of any pool.
 pub(crate) async fn a_plain_deployments_pods_get_their_cost(world: &World, cost: &str) {
     let plain = json!({
         "apiVersion": "apps/v1", "kind": "Deployment",

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::six_in_order;
 
-/// The pod at whose pause point `web` is paused, and the id of the pause point.
+/// The pod at whose pause point `web` is paused, and the ID of the pause point.
 async fn hold(world: &World) -> (String, String) {
     let web = world.deployments().get("web").await.unwrap();
     let hold = web.status.unwrap().hold.unwrap();
@@ -42,14 +42,14 @@ pub(super) async fn every_end_of_a_wait_has_its_exit_code(world: World) {
         "{waited:?}"
     );
 
-    // It returns once the controller has handled the resume: the pause point is passed.
+    // The command returns after the controller has passed the pause point.
     let (pod, id) = hold(&world).await;
     assert_eq!(pod, pods[1]);
     let told = plugin.ok(&["resume", "web"]).await.unwrap();
     assert!(told.contains(&format!("passed {id}")), "{told}");
     let status = world.deployments().get("web").await.unwrap().status.unwrap();
     assert!(status.resume_requested.is_none() && status.hold.is_none_or(|hold| hold.id != id));
-    // A second resume is no error, and passes no other pause point.
+    // A second resume is not an error and passes no other pause point.
     assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 0);
     let again = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
     assert!(again.contains(&format!("{id} is already passed")), "{again}");
@@ -107,7 +107,7 @@ pub(super) async fn a_user_without_permissions_gets_the_name_of_the_role(world: 
         "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
     world.kubectl.run(&["create", "role", "looker", "--verb=get,list,watch", kinds]).await.unwrap();
     world.kubectl.run(&["create", "rolebinding", "looker", "--role=looker", "--user=vera"]).await.unwrap();
-    // The authorizer takes a moment to see the role binding.
+    // The authorizer sees the role binding with a delay.
     let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
     while world.kubectl.run(&["auth", "can-i", "list", "od", "--as=vera"]).await.is_err() {
         assert!(tokio::time::Instant::now() < limit, "timed out waiting for the role binding of vera");

@@ -1,4 +1,4 @@
-//! What a deletion must leave, judged from etcd's history and the audit log of the API server.
+//! Checks what a deletion must leave, from the history of etcd and the audit log of the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::owners;
 
-/// How the object is deleted.
+/// The propagation policy of the deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
     Orphan,
@@ -20,26 +20,26 @@ impl Policy {
     pub(super) const ALL: [Self; 3] = [Self::Orphan, Self::Foreground, Self::Background];
 }
 
-/// What the controller has sent before it could see the deletion may arrive this much after it. A watch on a busy machine
-/// takes a fraction of that.
+/// Requests that the controller sent before it could see the deletion may arrive this much later. A watch on a loaded
+/// machine takes a fraction of this time.
 const UNDER_WAY: SignedDuration = SignedDuration::from_secs(2);
 
-/// One deletion of `web` in a namespace of its own.
+/// One deletion of `web` in its own namespace.
 pub(super) struct Case {
     pub(super) policy: Policy,
     pub(super) namespace: String,
-    /// Whether the controller could see it.
+    /// Whether the controller could see the deletion.
     pub(super) seen: bool,
 }
 
-/// What was counted, for people.
+/// Counters for the output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Findings {
-    /// Pods that did not terminate when the deletion was accepted, by set.
+    /// Pods that were not terminating when the deletion was accepted, by set.
     pub(super) running: BTreeMap<String, usize>,
-    /// Those that the controller deleted since, by a request that was under way.
+    /// Pods that the controller deleted since then, with a request in transit.
     pub(super) under_way: usize,
-    /// Pods that it created since, likewise.
+    /// Pods that the controller created since then, with a request in transit.
     pub(super) created: usize,
 }
 
@@ -70,7 +70,7 @@ fn terminates(object: &Value) -> bool {
 }
 
 impl Case {
-    /// What happened, or every promise that was broken.
+    /// Returns what happened, or all violated rules.
     pub(super) fn judge(&self, commits: &[Commit], requests: &[Request]) -> Result<Findings, String> {
         let commits: Vec<&Commit> =
             commits.iter().filter(|commit| commit.namespace == self.namespace).collect();
@@ -124,7 +124,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// No set is given back to the object that goes or is gone.
+    /// No set is adopted by the deleted object.
     fn adoption(&mut self, commit: &Commit, before: Option<&Value>, owner: &str) {
         let (Some(before), Some(after)) = (before, &commit.object) else { return };
         if commit.plural == "orderedreplicasets"
@@ -135,7 +135,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Once the controller can see the deletion, it neither creates nor deletes, and adopts nothing.
+    /// After the controller can see the deletion, it creates, deletes and adopts nothing.
     fn late_writes(&mut self) {
         for request in self.requests.iter().filter(|one| one.by_the_controller() && one.writes()) {
             let whole = request.subresource.is_none() || request.subresource.as_deref() == Some("eviction");
@@ -152,8 +152,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Every pod lives that did not terminate when the deletion was accepted or was made since, but for those that the
-    /// controller was deleting; sets stay with nobody as their owner.
+    /// All pods remain that were not terminating when the deletion was accepted or that were created since, except
+    /// those that the controller was deleting. The sets remain without an owner.
     fn all_is_left(&mut self, then: &Objects<'_>, since: &[&Commit], end: &Objects<'_>, owner: &str) {
         let made = since.iter().filter(|commit| commit.plural == "pods" && commit.object.is_some());
         let pods: BTreeSet<&str> = then
@@ -200,7 +200,7 @@ impl Judge<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! A judge that lets everything pass is no judge.
+    //! Tests that the checks detect violations.
 
     use serde_json::json;
 
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_or_removed_as_asked_passes() {
+    fn expected_results_pass() {
         let orphaned = vec![set(11, false), gone(12, "ordereddeployments", "web")];
         let findings = judged(Policy::Orphan, orphaned, vec![]).unwrap();
         assert_eq!(findings.running, BTreeMap::from([("s".to_owned(), 1)]));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_promise_is_told() {
+    fn each_violation_is_reported() {
         let collector =
             || request("kube-controller-manager/generic-garbage-collector", "delete", "pods", "p", 1);
         let table = [

@@ -1,7 +1,7 @@
-//! Deletion in the middle of a rollout, under each propagation policy, on a real server with its real garbage collector.
+//! Deletions during a rollout with each propagation policy, on a real API server with its garbage collector.
 //!
-//! The moments are drawn: `E2E_SEED` draws others, `E2E_MOMENTS` as many a policy. What happened is judged from etcd's
-//! history and the audit log.
+//! The moments are random: `E2E_SEED` selects others, `E2E_MOMENTS` sets their number per policy. The checks use the
+//! history of etcd and the audit log.
 
 mod judge;
 mod stopped;
@@ -23,23 +23,23 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-/// Moments a policy in the checks, all side by side.
+/// The number of moments per policy; all run concurrently.
 const MOMENTS: usize = 5;
-/// How long the collector may take over all that is deleted side by side, at its 20 requests a second.
+/// The timeout of the garbage collector for all concurrent deletions, at its limit of 20 requests per second.
 const COLLECTED: Duration = Duration::from_secs(240);
 
 fn setting() -> Setting {
     Setting { faults: true, termination_delay: Duration::from_millis(300), ..Setting::default() }
 }
 
-/// One object, and when it is deleted.
+/// One object and the moment of its deletion.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     policy: Policy,
     replicas: usize,
-    /// How many changes of pods are seen before the third revision starts.
+    /// How many changes of pods to see before the third revision starts.
     second: usize,
-    /// How many more are seen before the object is deleted.
+    /// How many more changes to see before the object is deleted.
     third: usize,
 }
 
@@ -55,7 +55,7 @@ fn image(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.containers.first()?.image.as_deref()
 }
 
-/// Waits until so many changes of pods were seen, or every pod has that image.
+/// Waits for this number of changes of pods, or until every pod has this image.
 async fn changes(world: &World, count: usize, end: &str) {
     let left = Cell::new(count + 1);
     let seen = |pods: &[Pod]| {
@@ -65,8 +65,8 @@ async fn changes(world: &World, count: usize, end: &str) {
     world.until_pods(&format!("changed {count} times"), seen).await.unwrap();
 }
 
-/// Deploys three revisions, the second and the third in the middle of a rollout. Every set has pods unless the rollout was
-/// fast.
+/// Deploys three revisions; the second and the third one start during a rollout. Every set has pods unless the rollout
+/// was fast.
 async fn in_a_rollout(world: &World, moment: Moment) {
     let strategy = json!({"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 3}});
     world.deployed(&json!({"replicas": moment.replicas, "strategy": strategy})).await.unwrap();
@@ -76,7 +76,7 @@ async fn in_a_rollout(world: &World, moment: Moment) {
     changes(world, moment.third, "web:3").await;
 }
 
-/// Deletes `web` and waits until it is gone, and unless it leaves orphans, until nothing is left.
+/// Deletes `web` and waits until it is removed. Unless the policy orphans the dependents, waits until nothing is left.
 async fn delete(world: &World, policy: Policy) {
     let uid = world.deployments().get("web").await.unwrap().uid().unwrap();
     let propagation = match policy {
@@ -99,14 +99,14 @@ async fn until_gone(world: &World, uid: &str) {
     tokio::time::timeout(COLLECTED, gone).await.unwrap().unwrap();
 }
 
-/// A ConfigMap whose owner does not exist. The collector deletes it when its turn comes.
+/// A ConfigMap with an absent owner, which the garbage collector deletes.
 fn litter(name: &str) -> ConfigMap {
     let owner =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": format!("gone-{name}")});
     serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": [owner]}})).unwrap()
 }
 
-/// Waits until the collector has worked off what it had queued: what is queued later is collected.
+/// Waits until the garbage collector has processed its queue: it deletes a ConfigMap that is queued later.
 async fn until_quiet(world: &World) {
     let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
     for round in ["first", "second", "third"] {
@@ -117,15 +117,15 @@ async fn until_quiet(world: &World) {
     }
 }
 
-/// What became of one.
+/// The result for one object.
 struct Outcome {
     case: Case,
     moment: Moment,
-    /// Whether it came to an end.
+    /// Whether the scenario finished.
     ended: bool,
 }
 
-/// Plays all of them side by side, and judges each.
+/// Runs all moments concurrently and checks each.
 async fn play(world: &World, history: &mut History, moments: &[Moment], round: usize) -> Vec<String> {
     let start = Instant::now();
     let playing = moments.iter().enumerate().map(async |(index, moment)| {
@@ -135,7 +135,7 @@ async fn play(world: &World, history: &mut History, moments: &[Moment], round: u
             in_a_rollout(&world, *moment).await;
             delete(&world, moment.policy).await;
         });
-        // A panic is one object's, the others go on.
+        // A panic fails only one object; the others continue.
         let ended = AssertUnwindSafe(played).catch_unwind().await.is_ok();
         let case = Case { policy: moment.policy, namespace: world.namespace.clone(), seen: true };
         (world, Outcome { case, moment: *moment, ended })
@@ -165,7 +165,7 @@ async fn a_deletion_at_any_moment_keeps_all_or_nothing_on_a_real_server() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let seed = number("E2E_SEED").unwrap_or(1);
     let wanted = number("E2E_MOMENTS").map_or(MOMENTS, |count| usize::try_from(count).unwrap());
-    // Shown where the test fails.
+    // Printed if the test fails.
     println!("E2E_SEED={seed} E2E_MOMENTS={wanted}");
     let mut dice = StdRng::seed_from_u64(seed);
     let _machine = e2e::hold_the_machine().await;
@@ -182,7 +182,7 @@ async fn a_deletion_at_any_moment_keeps_all_or_nothing_on_a_real_server() {
     assert!(broken.is_empty(), "{} of {}:\n{}", broken.len(), wanted * Policy::ALL.len(), broken.join("\n"));
 }
 
-/// The UIDs of those who own it.
+/// The UIDs of its owners.
 fn owners(object: &Value) -> impl Iterator<Item = &str> {
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners.into_iter().flatten().filter_map(|owner| owner["uid"].as_str())

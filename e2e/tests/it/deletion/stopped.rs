@@ -1,4 +1,4 @@
-//! The garbage collector is stopped in the middle of orphaning, and goes on later.
+//! The garbage collector is stopped while it orphans dependents, and continues later.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::judge::{Case, Policy};
 use super::{Moment, in_a_rollout, litter, setting, until_gone, until_quiet};
 
-/// So much that the collector has a queue, and releases the sets one by one.
+/// Enough objects for a queue, so that the garbage collector releases the sets one by one.
 const LITTER: usize = 80;
 
 fn sets(world: &World) -> Api<OrderedReplicaSet> {
@@ -23,7 +23,7 @@ fn sets(world: &World) -> Api<OrderedReplicaSet> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_released_set_is_not_adopted_where_the_deletion_of_its_owner_is_seen_late_on_a_real_server() {
+async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late_on_a_real_server() {
     let _machine = e2e::hold_the_machine().await;
     let base = World::with(Server::Real, setting()).await.unwrap();
     let world = base.apart("doomed").await.unwrap();
@@ -49,7 +49,7 @@ async fn a_released_set_is_not_adopted_where_the_deletion_of_its_owner_is_seen_l
     let kept = world.deployments().get("web").await.unwrap();
     assert!(kept.metadata.deletion_timestamp.is_some(), "the collector stands still before its end");
 
-    // Only now does the watch show the new generation and the deletion. The controller has time to act on them.
+    // The watch shows the new generation and the deletion only now. The controller has time to act on them.
     world.proxy.rules().thaw();
     meanwhile(&elsewhere).await;
     assert!(world.deployments().get("web").await.is_ok());
@@ -63,7 +63,7 @@ async fn a_released_set_is_not_adopted_where_the_deletion_of_its_owner_is_seen_l
     println!("{findings:?}");
 }
 
-/// Whole rollouts, so that the controller had time for everything else too.
+/// Complete rollouts in another namespace, so that the controller had time for everything else too.
 async fn meanwhile(world: &World) {
     for image in ["web:2", "web:3"] {
         world.set_image(image).await.unwrap();
@@ -75,14 +75,14 @@ fn uids(pods: &[Pod]) -> BTreeSet<String> {
     pods.iter().filter_map(ResourceExt::uid).collect()
 }
 
-/// An object whose current set is being deleted, with its pods to be orphaned.
-struct Bereft {
+/// An object whose current set is being deleted with the policy Orphan.
+struct Orphaning {
     world: World,
     set: OrderedReplicaSet,
     pods: BTreeSet<String>,
 }
 
-impl Bereft {
+impl Orphaning {
     async fn deploy(base: &World, name: &str, strategy: Value) -> Self {
         let world = base.apart(name).await.unwrap();
         world.deployed(&json!({"replicas": 8, "strategy": strategy})).await.unwrap();
@@ -97,7 +97,7 @@ impl Bereft {
         self.world.kubectl.run(&orphan).await.unwrap();
     }
 
-    /// The set that stands in, and has the ninth pod.
+    /// The replacement set, which has the ninth pod.
     async fn replaced(&self) -> OrderedReplicaSet {
         self.world.scale(9).await.unwrap();
         self.world.complete("web", 9).await.unwrap();
@@ -108,7 +108,7 @@ impl Bereft {
         stands_in
     }
 
-    /// The pods belong to the set that stands in, and none was replaced.
+    /// The replacement set has adopted the pods, and none was replaced.
     async fn adopted(&self, by: &OrderedReplicaSet) {
         let owned = |pods: &[Pod]| {
             pods.iter()
@@ -131,9 +131,9 @@ async fn a_current_set_that_is_being_deleted_costs_no_pod_on_a_real_server() {
     let elsewhere = base.apart("elsewhere").await.unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
-    let recreate = Bereft::deploy(&base, "recreate", json!({"type": "Recreate"}));
-    let (recreate, tight) = join(recreate, Bereft::deploy(&base, "tight", bounds)).await;
-    // The collector orphans nothing yet: the sets terminate for as long as that.
+    let recreate = Orphaning::deploy(&base, "recreate", json!({"type": "Recreate"}));
+    let (recreate, tight) = join(recreate, Orphaning::deploy(&base, "tight", bounds)).await;
+    // The garbage collector orphans nothing yet: the sets stay terminating.
     plane.suspend(Victim::ControllerManager).unwrap();
     join(recreate.delete_set(), tight.delete_set()).await;
     meanwhile(&elsewhere).await;

@@ -1,14 +1,14 @@
-//! What requests change: one list for each kind, right and wrong alike, as merge patches.
+//! The changes of the requests: one list per kind with valid and invalid merge patches.
 
 use serde_json::{Value, json};
 
 use super::known;
 use super::side::Kind;
 
-/// How many edits can be asked for; lists shorter than that repeat.
+/// The number of edits; shorter lists repeat.
 pub const COUNT: usize = 40;
 
-/// The edit of that number.
+/// The edit with this number.
 pub fn edit(kind: Kind, number: usize) -> Value {
     let mut all = vec![json!({})];
     all.extend(metadata());
@@ -22,7 +22,7 @@ pub fn edit(kind: Kind, number: usize) -> Value {
     all[number % all.len()].clone()
 }
 
-/// The same edit as a list of operations on an object that has what they need.
+/// The same edit as a JSON patch, for an object that has the required fields.
 pub fn list(kind: Kind, number: usize) -> Value {
     let operations = match number % 9 {
         0 => json!([]),
@@ -33,7 +33,7 @@ pub fn list(kind: Kind, number: usize) -> Value {
         4 => json!([{"op": "replace", "path": "/spec/replicas", "value": 2}]),
         5 => json!([{"op": "copy", "from": "/metadata/labels/a", "path": "/metadata/labels/b"}]),
         6 => json!([{"op": "add", "path": "/metadata/finalizers", "value": ["test.example/one"]}]),
-        // An unknown operation is a bad request only for newer servers and the sandbox.
+        // An unknown operation is a bad request only on newer servers and on the sandbox.
         7 => json!([{"op": "move", "from": "/metadata/labels/a", "path": "/metadata/labels/d"}]),
         _ => json!({"op": "add", "path": "/spec", "value": {}}),
     };
@@ -98,7 +98,7 @@ fn gadget() -> Vec<Value> {
         json!({"spec": {"replicas": -1}}),
         json!({"spec": {"replicas": "x"}}),
         json!({"spec": {"replicas": 1.5}}),
-        // No 32-bit number; see `known` for why it is no larger.
+        // Not a 32-bit number; see `known` for why it is not larger.
         json!({"spec": {"replicas": known::TOO_LARGE}}),
         json!({"spec": {"replicas": null}}),
         json!({"spec": {"colour": "far longer than the twenty characters there may be"}}),

@@ -11,7 +11,7 @@ use super::normal;
 use super::run::MARKER;
 use super::side::{Kind, Side};
 
-/// How long a server may take for the next event.
+/// The timeout of the next event of a server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A watch of one kind from the n-th moment of the sequence on.
@@ -22,7 +22,8 @@ pub struct Watch {
     pub selector: &'static str,
 }
 
-/// What these watches announce up to the marker. All at once: a real server takes its time for the first event of each.
+/// The events of these watches up to the marker. All watches run at once, since a real server delays the first event of
+/// each.
 pub async fn events(side: &mut Side, watches: &[Watch]) -> Vec<Value> {
     let reading = watches.iter().map(|watch| {
         let (collection, version) = (side.collection(watch.kind), &side.moments[watch.moment]);
@@ -56,7 +57,7 @@ async fn read(side: &Side, path: String) -> Vec<Value> {
     }
 }
 
-/// What a watch that ends by itself announces, bookmarks aside.
+/// The events of a watch with a timeout, without bookmarks.
 pub async fn events_for_a_second(side: &mut Side, kind: Kind, path: &str) -> Value {
     let request = http::Request::get(path).header("Accept", "application/json").body(Body::empty()).unwrap();
     let response = tokio::time::timeout(PATIENCE, side.client.send(request)).await.unwrap().unwrap();
@@ -79,12 +80,12 @@ fn shown(side: &mut Side, kind: Kind, raw: &[Value]) -> Value {
     for event in &mut shown {
         normal::names(side, event);
     }
-    // A collection is deleted by name, and made-up names sort by chance.
+    // A collection is deleted in the order of names, and generated names are random.
     shown.sort_by_key(|event| event.pointer("/object/metadata/name").map(ToString::to_string));
     json!(shown)
 }
 
-/// The events of one watch come in the order of their versions.
+/// The events of one watch are in the order of their versions.
 fn assert_ascending(side: &Side, events: &[Value]) {
     let versions: Vec<u64> = events
         .iter()

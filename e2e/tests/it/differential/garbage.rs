@@ -1,5 +1,5 @@
-//! Waits for the garbage collectors: both have to have done all that the objects there are ask of them before the next
-//! request, or what it meets would be a matter of luck. It only waits; what they did is compared by others.
+//! Waits for both garbage collectors: each must have processed all objects before the next request, otherwise the state
+//! would depend on timing. This module only waits; other modules compare the results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,19 +9,20 @@ use serde_json::{Value, json};
 use super::operations::Operation;
 use super::side::{Kind, Side};
 
-/// Kept by the server while its garbage collector is at work.
+/// Finalizers that exist while the garbage collector works.
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// Where objects die that only show how far the collector has looked.
+/// The namespace of objects whose deletion shows how far the garbage collector is.
 pub const CANARIES: &str = "canaries";
 
-/// How often it is looked, and how far apart.
+/// The number of polls and their interval.
 const LOOKS: usize = 6000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// Waits until the collector knows all objects of that kind: else it may delete an owner before it has heard of what
-/// belongs to it. It hears of one kind in order, so it has when a later object without an owner is gone.
+/// Waits until the garbage collector knows all objects of a kind. Otherwise it may delete an owner before it has seen
+/// its dependents. It receives the events of a kind in order, so it knows them when it has deleted a later object with
+/// an absent owner.
 pub async fn has_seen(side: &mut Side, kind: Kind) {
     let mut canary = kind.object();
     canary["metadata"]["generateName"] = "canary-".into();
@@ -44,7 +45,7 @@ pub async fn has_seen(side: &mut Side, kind: Kind) {
     panic!("the garbage collector of the {} does not see {path}", side.label);
 }
 
-/// Waits until nothing is left to collect after that operation.
+/// Waits until nothing is left to collect after this operation.
 pub async fn is_collected(side: &mut Side, operation: &Operation) {
     let kinds: &[Kind] = match operation {
         Operation::Get { .. }
@@ -52,7 +53,7 @@ pub async fn is_collected(side: &mut Side, operation: &Operation) {
         | Operation::List { .. }
         | Operation::ListAt { .. }
         | Operation::Pages { .. } => return,
-        // Without dependents there are only the finalizers that it removes at once.
+        // Without dependents there are only finalizers, which it removes immediately.
         Operation::Delete { kind, policy: "Foreground" | "Orphan", .. } if !side.has_dependents => {
             &[*kind][..]
         }
@@ -76,7 +77,7 @@ pub async fn is_collected(side: &mut Side, operation: &Operation) {
     panic!("the garbage collector of the {} leaves {left:#?} after {operation:?}", side.label);
 }
 
-/// The objects on which the collector has something to do.
+/// The objects that the garbage collector must process.
 fn work(objects: &[Value]) -> Vec<String> {
     let by_uid: BTreeMap<&str, &Value> = objects.iter().map(|object| (uid(object), object)).collect();
     let has_work = |object: &&Value| {
@@ -92,7 +93,7 @@ fn work(objects: &[Value]) -> Vec<String> {
         }
         let owners = owners(object);
         let gone = |owner: &Value| !by_uid.contains_key(uid_of(owner));
-        // An owner that goes last takes those along that hold it up.
+        // An owner in foreground deletion deletes the dependents that block it.
         let waits = |owner: &Value| {
             owner["blockOwnerDeletion"] == true
                 && by_uid

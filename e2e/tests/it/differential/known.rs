@@ -1,25 +1,25 @@
-//! What the two servers are known to differ in. Each entry says why; `docs/sandbox.md` has the same list for people.
+//! The known differences of the two servers, each with a reason. `docs/sandbox.md` has the same list for users.
 
 use serde_json::Value;
 
 use super::side::Kind;
 
-/// Too large for 32 bits. The JSON decoder of 1.20 takes some numbers of more than 32 bits, such as 5000000000, modulo 2^32;
-/// newer ones refuse them.
+/// Exceeds 32 bits. The JSON decoder of 1.20 accepts some numbers with more than 32 bits, such as 5000000000, modulo
+/// 2^32; newer versions reject them.
 pub const TOO_LARGE: i64 = 3_000_000_000;
 
 /// Fields that are not compared.
 const FIELDS: &[(Kind, &str, &str)] =
     &[(Kind::Pod, "/metadata/generation", "pods have generations since 1.33, where the server writes them")];
 
-/// Whether the causes of a refusal are compared: the words and paths of the schema validator of custom resources changed
-/// from version to version, and the sandbox follows the current one.
+/// Whether the causes of an error are compared: the wording and the paths of the schema validator of custom resources
+/// changed between versions, and the sandbox implements the current one.
 pub fn compares_causes(kind: Kind) -> bool {
     kind != Kind::Gadget
 }
 
-/// Removes the fields that may differ, and nulls: 1.20 writes `creationTimestamp: null` into templates and the like, newer
-/// servers leave it out, and no client can tell the difference.
+/// Removes fields that may differ, and nulls: 1.20 writes `creationTimestamp: null` into templates and similar objects;
+/// newer versions omit it, and the difference is not visible to clients.
 pub fn strip(kind: Kind, object: &mut Value) {
     drop_nulls(object);
     for (_, pointer, _) in FIELDS.iter().filter(|(of, _, _)| *of == kind) {
@@ -30,23 +30,24 @@ pub fn strip(kind: Kind, object: &mut Value) {
     }
 }
 
-/// Removes what the answer to a DELETE may differ in: the version in it was the last one of the object, and in newer
-/// servers and the sandbox is the one of the deletion.
+/// Removes the part of a DELETE response that may differ: in 1.20 its version is the last version of the object; in
+/// newer versions and in the sandbox it is the version of the deletion.
 pub fn strip_deleted(answer: &mut Value) {
     if let Some(metadata) = answer.pointer_mut("/body/metadata").and_then(Value::as_object_mut) {
         metadata.remove("resourceVersion");
     }
 }
 
-/// Removes from a creation what servers of different versions make different things of.
+/// Removes from a create the fields that versions of Kubernetes handle differently.
 pub fn strip_creation(edit: &mut Value) {
     if let Some(metadata) = edit.get_mut("metadata").and_then(Value::as_object_mut) {
-        // A name that exists beside a prefix: 1.20 asks to try again, newer servers say that it exists.
+        // An existing name with a prefix: 1.20 asks the client to retry; newer versions report that the name exists.
         metadata.remove("generateName");
     }
 }
 
-/// The same of a strategic patch: of a null in a map that is not there 1.20 makes an empty text, newer servers nothing.
+/// Removes the same from a strategic merge patch: for a null in an absent map, 1.20 stores an empty string, newer
+/// versions store nothing.
 pub fn strip_strategic(current: &Value, edit: &mut Value) {
     let Some(metadata) = edit.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.retain(|key, map| {
@@ -66,7 +67,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Fixed steps whose refusals are worded differently.
+/// Fixed steps with a different wording of the error.
 const WORDS: &[(&str, &str)] = &[
     ("patch strategically", "server-side apply, off here, adds a media type to those that are offered"),
     ("apply", "server-side apply, off here, adds a media type to those that are offered"),
@@ -74,7 +75,7 @@ const WORDS: &[(&str, &str)] = &[
     ("a pod template of another shape", "the words are those of a server's JSON decoder"),
 ];
 
-/// Removes the words from the answer to a fixed step if they are known to differ.
+/// Removes the messages from the response of a fixed step if they are known to differ.
 pub fn strip_words(label: &str, shown: &mut Value) {
     if WORDS.iter().any(|(step, _)| *step == label)
         && let Some(shown) = shown.as_object_mut()

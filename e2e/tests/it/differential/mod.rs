@@ -1,6 +1,8 @@
-//! Feeds the sandbox and a real server the same random requests and compares what they answer, store and announce.
+//! Sends the same random requests to the sandbox and to a real server, and compares the responses, the stored objects
+//! and the watch events.
 //!
-//! What may differ is in `known`, each with its reason, and in `docs/sandbox.md`; anything else is a bug of the sandbox.
+//! The module `known` lists allowed differences with their reasons, as does `docs/sandbox.md`. Any other difference is
+//! a bug of the sandbox.
 
 mod edits;
 mod events;
@@ -22,13 +24,13 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use run::Pair;
 
-/// How many sequences, unless `E2E_DIFFERENTIAL_CASES` says otherwise.
+/// The number of sequences, unless `E2E_DIFFERENTIAL_CASES` is set.
 const CASES: usize = 60;
-/// How many requests at most in one.
+/// The maximum number of requests in a sequence.
 const LENGTH: usize = 40;
-/// How many shorter sequences are tried to make a difference readable.
+/// How many shorter sequences to try to make a difference readable.
 const SHRINKS: usize = 100;
-/// How many differences are shown with such a sequence; the others are only named.
+/// How many differences to print with such a sequence; the others are only listed.
 const SHRUNK: usize = 1;
 
 fn number(variable: &str, default: usize) -> usize {
@@ -37,12 +39,13 @@ fn number(variable: &str, default: usize) -> usize {
 
 async fn start(server: Server) -> World {
     let setting = Setting {
-        // No kubelets: what happens to a pod, the requests say.
+        // Without kubelets, only the requests change pods.
         nodes: Vec::new(),
-        // Whoever would write to the objects of the test stays away.
+        // Without the controllers that would write to the objects of the test.
         built_in_controllers: "*,-replicaset,-deployment,-root-ca-cert-publisher,-nodelifecycle,-podgc"
             .to_owned(),
-        // Else a write that changes nothing but who wrote makes a new version; the sandbox keeps no field managers.
+        // Otherwise a write that changes only the field managers creates a new version; the sandbox does not track
+        // field managers.
         api_server_arguments: vec!["--feature-gates=ServerSideApply=false".to_owned()],
         definitions: vec![side::gadget_definition()],
         ..Setting::default()
@@ -51,7 +54,7 @@ async fn start(server: Server) -> World {
 }
 
 #[test]
-fn both_answer_the_same_requests_alike_on_a_real_server() {
+fn both_servers_respond_alike_on_a_real_server() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let _machine = e2e::hold_the_machine().await;
@@ -79,7 +82,7 @@ fn both_answer_the_same_requests_alike_on_a_real_server() {
     });
 }
 
-/// The difference with the shortest sequence found that shows it.
+/// The difference with the shortest sequence that was found for it.
 async fn shrunk<T>(pair: &mut Pair, tree: &mut T, wanted: &String) -> String
 where
     T: ValueTree<Value = Vec<Operation>>,

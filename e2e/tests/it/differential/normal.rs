@@ -1,12 +1,12 @@
-//! Answers and events without what two servers can never agree on: UIDs and versions become their ordinal numbers, times
-//! become a mark, made-up names become the number in which they came.
+//! Normalizes responses and events of two servers: UIDs and versions become ordinal numbers, times become a
+//! placeholder, and generated names become their index.
 
 use serde_json::{Map, Value, json};
 
 use super::known;
 use super::side::{Answer, Kind, Side};
 
-/// An answer in the form that is compared.
+/// A response in normalized form.
 pub fn answer(side: &Side, kind: Kind, answer: &Answer) -> Value {
     let body = &answer.body;
     let mut shown = if body.get("kind") == Some(&json!("Status")) {
@@ -20,7 +20,7 @@ pub fn answer(side: &Side, kind: Kind, answer: &Answer) -> Value {
     json!({"code": answer.code, "body": shown})
 }
 
-/// What went wrong, without its text: that is worded anew from version to version.
+/// The error without its message, which differs between versions.
 fn status(kind: Kind, body: &Value) -> Value {
     let details = body.get("details").cloned().unwrap_or_default();
     let mut causes: Vec<Value> = details
@@ -58,7 +58,7 @@ fn list(side: &Side, kind: Kind, body: &Value) -> Value {
     })
 }
 
-/// An object in the form that is compared.
+/// An object in normalized form.
 pub fn object(side: &Side, kind: Kind, object: &Value) -> Value {
     let mut object = object.clone();
     let uid = object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -75,7 +75,7 @@ pub fn object(side: &Side, kind: Kind, object: &Value) -> Value {
             }
         }
     }
-    // That of the one condition that a server writes itself, at a binding.
+    // The time of the only condition that a server writes by itself, on a binding.
     for condition in
         object.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
     {
@@ -94,7 +94,7 @@ fn number(metadata: &mut Map<String, Value>, key: &str, ordinal: impl Fn(&str) -
     }
 }
 
-/// Puts ordinal numbers in place of made-up names and of the namespace, anywhere.
+/// Replaces generated names and the namespace by ordinal numbers, everywhere.
 pub fn names(side: &Side, value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -114,7 +114,7 @@ pub fn names(side: &Side, value: &mut Value) {
     }
 }
 
-/// Where two values differ: the first few paths, with both values.
+/// The differences of two values: the first few paths with both values.
 pub fn difference(path: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
     match (ours, theirs) {
         (Value::Object(one), Value::Object(other)) => {

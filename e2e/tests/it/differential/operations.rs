@@ -1,18 +1,18 @@
-//! The requests there are, and how likely each is.
+//! The operations and their probabilities.
 
 use proptest::prelude::*;
 
 use super::edits;
 use super::side::Kind;
 
-/// One object of a kind: a fixed name, or the n-th that the server made up.
+/// One object of a kind: a fixed name, or the n-th name that the server generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     Fixed(&'static str),
     Generated(usize),
 }
 
-/// Which version a request names.
+/// The version in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     None,
@@ -21,7 +21,7 @@ pub enum Version {
     Garbage,
 }
 
-/// Which UID a request names.
+/// The UID in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uid {
     None,
@@ -29,7 +29,7 @@ pub enum Uid {
     Wrong,
 }
 
-/// The two ways to write a patch as a document, and the one as a list.
+/// The two patch types that are documents, and the one that is a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
     Merge,
@@ -45,7 +45,7 @@ pub enum Operation {
         edit: usize,
         dry: bool,
     },
-    /// An object that belongs to another one, which may be absent.
+    /// Creates an object with an owner, which may be absent.
     CreateDependent {
         kind: Kind,
         name: &'static str,
@@ -110,7 +110,7 @@ pub enum Operation {
         labels: &'static str,
         fields: &'static str,
     },
-    /// As it was at a moment of this sequence.
+    /// The list at a moment of this sequence.
     ListAt {
         kind: Kind,
         moment: usize,
@@ -124,7 +124,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// What it is, without what it is done to.
+    /// The name of the operation, without its object.
     pub fn title(&self) -> String {
         match self {
             Self::Create { kind, edit, .. } => format!("create {kind:?} {}", edits::edit(*kind, *edit)),
@@ -143,7 +143,7 @@ impl Operation {
     }
 }
 
-/// Names of objects that belong to others.
+/// Names of objects with owners.
 const DEPENDENTS: [&str; 2] = ["c", "d"];
 
 fn kind() -> impl Strategy<Value = Kind> {
@@ -191,7 +191,7 @@ fn edit() -> impl Strategy<Value = usize> {
     0..edits::COUNT
 }
 
-/// Any request; those that make something come often enough that there is something.
+/// Any operation. Creates are frequent enough that objects exist.
 pub fn any() -> impl Strategy<Value = Operation> {
     let created = prop_oneof![4 => prop::sample::select(vec!["a", "b"]).prop_map(Some), 1 => Just(None)];
     let patch_form = prop::sample::select(vec![PatchKind::Merge, PatchKind::Strategic, PatchKind::Json]);
@@ -234,7 +234,7 @@ pub fn any() -> impl Strategy<Value = Operation> {
         1 => name().prop_map(|name| Operation::Bind { name }),
         4 => (kind(), name(), policy, grace, uid(), version(), dry()).prop_map(
             |(kind, name, policy, grace, uid, version, dry)| {
-                // Mostly without a version: with one, most deletes would be refused.
+                // Mostly without a version: with one, most deletes would fail.
                 let version = if version == Version::Current { Version::None } else { version };
                 let version = if version == Version::Garbage { Version::Current } else { version };
                 Operation::Delete { kind, name, policy, grace, uid, version, dry }

@@ -1,4 +1,4 @@
-//! Sends one operation to one server. What it compares it leaves to others.
+//! Sends one operation to one server. Other modules compare the results.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::operations::{Name, Operation, PatchKind, Uid, Version};
 use super::side::{Answer, Kind, Side};
 use super::{edits, garbage, known, normal};
 
-/// Sends what the operation means on this side; what is compared comes back.
+/// Sends the operation to this side. Returns the value to compare.
 pub async fn play(side: &mut Side, operation: &Operation) -> Value {
     match operation {
         Operation::Create { kind, name, edit, dry } => create(side, *kind, *name, *edit, *dry).await,
@@ -85,7 +85,7 @@ pub async fn play(side: &mut Side, operation: &Operation) -> Value {
             let query = format!("resourceVersion={moment}&resourceVersionMatch=Exact&limit={limit}");
             let answer = side.get(&format!("{}?{query}", side.collection(*kind))).await;
             if *limit > 0 {
-                // Which ones come first, made-up names decide.
+                // The order depends on generated names.
                 return page(&answer);
             }
             let mut shown = normal::answer(side, *kind, &answer);
@@ -96,7 +96,7 @@ pub async fn play(side: &mut Side, operation: &Operation) -> Value {
     }
 }
 
-/// A PUT of what there is, or of a fresh object, with the edit.
+/// A PUT of the existing object, or of a new one, with the edit.
 async fn update(side: &mut Side, operation: &Operation) -> Value {
     let Operation::Update { kind, name, part, edit, version, dry } = operation else { return Value::Null };
     let object_path = side.path(*kind, *name, "");
@@ -152,7 +152,7 @@ fn delete_options(side: &Side, operation: &Operation, current: &Value) -> Value 
     options
 }
 
-/// Made-up names sort by chance.
+/// Sorts by creation, since generated names are random.
 pub fn in_order_of_making(shown: &mut Value) {
     if let Some(items) = shown.pointer_mut("/body/items").and_then(Value::as_array_mut) {
         items.sort_by_key(|item| item.pointer("/metadata/name").map(ToString::to_string));
@@ -176,7 +176,7 @@ async fn create(side: &mut Side, kind: Kind, name: Option<&str>, edit: usize, dr
     }
     let mut shown = normal::answer(side, kind, &answer);
     if !answer.succeeded() && name.is_none() {
-        // A name that was made up for nothing.
+        // A generated name of a dry run.
         shown["body"]["name"] = Value::Null;
     }
     shown
@@ -203,7 +203,7 @@ async fn create_dependent(side: &mut Side, operation: &Operation) -> Value {
     normal::answer(side, *kind, &answer)
 }
 
-/// What is compared of a part of a list.
+/// The comparable part of a page of a list.
 fn page(answer: &Answer) -> Value {
     let items = answer.body.get("items").and_then(Value::as_array).map(Vec::len);
     json!({
@@ -226,7 +226,7 @@ async fn pages(side: &mut Side, kind: Kind, limit: usize, write_between: bool) -
         }
         token.clone_into(&mut next);
         if write_between && turn == 0 {
-            // Pages show what there was at the first one.
+            // Pages show the state of the first page.
             let late = kind.named("yy-late");
             let path = side.collection(kind);
             let answer = side.send("POST", &path, "application/json", Some(&late)).await;

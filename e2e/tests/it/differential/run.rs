@@ -1,4 +1,4 @@
-//! Plays one sequence on both servers, request by request, and compares.
+//! Runs one sequence on both servers, request by request, and compares the results.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::play::{in_order_of_making, play};
 use super::side::{Kind, Side};
 use super::{garbage, known, normal, script};
 
-/// Ends every watch.
+/// The name of the last object, which ends every watch.
 pub const MARKER: &str = "zz-the-end";
 
-/// After so many requests the version of the whole server is remembered, to look back at it.
+/// The interval, in requests, of the versions that are kept for reads of earlier states.
 const MOMENTS: usize = 6;
 
 /// Both servers.
@@ -37,7 +37,7 @@ impl Pair {
         Self { sides, sequences: 0, _worlds: [sandbox, real] }
     }
 
-    /// Takes the fixed steps; says where the servers differ.
+    /// Runs the fixed steps. Returns the differences of the servers.
     pub async fn differences_of_the_script(&mut self) -> Vec<String> {
         self.open().await;
         let mut found = Vec::new();
@@ -55,8 +55,8 @@ impl Pair {
         found
     }
 
-    /// Plays the sequence in a fresh namespace; says where the servers differ. What follows from an earlier difference is
-    /// left out: it ends with the first that leaves another object behind.
+    /// Runs the sequence in a new namespace. Returns the differences of the servers. It ends at the first difference
+    /// that leaves different objects, since later differences would be consequences.
     pub async fn differences(&mut self, operations: &[Operation]) -> Vec<String> {
         self.open().await;
         let mut found = Vec::new();
@@ -86,11 +86,11 @@ impl Pair {
             self.mark_the_end().await;
             found.extend(self.difference_of_events().await);
         }
-        // The namespaces stay: emptying them would keep the controllers busy with what no one looks at any more.
+        // The namespaces remain: their deletion would only keep the controllers busy.
         found
     }
 
-    /// A namespace for the next sequence.
+    /// Creates the namespaces of the next sequence.
     async fn open(&mut self) {
         self.sequences += 1;
         let namespace = format!("sequence-{}", self.sequences);
@@ -110,11 +110,11 @@ impl Pair {
         }
     }
 
-    /// Compares what watches from the start and from the middle of the sequence announce.
+    /// Compares the events of watches from the start and from the middle of the sequence.
     async fn difference_of_events(&mut self) -> Option<String> {
         let middle = self.sides[0].moments.len() / 2;
         let mut watches = Vec::new();
-        // Selected watches turn changes into additions and deletions.
+        // Watches with selectors turn changes into additions and deletions.
         for (moment, selector) in
             [(0, ""), (0, "&labelSelector=a%3D1"), (0, "&fieldSelector=metadata.name%21%3Db"), (middle, "")]
         {
@@ -160,7 +160,7 @@ fn compare(shown: &[Value]) -> Option<String> {
     (!found.is_empty()).then(|| found.join("\n  "))
 }
 
-/// Every object there is.
+/// Every object.
 async fn everything(side: &mut Side) -> Value {
     let mut all = Vec::new();
     for kind in Kind::ALL {
@@ -178,7 +178,7 @@ async fn open_namespace(side: &mut Side, namespace: &str) {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
     let answer = side.send("POST", "/api/v1/namespaces", "application/json", Some(&object)).await;
     assert!(answer.succeeded(), "{answer:?}");
-    // A real server takes pods only once a controller has made the service account.
+    // A real server accepts pods only after a controller has created the service account.
     let pod = Kind::Pod.named("readiness");
     let path = format!("{}?dryRun=All", side.collection(Kind::Pod));
     for _ in 0..1000 {

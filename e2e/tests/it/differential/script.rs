@@ -1,5 +1,5 @@
-//! A fixed sequence of requests whose answers are compared word by word: what a person reads of a refusal, and the corners
-//! that random requests reach too seldom.
+//! A fixed sequence of requests whose responses are compared verbatim: the error messages, and the corner cases that
+//! random requests rarely reach.
 
 use serde_json::{Value, json};
 
@@ -13,8 +13,8 @@ const PATCH: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// One request. In path and body `{ns}` stands for the namespace, and `{KEY:LABEL}` for that key of the metadata answered to
-/// the step of that label.
+/// One request. In path and body, `{ns}` is the namespace, and `{KEY:LABEL}` is this key of the metadata in the
+/// response to the step with this label.
 pub struct Step {
     pub label: &'static str,
     kind: Kind,
@@ -45,10 +45,10 @@ impl Step {
     }
 }
 
-/// What was answered before, by the label of the step.
+/// The previous responses, by label of the step.
 pub type Answers = Vec<(&'static str, Value)>;
 
-/// Sends a step and shows its answer, with its words.
+/// Sends a step and returns its response with its messages.
 pub async fn take(side: &mut Side, answers: &mut Answers, step: &Step) -> Value {
     let path = filled(side, answers, &step.path);
     if path.contains("watch=") {
@@ -76,7 +76,7 @@ fn filled(side: &Side, answers: &Answers, text: &str) -> String {
     text
 }
 
-/// The message of a refusal without versions, and what each cause says.
+/// The message of an error without versions, and the message of each cause.
 fn words(side: &Side, answer: &Answer) -> Option<Value> {
     if answer.succeeded() {
         return None;
@@ -84,12 +84,12 @@ fn words(side: &Side, answer: &Answer) -> Option<Value> {
     let details = answer.body.pointer("/details/causes").and_then(Value::as_array);
     let mut causes: Vec<&Value> =
         details.into_iter().flatten().filter_map(|cause| cause.get("message")).collect();
-    // Real servers check some rules on metadata twice.
+    // Real servers check some rules of metadata twice.
     causes.dedup();
     let mut words = json!([answer.body["message"], causes]);
     normal::names(side, &mut words);
     let plain: Vec<char> = words.to_string().chars().collect();
-    // Versions are numbers of some digits; those that are compared have fewer.
+    // Versions are long numbers; numbers that are compared are shorter.
     let mut shown = String::new();
     for run in plain.chunk_by(|one, other| one.is_ascii_digit() == other.is_ascii_digit()) {
         let is_version = run[0].is_ascii_digit() && run.len() > 1;
@@ -183,7 +183,7 @@ fn of_pods() -> Vec<Step> {
     ]
 }
 
-/// What a server reads into its types and writes anew: what says nothing, and amounts in other forms.
+/// What a server decodes and encodes again: empty values, and quantities in other forms.
 fn of_templates() -> Vec<Step> {
     let probe = json!({"initialDelaySeconds": 0, "timeoutSeconds": 0, "httpGet": {"port": 80, "host": ""}});
     let container = json!({
@@ -211,7 +211,7 @@ fn of_templates() -> Vec<Step> {
     steps
 }
 
-/// What the controller compares templates by: their defaults and nothing of the admission of pods.
+/// The basis on which the controller compares templates: their defaults, without the admission of pods.
 fn of_pod_templates(odd: Value) -> Vec<Step> {
     let dry_run = |label, template: Value| {
         let object = json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "words"},

@@ -1,4 +1,4 @@
-//! One of the two servers: how requests are sent, and what is remembered of it to fill in the next ones.
+//! One of the two servers: sends requests, and keeps the state that later requests need.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub enum Kind {
     Gadget,
     ReplicaSet,
     Pod,
-    /// In fixed steps only.
+    /// Only in fixed steps.
     PodTemplate,
 }
 
@@ -35,18 +35,18 @@ impl Kind {
         }
     }
 
-    /// A valid one of that name.
+    /// A valid object with this name.
     pub fn named(self, name: &str) -> Value {
         let mut object = self.object();
         object["metadata"]["name"] = name.into();
         object
     }
 
-    /// A valid one without a name.
+    /// A valid object without a name.
     pub fn object(self) -> Value {
         let (version, kind, _) = self.names();
         let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"labels": {"a": "1"}}});
-        // Nobody schedules them, and no volume has a name that a server made up.
+        // No scheduler assigns these pods, and no volume has a generated name.
         let pod = json!({
             "schedulerName": "nobody", "automountServiceAccountToken": false,
             "containers": [{"name": "main", "image": "web:1"}],
@@ -67,7 +67,7 @@ impl Kind {
     }
 }
 
-/// The definition of the custom kind. It has no rules: 1.20 evaluates none.
+/// The CRD of the custom kind. It has no rules: 1.20 does not evaluate them.
 pub fn gadget_definition() -> CustomResourceDefinition {
     serde_json::from_value(json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -102,7 +102,7 @@ pub fn gadget_definition() -> CustomResourceDefinition {
     .unwrap()
 }
 
-/// An answer: its code and its body.
+/// A response: its code and its body.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub code: u16,
@@ -115,20 +115,20 @@ impl Answer {
     }
 }
 
-/// A server and what it has answered in this sequence.
+/// A server and its responses in this sequence.
 pub struct Side {
     pub label: &'static str,
     pub client: Client,
     pub namespace: String,
-    /// Names it made up, in order, by kind.
+    /// Generated names in order, by kind.
     pub generated: BTreeMap<Kind, Vec<String>>,
-    /// Versions it has shown, oldest first, by UID.
+    /// Observed versions, oldest first, by UID.
     pub versions: BTreeMap<String, Vec<String>>,
     /// UIDs in the order in which they appeared.
     pub uids: Vec<String>,
-    /// Versions of the whole server, taken at the same points of the sequence on both sides.
+    /// Versions of the whole server, read at the same points of the sequence on both sides.
     pub moments: Vec<String>,
-    /// Whether objects belong to others, so that the garbage collector has work.
+    /// Whether objects have owners, so that the garbage collector has work.
     pub has_dependents: bool,
 }
 
@@ -146,7 +146,7 @@ impl Side {
         }
     }
 
-    /// Forgets the last sequence.
+    /// Starts a new sequence in this namespace.
     pub fn turn_to(&mut self, namespace: &str) {
         *self = Self { namespace: namespace.to_owned(), ..Self::new(self.label, self.client.clone()) };
     }
@@ -173,7 +173,7 @@ impl Side {
         }
     }
 
-    /// Sends a request and learns from the answer.
+    /// Sends a request and keeps the state in the response.
     pub async fn send(&mut self, method: &str, path: &str, form: &str, body: Option<&Value>) -> Answer {
         let bytes = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let mut request =
@@ -194,7 +194,7 @@ impl Side {
         self.send("GET", path, "", None).await
     }
 
-    /// Takes the version of the whole server.
+    /// Reads the version of the whole server.
     pub async fn remember_the_moment(&mut self) {
         let path = self.collection(Kind::ConfigMap);
         let list = self.get(&path).await.body;
@@ -202,7 +202,7 @@ impl Side {
         self.moments.push(version.unwrap_or_default().to_owned());
     }
 
-    /// Remembers UIDs and versions of an object or a list.
+    /// Keeps UIDs and versions of an object or a list.
     pub fn learn(&mut self, body: &Value) {
         for item in body.get("items").and_then(Value::as_array).into_iter().flatten() {
             self.learn(item);
@@ -220,7 +220,7 @@ impl Side {
         }
     }
 
-    /// The version to name of an object that is there.
+    /// The version in a request for an existing object.
     pub fn version(&self, object: &Value, wanted: Version) -> Option<String> {
         let current =
             || object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned);
@@ -235,7 +235,7 @@ impl Side {
         }
     }
 
-    /// The UID to name of an object that is there.
+    /// The UID in a request for an existing object.
     pub fn uid(object: &Value, wanted: Uid) -> Option<String> {
         match wanted {
             Uid::None => None,

@@ -1,4 +1,5 @@
-//! The conditions at points of one life: those of a Deployment, which on a real server goes the same way.
+//! The conditions at several points of a rollout: they equal those of a Deployment, which runs the same steps on a real
+//! server.
 
 use e2e::World;
 use kube::api::{Api, ApiResource, DynamicObject};
@@ -15,7 +16,7 @@ const UNDER_WAY: Said = ("True", "ReplicaSetUpdated");
 const LATE: Said = ("False", "ProgressDeadlineExceeded");
 const PAUSED: Said = ("Unknown", "DeploymentPaused");
 
-/// An object of either kind, by the name `web`.
+/// The object `web` of either kind.
 struct Subject<'a> {
     world: &'a World,
     kind: &'static str,
@@ -39,8 +40,7 @@ impl<'a> Subject<'a> {
         self.patch(json!({"template": {"spec": {"containers": containers}}})).await;
     }
 
-    /// Waits for the point at which it has so many pods, updated and available ones, and then for its conditions to be
-    /// these.
+    /// Waits for the point with these numbers of pods, updated pods and available pods, then for these conditions.
     async fn says(&self, point: &str, counts: [i64; 3], available: Said, progressing: Said) {
         self.says_one_of(point, counts, available, &[progressing]).await;
     }
@@ -70,7 +70,7 @@ impl<'a> Subject<'a> {
         for pod in &pods[..2] {
             self.world.set_ready(pod, false).await.unwrap();
         }
-        // No rollout: the clock of the deadline does not run.
+        // Without a rollout the progress deadline does not apply.
         self.says("with two unready pods", [3, 3, 1], TOO_FEW, DONE).await;
         for pod in &pods[..2] {
             self.world.set_ready(pod, true).await.unwrap();
@@ -95,8 +95,8 @@ impl<'a> Subject<'a> {
         self.says("and back", [2, 2, 2], ENOUGH, DONE).await;
     }
 
-    /// Under Recreate all pods are expected, and for a while there are none. Where the rollout may go unnoticed, its
-    /// deadline may not pass.
+    /// With Recreate there are no pods for a while, and all are expected. The deadline may not pass if the rollout may
+    /// be missed.
     async fn live_under_recreate(&self, under_way: &[Said], late: &[Said]) {
         self.says("at rest", [3, 3, 3], ENOUGH, DONE).await;
         self.set_image("web:broken").await;
@@ -107,7 +107,7 @@ impl<'a> Subject<'a> {
         self.says("back", [3, 3, 3], ENOUGH, DONE).await;
     }
 
-    /// With a quota of two pods, of which three are wanted; then of three.
+    /// With a quota of two pods for three replicas; then of three.
     async fn live_with_a_quota(&self) {
         self.says("short of a pod", [2, 2, 2], ENOUGH, UNDER_WAY).await;
         let failure = |object: &DynamicObject| {
@@ -130,7 +130,7 @@ impl<'a> Subject<'a> {
         self.world.until_object(self.api.clone(), "web", "without a failure", gone).await.unwrap();
     }
 
-    /// What differs: a pause after the deadline has passed, and a deadline that never passes.
+    /// The differences: a pause after the deadline has passed, and a deadline that never passes.
     async fn live_where_it_differs(&self, paused_late: Said, without_deadline: Option<Said>) {
         self.says("at rest", [3, 3, 3], ENOUGH, DONE).await;
         self.set_image("web:broken").await;
@@ -172,18 +172,18 @@ pub(super) async fn conditions_under_recreate_are_those_of_a_deployment(world: W
     ours(&world).live_under_recreate(&[UNDER_WAY], &[LATE]).await;
 }
 
-pub(super) async fn a_used_up_quota_is_told_as_a_deployment_tells_it(world: World) {
+pub(super) async fn an_exceeded_quota_has_the_conditions_of_a_deployment(world: World) {
     world.set_quota(2).await.unwrap();
     world.apply(&json!({"replicas": 3})).await.unwrap();
     ours(&world).live_with_a_quota().await;
 }
 
-pub(super) async fn a_pause_after_the_deadline_and_a_deadline_that_never_passes_are_told(world: World) {
+pub(super) async fn a_pause_after_the_deadline_and_an_infinite_deadline_are_reported(world: World) {
     world.apply(&json!({"replicas": 3})).await.unwrap();
     ours(&world).live_where_it_differs(PAUSED, Some(DONE)).await;
 }
 
-/// A Deployment of three pods.
+/// A Deployment with three pods.
 #[cfg(feature = "real-servers")]
 async fn theirs<'a>(world: &'a World, strategy: &Value) -> Subject<'a> {
     let deployment = json!({
@@ -206,24 +206,24 @@ fn rolling() -> Value {
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_says_the_same_at_the_same_points(world: World) {
+pub(super) async fn a_deployment_has_the_same_conditions(world: World) {
     theirs(&world, &rolling()).await.live().await;
 }
 
-/// It sometimes misses the rollout: all its pods are updated again before it looks.
+/// It sometimes misses the rollout: all pods are updated before it reconciles again.
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_says_the_same_under_recreate(world: World) {
+pub(super) async fn a_deployment_has_the_same_conditions_with_recreate(world: World) {
     let deployment = theirs(&world, &json!({"type": "Recreate"})).await;
     deployment.live_under_recreate(&[UNDER_WAY, DONE], &[LATE, DONE]).await;
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_says_the_same_of_a_quota(world: World) {
+pub(super) async fn a_deployment_has_the_same_conditions_with_a_quota(world: World) {
     world.set_quota(2).await.unwrap();
     theirs(&world, &rolling()).await.live_with_a_quota().await;
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_differs_where_the_documentation_says_so(world: World) {
+pub(super) async fn a_deployment_differs_as_documented(world: World) {
     theirs(&world, &rolling()).await.live_where_it_differs(LATE, None).await;
 }

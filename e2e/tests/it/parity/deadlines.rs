@@ -1,4 +1,4 @@
-//! The progress deadline: what stops its clock, and what it says when it passes.
+//! The progress deadline: what pauses it, and what the status reports when it passes.
 
 use e2e::World;
 use ordereddeployment_api::ConditionStatus;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{condition_of, until_said};
 
-pub(super) async fn a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew(world: World) {
+pub(super) async fn a_hold_stops_the_progress_deadline_and_its_end_restarts_it(world: World) {
     let pods = world.deployed(&json!({"replicas": 4, "progressDeadlineSeconds": 2})).await.unwrap();
     world.prioritise(&pods[0], 1).await.unwrap();
     // The hold is longer than the deadline.
@@ -34,7 +34,7 @@ pub(super) async fn a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it
     assert!(waited >= 2, "{waited} s after the hold");
 }
 
-pub(super) async fn surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so(world: World) {
+pub(super) async fn unschedulable_surge_pods_exceed_the_progress_deadline(world: World) {
     let spec = json!({
         "replicas": 3, "progressDeadlineSeconds": 3,
         "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},

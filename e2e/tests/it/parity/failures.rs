@@ -1,4 +1,4 @@
-//! Pods that the server or their kubelets refuse, and pods that kubelets give up.
+//! Pods that the API server or their kubelets reject, and pods that kubelets evict.
 
 use e2e::World;
 use k8s_openapi::api::core::v1::Pod;
@@ -17,10 +17,10 @@ fn image(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.containers.first()?.image.as_deref()
 }
 
-pub(super) async fn pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly(world: World) {
+pub(super) async fn pods_that_kubelets_reject_are_replaced_with_a_growing_backoff(world: World) {
     world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.set_image("web:refused").await.unwrap();
-    // One of the surge, and one in the place that the first one of the old made: a second, two, four, each.
+    // One surge pod, and one replacement of the first old pod: after one, two and four seconds each.
     let mut failed = world
         .until_pods("eight failed", |pods| pods.iter().filter(|pod| has_failed(pod)).count() >= 8)
         .await
@@ -33,23 +33,23 @@ pub(super) async fn pods_that_their_kubelets_refuse_again_and_again_come_back_ev
         until_said(&world, condition::REPLICA_FAILURE, ConditionStatus::True, reason::PODS_FAILED).await;
     assert!(message.contains("OutOfcpu") && message.contains(" in a row"), "{message}");
     assert_eq!(world.deleted().await.unwrap().len(), 1, "down to the floor, and no further");
-    // Another template does not wait for these.
+    // Another template does not wait for the backoff.
     world.set_image("web:2").await.unwrap();
     let status = world.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.condition(condition::REPLICA_FAILURE), None);
 }
 
-/// It has no such waits: ours would take a quarter of an hour for as many.
+/// A Deployment has no such backoff: with ours, as many pods would take a quarter of an hour.
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_makes_pods_as_fast_as_their_kubelets_refuse_them(world: World) {
+pub(super) async fn a_deployment_replaces_rejected_pods_without_a_backoff(world: World) {
     world.kubectl.run(&["create", "deployment", "web", "--image=web:refused"]).await.unwrap();
     let twelve = |pods: &[Pod]| pods.iter().filter(|pod| has_failed(pod)).count() >= 12;
     world.until_pods("twelve failed", twelve).await.unwrap();
     world.kubectl.run(&["delete", "deployment", "web"]).await.unwrap();
 }
 
-pub(super) async fn pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told(world: World) {
-    // Two containers of one name: the schema of the kind cannot know, the API server does when it comes to pods.
+pub(super) async fn creates_that_the_server_rejects_back_off_and_are_reported(world: World) {
+    // Two containers with the same name: the CRD schema allows this, and the API server rejects the pods.
     let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);
     let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}});
     world.apply(&json!({"replicas": 2, "progressDeadlineSeconds": 6, "template": template})).await.unwrap();
@@ -63,7 +63,7 @@ pub(super) async fn pods_that_the_server_refuses_are_tried_ever_more_rarely_and_
         one.namespace.as_deref() == Some(&world.namespace)
             && (one.verb.as_str(), one.plural.as_str(), one.code) == ("create", "pods", 422)
     });
-    // Waits from 5 ms on, each twice the one before: eleven of them are ten seconds.
+    // The backoff starts at 5 ms and doubles: eleven attempts take ten seconds.
     let tries = tries.count();
     assert!((2..=13).contains(&tries), "{tries} tries within some seconds");
     world.set_image("web:1").await.unwrap();
@@ -71,16 +71,14 @@ pub(super) async fn pods_that_the_server_refuses_are_tried_ever_more_rarely_and_
     assert_eq!(status.condition(condition::REPLICA_FAILURE), None);
 }
 
-pub(super) async fn evicted_and_preempted_pods_are_replaced_and_what_is_left_of_them_counts_for_nothing(
-    world: World,
-) {
+pub(super) async fn evicted_and_preempted_pods_are_replaced_and_do_not_count(world: World) {
     let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
     world.fail(&pods[0], "Evicted").await.unwrap();
     world.fail(&pods[1], "Preempting").await.unwrap();
     let six = world.until_pods("replaced", |pods| pods.len() == 6).await.unwrap();
     assert_eq!(six.iter().filter(|pod| has_failed(pod)).count(), 2);
     world.complete("web", 4).await.unwrap();
-    // Neither a scale-down nor a rollout wastes a deletion on them.
+    // Scale-downs and rollouts ignore the failed pods.
     world.prioritise(&pods[0], 9).await.unwrap();
     world.prioritise(&pods[2], 3).await.unwrap();
     world.scale(3).await.unwrap();
@@ -90,7 +88,7 @@ pub(super) async fn evicted_and_preempted_pods_are_replaced_and_what_is_left_of_
     world.pause_at(&pods[3], "after").await.unwrap();
     world.set_image("web:2").await.unwrap();
     world.held_with(1, 3).await.unwrap();
-    // In a hold the pod that is lost comes back in its own revision.
+    // During a hold, the replacement of a lost pod has the same revision.
     let old = world.pods_of_image("web:1").await.unwrap();
     let lost = old.iter().find(|name| !pods.contains(name)).unwrap();
     world.fail(lost, "Evicted").await.unwrap();

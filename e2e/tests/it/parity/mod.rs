@@ -1,5 +1,5 @@
-//! What a Deployment does, row by row as in `docs/parity.md`: here too, and where it can be had, by a Deployment beside it.
-//! Rows that have a file of their own elsewhere are not repeated here.
+//! The behavior of a Deployment, row by row as in `docs/parity.md`: tested here for an OrderedDeployment and, if
+//! possible, for a Deployment next to it. Rows with a separate test file are not repeated here.
 
 mod conditions;
 mod deadlines;
@@ -19,42 +19,43 @@ use serde_json::{Value, json};
 
 #[cfg(feature = "real-servers")]
 use conditions::{
-    a_deployment_differs_where_the_documentation_says_so, a_deployment_says_the_same_at_the_same_points,
-    a_deployment_says_the_same_of_a_quota, a_deployment_says_the_same_under_recreate,
+    a_deployment_differs_as_documented, a_deployment_has_the_same_conditions,
+    a_deployment_has_the_same_conditions_with_a_quota, a_deployment_has_the_same_conditions_with_recreate,
 };
 use conditions::{
-    a_pause_after_the_deadline_and_a_deadline_that_never_passes_are_told,
-    a_used_up_quota_is_told_as_a_deployment_tells_it, conditions_and_their_reasons_are_those_of_a_deployment,
+    a_pause_after_the_deadline_and_an_infinite_deadline_are_reported,
+    an_exceeded_quota_has_the_conditions_of_a_deployment,
+    conditions_and_their_reasons_are_those_of_a_deployment,
     conditions_under_recreate_are_those_of_a_deployment,
 };
 use deadlines::{
-    a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew,
-    surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so,
+    a_hold_stops_the_progress_deadline_and_its_end_restarts_it,
+    unschedulable_surge_pods_exceed_the_progress_deadline,
 };
 #[cfg(feature = "real-servers")]
-use failures::a_deployment_makes_pods_as_fast_as_their_kubelets_refuse_them;
+use failures::a_deployment_replaces_rejected_pods_without_a_backoff;
 use failures::{
-    evicted_and_preempted_pods_are_replaced_and_what_is_left_of_them_counts_for_nothing,
-    pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told,
-    pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly,
+    creates_that_the_server_rejects_back_off_and_are_reported,
+    evicted_and_preempted_pods_are_replaced_and_do_not_count,
+    pods_that_kubelets_reject_are_replaced_with_a_growing_backoff,
 };
 use nodes::{
-    a_field_of_the_template_that_the_server_drops_starts_no_second_rollout,
-    a_no_execute_taint_empties_its_node_and_the_pods_come_back_elsewhere,
-    a_pod_that_does_not_end_on_a_dead_node_is_named_where_creates_wait_for_it,
+    a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it,
+    a_template_field_that_the_server_drops_starts_no_second_rollout,
+    pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes,
 };
 #[cfg(feature = "real-servers")]
 use revisions::a_deployment_numbers_its_revisions_the_same;
 use revisions::{
-    a_history_limit_of_zero_keeps_no_old_set,
-    undo_goes_back_by_one_or_to_a_revision_and_numbers_grow_as_a_deployments_do,
+    a_history_limit_of_zero_keeps_no_old_set, undo_and_revision_numbers_are_those_of_a_deployment,
 };
 use sizes::{
-    pods_that_terminate_are_counted_in_the_status, recreate_runs_old_and_new_pods_never_at_once,
-    scaling_to_zero_and_back_brings_the_same_revision_back_and_a_rollout_at_zero_is_done_at_once,
+    recreate_never_runs_old_and_new_pods_together,
+    scaling_to_zero_and_back_keeps_the_revision_and_a_rollout_at_zero_completes_immediately,
+    the_status_counts_terminating_pods,
 };
 
-/// Two nodes more, on which only a scenario that asks for them runs pods: what it does to them harms no neighbour.
+/// Two more nodes for scenarios that select them: their faults affect no other scenario.
 const RESERVED: &str = "reserved";
 
 fn with_reserved_nodes() -> Setting {
@@ -63,13 +64,13 @@ fn with_reserved_nodes() -> Setting {
     setting
 }
 
-/// A node that takes no pods but those that ask for its pool.
+/// A node only for pods that select its pool.
 fn reserved(name: &str) -> NodeSpec {
     let taint = Taint { key: RESERVED.to_owned(), value: String::new(), effect: "NoSchedule".to_owned() };
     NodeSpec { taints: vec![taint], ..NodeSpec::in_pool(name, RESERVED) }
 }
 
-/// A template of pods for the nodes of that pool.
+/// A pod template for the nodes of this pool.
 fn in_pool(pool: &str, more: &Value) -> Value {
     let mut spec = json!({
         "containers": [{"name": "web", "image": "web:1"}],
@@ -82,14 +83,14 @@ fn in_pool(pool: &str, more: &Value) -> Value {
     json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})
 }
 
-/// The condition of that type, where it speaks of the newest generation.
+/// The condition of this type, if it is about the newest generation.
 fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
     let status = object.status.as_ref()?;
     let is_current = status.observed_generation == object.metadata.generation;
     status.condition(type_).filter(|_| is_current).cloned()
 }
 
-/// Waits until that condition has that status and reason; its message.
+/// Waits until the condition has this status and reason. Returns its message.
 async fn until_said(world: &World, type_: &str, status: ConditionStatus, reason: &str) -> String {
     let says = |object: &OrderedDeployment| {
         condition_of(object, type_).is_some_and(|found| found.status == status && found.reason == reason)
@@ -99,7 +100,7 @@ async fn until_said(world: &World, type_: &str, status: ConditionStatus, reason:
 }
 
 #[test]
-fn every_scenario_that_the_documentation_names_is_there() {
+fn every_documented_scenario_exists() {
     let table = include_str!("../../../../docs/parity.md");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
     let source = |file: &str| {
@@ -123,26 +124,26 @@ side_by_side!(
     with_reserved_nodes();
     conditions_and_their_reasons_are_those_of_a_deployment,
     conditions_under_recreate_are_those_of_a_deployment,
-    a_used_up_quota_is_told_as_a_deployment_tells_it,
-    a_pause_after_the_deadline_and_a_deadline_that_never_passes_are_told,
-    a_hold_stops_the_clock_of_the_deadline_and_its_end_starts_it_anew,
-    surge_pods_that_no_node_takes_pass_the_deadline_and_it_says_so,
-    pods_that_their_kubelets_refuse_again_and_again_come_back_ever_more_slowly,
-    pods_that_the_server_refuses_are_tried_ever_more_rarely_and_that_is_told,
-    evicted_and_preempted_pods_are_replaced_and_what_is_left_of_them_counts_for_nothing,
-    a_no_execute_taint_empties_its_node_and_the_pods_come_back_elsewhere,
-    a_pod_that_does_not_end_on_a_dead_node_is_named_where_creates_wait_for_it,
-    a_field_of_the_template_that_the_server_drops_starts_no_second_rollout,
-    undo_goes_back_by_one_or_to_a_revision_and_numbers_grow_as_a_deployments_do,
+    an_exceeded_quota_has_the_conditions_of_a_deployment,
+    a_pause_after_the_deadline_and_an_infinite_deadline_are_reported,
+    a_hold_stops_the_progress_deadline_and_its_end_restarts_it,
+    unschedulable_surge_pods_exceed_the_progress_deadline,
+    pods_that_kubelets_reject_are_replaced_with_a_growing_backoff,
+    creates_that_the_server_rejects_back_off_and_are_reported,
+    evicted_and_preempted_pods_are_replaced_and_do_not_count,
+    pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes,
+    a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it,
+    a_template_field_that_the_server_drops_starts_no_second_rollout,
+    undo_and_revision_numbers_are_those_of_a_deployment,
     a_history_limit_of_zero_keeps_no_old_set,
-    recreate_runs_old_and_new_pods_never_at_once,
-    pods_that_terminate_are_counted_in_the_status,
-    scaling_to_zero_and_back_brings_the_same_revision_back_and_a_rollout_at_zero_is_done_at_once;
+    recreate_never_runs_old_and_new_pods_together,
+    the_status_counts_terminating_pods,
+    scaling_to_zero_and_back_keeps_the_revision_and_a_rollout_at_zero_completes_immediately;
     only on a real server:
-    a_deployment_says_the_same_at_the_same_points,
-    a_deployment_says_the_same_under_recreate,
-    a_deployment_says_the_same_of_a_quota,
-    a_deployment_differs_where_the_documentation_says_so,
-    a_deployment_makes_pods_as_fast_as_their_kubelets_refuse_them,
+    a_deployment_has_the_same_conditions,
+    a_deployment_has_the_same_conditions_with_recreate,
+    a_deployment_has_the_same_conditions_with_a_quota,
+    a_deployment_differs_as_documented,
+    a_deployment_replaces_rejected_pods_without_a_backoff,
     a_deployment_numbers_its_revisions_the_same,
 );

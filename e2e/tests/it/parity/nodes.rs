@@ -1,4 +1,4 @@
-//! Nodes that evict, nodes that died, and what a node's release does not know of a template.
+//! Nodes that evict pods, dead nodes, and template fields that an older server does not support.
 
 use e2e::World;
 use k8s_openapi::api::core::v1::Pod;
@@ -15,7 +15,7 @@ fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-pub(super) async fn a_no_execute_taint_empties_its_node_and_the_pods_come_back_elsewhere(world: World) {
+pub(super) async fn pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes(world: World) {
     let pods =
         world.deployed(&json!({"replicas": 4, "template": in_pool(RESERVED, &json!({}))})).await.unwrap();
     assert!(world.pods().await.unwrap().iter().any(|pod| node(pod) == Some("r1")), "spread over both");
@@ -29,8 +29,8 @@ pub(super) async fn a_no_execute_taint_empties_its_node_and_the_pods_come_back_e
     world.kubectl.run(&["taint", "nodes", "r1", "maintenance-"]).await.unwrap();
 }
 
-pub(super) async fn a_pod_that_does_not_end_on_a_dead_node_is_named_where_creates_wait_for_it(world: World) {
-    // It has no kubelet. The node controller gives it up only after 40 seconds without a sign of life.
+pub(super) async fn a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it(world: World) {
+    // The node has no kubelet. The node controller waits 40 seconds without heartbeats.
     let (pool, name) = (format!("{}-dead", world.namespace), format!("{}-n1", world.namespace));
     let labels = NodeSpec::in_pool(&name, &pool).labels;
     let dead = NodeSpec { labels, ..reserved(&name) };
@@ -66,8 +66,8 @@ pub(super) async fn a_pod_that_does_not_end_on_a_dead_node_is_named_where_create
     world.kubectl.anywhere().run(&["delete", "node", &name]).await.unwrap();
 }
 
-/// `matchLabelKeys` is of Kubernetes 1.25: an older server drops it from the pods.
-pub(super) async fn a_field_of_the_template_that_the_server_drops_starts_no_second_rollout(world: World) {
+/// `matchLabelKeys` is new in Kubernetes 1.25: an older server drops it from pods.
+pub(super) async fn a_template_field_that_the_server_drops_starts_no_second_rollout(world: World) {
     let spread = json!([{
         "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["pod-template-hash"],
@@ -79,7 +79,7 @@ pub(super) async fn a_field_of_the_template_that_the_server_drops_starts_no_seco
         },
     });
     world.deployed(&json!({"replicas": 2, "template": template})).await.unwrap();
-    // Whatever makes it look again.
+    // Any change that triggers a reconcile.
     world.scale(3).await.unwrap();
     world.complete("web", 3).await.unwrap();
     let pointer = "/spec/topologySpreadConstraints/0/matchLabelKeys";

@@ -1,4 +1,4 @@
-//! Revisions: their numbers, undo, and how many are kept.
+//! Revisions: numbers, undo, and the history limit.
 
 use e2e::World;
 use kube::{Api, ResourceExt};
@@ -6,13 +6,13 @@ use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
 use serde_json::json;
 
-/// What happens to either kind, and the revisions of its sets afterwards, by image.
+/// The steps for either kind, and the revisions of its sets after each, by image.
 const WALK: [(&str, &[(&str, &str)]); 5] = [
     ("web:2", &[("1", "web:1"), ("2", "web:2")]),
     ("web:3", &[("1", "web:1"), ("2", "web:2"), ("3", "web:3")]),
     ("undo", &[("1", "web:1"), ("3", "web:3"), ("4", "web:2")]),
     ("undo to 1", &[("3", "web:3"), ("4", "web:2"), ("5", "web:1")]),
-    // The one before is the one with the largest number but one.
+    // The previous revision has the second largest number.
     ("undo", &[("3", "web:3"), ("5", "web:1"), ("6", "web:2")]),
 ];
 
@@ -20,9 +20,7 @@ fn owned(revisions: &[(&str, &str)]) -> Vec<(String, String)> {
     revisions.iter().map(|(number, image)| ((*number).to_owned(), (*image).to_owned())).collect()
 }
 
-pub(super) async fn undo_goes_back_by_one_or_to_a_revision_and_numbers_grow_as_a_deployments_do(
-    world: World,
-) {
+pub(super) async fn undo_and_revision_numbers_are_those_of_a_deployment(world: World) {
     world.deployed(&json!({"replicas": 2})).await.unwrap();
     let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
     for (step, expected) in WALK {
@@ -53,7 +51,7 @@ pub(super) async fn undo_goes_back_by_one_or_to_a_revision_and_numbers_grow_as_a
     world.ordered(&["undo", "web", "--to-revision", "4"]).await.unwrap_err();
 }
 
-/// The same walk by `kubectl rollout undo`.
+/// The same steps with `kubectl rollout undo`.
 #[cfg(feature = "real-servers")]
 pub(super) async fn a_deployment_numbers_its_revisions_the_same(world: World) {
     use k8s_openapi::api::apps::v1::ReplicaSet;

@@ -1,4 +1,4 @@
-//! How many pods there are: under Recreate, while some terminate, and at zero.
+//! The number of pods: with Recreate, with terminating pods, and at zero.
 
 use e2e::World;
 use k8s_openapi::api::core::v1::Pod;
@@ -12,7 +12,7 @@ fn is_of(pod: &Pod, image: &str) -> bool {
     pod.spec.as_ref().is_some_and(|spec| spec.containers[0].image.as_deref() == Some(image))
 }
 
-pub(super) async fn recreate_runs_old_and_new_pods_never_at_once(world: World) {
+pub(super) async fn recreate_never_runs_old_and_new_pods_together(world: World) {
     let pods = world.deployed(&json!({"replicas": 4, "strategy": {"type": "Recreate"}})).await.unwrap();
     for (pod, priority) in pods.iter().zip([1, 4, 2, 3]) {
         world.prioritise(pod, priority).await.unwrap();
@@ -38,10 +38,10 @@ pub(super) async fn recreate_runs_old_and_new_pods_never_at_once(world: World) {
     assert_eq!(world.deleted().await.unwrap(), order);
 }
 
-pub(super) async fn pods_that_terminate_are_counted_in_the_status(world: World) {
+pub(super) async fn the_status_counts_terminating_pods(world: World) {
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
     world.prioritise(&pods[0], 1).await.unwrap();
-    // It stays, terminating, until this is taken away.
+    // The pod stays terminating until this finalizer is removed.
     let finalizers = |value| json!({"metadata": {"finalizers": value}}).to_string();
     let patch = async |value| {
         world
@@ -64,7 +64,7 @@ pub(super) async fn pods_that_terminate_are_counted_in_the_status(world: World) 
     world.until("web", "two", counts(0)).await.unwrap();
 }
 
-pub(super) async fn scaling_to_zero_and_back_brings_the_same_revision_back_and_a_rollout_at_zero_is_done_at_once(
+pub(super) async fn scaling_to_zero_and_back_keeps_the_revision_and_a_rollout_at_zero_completes_immediately(
     world: World,
 ) {
     world.deployed(&json!({"replicas": 3})).await.unwrap();

@@ -1,4 +1,4 @@
-//! The graph of owners and dependents as the watches tell of it. It may lag behind the server; it never asks it.
+//! The graph of owners and dependents. It is built from watches only, so it may lag behind the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::queue::{Task, Uid};
 pub(super) const ORPHAN: &str = "orphan";
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 
-/// How many absent owners are remembered.
+/// The size of the cache of absent owners.
 const MOST_ABSENT: usize = 500;
 
 /// An object of the graph.
@@ -49,12 +49,12 @@ impl Node {
         self.finalizers.iter().any(|one| one == finalizer)
     }
 
-    /// Whether it is being deleted, and that finalizer is there.
+    /// Whether the object is being deleted and has this finalizer.
     fn waits_for(&self, finalizer: &str) -> bool {
         self.terminating && self.has(finalizer)
     }
 
-    /// Whether it waits for its dependents to be deleted.
+    /// Whether the object waits for the deletion of its dependents.
     pub(super) fn waits(&self) -> bool {
         self.waits_for(FOREGROUND)
     }
@@ -75,7 +75,7 @@ impl Node {
     }
 }
 
-/// An object as a reference names it.
+/// An object as an owner reference identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Coordinates {
     version: String,
@@ -86,7 +86,7 @@ pub(super) struct Coordinates {
 }
 
 impl Coordinates {
-    /// What an owner reference means in an object of that namespace.
+    /// What an owner reference refers to, for a dependent in this namespace.
     pub(super) fn of(owner: &OwnerReference, namespace: &str) -> Self {
         Self {
             version: owner.api_version.clone(),
@@ -98,24 +98,24 @@ impl Coordinates {
     }
 }
 
-/// All objects known, and who owns whom.
+/// All known objects and their owner references.
 #[derive(Default)]
 pub(super) struct Graph {
     resources: Resources,
     nodes: BTreeMap<Uid, Node>,
     dependents: BTreeMap<Uid, BTreeSet<Uid>>,
-    /// Owners that are known to be gone.
+    /// Owners that are known to be absent.
     absent: BTreeSet<Coordinates>,
-    /// Lists under way, by resource.
+    /// Lists in progress, by resource.
     lists: BTreeMap<Kind, BTreeSet<Uid>>,
-    /// Resources that were listed to the end once.
+    /// Resources with at least one complete list.
     listed: BTreeSet<Kind>,
 }
 
 type Wanted = Vec<(Task, Uid)>;
 
 impl Graph {
-    /// Whether all that is watched was listed once.
+    /// Whether every monitored resource was listed completely.
     pub(super) fn is_synced(&self) -> bool {
         let mut watched = self.resources.iter().filter(|(_, resource)| resource.monitored).peekable();
         watched.peek().is_some() && watched.all(|(kind, _)| self.listed.contains(kind))
@@ -145,7 +145,7 @@ impl Graph {
         self.absent.insert(owner);
     }
 
-    /// What it knows of a resource that is not there any more is of no use.
+    /// Sets the resources of the server and drops the objects of resources that are no longer monitored.
     pub(super) fn set_resources(&mut self, resources: Resources) -> Wanted {
         self.resources = resources;
         let resources = &self.resources;
@@ -200,7 +200,7 @@ impl Graph {
             if now.is_none() {
                 self.leave(&owner.uid, &node.uid);
             }
-            // An owner that waits may have waited for this one alone.
+            // This object may be the last dependent that the owner waits for.
             if blocks(owner) && !now.is_some_and(blocks) && self.nodes.contains_key(&owner.uid) {
                 wanted.push((Task::Delete, owner.uid.clone()));
             }
@@ -225,7 +225,7 @@ impl Graph {
         wanted
     }
 
-    /// Whether the owner is known, and is what the reference says.
+    /// Whether the owner is known and matches the reference.
     fn is_as_named(&self, owner: &OwnerReference, namespace: &str) -> bool {
         self.nodes.get(&owner.uid).is_some_and(|known| {
             let reachable = known.namespace.is_empty() || known.namespace == namespace;
@@ -242,7 +242,7 @@ impl Graph {
         }
     }
 
-    /// The object is gone.
+    /// Removes an object.
     pub(super) fn remove(&mut self, uid: &str) -> Wanted {
         let Some(node) = self.nodes.remove(uid) else { return Wanted::new() };
         let mut wanted = Wanted::new();

@@ -1,9 +1,10 @@
-//! The garbage collector: dependents of owners that are gone, and the finalizers `orphan` and `foregroundDeletion`.
+//! The garbage collector: deletes dependents of absent owners and handles the finalizers `orphan` and
+//! `foregroundDeletion`.
 //!
-//! It works as the one of kube-controller-manager does. A graph of owners and dependents is built from watches of all
-//! resources that can be deleted. Changes of the graph put objects into two work queues; an item is checked against the API
-//! server (an uncached GET of it and of its owners) before anything is written. Each write is a request of its own, so others
-//! can act between any two of them. It never creates anything.
+//! It works like the garbage collector of kube-controller-manager. It builds a graph of owners and dependents from
+//! watches of all deletable resources. Changes of the graph add objects to two work queues. A worker checks an item
+//! against the API server (an uncached GET of the object and of its owners) before it writes. Each write is a separate
+//! request, so other clients can act between two writes. The garbage collector never creates objects.
 
 mod graph;
 mod monitors;
@@ -28,10 +29,10 @@ pub use settings::Collector;
 use shared::{Shared, lock};
 use work::Worker;
 
-/// How many items are worked on at a time, in each of the two queues.
+/// The number of workers of each queue.
 const WORKERS: usize = 20;
 
-/// An item that a worker is done with.
+/// An item that a worker has processed.
 struct Done {
     task: Task,
     uid: Uid,
@@ -43,7 +44,7 @@ pub async fn run(client: Client, settings: watch::Receiver<Collector>) {
     let mut stopped = settings.clone();
     let work = collect(client, settings);
     tokio::pin!(work);
-    // Whoever is not given the processor does nothing, whatever it was about to do.
+    // A frozen collector makes no progress, not even with a request that it has sent.
     while stopped.wait_for(|settings| !settings.frozen).await.is_ok() {
         tokio::select! {
             biased;
@@ -57,7 +58,7 @@ pub async fn run(client: Client, settings: watch::Receiver<Collector>) {
 
 async fn collect(client: Client, mut settings: watch::Receiver<Collector>) {
     let (tell, mut events) = mpsc::unbounded_channel();
-    // Aborts the monitors when this future is dropped.
+    // Dropping this future aborts the monitors.
     let mut monitors = tokio::task::JoinSet::new();
     monitors.spawn(monitors::run(client.clone(), tell));
     let shared = Arc::new(Mutex::new(Shared::default()));
@@ -68,7 +69,7 @@ async fn collect(client: Client, mut settings: watch::Receiver<Collector>) {
         let retry = {
             let mut shared = lock(&shared);
             for task in [Task::Orphan, Task::Delete] {
-                // What is not known yet cannot be judged.
+                // The workers start when the graph is synced.
                 while shared.graph.is_synced() && shared.queue(task).working() < WORKERS {
                     let Some(uid) = shared.queue(task).next(Instant::now()) else { break };
                     jobs.push(Box::pin(job(worker.clone(), task, uid)));
@@ -111,7 +112,7 @@ async fn job(worker: Worker, task: Task, uid: Uid) -> Done {
     Done { task, uid, result }
 }
 
-/// Waits until then; for ever without a time.
+/// Waits until this time, or forever without one.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,

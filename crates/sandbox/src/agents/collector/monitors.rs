@@ -1,4 +1,4 @@
-//! Which resources there are, and a watch of each. Only metadata is watched. It decides nothing.
+//! Discovers the resources and watches each of them, metadata only. It decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::agents::{RETRY, burst, watch};
 
-/// Resources that have no dependents and whose objects end by themselves.
+/// Resources that are not in the graph: their objects have no dependents and expire.
 const IGNORED: [(&str, &str); 2] = [("", "events"), ("events.k8s.io", "events")];
 
 /// `apiVersion` and `kind`.
@@ -26,7 +26,8 @@ pub(super) type Kind = (String, String);
 pub(super) struct Resource {
     pub(super) api: ApiResource,
     pub(super) namespaced: bool,
-    /// Whether its objects are in the graph: it is the preferred version of what can be listed, watched and deleted.
+    /// Whether its objects are in the graph: this is the preferred version, and the resource supports list, watch and
+    /// delete.
     pub(super) monitored: bool,
 }
 
@@ -39,15 +40,15 @@ impl Resource {
 /// All resources of a server, by kind.
 pub(super) type Resources = BTreeMap<Kind, Arc<Resource>>;
 
-/// What the monitors tell.
+/// A message of the monitors.
 pub(super) enum Seen {
-    /// The server has these resources now.
+    /// The current resources of the server.
     Resources(Resources),
-    /// Something happened to an object, or to a watch.
+    /// An event of a watch.
     Event(Arc<Resource>, Box<Event<PartialObjectMeta<DynamicObject>>>),
 }
 
-/// Watches all there is until the task ends. New definitions are noticed at once.
+/// Watches all resources until the task ends. A new CustomResourceDefinition takes effect immediately.
 pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
     let mut definitions = watch(Api::<CustomResourceDefinition>::all(client.clone()));
     let mut watches = JoinSet::new();

@@ -1,4 +1,4 @@
-//! A work queue: an item is in it once, and is not worked on twice at a time. It sends nothing.
+//! A work queue: it holds an item once, and only one worker at a time processes an item. It sends no requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -8,25 +8,26 @@ use tokio::time::Instant;
 /// The UID of an object.
 pub(super) type Uid = String;
 
-/// What is done with an item.
+/// The task of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// Its dependents are released, then its finalizer `orphan`.
+    /// Release the dependents of the object, then remove its finalizer `orphan`.
     Orphan,
-    /// It is deleted if no owner keeps it; its finalizer `foregroundDeletion` is removed if no dependent blocks it.
+    /// Delete the object if no owner keeps it; remove its finalizer `foregroundDeletion` if no dependent blocks the
+    /// deletion.
     Delete,
 }
 
-/// The wait after a first failure; it doubles with each further one.
+/// The backoff after the first failure; it doubles with each further failure.
 const FIRST: Duration = Duration::from_millis(5);
-/// The longest wait.
+/// The maximum backoff.
 const LONGEST: Duration = Duration::from_secs(1000);
 
-/// Items to work on, first in, first out.
+/// Items to process, first in, first out.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: VecDeque<Uid>,
-    /// In `waiting`, or to be put there once a worker is done with it.
+    /// Items in `waiting`, and items to add to it when their worker is done.
     dirty: BTreeSet<Uid>,
     working: BTreeSet<Uid>,
     failures: BTreeMap<Uid, u32>,
@@ -40,12 +41,12 @@ impl Queue {
         }
     }
 
-    /// How many items are worked on.
+    /// The number of items in progress.
     pub(super) fn working(&self) -> usize {
         self.working.len()
     }
 
-    /// The next item to work on.
+    /// The next item to process.
     pub(super) fn next(&mut self, now: Instant) -> Option<Uid> {
         while self.retry().is_some_and(|at| at <= now) {
             if let Some((_, uid)) = self.later.pop_first() {
@@ -58,12 +59,12 @@ impl Queue {
         Some(uid)
     }
 
-    /// When the next failed item is due.
+    /// When the backoff of the next failed item ends.
     pub(super) fn retry(&self) -> Option<Instant> {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// A worker is done with an item. One that failed comes again after a backoff.
+    /// Finishes an item. A failed item returns to the queue after a backoff.
     pub(super) fn done(&mut self, uid: &Uid, succeeded: bool, now: Instant) {
         self.working.remove(uid);
         if self.dirty.contains(uid) {
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_item_added_while_it_is_worked_on_comes_once_more_after_it() {
+    async fn an_item_added_while_a_worker_has_it_is_processed_once_more() {
         let mut queue = Queue::default();
         queue.add("a".to_owned());
         queue.add("a".to_owned());
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_item_waits_twice_as_long_each_time() {
+    async fn the_backoff_of_a_failed_item_doubles() {
         let (mut queue, mut now) = (Queue::default(), Instant::now());
         queue.add("a".to_owned());
         let mut waits = Vec::new();

@@ -1,14 +1,14 @@
-//! What can be set of the garbage collector, while it runs too.
+//! The settings of the garbage collector. They can change while it runs.
 
 use std::time::Duration;
 
-/// How the garbage collector works. The default is as fast as it can.
+/// The settings of the garbage collector. With the default it works without delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Collector {
-    /// The least time between two of its writes, as its client's rate limit has it.
+    /// The minimum time between two of its writes, like the rate limit of its client.
     pub pace: Duration,
     /// How late its watches show a change.
     pub lag: Duration,
-    /// Whether it is not given the processor: no event is read and no request is sent.
+    /// Whether it is suspended: it reads no events and sends no requests.
     pub frozen: bool,
 }

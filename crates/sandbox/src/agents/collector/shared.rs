@@ -1,4 +1,4 @@
-//! The graph and the queues, which the reader of the events and the workers share.
+//! The graph and the queues. The event reader and the workers share them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use super::graph::Graph;
 use super::monitors::Seen;
 use super::queue::{Queue, Task, Uid};
 
-/// What the events lead to, and what the workers read.
+/// The state that the event reader updates and the workers read.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) graph: Graph,
@@ -22,7 +22,7 @@ impl Shared {
         }
     }
 
-    /// Takes in one event, and puts what it concerns into the queues.
+    /// Applies one event to the graph and adds the affected objects to the queues.
     pub(super) fn take_in(&mut self, seen: Seen) {
         let wanted = match seen {
             Seen::Resources(resources) => self.graph.set_resources(resources),

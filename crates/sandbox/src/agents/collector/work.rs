@@ -1,5 +1,5 @@
-//! What is done with an item of a queue: live reads, and one write after the other. It decides by what it has just read, but
-//! for dependents, which only the graph knows.
+//! Processes the items of a queue: uncached reads, then one write after the other. Decisions use what was just read.
+//! Only dependents come from the graph.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,13 +18,13 @@ use super::queue::{Task, Uid};
 use super::settings::Collector;
 use super::shared::{Shared, lock};
 
-/// How often the removal of a finalizer is tried where others write the object at the same time.
+/// How often to retry the removal of a finalizer after a conflict.
 const TRIES: usize = 5;
 
-/// Why an item is not done.
+/// Why an item failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// The server has no such resource; it may come.
+    /// The server does not serve the resource, but may do so later.
     #[error("no resource has the kind {kind} in version {version}")]
     FindResource { version: String, kind: String },
     /// A request failed.
@@ -32,18 +32,18 @@ pub(super) enum Error {
     Request(#[from] kube::Error),
 }
 
-/// How the owners of an item stand.
+/// The owners of an item, by state.
 #[derive(Default)]
 struct Owners {
-    /// They are there, and keep it.
+    /// The number of owners that exist and keep the item.
     solid: usize,
-    /// They are gone.
+    /// Owners that do not exist.
     absent: Vec<Uid>,
-    /// They wait for their dependents to be deleted.
+    /// Owners that wait for the deletion of their dependents.
     waiting: Vec<Uid>,
 }
 
-/// Works on items.
+/// Processes items.
 #[derive(Clone)]
 pub(super) struct Worker {
     client: Client,
@@ -62,7 +62,7 @@ impl Worker {
         Self { client, shared, settings, last: Arc::default() }
     }
 
-    /// Releases the dependents of an owner, each by a patch, and then the owner.
+    /// Releases the dependents of an owner with one patch each, then removes the finalizer of the owner.
     pub(super) async fn orphan(&self, uid: &Uid) -> Result<(), Error> {
         let (owner, dependents) = {
             let shared = lock(&self.shared);
@@ -75,7 +75,7 @@ impl Worker {
         self.remove_finalizer(&owner, ORPHAN).await
     }
 
-    /// Deletes an object that no owner keeps. One that waits for its dependents is released when none is left.
+    /// Deletes an object that no owner keeps. An object that waits for its dependents is released when none is left.
     pub(super) async fn attempt_to_delete(&self, uid: &Uid) -> Result<(), Error> {
         let Some(node) = lock(&self.shared).graph.node(uid) else { return Ok(()) };
         if node.terminating && !node.waits() {
@@ -103,12 +103,12 @@ impl Worker {
         let dependents = lock(&self.shared).graph.dependents(uid);
         if !owners.waiting.is_empty() && !dependents.is_empty() {
             if dependents.iter().any(Node::waits) {
-                // It may be a circle, in which each would wait for the other.
+                // The references may form a cycle in which each object waits for the other.
                 self.unblock(&node).await?;
             }
             return self.delete(&live, PropagationPolicy::Foreground).await;
         }
-        // What its own finalizers ask for stays as it is.
+        // The finalizers of the object determine the propagation policy.
         let policy = match &live {
             live if live.has(ORPHAN) => PropagationPolicy::Orphan,
             live if live.has(FOREGROUND) => PropagationPolicy::Foreground,
@@ -117,7 +117,7 @@ impl Worker {
         self.delete(&live, policy).await
     }
 
-    /// What an object that waits for its dependents still waits for.
+    /// Processes an object that waits for its dependents.
     async fn advance(&self, node: &Node) -> Result<(), Error> {
         let mut blocking = lock(&self.shared).graph.dependents(&node.uid);
         blocking.retain(|dependent| dependent.is_blocking(&node.uid));
@@ -143,7 +143,7 @@ impl Worker {
         Ok(owners)
     }
 
-    /// The owner as it is now; none where it is gone.
+    /// The current owner, from an uncached read; `None` if it does not exist.
     async fn owner(&self, of: &Node, reference: &OwnerReference) -> Result<Option<Node>, Error> {
         let kind: Kind = (reference.api_version.clone(), reference.kind.clone());
         let (resource, absent) = {
@@ -164,7 +164,7 @@ impl Worker {
         Ok(owner)
     }
 
-    /// An object that is not there, whatever the watches will still tell of it.
+    /// Removes an object that does not exist, even if the watches have not shown its deletion.
     fn forget(&self, uid: &str) {
         let mut shared = lock(&self.shared);
         let wanted = shared.graph.remove(uid);
@@ -205,14 +205,14 @@ impl Worker {
         }
     }
 
-    /// Removes references to these owners.
+    /// Removes the references to these owners.
     async fn drop_owners(&self, node: &Node, owners: &[Uid]) -> Result<(), Error> {
         let references: Vec<Value> =
             owners.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
         self.change_owners(node, &references, |known| known.retain(|one| !owners.contains(&one.uid))).await
     }
 
-    /// Makes all owners go without waiting for it.
+    /// Sets all owner references to not block the deletion of the owner.
     async fn unblock(&self, node: &Node) -> Result<(), Error> {
         let mut owners = node.owners.clone();
         let unblock = |owners: &mut Vec<OwnerReference>| {
@@ -225,7 +225,8 @@ impl Worker {
         self.change_owners(node, &references, unblock).await
     }
 
-    /// Patches owner references: strategically, or where that is not served as a whole list, made from the graph.
+    /// Patches the owner references: with a strategic merge patch, or with the whole list from the graph if the server
+    /// does not support that.
     async fn change_owners(
         &self,
         node: &Node,
@@ -271,7 +272,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for the turn of a write, each after the one that asked before.
+    /// Waits for the turn of a write. Writes are in the order of their calls.
     async fn turn(&self) {
         let mut settings = self.settings.clone();
         let mut last = self.last.lock().await;

@@ -1,4 +1,4 @@
-//! Requests that get as far as the object: the right method, type and name, and something odd in the body.
+//! Requests that reach an object: method, content type and name are valid, and the body has an error.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{COLLECTIONS, Sent, accept, merge, operations, query, sound};
 use crate::json::{Change, change};
 
-/// What a request does to which object.
+/// What a request does, and to which object.
 #[derive(Clone, Copy, Debug)]
 enum Verb {
     Create,
@@ -42,7 +42,7 @@ const VERBS: [Verb; 14] = [
     Verb::Bind,
 ];
 
-/// Everything that a request is made of.
+/// All parts of a request.
 #[derive(Clone, Debug)]
 struct Parts {
     collection: (&'static str, &'static str, bool),
@@ -76,7 +76,7 @@ pub(super) fn request() -> impl Strategy<Value = Sent> {
             query,
             accept,
         });
-    // Reads are asked for more often: there is one verb of them for every two that write.
+    // Reads are more frequent: there is one read verb for every two write verbs.
     let verb = prop_oneof![4 => prop::sample::select(VERBS.to_vec()), 1 => Just(Verb::List)];
     (verb, parts).prop_map(|(verb, parts)| parts.send(verb))
 }

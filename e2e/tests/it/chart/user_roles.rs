@@ -1,4 +1,4 @@
-//! What the chart's roles for people allow, on the whole API of ours.
+//! The permissions of the user roles of the chart, on all resources of our API.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::documented;
 
-/// How long the aggregated roles may take, and the authorizer to know them.
+/// The timeout until the roles are aggregated and the authorizer has them.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
@@ -30,7 +30,7 @@ const RESOURCES: [&str; 8] = [
     "orderedreplicasets/finalizers",
 ];
 
-/// Resources and the verbs allowed on them.
+/// Resources with the allowed verbs.
 type Rights = &'static [(&'static str, &'static [&'static str])];
 
 const VIEWER: Rights = &[
@@ -41,7 +41,7 @@ const VIEWER: Rights = &[
     ("orderedreplicasets/status", READ),
     ("orderedreplicasets/scale", READ),
 ];
-/// Reads everything, as part of `edit`, and never writes a status, nor a set.
+/// Reads everything, as a part of `edit`; never writes a status or a set.
 const EDITOR: Rights = &[
     ("ordereddeployments", &VERBS),
     ("ordereddeployments/status", READ),
@@ -50,18 +50,18 @@ const EDITOR: Rights = &[
     ("orderedreplicasets/status", READ),
     ("orderedreplicasets/scale", READ),
 ];
-/// The same, bound by itself.
+/// The same role, bound alone.
 const EDITOR_ALONE: Rights = &[
     ("ordereddeployments", &VERBS),
     ("ordereddeployments/scale", &["get", "update", "patch"]),
     ("orderedreplicasets", READ),
 ];
-/// Only what `edit` lacks for an adoption.
+/// Only the permissions for an adoption that `edit` lacks.
 const ADOPTER: Rights = &[("orderedreplicasets", &["create", "delete"])];
 const RESUMER: Rights = &[("ordereddeployments", READ), ("ordereddeployments/status", &["get", "patch"])];
 
-/// Users, the ClusterRole that each is bound to in the scenario's namespace, and what that must be worth.
-const PEOPLE: [(&str, &str, Rights); 8] = [
+/// Users, the ClusterRole of each in the namespace of the scenario, and its expected permissions.
+const USERS: [(&str, &str, Rights); 8] = [
     ("vera", "view", VIEWER),
     ("eddi", "edit", EDITOR),
     ("adam", "admin", EDITOR),
@@ -72,16 +72,16 @@ const PEOPLE: [(&str, &str, Rights); 8] = [
     ("nobody", "", &[]),
 ];
 
-/// Binds the roles and checks every right of every one.
+/// Binds the roles and checks every permission of every user.
 pub(crate) async fn have_the_rights_of_their_roles(world: &World) {
-    for (user, role, _) in PEOPLE.into_iter().filter(|(_, role, _)| !role.is_empty()) {
+    for (user, role, _) in USERS.into_iter().filter(|(_, role, _)| !role.is_empty()) {
         let binding = ["create", "rolebinding", user, "--clusterrole", role, "--user", user];
         world.kubectl.run(&binding).await.unwrap();
     }
-    for (user, role, rights) in PEOPLE {
+    for (user, role, rights) in USERS {
         let expected: BTreeSet<(&str, &str)> =
             rights.iter().flat_map(|(resource, verbs)| verbs.iter().map(|verb| (*resource, *verb))).collect();
-        // The role is aggregated and the authorizer told in a moment, not at once.
+        // The roles are aggregated and reach the authorizer with a delay.
         let limit = Instant::now() + PATIENCE;
         let mut allowed = allowed(world, user).await;
         while allowed != expected && Instant::now() < limit {
@@ -92,7 +92,7 @@ pub(crate) async fn have_the_rights_of_their_roles(world: &World) {
     }
 }
 
-/// What the API server says that this user may do.
+/// The permissions of this user, as the API server reports them.
 async fn allowed(world: &World, user: &str) -> BTreeSet<(&'static str, &'static str)> {
     let every = RESOURCES.iter().flat_map(|resource| VERBS.iter().map(move |verb| (*resource, *verb)));
     let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
@@ -118,8 +118,9 @@ async fn allowed(world: &World, user: &str) -> BTreeSet<(&'static str, &'static 
     answers.await.into_iter().flatten().collect()
 }
 
-/// With `web` held: who may edit cannot resume, who may resume can do nothing else. In the end it is resumed.
-pub(crate) async fn resume_only_where_they_may(world: &World) {
+/// While `web` is held, an editor cannot resume it, and a user with the resume role can do nothing else. The scenario
+/// ends with a resume.
+pub(crate) async fn resume_only_with_permission(world: &World) {
     let web = world.deployments().get("web").await.unwrap();
     let hold = web.status.unwrap().hold.unwrap().id;
     let request = json!({"status": {"resumeRequested": hold}}).to_string();
@@ -141,7 +142,7 @@ pub(crate) async fn resume_only_where_they_may(world: &World) {
     for user in ["eddi", "adam", "emil"] {
         scale(user).await.unwrap();
     }
-    // Its spec is out of reach through the status too.
+    // The status does not give access to the spec.
     let both = json!({"spec": {"replicas": 1}, "status": {"resumeRequested": hold}}).to_string();
     let sly = ["--as=rita", "patch", "od", "web", "--subresource=status", "--type=merge", "-p", &both];
     let tried = [&sly[..], &["--dry-run=server", "-ojsonpath={.spec.replicas}"]].concat();
@@ -150,7 +151,7 @@ pub(crate) async fn resume_only_where_they_may(world: &World) {
     by_the_command_line(world).await;
 }
 
-/// `kubectl ordered resume`, by a service account that the guide's own command lets resume, and nothing else.
+/// `kubectl ordered resume` with a service account that has only the permissions of the documented command.
 async fn by_the_command_line(world: &World) {
     let (namespace, account) = (world.namespace.as_str(), "releases");
     world.kubectl.run(&["create", "serviceaccount", account]).await.unwrap();
@@ -175,7 +176,7 @@ async fn by_the_command_line(world: &World) {
         if output.status.success() {
             return;
         }
-        // The authorizer is told of a binding in a moment, not at once.
+        // The authorizer sees a binding with a delay.
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains("forbidden") && Instant::now() < limit, "{said}");
         tokio::time::sleep(Duration::from_millis(50)).await;
