@@ -21,12 +21,6 @@ use serde_json::Value;
 use super::quantity::Quantity;
 use crate::resource::{Origin, ResourceInfo};
 
-/// Why the object does not decode into the type of its kind, as the message of a 400; `None` for custom resources.
-#[must_use]
-pub fn decode_error(info: &ResourceInfo, object: &Value) -> Option<String> {
-    typed(info, object).err()
-}
-
 /// Drops the fields that the type of a built-in kind does not have, and returns their paths. The error is the message
 /// of a 400 for an object that does not decode. Custom resources remain unchanged.
 pub fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<String>, String> {

@@ -14,7 +14,7 @@ mod small;
 mod stored;
 mod workloads;
 
-pub use decoding::{decode, decode_error};
+pub use decoding::decode;
 
 use serde_json::Value;
 

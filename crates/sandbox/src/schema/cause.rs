@@ -58,26 +58,11 @@ impl Cause {
         Self { reason: "FieldValueForbidden", message, field: field.to_owned() }
     }
 
-    /// `field: message`. The message of the response joins the causes in this form.
-    #[must_use]
+    /// `field: message`.
+    #[cfg(test)]
     pub fn line(&self) -> String {
         format!("{}: {}", self.field, self.message)
     }
-}
-
-/// The message of a 422: `Kind "name" is invalid: cause`, several causes in brackets.
-#[must_use]
-pub fn invalid_message(kind: &str, group: &str, name: &str, causes: &[Cause]) -> String {
-    let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-    let mut lines: Vec<String> = Vec::new();
-    for line in causes.iter().map(Cause::line) {
-        // The API server lists equal errors once.
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
-    }
-    let text = if lines.len() == 1 { lines.concat() } else { format!("[{}]", lines.join(", ")) };
-    format!("{qualified} \"{name}\" is invalid: {text}")
 }
 
 fn with_detail(mut text: String, detail: &str) -> String {
@@ -91,22 +76,4 @@ fn with_detail(mut text: String, detail: &str) -> String {
 /// Values as the API server prints them: strings quoted, others as JSON.
 fn shown(value: &Value) -> String {
     value.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn several_causes_are_in_brackets_without_duplicates() {
-        let a = Cause::required("spec.a", "");
-        let b = Cause::invalid("spec.b", &json!("x"), "no");
-        assert_eq!(
-            invalid_message("Deployment", "apps", "web", &[a.clone(), b, a.clone()]),
-            r#"Deployment.apps "web" is invalid: [spec.a: Required value, spec.b: Invalid value: "x": no]"#
-        );
-        assert_eq!(invalid_message("Pod", "", "p", &[a]), r#"Pod "p" is invalid: spec.a: Required value"#);
-    }
 }

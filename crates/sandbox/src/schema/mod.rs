@@ -15,7 +15,7 @@ mod pruning;
 mod structural;
 mod validation;
 
-pub use cause::{Cause, invalid_message};
+pub use cause::Cause;
 
 use serde_json::Value;
 

@@ -68,18 +68,6 @@ impl Fields {
     pub fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|term| (read(object, &term.field) == term.value) == term.equal)
     }
-
-    /// The exact name in the selector, if there is one: `kubectl get -w NAME` uses it in a list.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.0.iter().find(|t| t.equal && t.field == "metadata.name").map(|t| t.value.as_str())
-    }
-
-    /// Whether the selector matches everything.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// Splits at unescaped commas.

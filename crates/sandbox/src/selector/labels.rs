@@ -63,12 +63,6 @@ impl Labels {
             }
         })
     }
-
-    /// Whether the selector matches everything.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 fn number(value: Option<&str>) -> Option<i64> {
