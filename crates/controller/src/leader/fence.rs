@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn none_is_waited_for_beyond_the_lease_and_none_starts_after_the_renew_deadline() {
+    async fn no_request_outlives_the_lease_and_none_starts_after_the_renew_deadline() {
         let fence = Fence::default();
         open(&fence);
         let began = Instant::now();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_fence_that_is_closed_gives_up_what_is_under_way_by_the_end_of_the_lease() {
+    async fn a_closed_fence_aborts_requests_in_flight_at_the_end_of_the_lease() {
         let fence = Fence::default();
         open(&fence);
         let closed = fence.clone();

@@ -1,4 +1,4 @@
-//! What the watches have shown: Deployments, ReplicaSets, pods, nodes, and the rules. Synchronous; it does no I/O.
+//! The cache of the watches: Deployments, ReplicaSets, pods, nodes, and the rules. Synchronous; it does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use ordereddeployment_wire::{NodeView, PodView};
 use super::config::Config;
 use super::decision::{Change, Costs, decide};
 
-/// A pod, as far as its cost is concerned.
+/// A pod, with what its cost depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pod {
     pub(crate) namespace: String,
@@ -25,7 +25,7 @@ pub(crate) struct Pod {
     set: Option<String>,
     node: Option<Arc<str>>,
     costs: Costs,
-    /// Whether it runs, or will: others are nobody's choice any more.
+    /// Whether the pod runs or will run: ReplicaSets do not choose among finished and terminating pods.
     active: bool,
 }
 
@@ -48,18 +48,18 @@ impl Pod {
     }
 }
 
-/// What an event changed: the pods to look at.
+/// The pods to check after an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Changed {
     Nothing,
     Pod(String),
-    /// All of them.
+    /// All pods.
     Everything,
-    /// None: that ConfigMap's rules are malformed in that way, and those before stay in force.
+    /// No pods: the rules of that ConfigMap are malformed, with this message, and the previous rules stay in force.
     Malformed(Box<ObjectReference>, String),
 }
 
-/// One event of a watch.
+/// An event of a watch.
 #[derive(Debug)]
 pub(crate) enum WatchEvent {
     Config(watcher::Event<ConfigMap>),
@@ -70,7 +70,7 @@ pub(crate) enum WatchEvent {
 }
 
 impl WatchEvent {
-    /// The watch that this ends the first list of: a bit each.
+    /// The bit of the watch whose first list this event completes; 0 for other events.
     pub(crate) fn synced(&self) -> u8 {
         let (bit, done) = match self {
             Self::Config(event) => (0, matches!(event, watcher::Event::InitDone)),
@@ -86,7 +86,7 @@ impl WatchEvent {
 /// All bits of [`WatchEvent::synced`].
 pub(crate) const ALL_SYNCED: u8 = 0b1_1111;
 
-/// Objects of one kind by a key of theirs.
+/// Objects of one kind by key.
 #[derive(Debug)]
 struct Table<T> {
     all: BTreeMap<String, T>,
@@ -135,10 +135,10 @@ impl<T: PartialEq> Table<T> {
     }
 }
 
-/// All of it.
+/// The cached objects of all watches.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// The rules in force; `None` before any were ever read: then nothing is written and nothing taken back.
+    /// The rules in force; `None` before the first read: then no cost is written or removed.
     config: Option<Config>,
     config_listed: bool,
     malformed: bool,
@@ -152,7 +152,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Takes an event in.
+    /// Applies an event.
     pub(crate) fn apply(&mut self, event: WatchEvent) -> Changed {
         let uid = |uid: Option<String>| uid.unwrap_or_default();
         let changed = match event {
@@ -176,7 +176,7 @@ impl Index {
                 changed
             }
         };
-        // Any of these may be any pod's.
+        // Each of these objects can affect any pod.
         if changed == Changed::Nothing { changed } else { Changed::Everything }
     }
 
@@ -196,7 +196,7 @@ impl Index {
                 };
             }
             watcher::Event::InitDone if self.config_listed => {}
-            // It is not there: no rules at all.
+            // The ConfigMap does not exist: there are no rules.
             watcher::Event::InitDone | watcher::Event::Delete(_) => {
                 self.config = Some(Config::default());
                 self.malformed = false;
@@ -206,7 +206,7 @@ impl Index {
         Changed::Nothing
     }
 
-    /// Whether the rules that stand in the ConfigMap are not those in force.
+    /// Whether the rules in the ConfigMap are malformed, so that the previous ones are in force.
     pub(crate) fn is_malformed(&self) -> bool {
         self.malformed
     }
@@ -216,7 +216,7 @@ impl Index {
         self.pods.all.keys().cloned().collect()
     }
 
-    /// What is to be written on that pod.
+    /// The change to write to that pod.
     pub(crate) fn change(&self, uid: &str) -> Option<(Pod, Change)> {
         let config = self.config.as_ref()?;
         let pod = self.pods.all.get(uid).filter(|pod| pod.active)?;
@@ -233,7 +233,7 @@ impl Index {
         let facts = Facts { node: pod.node.clone(), ..Facts::default() };
         match rules[sorter::matching_rule(&facts, &ctx)?].grant {
             Grant::Cost(cost) => Some(cost),
-            // No document has one.
+            // The configuration has no delete priorities.
             Grant::Priority(_) => None,
         }
     }
