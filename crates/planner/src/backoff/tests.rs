@@ -1,4 +1,4 @@
-//! Rows of failures, and how long replacements wait for them.
+//! Rows of failures, and the backoff after them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use ordereddeployment_sorter::{Facts, Phase};
 use super::{Failure, count_rows, young};
 use crate::{Failed, Pod, Point};
 
-/// A pod made and failed at these seconds.
+/// A pod that was created and failed at these seconds.
 fn failed(name: &str, created: i64, at: i64) -> Pod {
     let time = |seconds: i64| Timestamp::from_second(seconds).unwrap();
     let word = |text: &str| Arc::from(text);
@@ -56,7 +56,7 @@ fn a_failure_follows_those_that_ended_before_its_pod_was_made() {
     assert_eq!(rows(&[(0, 0), (1, 1), (3, 3), (7, 7)]), [1, 2, 3, 4]);
     // Two slots at once.
     assert_eq!(rows(&[(0, 0), (0, 0), (1, 2), (1, 1), (3, 3), (3, 3)]), [1, 1, 2, 2, 3, 3]);
-    // Whatever their order in the list.
+    // In any order of the list.
     assert_eq!(rows(&[(3, 3), (0, 0), (1, 1)]), [3, 1, 2]);
 }
 
@@ -71,7 +71,7 @@ fn an_old_failure_is_forgotten_and_a_pod_that_lived_long_counts_for_none() {
     assert_eq!(rows(&[(0, 0), (599, 599)]), [1, 2]);
     assert_eq!(rows(&[(0, 0), (600, 600)]), [1, 1]);
     assert_eq!(rows(&[(0, 600), (601, 601)]), [1], "the first lived too long to count");
-    // The longest row that is not forgotten counts, not the latest one.
+    // The longest row within the time counts, not the latest one.
     assert_eq!(rows(&[(0, 0), (1, 1), (2, 2), (-50, 550), (560, 560)]).last(), Some(&4));
 }
 
@@ -88,7 +88,7 @@ fn waits_double_up_to_five_minutes() {
 
 #[test]
 fn rows_are_those_of_the_plain_definition() {
-    // The sliding window against a search through all.
+    // Compares the sliding window with a search through all failures.
     let mut seed = 7_u64;
     let mut next = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
