@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_alike_is_one_however_it_is_written() {
+    fn templates_with_equal_readings_are_equal_in_any_spelling() {
         let taken = json!({"metadata": {"creationTimestamp": null, "labels": {"app": "web"}},
                            "spec": {"restartPolicy": "Always", "containers": [{"name": "web", "resources": {}}]}});
         let mut listed = taken.clone();

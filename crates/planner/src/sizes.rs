@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_a_set_that_is_gone_goes_to_the_current_one() {
+    fn the_share_of_a_deleted_set_goes_to_the_current_one() {
         let sizes_stored = stored(&[("new", 2), ("gone", 8)]);
         let stored = Stored {
             sizes: &sizes_stored,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_sizes_are_those_taken_one_by_one_from_the_largest() {
+    fn publishing_takes_pods_one_by_one_from_the_largest_set() {
         let one_by_one = |given: &Sizes, desired: i64| {
             let mut left = given.clone();
             left.remove("new");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_that_stays_old_is_of_the_set_of_the_held_one() {
+    fn the_last_old_pod_is_of_the_set_of_the_held_pod() {
         let split = stored(&[("a", 1), ("b", 2), ("new", 17)]);
         for (held, kept) in [(Some("a"), "a"), (None, "b"), (Some("new"), "b")] {
             let usable = split.keys().map(String::as_str).collect();

@@ -52,7 +52,7 @@ fn rows(times: &[(i64, i64)]) -> Vec<u32> {
 }
 
 #[test]
-fn a_failure_follows_those_that_ended_before_its_pod_was_made() {
+fn a_failure_follows_those_before_the_creation_of_its_pod() {
     assert_eq!(rows(&[(0, 0), (1, 1), (3, 3), (7, 7)]), [1, 2, 3, 4]);
     // Two slots at once.
     assert_eq!(rows(&[(0, 0), (0, 0), (1, 2), (1, 1), (3, 3), (3, 3)]), [1, 1, 2, 2, 3, 3]);
@@ -61,13 +61,13 @@ fn a_failure_follows_those_that_ended_before_its_pod_was_made() {
 }
 
 #[test]
-fn pods_that_fail_together_are_one_failure_however_they_were_made() {
+fn pods_that_fail_together_are_one_failure_regardless_of_their_creation() {
     let evicted: Vec<_> = (0..30).map(|index| (index, 100)).collect();
     assert!(rows(&evicted).iter().all(|row| *row == 1));
 }
 
 #[test]
-fn an_old_failure_is_forgotten_and_a_pod_that_lived_long_counts_for_none() {
+fn an_old_failure_and_a_pod_that_lived_long_do_not_count() {
     assert_eq!(rows(&[(0, 0), (599, 599)]), [1, 2]);
     assert_eq!(rows(&[(0, 0), (600, 600)]), [1, 1]);
     assert_eq!(rows(&[(0, 600), (601, 601)]), [1], "the first lived too long to count");
@@ -76,7 +76,7 @@ fn an_old_failure_is_forgotten_and_a_pod_that_lived_long_counts_for_none() {
 }
 
 #[test]
-fn waits_double_up_to_five_minutes() {
+fn backoff_doubles_up_to_five_minutes() {
     let pod = failed("p", 0, 0);
     let wait = |row| Failure { row, ..young(&pod).unwrap() }.wait();
     let seconds: Vec<_> = (1..=11).map(|row| wait(row).as_secs()).collect();
@@ -87,7 +87,7 @@ fn waits_double_up_to_five_minutes() {
 }
 
 #[test]
-fn rows_are_those_of_the_plain_definition() {
+fn rows_match_a_search_through_all_failures() {
     // Compares the sliding window with a search through all failures.
     let mut seed = 7_u64;
     let mut next = |below: u64| {
