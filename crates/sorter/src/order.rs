@@ -1,19 +1,19 @@
-//! The order of many pods, whole or as far as one needs it. Never drops a pod: who is active is the caller's say.
+//! The order of many pods, complete or only its beginning. It keeps every pod: the caller selects the active ones.
 
 use std::cmp::Ordering;
 
 use crate::{Context, Facts, Key, key};
 
-/// One pod at its place in the order.
+/// A pod at its place in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Which of the pods that were given.
+    /// The index of the pod in the input.
     pub index: usize,
-    /// Its key, for the reason why it stands before the next one.
+    /// Its key, for the reason why it sorts before the next one.
     pub key: Key,
 }
 
-/// All pods in the order, the first to be deleted first.
+/// All pods in the order; the first is deleted first.
 #[must_use]
 pub fn order(pods: &[Facts], ctx: &Context<'_>) -> Vec<Placed> {
     let mut placed = place(pods, ctx);
@@ -21,7 +21,7 @@ pub fn order(pods: &[Facts], ctx: &Context<'_>) -> Vec<Placed> {
     placed
 }
 
-/// The first `k` pods of the order, without sorting the rest: what `order` begins with.
+/// The first `k` pods of the order, without sorting the rest.
 #[must_use]
 pub fn first(pods: &[Facts], k: usize, ctx: &Context<'_>) -> Vec<Placed> {
     if k == 0 {
@@ -40,7 +40,7 @@ fn place(pods: &[Facts], ctx: &Context<'_>) -> Vec<Placed> {
     pods.iter().enumerate().map(|(index, pod)| Placed { index, key: key(pod, ctx) }).collect()
 }
 
-/// Pods of one UID do not meet in a cluster; should a caller repeat one, its places still are the same each time.
+/// A cluster never has two pods with one UID; if a caller repeats one, the order is still deterministic.
 fn compare(one: &Placed, other: &Placed) -> Ordering {
     one.key.cmp(&other.key).then(one.index.cmp(&other.index))
 }

@@ -1,11 +1,11 @@
-//! The grammar of priority and cost against texts made to break it: digits of other scripts, signs, spaces, NULs, numbers
-//! at the ends of 32 bits, values as large as annotations can be.
+//! The grammar of priority and cost with difficult texts: digits of other scripts, signs, spaces, NULs, numbers at the ends
+//! of 32 bits, values as large as annotations can be.
 
 use ordereddeployment_sorter::parse_int32;
 use proptest::prelude::*;
 
-/// A reference that shares nothing with the parser: the two alternatives of the grammar, then a comparison of digit
-/// strings, without any arithmetic.
+/// A reference that shares no code with the parser: the two alternatives of the grammar, then a comparison of digit strings,
+/// without arithmetic.
 fn reference(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let digits = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
@@ -26,7 +26,7 @@ fn reference(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Digits that are none here.
+/// Digits of other scripts, which are not digits here.
 const FOREIGN: &str = "٠٥٩۵०９０¹²³⁴①Ⅳ五½𝟗";
 
 fn piece() -> impl Strategy<Value = String> {

@@ -1,4 +1,4 @@
-//! What pods get from where they run.
+//! What pods get from their nodes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use ordereddeployment_sorter::{
 
 use crate::generate::{World, node, pod};
 
-/// A rule without fields that gives this priority.
+/// A rule without fields that grants this priority.
 fn gives(priority: i32) -> NodeRule {
     NodeRule {
         requirements: Vec::new(),
@@ -180,7 +180,7 @@ fn only_the_first_matching_rule_counts() {
     let ctx = world.context();
     for (pod, rule, priority, cost) in [
         (on("hybrid"), Some(0), 0, -1),
-        // Its own cost overrules what the first rule gives, and the second rule still does not count.
+        // Its own cost overrides the grant of the first rule, and the second rule still does not apply.
         (Facts { cost: Some(6), ..on("hybrid") }, Some(0), 0, 6),
         (on("spot"), Some(1), 9, 0),
         (unassigned(), Some(2), 3, 0),

@@ -1,14 +1,14 @@
-//! A table per rule: who goes first, by which rule, and the words for it.
+//! A table per rule: which pod sorts first, by which rule, and the text of the reason.
 
 use jiff::Timestamp;
 use ordereddeployment_sorter::{Context, Facts, Nodes, Phase, Ranks, Rule, key, order, reason, why};
 
 use crate::generate::{World, ago, now, pod, seconds};
 
-/// One line of a table: the pod that goes first, the other one, and the words.
+/// A line of a table: the pod that sorts first, the other one, and the text.
 struct Line(fn(&mut Facts), fn(&mut Facts), &'static str);
 
-/// The first pod has the larger UID and comes second in the input, so that no line passes by rule 9 or by chance.
+/// The first pod has the larger UID and is second in the input, so that no line succeeds by rule 9 or by chance.
 fn check(world: &World, rule: Rule, lines: &[Line]) {
     let ctx = world.context();
     for Line(one, other, words) in lines {
@@ -229,7 +229,7 @@ fn ready_times_of_one_bucket_leave_it_to_the_restarts() {
                 |p| p.ready_since = ago(1 << 37),
                 "1 restart, the next has 0",
             ),
-            // Now and any time to come are one bucket.
+            // Now and the future share one bucket.
             Line(
                 |p| {
                     p.restarts = 1;

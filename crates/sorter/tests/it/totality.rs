@@ -1,4 +1,4 @@
-//! The order is one line: whoever asks, in whatever order, about however many pods.
+//! The order is total and independent of the order and the number of pods in the input.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ proptest! {
         prop_assert_eq!(one.cmp(&other), other.cmp(&one).reverse());
         prop_assert_eq!(one == other, one.cmp(&other) == Ordering::Equal);
         prop_assert!(a.uid == b.uid || one != other);
-        // A key is a function of the pod: asked again, it is the same.
+        // A key is a function of the pod: computed again, it is equal.
         prop_assert_eq!(&one, &key(&a.clone(), &ctx));
         prop_assert_eq!(one.priority(), effective_priority(&a, &ctx));
         prop_assert_eq!(one.cost(), effective_cost(&a, &ctx));
@@ -85,7 +85,7 @@ proptest! {
         prop_assert_eq!(rule.is_some(), one < other);
         prop_assert_eq!(why(&one, &other).map(|why| why.rule), rule);
         prop_assert!(why(&one, &other).is_none_or(|why| !why.to_string().is_empty()));
-        // Delete priority is ahead of everything else.
+        // The delete priority is the first criterion.
         prop_assert_eq!(rule == Some(Rule::DeletePriority), one.priority() > other.priority());
     }
 

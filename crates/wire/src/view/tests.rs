@@ -1,4 +1,4 @@
-//! Tables: one object in, what is kept and read of it out.
+//! Tables: an object as input, the kept and parsed fields as output.
 
 use std::time::Duration;
 
@@ -279,7 +279,7 @@ fn a_pod_that_ends_beyond_the_year_9999_is_read_and_terminates() {
 
 #[test]
 fn a_time_that_any_client_may_write_hides_no_pod() {
-    // A server keeps managed fields as clients send them.
+    // An API server keeps managed fields as clients send them.
     for time in ["9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "2030-01-01T00:00:00+99:99"] {
         let view: PodView = serde_json::from_value(json!({
             "metadata": {"name": "p", "managedFields": [{"manager": "x", "time": time}], "creationTimestamp": time},
@@ -322,7 +322,7 @@ fn a_field_of_another_shape_counts_as_absent_and_costs_no_other() {
     }
 }
 
-/// Annotations put together from pieces that break parsers.
+/// Annotations composed of pieces that break parsers.
 fn annotation_value() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         prop::sample::select(vec![
