@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_loaded_node_is_taken_then_the_first_by_name() {
+    fn the_least_loaded_node_is_chosen_then_the_first_by_name() {
         let nodes = nodes(&[("n1", json!({})), ("n2", json!({})), ("n3", json!({}))]);
         let any = Wants::default();
         assert_eq!(place(&any, &nodes, &load(&[])), Ok("n1"));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_take_the_pod_is_counted_with_its_reason() {
+    fn a_node_that_refuses_the_pod_is_counted_with_its_reason() {
         let taint = json!({"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]});
         let nodes = nodes(&[
             ("n1", json!({"pool": "b"})),

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_set_carries_hash_revision_cause_and_owner() {
+    fn a_new_set_has_hash_revision_cause_and_owner() {
         let deployment = deployment(&template());
         let set = new_set(&deployment, "web-h", "h", 4, 2);
         let json = serde_json::to_value(&set).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_pod_is_the_template_with_nothing_lost() {
+    fn a_new_pod_has_every_field_of_the_template() {
         let set = new_set(&deployment(&template()), "web-h", "h", 4, 2);
         let pod = new_pod("web-h", "s1", &set.spec.template, "web-h-x", "shop");
         assert_eq!(
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_of_another_shape_is_left_alone() {
+    fn a_template_of_an_unexpected_type_is_not_changed() {
         let odd = Template::new(&json!({"metadata": "text"}));
         assert_eq!(odd.without_hash(), odd);
     }

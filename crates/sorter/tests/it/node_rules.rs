@@ -159,7 +159,7 @@ fn cost_of_a_rule_fills_rule_4_only_where_the_pod_has_none() {
 }
 
 #[test]
-fn unready_pod_elsewhere_goes_before_pod_of_a_pool_with_a_cost() {
+fn unready_pod_elsewhere_is_before_pod_of_a_pool_with_a_cost() {
     let world = world(vec![in_pool("hybrid", Grant::Cost(-100))]);
     let pods = [on("hybrid"), Facts { ready: false, ..on("spot") }, on("cordoned")];
     let placed = order(&pods, &world.context());
@@ -169,7 +169,7 @@ fn unready_pod_elsewhere_goes_before_pod_of_a_pool_with_a_cost() {
 }
 
 #[test]
-fn only_the_first_matching_rule_counts() {
+fn only_the_first_matching_rule_applies() {
     let rules = vec![
         in_pool("hybrid", Grant::Cost(-1)),
         NodeRule { requirements: vec![Requirement::Exists { key: "pool".to_owned() }], ..gives(9) },
@@ -193,7 +193,7 @@ fn only_the_first_matching_rule_counts() {
 }
 
 #[test]
-fn nodes_are_asked_for_only_where_a_rule_reads_them() {
+fn nodes_are_requested_only_if_a_rule_reads_them() {
     let pods = [
         on("hybrid"),
         on("gone"),

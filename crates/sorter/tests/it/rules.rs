@@ -33,7 +33,7 @@ fn plain(rule: Rule, lines: &[Line]) {
 const SAME: fn(&mut Facts) = |_| {};
 
 #[test]
-fn rule_0_larger_delete_priority_goes_first_and_missing_is_zero() {
+fn rule_0_larger_delete_priority_is_first_and_missing_is_zero() {
     plain(
         Rule::DeletePriority,
         &[
@@ -52,7 +52,7 @@ fn rule_0_larger_delete_priority_goes_first_and_missing_is_zero() {
 }
 
 #[test]
-fn ready_pod_of_higher_priority_goes_before_crashing_pod() {
+fn ready_pod_of_higher_priority_is_before_crashing_pod() {
     plain(
         Rule::DeletePriority,
         &[Line(
@@ -67,7 +67,7 @@ fn ready_pod_of_higher_priority_goes_before_crashing_pod() {
 }
 
 #[test]
-fn rule_1_unassigned_pod_goes_before_assigned_pod() {
+fn rule_1_unassigned_pod_is_before_assigned_pod() {
     plain(
         Rule::Unassigned,
         &[
@@ -86,7 +86,7 @@ fn rule_1_unassigned_pod_goes_before_assigned_pod() {
 }
 
 #[test]
-fn rule_2_pending_goes_before_unknown_before_running() {
+fn rule_2_pending_is_before_unknown_before_running() {
     plain(
         Rule::Phase,
         &[
@@ -112,7 +112,7 @@ fn any_other_phase_counts_as_pending() {
 }
 
 #[test]
-fn rule_3_older_unready_pod_goes_before_newer_ready_pod() {
+fn rule_3_older_unready_pod_is_before_newer_ready_pod() {
     plain(
         Rule::NotReady,
         &[
@@ -130,7 +130,7 @@ fn rule_3_older_unready_pod_goes_before_newer_ready_pod() {
 }
 
 #[test]
-fn rule_4_lower_deletion_cost_goes_first_and_missing_is_zero() {
+fn rule_4_lower_deletion_cost_is_first_and_missing_is_zero() {
     plain(
         Rule::DeletionCost,
         &[
@@ -151,7 +151,7 @@ fn on(node: &str) -> Facts {
 }
 
 #[test]
-fn rule_5_pod_that_shares_its_node_goes_before_pod_alone() {
+fn rule_5_pod_that_shares_its_node_is_before_pod_alone() {
     let unassigned = Facts { node: None, ..pod("u") };
     let related = [
         on("n1"),
@@ -197,7 +197,7 @@ fn sets_without_an_owner_have_no_ranks() {
 }
 
 #[test]
-fn rule_6_pod_ready_for_less_time_goes_first_by_buckets() {
+fn rule_6_pod_ready_for_less_time_is_first_by_buckets() {
     plain(
         Rule::ReadyTime,
         &[
@@ -217,7 +217,7 @@ fn rule_6_pod_ready_for_less_time_goes_first_by_buckets() {
 }
 
 #[test]
-fn ready_times_of_one_bucket_leave_it_to_the_restarts() {
+fn restarts_decide_between_ready_times_of_one_bucket() {
     plain(
         Rule::Restarts,
         &[
@@ -271,7 +271,7 @@ fn time_of_turning_unready_is_not_compared() {
 }
 
 #[test]
-fn rule_7_more_restarts_go_first_and_sidecars_come_second() {
+fn rule_7_more_restarts_are_first_and_sidecars_are_second() {
     plain(
         Rule::Restarts,
         &[
@@ -290,7 +290,7 @@ fn rule_7_more_restarts_go_first_and_sidecars_come_second() {
 }
 
 #[test]
-fn rule_8_newer_pod_goes_first_by_buckets() {
+fn rule_8_newer_pod_is_first_by_buckets() {
     plain(
         Rule::CreationTime,
         &[
@@ -328,7 +328,7 @@ fn without_a_now_exact_times_are_compared_newest_first() {
 }
 
 #[test]
-fn rule_9_smaller_uid_goes_first_bytewise() {
+fn rule_9_smaller_uid_is_first_bytewise() {
     let world = World::plain();
     let ctx = world.context();
     let bytewise = ["", "0", "B", "a", "aa", "b", "é"];
@@ -346,7 +346,7 @@ fn rule_9_smaller_uid_goes_first_bytewise() {
 }
 
 #[test]
-fn rules_carry_the_numbers_of_the_table_and_short_names() {
+fn rules_have_the_numbers_of_the_table_and_short_names() {
     let rules = [
         (Rule::DeletePriority, 0, "delete priority"),
         (Rule::Unassigned, 1, "unassigned"),
@@ -367,7 +367,7 @@ fn rules_carry_the_numbers_of_the_table_and_short_names() {
 }
 
 #[test]
-fn the_keys_tell_what_they_compared() {
+fn keys_return_the_compared_values() {
     let nodes = Nodes::new();
     let ranks = Ranks::of([&pod("a")]);
     let ctx = Context { now: now(), rules: &[], nodes: &nodes, ranks: &ranks };

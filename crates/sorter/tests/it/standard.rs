@@ -118,7 +118,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn pods_of_equal_priority_go_by_the_standard_rules(
+    fn pods_of_equal_priority_follow_the_standard_rules(
         mut a in like_others(), mut b in like_others(), priority in prop::option::of(-1..2_i32), mut world in world(),
     ) {
         (a.priority, b.priority) = (priority, priority);
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn the_standard_order_cycles_over_three_pods_that_this_one_puts_in_line() {
+fn the_standard_order_cycles_over_three_pods_that_this_one_sorts() {
     // All became ready within one bucket (137 to 274 seconds ago); b and c at the same time.
     let a = Facts { ready_since: ago(seconds(150)), ..pod("2") };
     let b = Facts { ready_since: ago(seconds(200)), restarts: 1, ..pod("3") };

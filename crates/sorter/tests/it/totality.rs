@@ -18,7 +18,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn two_pods_stand_in_one_order_whoever_is_asked_first(a in like_others(), b in like_others(), world in world()) {
+    fn two_pods_have_one_order_in_both_directions(a in like_others(), b in like_others(), world in world()) {
         let ctx = world.context();
         let (one, other) = (key(&a, &ctx), key(&b, &ctx));
         prop_assert_eq!(one.cmp(&other), other.cmp(&one).reverse());
@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn order_names_each_pod_once_and_no_later_one_goes_before_an_earlier_one(
+    fn order_has_each_pod_once_and_is_sorted(
         pods in prop::collection::vec(facts(), 0..12), world in world(),
     ) {
         let ctx = world.context();
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn first_k_are_those_that_the_whole_order_begins_with(
+    fn first_k_are_the_first_of_the_complete_order(
         pods in prop::collection::vec(like_others(), 0..40), k in 0..45_usize, world in world(),
     ) {
         let ctx = world.context();
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_goes_first_has_a_reason_and_nobody_else(
+    fn only_the_first_of_two_pods_has_a_reason(
         a in like_others(), b in like_others(), world in world(),
     ) {
         let ctx = world.context();
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn nodes_that_nobody_asks_for_change_nothing(pods in distinct(8), world in world()) {
+    fn nodes_that_are_not_requested_change_nothing(pods in distinct(8), world in world()) {
         let mut known = world.clone();
         let missing = missing_nodes(&pods, &world.rules, &Nodes::new());
         known.nodes.retain(|name, _| missing.contains(name));
