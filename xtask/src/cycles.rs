@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_uses_its_parent_is_a_cycle_only_where_the_parent_uses_it() {
+    fn a_child_that_uses_its_parent_is_a_cycle_only_if_the_parent_uses_it() {
         let child = ("a::b", "use super::A;");
         assert_eq!(found(&[("a", "mod b; pub(crate) use b::B; pub struct A;"), child]), [""; 0]);
         assert_eq!(found(&[("a", "mod b; use b::B; pub struct A;"), child]), ["a -> a::b -> a"]);

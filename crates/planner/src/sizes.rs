@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_number_of_replicas_makes_no_set_larger() {
+    fn a_scale_down_enlarges_no_set() {
         let base = [("a", 6), ("b", 6), ("new", 2)];
         for entries in [&base[..], &[("a", 7), ("b", 5), ("c", 3), ("new", 1)], &[("a", 1), ("new", 9)]] {
             let total = entries.iter().map(|(_, size)| size).sum();

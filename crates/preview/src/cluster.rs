@@ -36,7 +36,7 @@ const QUIET: usize = 100;
 pub struct Assumptions {
     /// From a pod's assignment to Ready. A running pod that is not ready stays unready.
     pub ready_after: Duration,
-    /// From a pod's deletionTimestamp to its end, if its grace period is not shorter.
+    /// From a pod's deletion to its end, if its grace period is not shorter.
     pub gone_after: Duration,
     /// From the begin of a hold to the user's resume.
     pub resumed_after: Duration,

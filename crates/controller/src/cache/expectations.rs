@@ -170,7 +170,7 @@ impl<E: Entry> Expectations<E> {
     }
 
     /// Drops the entries that the watch confirms, and the expired ones that are not needed. Returns whether an entry
-    /// expired: then a live read is due. An expired entry that the watch does not show stays until then, so that the live
+    /// expired: then a live read is due. An entry that only the expectations know stays until then, so that the live
     /// read looks for it. An object that the watch shows in another state is looked for in the state that the watch shows.
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;

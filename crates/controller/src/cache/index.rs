@@ -206,7 +206,7 @@ impl<E: Entry> Index<E> {
         Some(entry)
     }
 
-    /// Removes an object that is deleted or no longer ours. An object that was never ours gets no tombstone.
+    /// Adds a tombstone for an object that is deleted or no longer ours. An object that was never ours gets none.
     fn leaves(&mut self, uid: Arc<str>, was_ours: bool, version: u64, now: Timestamp) {
         if was_ours || self.tombstones.contains_key(&uid) {
             self.add_tombstone(uid, version, now);

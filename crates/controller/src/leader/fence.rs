@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_goes_on_while_the_lease_is_renewed() {
+    async fn a_request_continues_while_the_lease_is_renewed() {
         let fence = Fence::default();
         open(&fence);
         let renewed = fence.clone();

@@ -78,7 +78,7 @@ fn writes(cluster: &Cluster, mark: usize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_found_terminating_adopts_nothing_though_the_watch_does_not_show_it_yet() {
+async fn an_object_read_live_as_terminating_adopts_nothing_before_the_watch_shows_it() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 3})).await;
     cluster.sandbox.delay_watch("ordereddeployments", Duration::from_secs(60));

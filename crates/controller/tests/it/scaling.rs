@@ -59,7 +59,7 @@ async fn scaling_to_nothing_and_back_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_rules_choose_by_where_pods_run() {
+async fn node_rules_choose_pods_by_their_nodes() {
     let cluster = Cluster::start().await;
     let rule = json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "priority": 10});
     let pods = cluster.deployed(json!({"replicas": 6, "deletionOrder": {"nodePriorities": [rule]}})).await;

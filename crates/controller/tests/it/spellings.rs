@@ -120,7 +120,7 @@ async fn an_undo_in_another_spelling_finds_the_older_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_goes_on() {
+async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_continues() {
     let mut cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 4, "template": plain()})).await;
     let mark = cluster.mark();

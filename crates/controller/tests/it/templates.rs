@@ -40,12 +40,12 @@ async fn a_refused_template_costs_no_pod(max_surge: i32, max_unavailable: i32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_template_costs_no_pod_where_a_new_one_comes_first() {
+async fn a_refused_template_costs_no_pod_with_a_surge() {
     a_refused_template_costs_no_pod(1, 0).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first() {
+async fn a_refused_template_costs_no_pod_without_a_surge() {
     a_refused_template_costs_no_pod(0, 1).await;
 }
 

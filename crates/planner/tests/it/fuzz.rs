@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn no_time_makes_a_decision_panic(
+    fn a_decision_never_panics_at_any_time(
         spec in spec(), now in times(), all in proptest::collection::vec(times(), 8), side in any::<bool>(),
     ) {
         let mut cluster = Cluster::running(&json!({"replicas": 4}));

@@ -350,7 +350,7 @@ fn held_and_waiting() -> Cluster {
 }
 
 #[test]
-fn an_updated_pod_that_becomes_available_is_progress_though_another_one_is_not() {
+fn an_updated_pod_that_becomes_available_is_progress_while_another_one_is_unavailable() {
     let mut cluster = held_and_waiting();
     let index = cluster.active().position(|pod| cluster.image(pod) == "v2").unwrap();
     let now = cluster.now;

@@ -250,7 +250,7 @@ fn replacements_in_a_hold_wait_for_terminating_pods_if_the_policy_says_so() {
 }
 
 #[test]
-fn a_pause_keeps_its_surge_pods_though_the_surge_was_lowered() {
+fn a_pause_keeps_its_surge_pods_after_the_surge_was_lowered() {
     let mut cluster = ten();
     cluster.broken.insert("v2".into());
     cluster.set_image("v2");
@@ -521,7 +521,7 @@ fn recreate_that_begins_while_the_sets_are_scaled_refills_nothing() {
 }
 
 #[test]
-fn a_pause_keeps_the_share_of_an_older_set_though_none_of_its_pods_could_be_created() {
+fn a_pause_keeps_the_share_of_an_older_set_whose_pods_could_not_be_created() {
     let mut cluster = Cluster::new(&json!({"replicas": 6}));
     cluster.quota = Some(2);
     for _ in 0..6 {

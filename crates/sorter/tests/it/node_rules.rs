@@ -120,7 +120,7 @@ fn fields_of_a_rule_match_nodes_and_all_of_them_must() {
 }
 
 #[test]
-fn priority_of_a_rule_fills_rule_0_only_where_the_pod_has_none() {
+fn priority_of_a_rule_fills_rule_0_only_if_the_pod_has_none() {
     let world = world(vec![in_pool("hybrid", Grant::Priority(7))]);
     let ctx = world.context();
     for (pod, priority, cost) in [
@@ -141,7 +141,7 @@ fn priority_of_a_rule_fills_rule_0_only_where_the_pod_has_none() {
 }
 
 #[test]
-fn cost_of_a_rule_fills_rule_4_only_where_the_pod_has_none() {
+fn cost_of_a_rule_fills_rule_4_only_if_the_pod_has_none() {
     let world = world(vec![in_pool("hybrid", Grant::Cost(-100))]);
     let ctx = world.context();
     for (pod, priority, cost) in [

@@ -203,7 +203,7 @@ mod tests {
     use crate::testing::pod;
 
     #[test]
-    fn a_delete_is_tried_again_only_where_nothing_that_counts_has_changed() {
+    fn a_delete_is_retried_only_if_nothing_relevant_changed() {
         let decided = pod("a", 1).pod;
         let unchanged: [fn(&mut Pod); 3] = [
             |pod| pod.resource_version = "2".into(),
