@@ -1,6 +1,6 @@
-//! Kubernetes' own current server of custom resources, built from Debian unstable's Go packages. Real servers as old as 1.20
-//! do not know CEL; this one checks the types and the cost of rules as a current cluster does. This module builds it and
-//! does not start it.
+//! Kubernetes' own current server of custom resources, built from Debian unstable's Go packages. Real servers
+//! as old as 1.20 do not know CEL; this one checks the types and the cost of rules as a current cluster does.
+//! This module builds it and does not start it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -13,8 +13,7 @@ use crate::tools::{CARGO_CYCLONEDX, CARGO_DENY};
 /// The timeout for fetching the database of vulnerabilities.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Checks licences, sources and bans, and known vulnerabilities if their database is available. Returns how many checks
-/// passed.
+/// Checks licences, sources and bans, and known vulnerabilities if their database is available. Returns how many checks passed.
 pub(crate) fn check() -> Result<u32> {
     let deny = CARGO_DENY.find()?;
     let checks = ["bans", "licenses", "sources"];
@@ -55,8 +54,7 @@ fn fetched(command: &mut Command) -> Result<bool> {
     Ok(false)
 }
 
-/// Writes bills of materials of the controller's program and of the command line, in CycloneDX's format, and returns the
-/// files.
+/// Writes bills of materials of the controller's program and of the command line, in CycloneDX's format, and returns the files.
 pub(crate) fn write_bills() -> Result<Vec<PathBuf>> {
     let cyclonedx = CARGO_CYCLONEDX.find()?;
     let folder = top().join("target/sbom");

@@ -11,8 +11,7 @@ use crate::process::{capture, run, top};
 
 const PROGRAM: &str = "ordered-controller-manager";
 
-/// Builds it; with `release` by the command of the `Dockerfile`, else without optimizations. Fails unless it is static and
-/// runs.
+/// Builds it; with `release` by the command of the `Dockerfile`, else without optimizations. Fails unless it is static and runs.
 pub(crate) fn build(release: bool) -> Result<PathBuf> {
     build_static("ordereddeployment-controller", PROGRAM, release)
 }

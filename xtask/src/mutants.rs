@@ -1,5 +1,4 @@
-//! Mutants: the controller with one deliberate mistake, which the fault campaign must catch. They show that the oracles
-//! work.
+//! Mutants: the controller with one deliberate mistake, which the fault campaign must catch. They show that the oracles work.
 //!
 //! Each mutant is a patch in `faults/mutants`, named after the promise that it breaks; a switch enables its mistake. Its
 //! first line names the oracles that must catch it: those of the campaign, or those of the exploration of small clusters.

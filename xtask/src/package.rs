@@ -21,8 +21,8 @@ fn folder() -> PathBuf {
     top().join("target/package")
 }
 
-/// `cargo xtask package`: builds static programs for this machine's architecture, and writes archives and checksums to
-/// `target/package`.
+/// `cargo xtask package`: builds static programs for this machine's architecture, and writes
+/// archives and checksums to `target/package`.
 pub(crate) fn package() -> Result<()> {
     let arch = architecture(std::env::consts::ARCH)?;
     let folder = folder();

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: every check of the repository, in order, up to the first that fails. Nothing is installed that was
-//! not announced.
+//! `cargo xtask test`: every check of the repository, in order, up to the first that fails.
+//! Nothing is installed that was not announced.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -211,8 +211,7 @@ fn scenarios_on_real_servers() -> Result<Count> {
     cargo_test(&["--tests"], &[ON_REAL, "--test-threads=1"], &assets)
 }
 
-/// The answers of Kubernetes' own servers, an old one and the current one, to the CRDs and to violations of their
-/// constraints.
+/// The answers of Kubernetes' own servers, an old one and the current one, to the CRDs and to violations of their constraints.
 fn crds() -> Result<Count> {
     let (passed, failed) = crdcheck::run(&[])?;
     Ok(Count { passed, failed })

@@ -35,8 +35,8 @@ const AGGREGATED: [&str; 3] =
 /// The longest message that the API server accepts.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// The most Events at once with one reason about one object. As in client-go (`EventSourceObjectSpamFilter`), which does not
-/// distinguish reasons.
+/// The most Events at once with one reason about one object. As in client-go
+/// (`EventSourceObjectSpamFilter`), which does not distinguish reasons.
 const BURST: u32 = 25;
 /// After the burst, the time until one more is allowed.
 const ONE_MORE: SignedDuration = SignedDuration::from_mins(5);
@@ -89,8 +89,8 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// The allowance now: one more for each [`ONE_MORE`] that has passed, up to a [`BURST`]. If the clock was set back, no
-    /// time has passed.
+    /// The allowance now: one more for each [`ONE_MORE`] that has passed, up to a [`BURST`]. If
+    /// the clock was set back, no time has passed.
     fn at(self, now: Timestamp) -> Self {
         let more = now.duration_since(self.since).as_secs() / ONE_MORE.as_secs();
         let Some(more) = u32::try_from(more).ok().filter(|more| *more > 0) else {

@@ -66,8 +66,8 @@ struct Arguments {
     /// How many requests are in flight at the same time.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().in_flight)]
     kube_api_max_in_flight: usize,
-    /// How many OrderedDeployments are reconciled at the same time. One that waits for an answer for longer than a second
-    /// does not count.
+    /// How many OrderedDeployments are reconciled at the same time. One that waits for an answer
+    /// for longer than a second does not count.
     #[arg(long, value_name = "COUNT", default_value_t = Options::WORKERS, value_parser = at_least_one)]
     concurrent_syncs: usize,
     /// The format of logs. $RUST_LOG sets what is logged.

@@ -1,5 +1,4 @@
-//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until nothing is left to
-//! do.
+//! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until nothing is left to do.
 //!
 //! [`Reconciler::run`] is the pipeline; the modules below are its steps. Requests do not change the state in memory: they
 //! return effects, and `record` applies them.
@@ -147,8 +146,7 @@ impl Reconciler<'_> {
         // Whether everything that no longer matches was released since the last live read.
         let mut released = false;
         for _ in 0..ROUNDS {
-            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live if that is
-            // due.
+            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live if that is due.
             if !self.refresh() {
                 return Ok(Outcome::Nothing);
             }

@@ -39,8 +39,7 @@ pub(crate) fn divide<'c, 'a>(inventory: &'c Inventory<'a>) -> Divided<'c, 'a> {
     Divided { ahead, behind, barrier: Some(Barrier { ranked, side }) }
 }
 
-/// The pod of a hold that was stored before its DELETE is not among the given pods. Until the status says so, no pod is
-/// ahead.
+/// The pod of a hold that was stored before its DELETE is not among the given pods. Until the status says so, no pod is ahead.
 pub(crate) struct HeldPodIsGone;
 
 /// The place of the barrier among these pods, given in order, if there is one.

@@ -37,8 +37,8 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reading {
     template: Value,
-    /// Fields that the API server does not know and drops, with their paths: a newer one may know them, so they count as a
-    /// difference.
+    /// Fields that the API server does not know and drops, with their paths: a newer one may
+    /// know them, so they count as a difference.
     dropped: Vec<(String, Value)>,
 }
 

@@ -82,8 +82,8 @@ fn reached(
     }
 }
 
-/// Changes of a hold or a pause that come before any other write: a resume, the end of a timed pause, a removed annotation,
-/// `spec.paused`.
+/// Changes of a hold or a pause that come before any other write: a resume, the end of a timed
+/// pause, a removed annotation, `spec.paused`.
 pub(crate) fn transition(state: &State<'_, '_>) -> Option<Decision> {
     let inventory = state.inventory;
     if let Some(requested) = inventory.status.resume_requested.as_deref() {

@@ -236,8 +236,7 @@ pub enum Read {
     /// Whether the template equals that of one of these sets, spelled differently: their UIDs, in the order of the
     /// comparison. For [`Snapshot::comparison`]; [`Comparison`](crate::Comparison) makes it.
     Template(Vec<Arc<str>>),
-    /// Whether these sources still exist, and then the object and its pods, live: the pods of deleted sources can be
-    /// adopted.
+    /// Whether these sources still exist, and then the object and its pods, live: the pods of deleted sources can be adopted.
     Sources(BTreeSet<Source>),
     /// A dry-run create of a pod of the set with this template hash, for [`Snapshot::dry_run`].
     DryRun {

@@ -16,8 +16,8 @@ use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, reli
 use crate::scaling::{self, surplus};
 use crate::{Decision, DryRun, FailureKind, Purpose, Read};
 
-/// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is unready for a moment needs no
-/// attention.
+/// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is
+/// unready for a moment needs no attention.
 const BLOCKED_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
 /// How long creates must be refused, or wait for a backoff, before a rollout no longer counts on them.

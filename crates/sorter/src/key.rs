@@ -55,8 +55,7 @@ impl Ranks {
 
 /// The age of an event in coarse steps; a smaller age is a smaller value.
 ///
-/// Buckets of doubling width, as in the standard order, so that young pods are distinguished by their age and old ones are
-/// not.
+/// Buckets of doubling width, as in the standard order, so that young pods are distinguished by their age and old ones are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ago {
     /// Without a time, before every time.

@@ -106,8 +106,8 @@ pub struct NodeFacts {
     pub taint_keys: BTreeSet<String>,
 }
 
-/// The known nodes: `Some` has the facts of a node, `None` is a node that does not exist, a missing key is a node that was
-/// not read yet.
+/// The known nodes: `Some` has the facts of a node, `None` is a node that does not exist, a
+/// missing key is a node that was not read yet.
 pub type Nodes = BTreeMap<Arc<str>, Option<NodeFacts>>;
 
 /// The nodes that a rule needs for one of these pods and that are not known yet.

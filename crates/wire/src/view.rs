@@ -64,8 +64,8 @@ struct PodStatusView {
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start_time: Option<Time>,
-    /// When the API server stored the last status of a failed pod. Not a field of Kubernetes: it is computed from
-    /// `managedFields`.
+    /// When the API server stored the last status of a failed pod. Not a field of
+    /// Kubernetes: it is computed from `managedFields`.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -345,8 +345,8 @@ impl Resource for NodeView {
     }
 }
 
-/// What decisions read of a set. Its template is without the `pod-template-hash` that `new_set` adds, so that it compares
-/// with the deployment's.
+/// What decisions read of a set. Its template is without the `pod-template-hash` that `new_set` adds,
+/// so that it compares with the deployment's.
 #[must_use]
 pub fn set(set: &OrderedReplicaSet) -> Set {
     let metadata = &set.metadata;

@@ -21,8 +21,8 @@ pub(crate) trait Entry {
     fn is_terminating(&self) -> bool;
     /// A copy with a deletionTimestamp.
     fn terminating(&self) -> Self;
-    /// Shares data with another entry instead of a second copy: with an earlier version of the same object, or one of the
-    /// same owner.
+    /// Shares data with another entry instead of a second copy: with an earlier version of
+    /// the same object, or one of the same owner.
     fn share(&mut self, other: &Self);
 }
 

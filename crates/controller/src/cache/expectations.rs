@@ -1,8 +1,8 @@
 //! Expectations: writes of the controller and live reads, until the watch shows them.
 //!
-//! Each entry belongs to one UID, and versions are compared within one object only. An entry is dropped as soon as the watch
-//! shows its version or a later one. It is valid for [`BOUND`]; then a live read must confirm it. Pure: this module does no
-//! reads itself.
+//! Each entry belongs to one UID, and versions are compared within one object only. An entry is dropped as
+//! soon as the watch shows its version or a later one. It is valid for [`BOUND`]; then a live read must
+//! confirm it. Pure: this module does no reads itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -160,8 +160,8 @@ impl<E: Entry> Expectations<E> {
         self.0.contains_key(uid)
     }
 
-    /// For each accepted deletion that the watch shows now and did not show at the last [`observe`](Self::observe): how long
-    /// ago it was accepted.
+    /// For each accepted deletion that the watch shows now and did not show at the last
+    /// [`observe`](Self::observe): how long ago it was accepted.
     pub(crate) fn lags(&self, index: &Index<E>, now: Timestamp) -> Vec<SignedDuration> {
         let own = self.0.iter().filter(|(_, (known, _))| matches!(known, Known::Terminating(_)));
         own.filter(|(uid, (known, _))| known.is_observed(uid, index))

@@ -15,8 +15,8 @@ use ordereddeployment_wire::NodeView;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 
-/// How long a tombstone is kept: longer than an expectation waits for the watch, even if a slow live read found the object
-/// before.
+/// How long a tombstone is kept: longer than an expectation waits for the watch, even if
+/// a slow live read found the object before.
 const TOMBSTONE_LIFETIME: SignedDuration = SignedDuration::from_secs(600);
 
 /// An event of a watch, as an [`Index`] reads it.
@@ -59,8 +59,7 @@ impl<E> WatchEvent<E> {
 pub(crate) struct Index<E> {
     entries: BTreeMap<Arc<str>, Arc<E>>,
     by_owner: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// Tombstones: the version and the time at which the watch showed that an object was deleted or released; recent ones
-    /// only.
+    /// Tombstones: the version and the time at which the watch showed that an object was deleted or released; recent ones only.
     tombstones: BTreeMap<Arc<str>, (u64, Timestamp)>,
     tombstone_times: VecDeque<(Timestamp, Arc<str>)>,
     listing: Option<Listing<E>>,
@@ -151,8 +150,7 @@ impl<E: Entry> Index<E> {
         self.tombstones.get(uid).filter(|(_, since)| *since < time).map(|(version, _)| *version)
     }
 
-    /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server went back in
-    /// time.
+    /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server went back in time.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
         self.tombstones.remove(entry.uid());
         if self.entries.contains_key(entry.uid()) {
@@ -249,8 +247,8 @@ pub(crate) struct Cache {
     listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
     /// UIDs of deployments whose selector matches an orphan: a live read adopts it.
     adopters: BTreeSet<Arc<str>>,
-    /// Orphaned pods, by UID: a set that appears later may select them. Only pods with a hash: the selector of every set
-    /// requires it.
+    /// Orphaned pods, by UID: a set that appears later may select them. Only pods with a
+    /// hash: the selector of every set requires it.
     orphans: BTreeMap<Arc<str>, Orphan>,
     /// How many lists were completed. Events between two lists can be missed.
     lists: u64,
@@ -326,8 +324,8 @@ impl Cache {
         }
     }
 
-    /// Records an orphaned pod with these labels; [`Self::apply_pod`] gets the same event. Returns the deployments that may
-    /// adopt it.
+    /// Records an orphaned pod with these labels; [`Self::apply_pod`] gets the same event.
+    /// Returns the deployments that may adopt it.
     pub(crate) fn apply_orphan(
         &mut self,
         uid: &str,

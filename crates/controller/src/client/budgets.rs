@@ -29,8 +29,8 @@ impl Budget {
         &self.metadata.name
     }
 
-    /// Whether the budget selects pods with these labels. An empty selector selects all pods in `policy/v1` and none in
-    /// `policy/v1beta1`.
+    /// Whether the budget selects pods with these labels. An empty selector selects all pods in
+    /// `policy/v1` and none in `policy/v1beta1`.
     pub(crate) fn selects(&self, labels: &BTreeMap<String, String>, beta: bool) -> bool {
         let selector = self.spec.selector.as_ref().filter(|selector| !(beta && selector.is_empty()));
         selector.is_some_and(|selector| selector.matches(labels))

@@ -1,9 +1,8 @@
 //! Decodes objects so that an undecodable one does not hide the others.
 //!
-//! A list is one document: if decoding fails for one object, the watch shows no objects at all. So each object is first read
-//! as plain JSON, then repaired where the API server accepts values that cannot be decoded, and only then decoded. An object
-//! that still cannot be decoded is logged and treated as missing; the controller does not guess its content and does not act
-//! on it.
+//! A list is one document: if decoding fails for one object, the watch shows no objects at all. So each object is first read as
+//! plain JSON, then repaired where the API server accepts values that cannot be decoded, and only then decoded. An object that
+//! still cannot be decoded is logged and treated as missing; the controller does not guess its content and does not act on it.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -20,11 +19,10 @@ use serde_json::{Value, json};
 
 use crate::client::error::RequestError;
 
-/// The deepest nesting of an object. JSON is decoded only to a depth of 128, which a template with arbitrary fields can
-/// exceed.
+/// The deepest nesting of an object. JSON is decoded only to a depth of 128, which a template with arbitrary fields can exceed.
 const DEPTH: usize = 100;
-/// The depth at which an answer is cut: deeper than any object of [`DEPTH`] in a list, and less deep than the limit of the
-/// decoder.
+/// The depth at which an answer is cut: deeper than any object of [`DEPTH`] in a list, and
+/// less deep than the limit of the decoder.
 const STREAM_DEPTH: usize = 120;
 
 /// An object, decoded completely or in part.

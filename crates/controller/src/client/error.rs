@@ -95,8 +95,8 @@ impl RequestError {
         self.code() == Some(404)
     }
 
-    /// Whether that object does not exist. Other answers have this code too: for a namespace, or for a path that a proxy
-    /// does not know.
+    /// Whether that object does not exist. Other answers have this code too: for a namespace,
+    /// or for a path that a proxy does not know.
     pub(crate) fn says_gone(&self, name: &str) -> bool {
         matches!(self, Self::Answered(status) if status.code == 404
             && status.details.as_ref().is_some_and(|details| details.name == name))

@@ -73,8 +73,7 @@ impl Drop for Counted {
     }
 }
 
-/// The same client for watches: it records when data last arrived on a watch, and limits the wait for the beginning of an
-/// answer.
+/// The same client for watches: it records when data last arrived on a watch, and limits the wait for the beginning of an answer.
 pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {

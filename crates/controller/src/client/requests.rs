@@ -83,8 +83,8 @@ impl Requests {
         }
     }
 
-    /// The same client for one reconciliation, which keeps its own `Retry-After`: a webhook that delays one object delays no
-    /// other.
+    /// The same client for one reconciliation, which keeps its own `Retry-After`: a
+    /// webhook that delays one object delays no other.
     pub(crate) fn for_object(&self) -> Self {
         Self {
             watching: self.watching.clone(),
@@ -154,8 +154,8 @@ impl Requests {
         Ok(unless_gone(answer, name)?.is_some())
     }
 
-    /// All objects that match now: a list without a resourceVersion is read from etcd, not from the watch cache of the API
-    /// server.
+    /// All objects that match now: a list without a resourceVersion is read from etcd,
+    /// not from the watch cache of the API server.
     pub(crate) async fn list<K: FromResponse>(
         &self,
         namespace: &str,
@@ -397,8 +397,7 @@ fn unless_gone<T>(answer: Result<T, RequestError>, name: &str) -> Result<Option<
     }
 }
 
-/// Whether the answer means that the API server does not know evictions of that version, rather than that the pod does not
-/// exist.
+/// Whether the answer means that the API server does not know evictions of that version, rather than that the pod does not exist.
 fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
     match status.code {
         404 => status.details.as_ref().is_none_or(|details| details.name != pod),

@@ -59,8 +59,7 @@ impl Candidate {
         Self { api, identity: identity.to_owned(), timing, fence, observed: None, clock, health, lease: None }
     }
 
-    /// Runs `work` and reports on `lead` when the candidate leads. The loss of leadership ends `work`: its state may be
-    /// outdated.
+    /// Runs `work` and reports on `lead` when the candidate leads. The loss of leadership ends `work`: its state may be outdated.
     pub async fn run_while_leading(
         mut self,
         work: impl Future<Output = Result<(), Error>>,
@@ -138,8 +137,8 @@ impl Candidate {
         }
     }
 
-    /// Renews the lease until leadership is lost: past the renew deadline, or taken by another candidate. Then it closes the
-    /// fence.
+    /// Renews the lease until leadership is lost: past the renew deadline, or taken by
+    /// another candidate. Then it closes the fence.
     async fn keep(&mut self) {
         let mut renewed = Instant::now();
         loop {

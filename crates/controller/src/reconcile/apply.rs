@@ -1,6 +1,6 @@
-//! Applies a decision, in its order: sets, then creates, then deletes. Each write is recorded before the next one. A failure
-//! ends the act. Creates are the exception: a refused create ends the creates of its set; the other sets get theirs, and no
-//! pod is deleted.
+//! Applies a decision, in its order: sets, then creates, then deletes. Each write is recorded before the next
+//! one. A failure ends the act. Creates are the exception: a refused create ends the creates of its set; the
+//! other sets get theirs, and no pod is deleted.
 //!
 //! An act is one batch: between its parts the controller checks that the decision is still valid. Nothing is decided here.
 

@@ -230,8 +230,7 @@ impl Reconciler<'_> {
         Ok(())
     }
 
-    /// Reads whether these migration sources still exist; when none does, the pods and sets that they orphaned are read
-    /// live.
+    /// Reads whether these migration sources still exist; when none does, the pods and sets that they orphaned are read live.
     pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
         for source in sources {
             let there = self.requests.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;

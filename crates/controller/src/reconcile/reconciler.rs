@@ -11,8 +11,7 @@ use crate::reconcile::observation::Observation;
 use crate::reconcile::state::ObjectState;
 use crate::runtime::context::Context;
 
-/// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one counts as a
-/// failure.
+/// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one counts as a failure.
 const CONFLICTS: usize = 5;
 
 /// One reconciliation.

@@ -62,8 +62,7 @@ impl StatusChange {
         if matters(old) == matters(new) { Self::Counts } else { Self::Conditions }
     }
 
-    /// The minimum interval between two reports: pods that are created, get ready and are deleted in one burst make one
-    /// report.
+    /// The minimum interval between two reports: pods that are created, get ready and are deleted in one burst make one report.
     pub(crate) fn every(self) -> Duration {
         match self {
             Self::Nothing => Duration::ZERO,
@@ -95,8 +94,8 @@ impl Reconciler<'_> {
         Ok(if stored == StatusWrite::Conflict { stored } else { StatusWrite::InPart })
     }
 
-    /// Writes a status once, with a message that these fields are not stored. Returns the fields that the API server did not
-    /// store.
+    /// Writes a status once, with a message that these fields are not stored. Returns the
+    /// fields that the API server did not store.
     async fn put_status(
         &mut self,
         status: &OrderedDeploymentStatus,

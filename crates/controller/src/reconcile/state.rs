@@ -1,5 +1,4 @@
-//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost: after a restart it is read
-//! live.
+//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost: after a restart it is read live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -123,7 +122,7 @@ pub(crate) struct ObjectState {
     /// Objects that no longer match and could not be released, and why.
     pub(crate) unreleased: BTreeMap<String, String>,
     /// UIDs of owners whose last create came back changed, so that the object is not theirs, and the message: a set for its
-    /// pods, the deployment for its sets. Each next create is a dry run until its answer comes back unchanged.
+    /// pods, the deployment for its sets. A dry run precedes the next create until it comes back unchanged.
     pub(crate) altered_creates: BTreeMap<Arc<str>, String>,
     /// Fields of the status that the API server does not store.
     pub(crate) unstored: Vec<String>,
@@ -472,8 +471,7 @@ mod tests {
             state.date_failures(&mut pods, at(now));
             pods.iter().map(|pod| pod.failed.as_ref().unwrap().seen.as_second()).collect()
         };
-        // A clock that is far ahead: a failure before the first look has its own time, a failure from now on the current
-        // time.
+        // A clock that is far ahead: a failure before the first look has its own time, a failure from now on the current time.
         assert_eq!(look(&[("a", 10)], 9000), [10]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9002), [10, 9002]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9003), [10, 9002]);

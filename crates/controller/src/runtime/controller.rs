@@ -20,8 +20,8 @@ use crate::runtime::queue::Queue;
 use crate::runtime::watches::Watches;
 use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};
 
-/// How long a reconciliation occupies a worker. One that takes longer waits for the API server or for a webhook, and should
-/// not block others.
+/// How long a reconciliation occupies a worker. One that takes longer waits for the API server or
+/// for a webhook, and should not block others.
 const WORKER_HOLD_TIME: Duration = Duration::from_secs(1);
 /// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,8 +75,8 @@ impl Options {
 pub struct Controller;
 
 impl Controller {
-    /// Runs until `shutdown` ends, and then until the running reconciliations end. Dropping the future stops it at once, as
-    /// a crash would.
+    /// Runs until `shutdown` ends, and then until the running reconciliations end. Dropping the
+    /// future stops it at once, as a crash would.
     ///
     /// Make the client's configuration with [`client_config`](crate::client_config).
     pub async fn run(

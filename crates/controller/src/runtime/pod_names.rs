@@ -58,8 +58,8 @@ impl fmt::Debug for Names {
     }
 }
 
-/// A message about a pod without the random suffix of its name, so that equal failures have equal messages and are counted
-/// as one.
+/// A message about a pod without the random suffix of its name, so that equal failures
+/// have equal messages and are counted as one.
 pub(crate) fn without_name(words: &str, pod: &str, set: &str) -> String {
     words.replace(pod, &format!("{set}-"))
 }

@@ -80,8 +80,7 @@ struct Batch {
     gone: i64,
 }
 
-/// The batches: deletions at one moment together, and evictions, which are sent one by one with nothing published in
-/// between.
+/// The batches: deletions at one moment together, and evictions, which are sent one by one with nothing published in between.
 fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option<&str>) -> Vec<Batch> {
     let (mut published, mut left) = (10, 10);
     let mut seen: Vec<Batch> = Vec::new();

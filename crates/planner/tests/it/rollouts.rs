@@ -486,8 +486,7 @@ fn a_collision_during_a_rollout_starts_no_other_rollout() {
 
 #[test]
 fn neither_floor_counts_surplus_pods_deleted_in_the_same_decision() {
-    // The number of unready old pods: the last one, which only the second floor counts; all, so that only the second floor
-    // binds.
+    // The number of unready old pods: the last one, which only the second floor counts; all, so that only the second floor binds.
     for (unready, left) in [(1, 3), (4, 2)] {
         let mut cluster = Cluster::running(&rolling(4, &json!(4), &json!(0)));
         cluster.prioritize(&[4, 3, 2, 1]);

@@ -4,8 +4,8 @@
 use ordereddeployment_sorter::parse_int32;
 use proptest::prelude::*;
 
-/// A reference that shares no code with the parser: the two alternatives of the grammar, then a comparison of digit strings,
-/// without arithmetic.
+/// A reference that shares no code with the parser: the two alternatives of the grammar, then a
+/// comparison of digit strings, without arithmetic.
 fn reference(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let digits = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);

@@ -478,8 +478,8 @@ proptest! {
         }
         prop_assert!(!world.expectations.observe(&world.index, at(1)));
         prop_assert_eq!(world.merged(), world.ours());
-        // Only changes that a relist skipped, or pods that were never seen to be ours, cannot be confirmed: their entries
-        // stay until the bound.
+        // Only changes that a relist skipped, or pods that were never seen to be ours, cannot be
+        // confirmed: their entries stay until the bound.
         let unconfirmed: BTreeSet<_> = world.expectations.0.keys().map(ToString::to_string).collect();
         for uid in unconfirmed {
             prop_assert!(!world.ours().contains_key(&uid), "{} is still unconfirmed", uid);

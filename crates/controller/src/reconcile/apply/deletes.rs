@@ -180,8 +180,8 @@ impl Reconciler<'_> {
     }
 }
 
-/// Whether a delete that was decided for one version is correct for the other: same UID, priority, pause keys, owner, node
-/// and availability.
+/// Whether a delete that was decided for one version is correct for the other: same UID, priority,
+/// pause keys, owner, node and availability.
 fn counts_as_same(decided: &Pod, fresh: &Pod) -> bool {
     let (one, other) = (&decided.facts, &fresh.facts);
     one.uid == other.uid
