@@ -1,5 +1,5 @@
-//! Debian packages of any suite, unpacked into a folder. The mirror is taken from the machine's own apt configuration.
-//! It never installs a package, never needs root and never changes apt's state: lists and downloads are its own.
+//! Debian packages of any suite, unpacked into a folder. The mirror comes from the machine's own apt configuration. No
+//! package is installed, root is not needed, and apt's state does not change: lists and downloads are separate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{capture, run_logged};
 
-/// Debian's own keys, where the machine keeps them apart from those it trusts for everything.
+/// Debian's own keys, on machines that store them separately from the keys trusted for everything.
 const KEYRINGS: [&str; 2] =
     ["/usr/share/keyrings/debian-archive-keyring.pgp", "/usr/share/keyrings/debian-archive-keyring.gpg"];
 
-/// One suite of the machine's Debian mirror, with lists of its own.
+/// One suite of the machine's Debian mirror, with its own lists.
 pub(crate) struct Apt {
     folder: PathBuf,
     suite: &'static str,
@@ -48,7 +48,7 @@ impl Apt {
             .with_context(|| format!("no version of {package} in Debian {}", self.suite))
     }
 
-    /// The names of the packages that `package` needs, itself included.
+    /// The names of the packages that `package` depends on, including itself.
     pub(crate) fn closure(&self, package: &str) -> Result<Vec<String>> {
         let said = capture(self.command("apt-cache").args([
             "depends",
@@ -61,7 +61,7 @@ impl Apt {
             "--no-enhances",
             package,
         ]))?;
-        // Names stand at the start of a line; indented lines are relations, `<name>` is a virtual package.
+        // Names begin at the start of a line; indented lines are relations, `<name>` is a virtual package.
         let mut names: Vec<String> = said
             .lines()
             .filter(|line| line.starts_with(|first: char| first.is_ascii_alphanumeric()))
@@ -89,7 +89,7 @@ impl Apt {
         Ok(())
     }
 
-    /// Downloads the upstream archive of a source package and unpacks it; returns the folder it made.
+    /// Downloads the upstream archive of a source package and unpacks it; returns the created folder.
     pub(crate) fn source(&self, package: &str, into: &Path) -> Result<PathBuf> {
         let downloads = self.folder.join("source");
         fs::create_dir_all(&downloads)?;
@@ -127,7 +127,7 @@ fn mirror(folder: &Path) -> Result<String> {
     if let Some(mirror) = pick(&known) {
         return Ok(mirror);
     }
-    // A machine that never ran `apt-get update`: fetch what its configuration names, into our own folder.
+    // On a machine that never ran `apt-get update`: fetch the lists of its configuration into our own folder.
     let folder = folder.join("apt-machine");
     prepare(&folder)?;
     let update = run_logged(private("apt-get", &folder).arg("update"), &folder.join("update.log"));
@@ -135,7 +135,7 @@ fn mirror(folder: &Path) -> Result<String> {
     if let Some(mirror) = pick(&known) {
         return Ok(mirror);
     }
-    // Only now: one broken third-party source must not stop us where Debian's own answered.
+    // Only now: a broken third-party source does not matter if Debian's own answered.
     update.context("cannot read this machine's package sources")?;
     bail!("this machine's apt configuration names no Debian mirror (component main)")
 }
@@ -144,15 +144,15 @@ fn prepare(folder: &Path) -> Result<()> {
     for part in ["lists/partial", "cache/archives/partial"] {
         fs::create_dir_all(folder.join(part))?;
     }
-    // An empty one, so that what the machine has installed never decides which version we get.
+    // An empty file, so that the installed packages of the machine do not affect which version we get.
     fs::write(folder.join("status"), "")?;
-    // Hooks of the machine clean and notify its own caches, which we do not touch.
+    // The machine's hooks clean and notify its own caches, which we do not touch.
     let hooks = "#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n";
     fs::write(folder.join("apt.conf"), hooks)?;
     Ok(())
 }
 
-/// An apt program with the machine's configuration and a state of its own.
+/// An apt program with the machine's configuration and its own state.
 fn private(program: &str, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg("-c").arg(folder.join("apt.conf"));

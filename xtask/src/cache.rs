@@ -1,5 +1,5 @@
-//! The folder for what the tasks fetch and build, outside the checkout. Entries appear whole or not at all, are named
-//! by version and are never changed afterwards, so that two checkouts can share them.
+//! The folder for what the tasks fetch and build, outside the checkout. Entries are created atomically, are named by version
+//! and never change afterwards, so that two checkouts can share them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ pub(crate) fn root() -> Result<PathBuf> {
     Ok(base.join("ordereddeployment"))
 }
 
-/// An entry if it is there.
+/// An entry, if it exists.
 pub(crate) fn existing(name: &str) -> Result<Option<PathBuf>> {
     let entry = root()?.join(name);
     Ok(entry.is_dir().then_some(entry))
 }
 
-/// The youngest entry whose name starts so, and the rest of its name.
+/// The newest entry whose name starts with this prefix, and the rest of its name.
 pub(crate) fn newest(prefix: &str) -> Result<Option<(PathBuf, String)>> {
     let root = root()?;
     let Ok(entries) = fs::read_dir(&root) else { return Ok(None) };
@@ -44,7 +44,7 @@ pub(crate) fn newest(prefix: &str) -> Result<Option<(PathBuf, String)>> {
     Ok(found.map(|(_, entry)| entry))
 }
 
-/// The entry of this name; where there is none, `build` fills an empty folder that then becomes it.
+/// The entry with this name; if it does not exist, `build` fills an empty folder that becomes the entry.
 pub(crate) fn entry(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     if let Some(entry) = existing(name)? {
         return Ok(entry);
@@ -60,7 +60,7 @@ pub(crate) fn entry(name: &str, build: impl FnOnce(&Path) -> Result<()>) -> Resu
     Ok(entry)
 }
 
-/// A folder of this process inside the cache, gone when dropped.
+/// A folder of this process inside the cache, removed when dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -84,15 +84,15 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Best effort: a leftover costs space, not correctness, and the next run of this id clears it.
+        // Best effort: a leftover costs space, not correctness, and the next process with this id removes it.
         drop(fs::remove_dir_all(&self.0));
     }
 }
 
-/// Removes what interrupted processes left: a build's folder is gigabytes.
+/// Removes what interrupted processes left: the folder of a build has gigabytes.
 fn clear_leftovers(folder: &Path) {
     if !Path::new("/proc/self").exists() {
-        return; // Cannot tell who still runs.
+        return; // Cannot tell which processes still run.
     }
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

@@ -1,8 +1,8 @@
-//! Every constraint of the CRDs, broken once on real servers, and once not: what `crates/api/tests/validation/cases`
-//! lists. The current server must name the one field and say the one reason; an old one evaluates no CEL, and words
-//! the rest in its own way. What it asks is a dry run; it stores one object of each kind, to have something to update.
+//! Every constraint of the CRDs, violated once and satisfied once on real servers: the cases of
+//! `crates/api/tests/validation/cases`. The current server must name the one field and give the one reason; an old one does
+//! not evaluate CEL, and has its own messages. The checks are dry runs; one object of each kind is stored, for updates.
 
-// One list for two readers. It needs nothing of its crate, and this one stays quick to build.
+// One list for two readers. It needs nothing of its crate, so that this crate stays quick to build.
 #[path = "../../crates/api/tests/validation/cases/mod.rs"]
 mod cases;
 
@@ -15,7 +15,7 @@ use cases::{Case, DEPLOYMENT, REPLICA_SET, minimal};
 
 const NAME: &str = "stored";
 
-/// Asks both servers; prints what is not as it should be. Returns how many answers were right and how many were not.
+/// Checks both servers and prints wrong answers. Returns how many answers were right and how many were wrong.
 pub(crate) fn run(servers: &Servers) -> Result<(u32, u32)> {
     let (mut right, mut wrong) = (0, 0);
     let cases = cases::all();
@@ -52,12 +52,12 @@ pub(crate) fn run(servers: &Servers) -> Result<(u32, u32)> {
 
 struct Asked {
     proxy: Proxy,
-    /// Whether it is of today: evaluates CEL, and words its answers as the cases do.
+    /// Whether it is a current server: evaluates CEL, and answers with the messages of the cases.
     current: bool,
 }
 
 impl Asked {
-    /// Stores one object of each kind; what is asked of updates and the status starts from them.
+    /// Stores one object of each kind, from which cases of updates and of the status start.
     fn store(&self) -> Result<()> {
         for kind in [DEPLOYMENT, REPLICA_SET] {
             let mut object = minimal(kind);
@@ -82,7 +82,7 @@ impl Asked {
         self.proxy.send("PUT", &format!("{collection}/{NAME}{part}?dryRun=All"), Some(&object))
     }
 
-    /// What is wrong with the answer to a change that breaks the case's constraint.
+    /// What is wrong with the answer to a change that violates the case's constraint.
     fn refuses(&self, case: &Case, patch: &Value, rules: &[&str]) -> Result<Option<String>> {
         let (code, answer) = self.ask(case, patch)?;
         if code != 422 {
@@ -92,7 +92,7 @@ impl Asked {
             )));
         }
         let causes = causes(&answer, case, rules);
-        // Old servers leave out which item of a list it is.
+        // Old servers omit the index of a list item.
         let (field, no_index) = (case.field(), case.field().replace("[0]", ""));
         let named = |cause: &String| cause.contains(&field) || !self.current && cause.contains(&no_index);
         let fits = if self.current {
@@ -104,7 +104,7 @@ impl Asked {
         Ok((!fits).then(|| format!("it should be refused for {wanted:?} alone; the server says {causes:#?}")))
     }
 
-    /// What is wrong with the answer to a change that breaks nothing.
+    /// What is wrong with the answer to a change that violates nothing.
     fn accepts(&self, case: &Case, patch: &Value) -> Result<Option<String>> {
         let (code, answer) = self.ask(case, patch)?;
         let accepted = code == 200 || code == 201;
@@ -113,9 +113,9 @@ impl Asked {
     }
 }
 
-/// Each cause as `field: message`, without what a server adds to a refusal: that rules were not evaluated, what it makes
-/// of `.spec.replicas` and `.status.replicas` itself for the scale subresource, and, beside bounds that are broken, the
-/// format. Of a constraint that is no rule, rules that read the same field may complain too.
+/// Each cause as `field: message`, without what a server adds to a refusal: that rules were not evaluated, its own checks of
+/// `.spec.replicas` and `.status.replicas` for the scale subresource, and, besides violated bounds, the format. For a
+/// constraint that is not a rule, rules that read the same field may fail too.
 fn causes(answer: &Value, case: &Case, rules: &[&str]) -> Vec<String> {
     let none = Vec::new();
     let causes = answer.pointer("/details/causes").and_then(Value::as_array).unwrap_or(&none);

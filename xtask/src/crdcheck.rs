@@ -1,5 +1,5 @@
-//! `cargo xtask crd-check`: what real servers say to the generated CRDs, and to the manifests named on the command line.
-//! It reports their answers word for word and never judges them by rules of its own.
+//! `cargo xtask crd-check`: the answers of real servers to the generated CRDs, and to the manifests named on the command
+//! line. It prints their answers literally and has no rules of its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ const CRDS_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions
 /// How long a server may take to serve an accepted CRD.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(30);
 
-/// Posts the CRDs to both servers, then what breaks their constraints and the manifests as dry runs. Fails unless both
-/// accept and serve every CRD; returns how many answers were as they should be, and how many were not.
+/// Posts the CRDs to both servers, then violations of their constraints and the manifests as dry runs. Fails unless both
+/// servers accept and serve every CRD; returns how many answers were right, and how many were wrong.
 pub(crate) fn run(manifests: &[PathBuf]) -> Result<(u32, u32)> {
     let files = crd_files()?;
     let servers = Servers::start()?;
@@ -63,7 +63,7 @@ fn crd_files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The objects in a file, as kubectl reads them: what it makes of YAML is what users get.
+/// The objects in a file, as kubectl reads them: users get what it makes of YAML.
 fn documents(servers: &Servers, file: &Path) -> Result<Vec<Value>> {
     let mut kubectl = servers.kube.kubectl();
     kubectl.args(["create", "--dry-run=client", "--validate=false", "--output=json", "--filename"]).arg(file);
@@ -74,7 +74,7 @@ fn documents(servers: &Servers, file: &Path) -> Result<Vec<Value>> {
         .with_context(|| format!("kubectl printed no JSON for {}", file.display()))
 }
 
-/// Posts one CRD; true if it is accepted, served and without a complaint.
+/// Posts one CRD; true if it is accepted and served without a warning.
 fn install(servers: &Servers, server: &Server, crd: &Value) -> Result<bool> {
     let name = text(crd, "/metadata/name");
     match post(servers, server, CRDS_PATH, crd)? {
@@ -95,7 +95,7 @@ fn install(servers: &Servers, server: &Server, crd: &Value) -> Result<bool> {
         let none = Vec::new();
         let conditions = stored.pointer("/status/conditions").and_then(Value::as_array).unwrap_or(&none);
         let is = |kind: &str| conditions.iter().any(|c| c["type"] == kind && c["status"] == "True");
-        // A refused name never becomes Established either, and its condition says why.
+        // A refused name never becomes Established either; its condition says why.
         let settled = is("Established") || start.elapsed() > ESTABLISHED_LIMIT;
         if settled {
             for condition in conditions {
@@ -138,12 +138,12 @@ fn try_out(servers: &Servers, server: &Server, crds: &[Value], object: &Value) -
 }
 
 enum Answer {
-    /// With the warnings that came along.
+    /// With the warnings of the answer.
     Accepted(String),
     Refused(String),
 }
 
-/// A plain POST: the CRD server alone serves no discovery, which `kubectl create -f` would need.
+/// A plain POST: the CRD server alone has no discovery, which `kubectl create -f` would need.
 fn post(servers: &Servers, server: &Server, path: &str, object: &Value) -> Result<Answer> {
     let file = servers.folder().join("request.json");
     fs::write(&file, object.to_string())?;

@@ -1,6 +1,6 @@
-//! Kubernetes' own current server of custom resources, built from Debian unstable's Go packages. Real servers as old as
-//! 1.20 know nothing of CEL; this one type-checks and prices rules as a current cluster does. It is built here, never
-//! started.
+//! Kubernetes' own current server of custom resources, built from Debian unstable's Go packages. Real servers
+//! as old as 1.20 do not know CEL; this one checks the types and the cost of rules as a current cluster does.
+//! This module builds it and does not start it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ const PREFIX: &str = "crd-server-";
 /// The file inside an entry.
 const PROGRAM: &str = "apiextensions-apiserver";
 
-/// What `find` will do, for the announcement; `None` where it need not build anything.
+/// What `find` will do, for the announcement; `None` if nothing needs to be built.
 pub(crate) fn announcement() -> Result<Option<String>> {
     if newest()?.is_some() {
         return Ok(None);
@@ -31,7 +31,7 @@ pub(crate) fn announcement() -> Result<Option<String>> {
     )))
 }
 
-/// The program and its version. A build once made is kept: delete its folder to get the version of the day.
+/// The program and its version. A build is kept: delete its folder to get the current version.
 pub(crate) fn find() -> Result<(PathBuf, String)> {
     if let Some(found) = newest()? {
         return Ok(found);
@@ -63,7 +63,7 @@ fn build(apt: &Apt, scratch: &Path, into: &Path) -> Result<()> {
     let gopath = unpacked.join("usr/share/gocode");
     let program = into.join(PROGRAM);
     let mut go = Go::unpacked(&unpacked)?.command("go", &gopath, scratch)?;
-    // Memory for time, and no tables for debuggers, as for the other servers.
+    // More memory for less time, and no debug tables, as for the other servers.
     go.current_dir(&gopath)
         .env("GOGC", "400")
         .args(["build", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o"])
@@ -73,7 +73,7 @@ fn build(apt: &Apt, scratch: &Path, into: &Path) -> Result<()> {
     capture(Command::new(&program).arg("--help")).map(drop)
 }
 
-/// Packages of Go sources; what C libraries some of them name is not needed without cgo.
+/// Whether this is a package of Go sources; without cgo the C libraries that some of them name are not needed.
 fn is_library(package: &str) -> bool {
     package.starts_with("golang-") && package.ends_with("-dev")
 }

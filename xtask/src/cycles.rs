@@ -1,5 +1,5 @@
-//! Import cycles between the modules of a crate. A file is a module. A use counts wherever a path leads from one module to
-//! another, outside `cfg(test)`; the `mod` and `pub use` of a parent do not.
+//! Import cycles between the modules of a crate. A file is a module. Every path from one module to another counts as a use,
+//! outside `cfg(test)`; the `mod` and `pub use` of a parent do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,13 +11,13 @@ use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 
 use crate::process::top;
 
-/// A module by its names from the crate's root, which has none.
+/// A module, as the names from the crate's root; the root itself has none.
 type Module = Vec<String>;
 
 /// The uses between the modules of a crate.
 type Uses = BTreeMap<Module, BTreeSet<Module>>;
 
-/// The cycles of every crate of the workspace, each as a line of modules that use the next.
+/// The cycles of every crate of the workspace, each as a line of modules that use the next one.
 pub(crate) fn find() -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders =
@@ -46,13 +46,13 @@ fn line(cycle: &[Module]) -> String {
     names.join(" -> ")
 }
 
-/// Reads a file and those of the modules in it.
+/// Reads a file and the files of its modules.
 fn read(file: &Path, folder: &Path, module: Module, sources: &mut BTreeMap<Module, syn::File>) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let source = syn::parse_file(&text).with_context(|| format!("cannot parse {}", file.display()))?;
     for item in &source.items {
         let Item::Mod(child) = item else { continue };
-        // What lies elsewhere belongs to another program too.
+        // A file with a `path` attribute belongs to another program too.
         let lies_elsewhere = child.attrs.iter().any(|attribute| attribute.path().is_ident("path"));
         if child.content.is_some() || is_test(&child.attrs) || lies_elsewhere {
             continue;
@@ -68,7 +68,7 @@ fn read(file: &Path, folder: &Path, module: Module, sources: &mut BTreeMap<Modul
     Ok(())
 }
 
-/// Whether an item is only there in tests.
+/// Whether an item exists only in tests.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -94,7 +94,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Notes the module that a path leads to.
+    /// Records the module that a path leads to.
     fn note(&mut self, path: &[String]) {
         let mut at = match path.first().map(String::as_str) {
             Some("crate") => Module::new(),
@@ -121,7 +121,7 @@ impl Reader<'_> {
                 break;
             }
         }
-        // What is in the root is re-exported, or belongs to all.
+        // Items of the root are re-exported, or used everywhere.
         if at != *self.module && !at.is_empty() {
             self.used.insert(at);
         }
@@ -154,7 +154,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
-        // A parent shows what its children have.
+        // A parent re-exports items of its children.
         if matches!(item.vis, Visibility::Inherited) {
             self.tree(&item.tree, &[]);
         }
@@ -169,7 +169,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 }
 
-/// One cycle of each group of modules that use each other, the shortest one through its first module.
+/// One cycle for each group of modules that use each other, the shortest one through its first module.
 fn cycles(uses: &Uses) -> Vec<Vec<Module>> {
     let mut found = Vec::new();
     let mut done: BTreeSet<&Module> = BTreeSet::new();
@@ -181,7 +181,7 @@ fn cycles(uses: &Uses) -> Vec<Vec<Module>> {
     found
 }
 
-/// The shortest way from a module back to itself, but for modules whose cycles are known.
+/// The shortest path from a module back to itself, without modules whose cycles are known.
 fn shortest(uses: &Uses, start: &Module, done: &BTreeSet<&Module>) -> Option<Vec<Module>> {
     let mut ways: Vec<Vec<&Module>> = vec![vec![start]];
     let mut seen: BTreeSet<&Module> = BTreeSet::new();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_that_use_each_other_are_found_however_the_path_is_written() {
+    fn modules_that_use_each_other_are_found_for_every_form_of_path() {
         for (one, two) in [
             ("use crate::b::B;", "use crate::a::A;"),
             ("use crate::{b::{self}};", "fn f(x: crate::a::A) {}"),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_uses_its_parent_is_a_cycle_only_where_the_parent_uses_it() {
+    fn a_child_that_uses_its_parent_is_a_cycle_only_if_the_parent_uses_it() {
         let child = ("a::b", "use super::A;");
         assert_eq!(found(&[("a", "mod b; pub(crate) use b::B; pub struct A;"), child]), [""; 0]);
         assert_eq!(found(&[("a", "mod b; use b::B; pub struct A;"), child]), ["a -> a::b -> a"]);

@@ -1,4 +1,4 @@
-//! What the product depends on: licences, sources, known vulnerabilities, and a list of it all for those who ask.
+//! The dependencies of the product: licences, sources, known vulnerabilities, and bills of materials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use anyhow::{Context, Result};
 use crate::process::{run, top};
 use crate::tools::{CARGO_CYCLONEDX, CARGO_DENY};
 
-/// How long the database of vulnerabilities may take to be fetched.
+/// The timeout for fetching the database of vulnerabilities.
 const FETCH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Checks licences, sources and bans; known vulnerabilities too, where their database can be had. How many checks passed.
+/// Checks licences, sources and bans, and known vulnerabilities if their database is available. Returns how many checks passed.
 pub(crate) fn check() -> Result<u32> {
     let deny = CARGO_DENY.find()?;
     let checks = ["bans", "licenses", "sources"];
@@ -34,7 +34,7 @@ fn deny_with(deny: &Path) -> Command {
     command
 }
 
-/// Whether that command fetched what it should within the limit: where nothing answers it would wait for long.
+/// Whether that command succeeded within the limit: without an answer it would wait for long.
 fn fetched(command: &mut Command) -> Result<bool> {
     let mut child = command
         .stdin(Stdio::null())
@@ -54,7 +54,7 @@ fn fetched(command: &mut Command) -> Result<bool> {
     Ok(false)
 }
 
-/// Writes a list of all that the controller's program and the command line are made of, in CycloneDX's format, and returns the files.
+/// Writes bills of materials of the controller's program and of the command line, in CycloneDX's format, and returns the files.
 pub(crate) fn write_bills() -> Result<Vec<PathBuf>> {
     let cyclonedx = CARGO_CYCLONEDX.find()?;
     let folder = top().join("target/sbom");
@@ -69,7 +69,7 @@ pub(crate) fn write_bills() -> Result<Vec<PathBuf>> {
             .args(["--target", &format!("{}-unknown-linux-gnu", std::env::consts::ARCH)])
             .args(["--override-filename", &name, "--manifest-path"])
             .arg(manifest.join("Cargo.toml")))?;
-        // It writes one for each package of the workspace, beside it.
+        // The program writes one file for each package of the workspace, next to it.
         let (from, to) = (manifest.join(format!("{name}.json")), folder.join(format!("{name}.json")));
         fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
         remove_all(&top(), &format!("{name}.json"))?;
@@ -114,13 +114,13 @@ mod tests {
         let pinned = after(&docker, "ARG RUST_VERSION=");
         assert_eq!(numbers(&pinned).len(), 3, "a whole version: {pinned}");
         assert!(numbers(&pinned) >= numbers(&after(&cargo, "rust-version = \"")), "{pinned}");
-        // Without it rustup goes by rust-toolchain.toml, and fetches whatever is stable that day.
+        // Without it rustup uses rust-toolchain.toml, and fetches the stable version of the day.
         assert!(docker.contains("ENV RUSTUP_TOOLCHAIN=${RUST_VERSION}"));
         assert!(docker.contains("rust:${RUST_VERSION}-slim-"));
     }
 
     #[test]
-    fn what_cannot_be_fetched_is_told_by_its_status() {
+    fn a_failed_fetch_is_detected_by_its_status() {
         assert!(super::fetched(&mut Command::new("true")).unwrap());
         assert!(!super::fetched(&mut Command::new("false")).unwrap());
     }

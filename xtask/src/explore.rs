@@ -1,4 +1,4 @@
-//! The exploration of small clusters: built optimised, since it decides millions of times.
+//! The exploration of small clusters: built with optimizations, since it makes millions of decisions.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ pub(crate) fn run_with(arguments: &[&str]) -> Result<()> {
     run(Command::new(top().join("target/release/explore")).current_dir(top()).args(arguments))
 }
 
-/// What every check runs of it.
+/// The part of the exploration that every check runs.
 pub(crate) fn bounded() -> Result<()> {
     run_with(&["--bounded"])
 }

@@ -1,4 +1,4 @@
-//! The campaign of faults: built optimised, since a run counts in milliseconds.
+//! The fault campaign: built with optimizations, since the time of each run counts.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ pub(crate) fn campaign(arguments: &[&str]) -> Result<()> {
     run(program(&top().join("target/release/faults")).args(arguments))
 }
 
-/// What every check plays: each write of each scenario cut off once, and random faults.
+/// The part of the campaign that every check runs: each write of each scenario interrupted once, and random faults.
 pub(crate) fn slice() -> Result<()> {
     campaign(&["--slice", "--runs", "6000"])
 }

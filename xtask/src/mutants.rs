@@ -1,8 +1,8 @@
-//! Mutants: the controller with one mistake, which the campaign of faults must catch. They show that the oracles can see.
+//! Mutants: the controller with one deliberate mistake, which the fault campaign must catch. They show that the oracles work.
 //!
-//! Each is a patch in `faults/mutants`, named by the promise it breaks, that puts its mistake behind a switch; its first line
-//! names the oracles that must catch it: the campaign's, or those of the exploration of small clusters. All are applied to a copy of the checkout, which is built once; the product itself
-//! holds no trace of them.
+//! Each mutant is a patch in `faults/mutants`, named after the promise that it breaks; a switch enables its mistake. Its
+//! first line names the oracles that must catch it: those of the campaign, or those of the exploration of small clusters.
+//! All patches are applied to a copy of the checkout, which is built once; the product itself contains none of them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,17 +14,17 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{capture, run, top};
 
-/// What every other patch needs, and no mutant by itself.
+/// The patch that all others need; no mutant by itself.
 const SWITCH: &str = "switch";
-/// How many runs a mutant may take until it is caught.
+/// The most runs until a mutant must be caught.
 const RUNS: &str = "6000";
 
-/// What stands before the names of the oracles that catch it: of the campaign's, and of the exploration's.
+/// The text before the names of the oracles that catch a mutant: of the campaign, and of the exploration.
 const CAUGHT_BY: &str = "Caught by ";
 const FOUND_BY: &str = "Found by exploring, by ";
 
-/// `cargo xtask mutants`: builds them and plays the campaign on each one named, or on all, until each of its oracles has
-/// caught it; how many were.
+/// `cargo xtask mutants`: builds the mutants and runs the campaign on each given one, or on all, until each of its oracles
+/// has caught it. Returns how many were caught.
 pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
     let names = names()?;
     if let Some(unknown) = wanted.iter().find(|name| !names.contains(**name)) {
@@ -64,7 +64,7 @@ fn folder() -> PathBuf {
     top().join("faults/mutants")
 }
 
-/// The program that must catch it, with which arguments, and by which oracles.
+/// The program that must catch the mutant, its arguments, and the oracles.
 fn hunters(mutant: &str) -> Result<(&'static str, &'static [&'static str], Vec<String>)> {
     let file = folder().join(format!("{mutant}.patch"));
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -99,7 +99,7 @@ fn build(names: &BTreeSet<String>) -> Result<()> {
         fs::remove_dir_all(&fresh).context("cannot remove the last copy")?;
     }
     let tracked = patch(names, &fresh)?;
-    // What did not change keeps its time, so that it is not built again.
+    // Unchanged files keep their times, so that they are not built again.
     for name in &tracked {
         let (new, old) = (fresh.join(name), tree.join(name));
         if fs::read(&new).ok() != fs::read(&old).ok() {
@@ -115,14 +115,14 @@ fn build(names: &BTreeSet<String>) -> Result<()> {
 fn patch(names: &BTreeSet<String>, fresh: &Path) -> Result<BTreeSet<PathBuf>> {
     let tracked = capture(Command::new("git").current_dir(top()).args(["ls-files", "-z"]))?;
     let tracked = tracked.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from);
-    // Deleted, and not committed yet.
+    // Files that are deleted and not committed yet are skipped.
     let tracked: BTreeSet<PathBuf> = tracked.filter(|name| top().join(name).is_file()).collect();
     for name in &tracked {
         copy(&top().join(name), &fresh.join(name))?;
     }
     for name in std::iter::once(SWITCH).chain(names.iter().map(String::as_str)) {
         let mut apply = Command::new("git");
-        // As if there were no repository around it: else paths would be those of that one.
+        // As if there were no repository around it: otherwise paths would be relative to that one.
         apply.current_dir(fresh).env("GIT_CEILING_DIRECTORIES", fresh.parent().unwrap_or(fresh));
         apply.arg("apply").arg(folder().join(format!("{name}.patch")));
         capture(&mut apply).with_context(|| format!("the mutant {name} does not fit the code any more"))?;

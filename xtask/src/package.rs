@@ -1,4 +1,4 @@
-//! What a release publishes: archives with the programs, their checksums and bills of materials, and the manifest by which
+//! The files of a release: archives with the programs, their checksums and bills of materials, and the manifest with which
 //! krew installs the plugin.
 
 use std::fmt::Write as _;
@@ -14,15 +14,15 @@ use crate::{dependencies, image};
 /// The version of every crate of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PLUGIN: &str = "kubectl-ordered";
-/// The architectures that are published, by Kubernetes' names.
+/// The published architectures, by Kubernetes' names.
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 
 fn folder() -> PathBuf {
     top().join("target/package")
 }
 
-/// `cargo xtask package`: builds the programs for this machine's architecture, static, and writes archives and checksums to
-/// `target/package`.
+/// `cargo xtask package`: builds static programs for this machine's architecture, and writes
+/// archives and checksums to `target/package`.
 pub(crate) fn package() -> Result<()> {
     let arch = architecture(std::env::consts::ARCH)?;
     let folder = folder();
@@ -30,7 +30,7 @@ pub(crate) fn package() -> Result<()> {
     for program in [image::build(true)?, image::build_static(PLUGIN, PLUGIN, true)?] {
         let name = program.file_name().context("a program without a name")?.to_string_lossy().into_owned();
         let archive = format!("{name}-{VERSION}-linux-{arch}.tar.gz");
-        // The same files make the same archive, whoever packs them and when.
+        // The same files give the same archive, on any machine and at any time.
         let mut tar = Command::new("tar");
         tar.args([
             "--sort=name",
@@ -56,7 +56,7 @@ pub(crate) fn package() -> Result<()> {
     Ok(())
 }
 
-/// `cargo xtask krew TAG`: the manifest of the plugin for krew, by the checksums in `target/package`.
+/// `cargo xtask krew TAG`: the plugin's manifest for krew, with the checksums in `target/package`.
 pub(crate) fn krew(tag: &str) -> Result<String> {
     ensure!(tag == format!("v{VERSION}"), "the tag {tag} is not that of the version {VERSION}: v{VERSION}");
     let sums = ARCHITECTURES.map(|arch| {
@@ -98,7 +98,7 @@ spec:
     Ok(text)
 }
 
-/// The checksum in a file that sha256sum has written.
+/// The checksum in a file written by sha256sum.
 fn checksum(file: &Path) -> Result<String> {
     let text = fs::read_to_string(file).with_context(|| {
         format!(

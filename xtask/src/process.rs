@@ -1,4 +1,4 @@
-//! Starting other programs. Never through a shell, and never without naming the command when it fails.
+//! Starts other programs, without a shell. An error names the command.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a talkative command with its output in a file; the error quotes the end of it.
+/// Runs a verbose command with its output in a file; the error quotes the end of it.
 pub(crate) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
     let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     let status = command
@@ -53,17 +53,17 @@ pub(crate) fn tail(file: &Path, lines: usize) -> String {
 
 /// The top of the checkout.
 pub(crate) fn top() -> PathBuf {
-    // This crate lies one level below.
+    // This crate is one level below.
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
 }
 
-/// Where a program lies in PATH.
+/// The path of a program in PATH.
 pub(crate) fn find_in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// The command as a person would type it, cut to a readable length.
+/// The command as a user would type it, cut to a readable length.
 fn describe(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {

@@ -1,4 +1,4 @@
-//! Prometheus itself, for the test of alerts and of the dashboard.
+//! Prometheus, for the tests of the alerts and of the dashboard.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use crate::apt::Apt;
 use crate::cache;
 use crate::process::{capture, find_in_path};
 
-/// The oldest Debian suite in use: what it has runs on newer ones too.
+/// The oldest Debian suite in use: its programs run on newer ones too.
 const SUITE: &str = "bookworm";
 const ENTRY: &str = "prometheus-bookworm";
 
-/// What `find` will do, for the announcement; `None` where it need not fetch anything.
+/// What `find` will do, for the announcement; `None` if nothing needs to be fetched.
 pub(crate) fn announcement() -> Result<Option<String>> {
     if std::env::var_os("PROMETHEUS").is_some()
         || find_in_path("prometheus").is_some()

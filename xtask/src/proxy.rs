@@ -1,5 +1,5 @@
-//! Plain requests to a real server, with the whole of its answers: kubectl proxies, so that no TLS is needed here. The
-//! socket lies in the check's own folder, which other users cannot write to; it asks nobody for credentials.
+//! Plain requests to a real server, with complete answers: kubectl proxies them, so that no TLS is needed here. The socket
+//! is in the check's own folder, where other users cannot write; it requires no credentials.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::process::tail;
 use crate::servers::{Process, Server};
 
-/// How long kubectl may take to listen.
+/// How long kubectl may take until it listens.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A running `kubectl proxy`.
@@ -22,7 +22,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts one for `server`; `name` tells it from others in `folder`.
+    /// Starts a proxy for `server`; `name` distinguishes it from others in `folder`.
     pub(crate) fn start(server: &Server, folder: &Path, name: &str) -> Result<Self> {
         let socket = folder.join(format!("{name}.sock"));
         let log = folder.join(format!("{name}-proxy.log"));
@@ -41,12 +41,12 @@ impl Proxy {
         Ok(Self { _process: process, socket })
     }
 
-    /// Sends one request; the answer's code and body.
+    /// Sends one request; returns the code and the body of the answer.
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value)> {
-        // None where none is meant: one that the other side leaves unread resets the connection.
+        // No body if none is needed: a body that the server does not read resets the connection.
         let body = body.map(Value::to_string).unwrap_or_default();
         let mut stream = UnixStream::connect(&self.socket).context("kubectl proxy is gone")?;
-        // Version 1.0: the answer ends with the connection, and comes in one piece.
+        // Version 1.0: the answer ends with the connection, and is not chunked.
         write!(
             stream,
             "{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n\
@@ -72,7 +72,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn an_answer_is_its_code_and_its_body() {
+    fn an_answer_is_parsed_into_code_and_body() {
         let answer =
             b"HTTP/1.0 422 Unprocessable Entity\r\nContent-Type: application/json\r\n\r\n{\"a\": 1}\n";
         let (code, body) = parse(answer).unwrap();

@@ -1,5 +1,5 @@
-//! Real servers on loopback, for as long as a value lives: etcd, kube-apiserver and, beside them, the current CRD
-//! server with the former as its authorizer. No schedulers, no kubelets, nothing on any other address.
+//! Real servers on loopback, for the lifetime of a value: etcd, kube-apiserver and the current CRD server, which uses
+//! kube-apiserver as its authorizer. No schedulers, no kubelets, nothing on another address.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,9 +17,9 @@ use crate::{crdserver, kubectl, kubernetes};
 /// How long a server may take to become ready.
 const READY_LIMIT: Duration = Duration::from_secs(90);
 
-/// A running server that can be asked.
+/// A running server.
 pub(crate) struct Server {
-    /// What to call it to a person.
+    /// Its name in messages.
     pub(crate) name: String,
     kubectl: PathBuf,
     kubeconfig: PathBuf,
@@ -27,14 +27,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// kubectl, set to talk to this server.
+    /// A kubectl command for this server.
     pub(crate) fn kubectl(&self) -> Command {
         let mut command = Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(&self.kubeconfig);
         command
     }
 
-    /// What a GET answers.
+    /// The answer to a GET.
     pub(crate) fn get(&self, path: &str) -> Result<String> {
         capture(self.kubectl().args(["get", "--raw", path]))
     }
@@ -54,11 +54,11 @@ impl Server {
     }
 }
 
-/// The servers of one check. Fields are dropped in order: clients before what they talk to, the folder last.
+/// The servers of one check. Fields are dropped in order: clients before their servers, the folder last.
 pub(crate) struct Servers {
     /// Kubernetes' current server of custom resources, and nothing else.
     pub(crate) crd: Server,
-    /// A whole kube-apiserver, usually 1.20.
+    /// A complete kube-apiserver, usually 1.20.
     pub(crate) kube: Server,
     _etcd: Process,
     scratch: Scratch,
@@ -100,7 +100,7 @@ impl Servers {
     }
 }
 
-/// A child that ends with its value.
+/// A child process that ends when the value is dropped.
 pub(crate) struct Process {
     pub(crate) child: Child,
     log: PathBuf,
@@ -146,7 +146,7 @@ fn etcd(assets: &Path, folder: &Path) -> Result<(Process, String)> {
 
 fn kube_apiserver(assets: &Path, folder: &Path, port: u16, etcd: &str) -> Result<Process> {
     let certificates = folder.join("kube-certificates");
-    // The server makes itself a key at start; the same one signs service account tokens, so that we need no openssl.
+    // The server creates its key at start; the same key signs service account tokens, so that openssl is not needed.
     let key = certificates.join("apiserver.key");
     Process::start(
         Command::new(assets.join("kube-apiserver"))
@@ -175,7 +175,7 @@ fn crd_server(program: &Path, folder: &Path, port: u16, etcd: &str, kubeconfig: 
             .arg(format!("--kubeconfig={kubeconfig}"))
             .arg(format!("--authentication-kubeconfig={kubeconfig}"))
             .arg(format!("--authorization-kubeconfig={kubeconfig}"))
-            // These watch resources that a server as old as 1.20 does not have, and would never be ready.
+            // These watch resources that a server as old as 1.20 does not have, and would never become ready.
             .arg("--enable-priority-and-fairness=false")
             .arg(
                 "--disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook,\
@@ -187,7 +187,7 @@ fn crd_server(program: &Path, folder: &Path, port: u16, etcd: &str, kubeconfig: 
 
 fn kubeconfig(folder: &Path, name: &str, port: u16, token: &str) -> Result<PathBuf> {
     let file = folder.join(format!("{name}.kubeconfig"));
-    // The certificate is the server's own, made a moment ago: on loopback there is nothing to check it against.
+    // The certificate is the server's own and new: on loopback there is nothing to verify it against.
     let text = format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: it\n\
          clusters: [{{name: it, cluster: {{server: \"https://127.0.0.1:{port}\", insecure-skip-tls-verify: true}}}}]\n\
@@ -198,12 +198,12 @@ fn kubeconfig(folder: &Path, name: &str, port: u16, token: &str) -> Result<PathB
     Ok(file)
 }
 
-/// Free now; the servers take their ports as numbers, so that a race with others on this machine remains.
+/// A port that is free now; the servers take ports as numbers, so that a race with other processes of this machine remains.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0)).context("cannot listen on loopback")?.local_addr()?.port())
 }
 
-/// Others on this machine can reach loopback too.
+/// Other users of this machine can reach loopback too.
 fn token() -> Result<String> {
     let mut bytes = [0_u8; 16];
     File::open("/dev/urandom")

@@ -1,4 +1,4 @@
-//! The shells besides bash that complete our commands, for the tests of completion. It never makes one a login shell.
+//! The shells besides bash with completions of our commands, for the tests of completion. None becomes a login shell.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -10,18 +10,18 @@ use crate::apt::Apt;
 use crate::cache;
 use crate::process::find_in_path;
 
-/// The oldest Debian suite in use: what it has runs on newer ones too.
+/// The oldest Debian suite in use: its programs run on newer ones too.
 const SUITE: &str = "bookworm";
 const ENTRY: &str = "shells-bookworm";
-/// zsh without modules of its own, which it would look for in one place only.
+/// zsh without modules, which it would look for in one fixed place.
 const PACKAGES: [&str; 4] = ["zsh-static", "fish", "fish-common", "libpcre2-32-0"];
-/// fish finds its functions from where it lies, its library it does not.
+/// fish finds its functions relative to its own path, but not its library.
 const FISH: &str = "#!/bin/sh
 root=$(dirname \"$0\")/../root
 LD_LIBRARY_PATH=$(echo \"$root\"/usr/lib/*-linux-gnu) exec \"$root/usr/bin/fish\" \"$@\"
 ";
 
-/// What `find` will do, for the announcement; `None` where it need not fetch anything.
+/// What `find` will do, for the announcement; `None` if nothing needs to be fetched.
 pub(crate) fn announcement() -> Result<Option<String>> {
     if !can_fetch() || cache::existing(ENTRY)?.is_some() {
         return Ok(None);
@@ -30,7 +30,7 @@ pub(crate) fn announcement() -> Result<Option<String>> {
     Ok(Some(format!("zsh and fish, out of Debian {SUITE}'s packages, unpacked to {}", place.display())))
 }
 
-/// The folder with `zsh` and `fish`; `None` where those of the machine serve, or where nothing can be fetched.
+/// The folder with `zsh` and `fish`; `None` if those of the machine are used, or if nothing can be fetched.
 pub(crate) fn find() -> Result<Option<PathBuf>> {
     if !can_fetch() {
         return Ok(None);
@@ -40,7 +40,7 @@ pub(crate) fn find() -> Result<Option<PathBuf>> {
         let apt = Apt::new(scratch.path(), SUITE)?;
         let root = folder.join("root");
         apt.unpack(&PACKAGES.map(str::to_owned), &root)?;
-        // Its settings lie beside what it shares, as fish expects of a place that is not its usual one.
+        // Its settings are next to its shared files, as fish expects outside of its usual place.
         symlink("../etc", root.join("usr/etc"))?;
         let bin = folder.join("bin");
         fs::create_dir(&bin)?;

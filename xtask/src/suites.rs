@@ -1,5 +1,5 @@
-//! `cargo xtask test`: every check of the repository, in order, up to the first that fails. Never installs anything
-//! that it has not announced.
+//! `cargo xtask test`: every check of the repository, in order, up to the first that fails.
+//! Nothing is installed that was not announced.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::{
     cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, prometheus, shells,
 };
 
-/// How long the demo may take once built.
+/// The timeout of the demo once it is built.
 const DEMO_LIMIT: Duration = Duration::from_secs(30);
 
 /// How many checks of a suite passed and failed.
@@ -27,11 +27,11 @@ struct Count {
 
 type Suite = fn() -> Result<Count>;
 
-/// What compiles, and may have other things built beside it.
+/// Suites that compile; other programs may be built at the same time.
 const BUILDING: [(&str, Suite); 4] =
     [("format", format), ("lints", lints), ("dependencies", dependencies), ("build", build)];
 
-/// What runs, and has the machine for itself.
+/// Suites that run and have the machine for themselves.
 const RUNNING: [(&str, Suite); 6] = [
     ("tests", tests),
     ("chart", chart),
@@ -41,17 +41,17 @@ const RUNNING: [(&str, Suite); 6] = [
     ("explore", small_clusters_explored),
 ];
 
-/// What takes a build of its own, of ours or of real Kubernetes programs.
+/// Suites that need their own build, of our programs or of real Kubernetes programs.
 const LEFT_OUT_BY_FAST: [(&str, Suite); 3] =
     [("image", image), ("crds", crds), ("real", scenarios_on_real_servers)];
 
-/// How tests that start a real control plane end their names; those of the other kind end in `on_the_sandbox`.
+/// The suffix of tests that start a real control plane; the others end in `on_the_sandbox`.
 const ON_REAL: &str = "on_a_real_server";
 const ON_SANDBOX: &str = "on_the_sandbox";
-/// How tests end their names that have Helm read the chart, and need no server.
+/// The suffix of tests that run Helm on the chart and need no server.
 const BY_HELM: &str = "by_helm";
 
-/// Runs the suites up to the first that fails; true if none did. The total is the last line, whatever happens.
+/// Runs the suites up to the first that fails; true if none did. The total is always the last line.
 pub(crate) fn run_all(fast: bool) -> Result<bool> {
     announce(fast)?;
     let tools = std::thread::spawn(move || fetch_tools(fast));
@@ -60,7 +60,7 @@ pub(crate) fn run_all(fast: bool) -> Result<bool> {
     if !tools.is_finished() {
         println!("Waiting for the tools that are built in the background; they are kept for the next time.");
     }
-    // Whoever needs a tool asks for it again, and says why there is none.
+    // A suite that needs a missing tool fetches it again, and reports the error.
     drop(tools.join());
     let mut passed = built && run_suites(&RUNNING, &mut total, &mut times);
     if passed && !fast {
@@ -113,8 +113,8 @@ fn run_suites<'s>(
     true
 }
 
-/// Has the tools there before the suites that run begin: a download or a linker leaves a core idle, and tests with
-/// promised deadlines want theirs undisturbed.
+/// Fetches the tools before the suites that run begin: a download or a linker leaves a core idle, and tests with deadlines
+/// need the machine undisturbed.
 fn fetch_tools(fast: bool) {
     let mut failures = vec![kubectl::find().err(), helm::find().err(), shells::find().err()];
     if !fast {
@@ -125,7 +125,7 @@ fn fetch_tools(fast: bool) {
     }
 }
 
-/// Says what will be fetched or built, and where, before anything is.
+/// Announces what will be fetched or built, and where.
 fn announce(fast: bool) -> Result<()> {
     let mut wanted = vec![
         CARGO_DENY.announcement()?,
@@ -188,27 +188,27 @@ fn dependencies() -> Result<Count> {
     Ok(Count { passed: crate::dependencies::check()?, failed: 0 })
 }
 
-/// All that the suites after it run, so that they compile nothing.
+/// Builds everything that the suites after it run, so that they compile nothing.
 fn build() -> Result<Count> {
     run(&mut build_tests())?;
     run(cargo().args(["build", "--release", "--quiet"]))?;
     Ok(Count { passed: 2, failed: 0 })
 }
 
-/// Always the whole workspace with all features, and programs together with tests, whose dependencies ask more features
-/// of the same crates: else those would be compiled once for the programs and once for the tests.
+/// Always the whole workspace with all features, and programs together with tests, whose dependencies need more features of
+/// the same crates: otherwise those would be compiled once for the programs and once for the tests.
 fn build_tests() -> Command {
     let mut command = cargo();
     command.args(["build", "--workspace", "--all-features", "--bins", "--tests", "--quiet"]);
     command
 }
 
-/// Everything that needs no scenario; those of the sandbox and of real servers are suites of their own.
+/// Everything except scenarios; those of the sandbox and of real servers have their own suites.
 fn tests() -> Result<Count> {
     cargo_test(&[], &["--skip", ON_SANDBOX, "--skip", ON_REAL, "--skip", BY_HELM], &[])
 }
 
-/// What Helm makes of the chart where it asks no server.
+/// The chart as Helm renders it without a server.
 fn chart() -> Result<Count> {
     cargo_test(&["--tests"], &[BY_HELM], &[])
 }
@@ -217,7 +217,7 @@ fn scenarios_on_the_sandbox() -> Result<Count> {
     cargo_test(&["--tests"], &[ON_SANDBOX], &[])
 }
 
-/// One control plane at a time: each has a dozen busy threads of its own.
+/// One control plane at a time: each has a dozen busy threads.
 fn scenarios_on_real_servers() -> Result<Count> {
     let mut assets = vec![("PROMETHEUS", prometheus::find()?)];
     if std::env::var_os("E2E_KUBECONFIG").is_none() {
@@ -226,13 +226,13 @@ fn scenarios_on_real_servers() -> Result<Count> {
     cargo_test(&["--tests"], &[ON_REAL, "--test-threads=1"], &assets)
 }
 
-/// What Kubernetes' own servers, an old one and the current one, say to the CRDs and to what breaks their constraints.
+/// The answers of Kubernetes' own servers, an old one and the current one, to the CRDs and to violations of their constraints.
 fn crds() -> Result<Count> {
     let (passed, failed) = crdcheck::run(&[])?;
     Ok(Count { passed, failed })
 }
 
-/// The controller's program as the image has it, but not optimised: that would take a second release build.
+/// The controller's program as in the image, but without optimizations: those would need a second release build.
 fn image() -> Result<Count> {
     static_program_on_the_sandbox(false)
 }
@@ -251,14 +251,14 @@ fn static_program_on_the_sandbox(release: bool) -> Result<Count> {
     let program = image::build(release)?;
     let variables = [("E2E_CONTROLLER", program)];
     let mut count = cargo_test(&["--tests"], &["ten_pods_go_in_order", "--skip", ON_REAL], &variables)?;
-    // That it is static, and that it runs.
+    // Two checks: it is static, and it runs.
     count.passed += 2;
     Ok(count)
 }
 
-/// Runs tests of the whole workspace, to compile nothing but what `build_tests` does.
+/// Runs tests of the whole workspace, so that only what `build_tests` compiles is compiled.
 fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)]) -> Result<Count> {
-    // Scenarios start the controller's binary from beside their own; a test of one package would not build it.
+    // Scenarios start the controller's binary next to their own; a test of one package would not build it.
     run(&mut build_tests())?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features"]).args(targets).arg("--").args(filters);
@@ -267,9 +267,9 @@ fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)])
         command.env("COMPLETION_SHELLS", shells);
     }
     command.envs(variables.iter().map(|(key, value)| (key, value)));
-    // `cargo xtask crds` sets it to write what the test would compare.
+    // `cargo xtask crds` sets it to write the files that the test compares.
     command.env_remove("UPDATE_CRDS");
-    // Random tests are the same each time, so that two runs of one commit agree; explore with another seed.
+    // Random tests are the same each time, so that two runs of one commit agree; set another seed to explore.
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
         command.env("PROPTEST_RNG_SEED", "1");
     }
@@ -294,25 +294,25 @@ fn cargo_test(targets: &[&str], filters: &[&str], variables: &[(&str, PathBuf)])
     Ok(count)
 }
 
-/// The number in front of a word of cargo's result line.
+/// The number before a word of cargo's result line.
 fn number_before(result: &str, word: &str) -> u32 {
     let Some((before, _)) = result.split_once(word) else { return 0 };
     before.rsplit(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// A slice of the campaign of faults; it says what it played.
+/// A part of the fault campaign; it prints what it ran.
 fn faults_under_simulated_time() -> Result<Count> {
     faults::slice()?;
     Ok(Count { passed: 1, failed: 0 })
 }
 
-/// A part of the exploration of small clusters; it says how many states there were.
+/// A part of the exploration of small clusters; it prints the number of states.
 fn small_clusters_explored() -> Result<Count> {
     explore::bounded()?;
     Ok(Count { passed: 1, failed: 0 })
 }
 
-/// The README's first command: it has to end well by itself where nobody watches.
+/// The first command of the README: it must end by itself without a terminal.
 fn demo() -> Result<Count> {
     run(cargo().args(["build", "--release", "--quiet"]))?;
     let mut command = cargo();
@@ -323,7 +323,7 @@ fn demo() -> Result<Count> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = output.read_to_end(&mut bytes).map(|_| bytes);
-        // Nobody listens any more after a time-out.
+        // After a timeout the receiver is gone.
         drop(sender.send(read));
     });
     let Ok(read) = receiver.recv_timeout(DEMO_LIMIT) else {

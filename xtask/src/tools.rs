@@ -1,4 +1,4 @@
-//! Programs that come as crates, from PATH or built into the cache. None that is installed is ever replaced.
+//! Programs that are crates, from PATH or built into the cache. An installed program is never replaced.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,10 +16,10 @@ pub(crate) struct Tool {
     arguments: &'static [&'static str],
 }
 
-/// Licences, sources and known vulnerabilities of dependencies.
+/// Checks licences, sources and known vulnerabilities of dependencies.
 pub(crate) const CARGO_DENY: Tool =
     Tool { name: "cargo-deny", version: "0.20.2", arguments: &["--no-default-features"] };
-/// The bill of materials, in CycloneDX's format, by CycloneDX's own program.
+/// Writes the bill of materials in CycloneDX's format; CycloneDX's own program.
 pub(crate) const CARGO_CYCLONEDX: Tool = Tool { name: "cargo-cyclonedx", version: "0.5.9", arguments: &[] };
 
 impl Tool {
@@ -27,7 +27,7 @@ impl Tool {
         format!("{}-{}", self.name, self.version)
     }
 
-    /// What `find` will do, for the announcement; `None` where it need not build anything.
+    /// What `find` will do, for the announcement; `None` if nothing needs to be built.
     pub(crate) fn announcement(&self) -> Result<Option<String>> {
         if find_in_path(self.name).is_some() || cache::existing(&self.entry_name())?.is_some() {
             return Ok(None);
@@ -37,7 +37,7 @@ impl Tool {
         Ok(Some(format!("{name} {version}, built by cargo (a minute or two), to {}", place.display())))
     }
 
-    /// Where it lies; built if it is nowhere.
+    /// The path of the program; it is built if it does not exist.
     pub(crate) fn find(&self) -> Result<PathBuf> {
         if let Some(path) = find_in_path(self.name) {
             return Ok(path);
@@ -45,7 +45,7 @@ impl Tool {
         let entry = cache::entry(&self.entry_name(), |folder| {
             let scratch = cache::Scratch::new(&format!("{}-target", self.name))?;
             run(Command::new("cargo")
-                // Unoptimised it takes a second more each time it runs, and a third of the time to build.
+                // Without optimizations it takes a second longer per run, and a third of the time to build.
                 .args(["install", "--debug", "--locked", "--quiet", "--root"])
                 .arg(folder)
                 .args(self.arguments)

@@ -1,4 +1,4 @@
-//! What is known of pods and sets: what the watches have shown, and over it what this controller wrote or read live.
+//! Pods and sets: what the watches have shown, overlaid by the controller's own writes and live reads.
 
 pub(crate) mod entry;
 pub(crate) mod expectations;

@@ -1,4 +1,4 @@
-//! Requests to the API server: how they are sent, limited and decoded, and what their failures mean.
+//! Requests to the API server: how they are sent, limited and decoded, and what their errors mean.
 
 pub(crate) mod budgets;
 pub(crate) mod decode;

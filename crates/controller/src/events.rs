@@ -1,9 +1,9 @@
-//! EventRecorder: told in the background, one after the other, and never waited for by a decision.
+//! The event recorder: writes Events in the background, one after the other; no decision waits for it.
 //!
-//! Not kube's `Recorder`: that one reads the machine's clock and keeps the first note of a series, so that of two
-//! deletions with different reasons the second would be told in the words of the first. Here a series is of equal
-//! notes, and it is counted on one event. What every step of a rollout tells anew (pods created and deleted, sets scaled) is
-//! pending for a moment and told in one event. A failure to tell is logged, no more.
+//! It does not use kube's `Recorder`, which reads the system clock and keeps the first note of a series: of two deletions
+//! with different reasons, the second would get the note of the first. Here only equal notes form a series, counted in one
+//! Event. Notes that each step of a rollout repeats (pods created and deleted, sets scaled) are collected for a moment and
+//! written as one Event. A failed write is logged and not retried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,28 +23,28 @@ use tokio::time::{Instant, timeout_at};
 use crate::client::requests::Requests;
 use crate::{Clock, Metrics, Names};
 
-/// How many events wait at most; more are dropped, since a flood of them helps nobody.
+/// The most queued notes; further ones are dropped.
 const WAITING: usize = 1000;
-/// How long equal events are counted on one.
+/// How long equal notes are counted in one Event.
 const SERIES: SignedDuration = SignedDuration::from_mins(10);
-/// How long the notes of routine are pending, to be told in one event.
+/// How long routine notes are collected before they are written as one Event.
 const AGGREGATION_WINDOW: Duration = Duration::from_secs(1);
-/// What is pending.
+/// The reasons whose notes are collected.
 const AGGREGATED: [&str; 3] =
     [reason::SUCCESSFUL_CREATE, reason::SUCCESSFUL_DELETE, reason::SCALING_REPLICA_SET];
-/// The longest message the API server takes.
+/// The longest message that the API server accepts.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// How many events of one reason about one object are told at once. As in client-go (`EventSourceObjectSpamFilter`), which
-/// does not tell reasons apart.
+/// The most Events at once with one reason about one object. As in client-go
+/// (`EventSourceObjectSpamFilter`), which does not distinguish reasons.
 const BURST: u32 = 25;
-/// How long one more takes after that.
+/// After the burst, the time until one more is allowed.
 const ONE_MORE: SignedDuration = SignedDuration::from_mins(5);
 
-/// What stands between two notes in one event.
+/// The separator of notes in one Event.
 const SEPARATOR: &str = "; ";
 
-/// Something to tell.
+/// A note to publish.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Notice {
     namespace: String,
@@ -57,18 +57,18 @@ struct Notice {
     message: String,
 }
 
-/// Where events are handed in.
+/// The sender of notes.
 #[derive(Clone, Debug)]
 pub(crate) struct EventRecorder {
     sender: mpsc::Sender<Notice>,
     metrics: Arc<Metrics>,
 }
 
-/// Sends what was handed in to the API server.
+/// Writes the queued notes to the API server.
 pub(crate) struct EventWriter {
     waiting: mpsc::Receiver<Notice>,
     series: BTreeMap<Notice, Series>,
-    /// What each object has left to tell for each reason, by its UID.
+    /// The remaining allowance of each object and reason, by UID.
     allowances: BTreeMap<(String, &'static str), Allowance>,
     clock: Clock,
     names: Names,
@@ -81,7 +81,7 @@ struct Series {
     last: Timestamp,
 }
 
-/// What an object has left to tell, and as of when.
+/// How many Events are left, and as of when.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     left: u32,
@@ -89,7 +89,8 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// As it is now: one more for each [`ONE_MORE`] that is over, up to a [`BURST`]. By a clock that is set back no time is over.
+    /// The allowance now: one more for each [`ONE_MORE`] that has passed, up to a [`BURST`]. If
+    /// the clock was set back, no time has passed.
     fn at(self, now: Timestamp) -> Self {
         let more = now.duration_since(self.since).as_secs() / ONE_MORE.as_secs();
         let Some(more) = u32::try_from(more).ok().filter(|more| *more > 0) else {
@@ -106,7 +107,7 @@ impl Allowance {
     }
 }
 
-/// EventRecorder and who tells them.
+/// An event recorder and its writer.
 pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (EventRecorder, EventWriter) {
     let (sender, waiting) = mpsc::channel(WAITING);
     let events = EventRecorder { sender, metrics: Arc::clone(&metrics) };
@@ -117,7 +118,7 @@ pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (Even
 }
 
 impl EventRecorder {
-    /// Tells something of a deployment or of one of its pods.
+    /// Publishes an event about a deployment or one of its pods.
     pub(crate) fn publish(&self, deployment: &OrderedDeployment, event: &Event) {
         let own = deployment.object_ref(&());
         let (api_version, kind, name, uid) = match &event.regarding {
@@ -142,7 +143,7 @@ impl EventRecorder {
         self.enqueue(told);
     }
 
-    /// Warns of an object that is no OrderedDeployment.
+    /// Publishes a warning about an object that is not an OrderedDeployment.
     pub(crate) fn warn_of_object(&self, object: ObjectReference, reason: &'static str, message: &str) {
         self.enqueue(Notice {
             namespace: object.namespace.unwrap_or_default(),
@@ -166,10 +167,10 @@ impl EventRecorder {
 }
 
 impl EventWriter {
-    /// Tells until nobody can hand anything in any more.
+    /// Writes until all recorders are dropped.
     pub(crate) async fn run(mut self, requests: Arc<Requests>) {
         let mut pending = Vec::new();
-        // When what is pending is told.
+        // When the collected notes are written.
         let mut due = Instant::now();
         loop {
             let told = if pending.is_empty() {
@@ -207,15 +208,15 @@ impl EventWriter {
                 continue;
             }
             if let Err(error) = self.send(requests, &told, now).await {
-                // Without the series the next one is told anew.
+                // Without its series, the next equal note creates a new Event.
                 self.series.remove(&told);
                 tracing::warn!(%error, reason = told.reason, "cannot publish an event");
             }
         }
     }
 
-    /// Whether this object has something left to tell for this reason. Deletions by the hundred, or a warning that comes again
-    /// and again, must not keep anybody from being told that it is held: reasons do not share.
+    /// Whether this object has an Event left for this reason. Each reason has its own allowance, so that hundreds of
+    /// deletions or a repeated warning do not suppress the Event that the object is held.
     fn is_allowed(&mut self, told: &Notice, now: Timestamp) -> bool {
         self.allowances.retain(|_, allowance| allowance.at(now).left < BURST);
         let full = Allowance { left: BURST, since: now };
@@ -248,7 +249,7 @@ impl EventWriter {
     }
 }
 
-/// Notes of one reason about one object become one, as far as its message does not grow too long; the first stays the first.
+/// Joins notes with one reason about one object until the message is too long. The order of the first notes is kept.
 fn aggregate(pending: Vec<Notice>) -> Vec<Notice> {
     let mut aggregate: Vec<Notice> = Vec::new();
     for told in pending {
@@ -303,7 +304,7 @@ fn cut(text: &str, longest: usize) -> String {
     text[..end].to_owned()
 }
 
-/// Values that a warning was told of already, so that each is told once.
+/// Malformed values that were already warned of, so that each is warned of once.
 pub(crate) type Warned = BTreeSet<(Arc<str>, ordereddeployment_wire::MalformedAnnotation)>;
 
 #[cfg(test)]
@@ -317,7 +318,7 @@ mod tests {
     use crate::{Clock, Metrics, Names};
 
     #[test]
-    fn an_object_tells_a_burst_for_each_reason_and_then_little() {
+    fn each_reason_of_an_object_has_a_burst_of_events_and_then_few() {
         let (_events, mut event_writer) =
             events(Clock::system(), Names::seeded(1), Arc::new(Metrics::new().unwrap()));
         let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
@@ -354,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_of_one_reason_about_one_object_are_told_in_one_event_in_their_order() {
+    fn notes_of_one_reason_about_one_object_are_joined_in_one_event_in_order() {
         let pending = vec![
             told("Created", "web", "a"),
             told("Deleted", "web", "b"),
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn no_note_is_cut_for_being_joined() {
+    fn joining_notes_cuts_none() {
         let long = "x".repeat(LONGEST_MESSAGE / 3);
         let pending: Vec<_> = (0..5).map(|_| told("Created", "web", &long)).collect();
         let lengths: Vec<_> = aggregate(pending).iter().map(|told| told.message.len()).collect();

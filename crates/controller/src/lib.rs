@@ -1,10 +1,10 @@
-//! Observe, plan, execute, report: the shell around the planner.
+//! The controller: watches objects, runs the planner and writes the decision.
 //!
-//! Watches feed a synchronous cache; what this controller wrote or read live lies over it until the watches show it; the
-//! planner decides; this crate carries the decision out and tells of it. It never decides which pod goes: that is the
-//! planner's. All state can be lost: whatever must survive a restart is in the status of the OrderedDeployment.
+//! Watches feed a synchronous cache. Expectations overlay it: writes and live reads that the watches do not show yet. The
+//! planner decides; this crate carries out the decision and reports it. This crate never chooses a pod to delete: the
+//! planner does. All state in memory can be lost: what must survive a restart is in the status of the OrderedDeployment.
 //!
-//! Several controllers may run in one process, each on its own [`Options`].
+//! Several controllers can run in one process, each with its own [`Options`].
 
 mod cache;
 mod client;

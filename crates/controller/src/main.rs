@@ -24,53 +24,53 @@ use tracing_subscriber::EnvFilter;
 
 /// Rolls OrderedDeployments out in the order their users chose.
 #[derive(Debug, Parser)]
-// The last of two wins, so that whoever can only append arguments can change every one.
+// The last of two occurrences wins: users that can only append arguments can override every one.
 #[command(name = "ordered-controller-manager", version, args_override_self = true)]
 struct Arguments {
     /// The controllers to run.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "ordereddeployment")]
     controllers: Vec<Which>,
-    /// Where the rules of `nodecosts` are: NAMESPACE/NAME of a ConfigMap.
+    /// The ConfigMap with the rules of `nodecosts`, as NAMESPACE/NAME.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
     node_costs_config: Option<NodeCosts>,
-    /// The kubeconfig to use. Without it: $KUBECONFIG, ~/.kube/config, or the pod's own service account.
+    /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
-    /// Look at this namespace only.
+    /// Watch this namespace only.
     #[arg(long)]
     namespace: Option<String>,
-    /// Where to serve /metrics, /healthz and /readyz.
+    /// The address that serves /metrics, /healthz and /readyz.
     #[arg(long, default_value = "0.0.0.0:8080")]
     metrics_bind_address: SocketAddr,
-    /// Run only while holding the lead, so that several replicas are safe.
+    /// Run only while this replica holds the Lease, so that several replicas are safe.
     #[arg(long)]
     leader_elect: bool,
-    /// The namespace of the Lease. Without it: the pod's own.
+    /// The namespace of the Lease. Default: the pod's own.
     #[arg(long)]
     leader_election_namespace: Option<String>,
-    /// How long a lead lasts that is not renewed.
+    /// How long a Lease is valid after its last renewal.
     #[arg(long, default_value = "15s", value_parser = duration)]
     lease_duration: Duration,
     /// How long after its last renewal a leader still starts requests.
     #[arg(long, default_value = "10s", value_parser = duration)]
     renew_deadline: Duration,
-    /// How often the lead is renewed.
+    /// How often the leader renews the Lease.
     #[arg(long, default_value = "2s", value_parser = duration)]
     retry_period: Duration,
-    /// How many requests a second are sent over any longer time, besides watches and the lead; 0: no limit.
+    /// How many requests per second are sent on average, besides watches and the Lease; 0: no limit.
     #[arg(long, value_name = "QPS", default_value_t = Limits::default().qps)]
     kube_api_qps: f64,
-    /// How many requests are sent at once after a pause.
+    /// How many requests are sent at once after an idle time.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().burst)]
     kube_api_burst: u32,
-    /// How many requests wait for their answers at once.
+    /// How many requests are in flight at the same time.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().in_flight)]
     kube_api_max_in_flight: usize,
-    /// How many OrderedDeployments are looked at at the same time. One that waits for an answer for longer than a second does
-    /// not count.
+    /// How many OrderedDeployments are reconciled at the same time. One that waits for an answer
+    /// for longer than a second does not count.
     #[arg(long, value_name = "COUNT", default_value_t = Options::WORKERS, value_parser = at_least_one)]
     concurrent_syncs: usize,
-    /// How to write logs. What to log is set by $RUST_LOG.
+    /// The format of logs. $RUST_LOG sets what is logged.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
 }
@@ -89,19 +89,19 @@ enum LogFormat {
     Json,
 }
 
-/// How long the process waits, at its end, for work that does not end.
+/// How long the process waits at its end for tasks that do not finish.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     log(arguments.log_format);
-    // A watch, and each request under way, is a connection.
+    // Each watch and each request in flight needs a connection.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::debug!(%error, "cannot raise the number of open files");
     }
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     let ended = runtime.block_on(run(arguments));
-    // Without the lead nothing of this process may go on, not even what is stuck.
+    // After the loss of leadership no task of this process may continue, not even a stuck one.
     runtime.shutdown_timeout(LAST_WAIT);
     ended
 }
@@ -161,11 +161,11 @@ async fn run(arguments: Arguments) -> Result<()> {
         runs(Which::OrderedDeployment).then(|| Controller::run(client.clone(), options.clone(), ended()));
     let health = options.health.clone();
     let costs = costs.map(|costs| costs.run(client, options, ended()));
-    // A task of its own, so that the lead is renewed however busy it is. It ends with whoever waits for it.
+    // A separate task, so that the Lease is renewed even while the controllers are busy. Dropping the set aborts it.
     let mut work = JoinSet::new();
     work.spawn(async move {
         let (ordered, costs) = (OptionFuture::from(ordered), OptionFuture::from(costs));
-        // The first that fails ends the other, and the process.
+        // The first controller that fails ends the other one and the process.
         let ended =
             async { futures::try_join!(ordered.map(Option::transpose), costs.map(Option::transpose)) };
         tokio::select! {
@@ -176,7 +176,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let controller = async move {
         match work.join_next().await {
             Some(Ok(ended)) => ended,
-            // It panicked: whoever started the process starts it anew.
+            // The task panicked. The process ends, and the kubelet restarts it.
             Some(Err(error)) => Err(Error::BreakOff(error.to_string())),
             None => Ok(()),
         }
@@ -187,7 +187,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// A candidate for the lead, and where to say that it leads.
+/// The candidate of the leader election, and the channel that says whether it leads.
 fn election(
     arguments: &Arguments,
     client: &Client,
@@ -226,7 +226,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    // The client library's own parser drops a sign in front, and panics on one inside.
+    // The parser of the client library drops a leading sign and panics on a sign inside.
     parse_pause_duration(text).ok_or_else(|| "give a positive time, such as 15s or 1m30s".to_owned())
 }
 

@@ -1,7 +1,7 @@
-//! The controller `nodecosts`: writes the deletion cost on the pods of chosen plain Deployments by the node they run on, so
-//! that Kubernetes' own scale-down takes them in that order.
+//! The controller `nodecosts`: writes the deletion cost of pods of selected plain Deployments by their node, so that the
+//! ReplicaSet controller scales down in that order.
 //!
-//! It creates and deletes nothing, and it changes no cost that it did not write.
+//! It creates and deletes no pods, and it changes no cost that it did not write.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -30,9 +30,9 @@ use crate::events::{EventRecorder, events};
 use crate::runtime::backoff::{self, WatchBackoff};
 use crate::{Error, Health, Metrics, Options};
 
-/// How many pods are written at a time.
+/// How many pods are written at the same time.
 const PARALLEL: usize = 8;
-/// How soon what failed is looked at again at the earliest.
+/// The minimum wait before failed writes are retried.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The controller of deletion costs.
@@ -40,11 +40,11 @@ const RETRY: Duration = Duration::from_secs(1);
 pub struct NodeCosts {
     /// The namespace of the ConfigMap with the rules.
     pub config_namespace: String,
-    /// Its name.
+    /// The name of the ConfigMap.
     pub config_name: String,
 }
 
-/// What a write ended in.
+/// The result of a write.
 type Written = (String, Result<PodView, RequestError>);
 
 struct Run {
@@ -53,12 +53,12 @@ struct Run {
     metrics: Arc<Metrics>,
     index: Index,
     due: BTreeSet<String>,
-    /// Being written now.
+    /// Pods that are being written.
     under_way: BTreeSet<String>,
     failed: BTreeSet<String>,
-    /// When those that failed are tried again.
+    /// When failed writes are retried.
     retry: Option<Instant>,
-    /// Such times in a row that nothing was written in between.
+    /// How many retries in a row had no successful write.
     retries: u32,
 }
 
@@ -171,7 +171,7 @@ impl Run {
         }
     }
 
-    /// The next write that is due. A pod has one at a time.
+    /// The next write that is due. A pod has one write at a time.
     fn next_write(&mut self) -> Option<impl Future<Output = Written> + use<>> {
         let mut later = Vec::new();
         let mut found = None;
@@ -203,7 +203,7 @@ impl Run {
                 self.retries = 0;
                 self.apply(WatchEvent::Pod(watcher::Event::Apply(pod)));
             }
-            // The watch tells what came in between, or that it is gone.
+            // The watch will show the other change, or that the pod is gone.
             Err(error) => {
                 tracing::debug!(%error, "cannot write a deletion cost now");
                 self.failed.insert(uid);
@@ -216,7 +216,7 @@ impl Run {
     }
 }
 
-/// Bound to the very version that was decided by: a cost that somebody writes meanwhile is not overwritten.
+/// The precondition is the version that the decision read: a cost that another client writes meanwhile is not overwritten.
 fn patch(uid: &str, pod: &Pod, change: &Change) -> serde_json::Value {
     let mut annotations = serde_json::Map::new();
     let value = match change {
@@ -240,7 +240,7 @@ where
     }
 }
 
-/// The events of a watch; its failures are logged and tried again.
+/// The events of a watch; its failures are logged, and the watch is retried.
 fn watch_events<K>(
     what: &'static str,
     metrics: &Arc<Metrics>,

@@ -1,7 +1,7 @@
 //! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until nothing is left to do.
 //!
-//! [`Reconciler::run`] is the pipeline. Its steps stand in the modules below it: requests do not change what is remembered of the
-//! object, they return what they have shown, and that is recorded.
+//! [`Reconciler::run`] is the pipeline; the modules below are its steps. Requests do not change the state in memory: they
+//! return effects, and `record` applies them.
 
 pub(crate) mod apply;
 pub(crate) mod claim;
@@ -38,31 +38,31 @@ use crate::runtime::backoff;
 use crate::runtime::context::Context;
 use crate::runtime::metrics::WaitTimes;
 
-/// How many decisions one reconciliation makes at most: other objects want their turn.
+/// The most decisions of one reconciliation: other objects wait for the worker.
 const ROUNDS: usize = 100;
-/// How soon a reconciliation follows another at the earliest, where it waits for time to pass.
+/// The shortest requeue interval.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// How soon every object is reconciled again, even if nothing is seen to happen.
+/// The resync period: every object is reconciled again after it, even without an event.
 const RESYNC: Duration = Duration::from_secs(300);
 
-/// How a reconciliation ended.
+/// The result of a reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Nothing more to do before that time is over.
+    /// Nothing to do before that time has passed.
     Idle(Duration),
-    /// A write failed. It is tried again after the usual wait, at the latest after this time.
+    /// A write failed. Requeue with backoff, at the latest after this time.
     Failed(Duration),
-    /// An eviction was refused, and is asked for again after that time.
+    /// The API server refused an eviction. The controller asks again after that time.
     Refused(Duration),
     /// There may be more to do.
     Unfinished,
-    /// The object is gone, or going.
+    /// The object is deleted or terminating.
     Nothing,
-    /// The object is not found. It is read again while the watch still shows it: the answer may be wrong.
+    /// The object is not found. It is read again while the watch still shows it: the answer can be wrong.
     NotFound,
 }
 
-/// What a round leads to.
+/// What follows a round.
 enum Next {
     /// Another round.
     Round,
@@ -70,12 +70,12 @@ enum Next {
     End(Outcome),
 }
 
-/// Reconciles one OrderedDeployment. What fails is logged and tried again later.
+/// Reconciles one OrderedDeployment. An error is logged, and the object is requeued.
 pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Context>) -> Action {
     let started = Instant::now();
     let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
     if ctx.cached(&namespace, &name, deployment.metadata.uid.as_deref().unwrap_or_default()).is_none() {
-        // It was deleted while it waited for its turn.
+        // The object was deleted while it waited in the queue.
         return Action::await_change();
     }
     let state = ctx.state(&deployment);
@@ -146,18 +146,18 @@ impl Reconciler<'_> {
         // Whether everything that no longer matches was released since the last live read.
         let mut released = false;
         for _ in 0..ROUNDS {
-            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live where that is due.
+            // Snapshot: the object, its sets and its pods, merged once from cache and expectations; read live if that is due.
             if !self.refresh() {
                 return Ok(Outcome::Nothing);
             }
             if let Some(reason) = self.live_read_reason() {
                 match self.read_live(reason).await? {
                     LiveObject::Present => {}
-                    // What it owns is the garbage collector's from now on.
+                    // From now on the garbage collector deletes what the object owns.
                     LiveObject::Terminating => return Ok(Outcome::Nothing),
                     LiveObject::NotFound => return Ok(Outcome::NotFound),
                 }
-                // It may show more that no longer matches.
+                // The live read may show more objects that no longer match.
                 released = false;
                 continue;
             }
@@ -183,13 +183,13 @@ impl Reconciler<'_> {
             };
             self.ctx.decision_log.record(&snapshot, &decision);
 
-            // Apply and record; report where nothing is left to do.
+            // Apply and record; report if nothing is left to do.
             let next = match decision {
                 Decision::Read(read) => self.read(&snapshot, read).await?,
                 Decision::Record(record) => self.store(&record).await?,
                 Decision::Act(act) if failed => Next::End(self.report(&act, true).await?),
                 Decision::Act(act) if act.is_idle() && self.state.failure.is_some() => {
-                    // What failed before is not wanted any more.
+                    // What failed before is no longer asked for.
                     self.nothing_fails();
                     self.state.known_points = act.points;
                     Next::Round
@@ -241,13 +241,13 @@ impl Reconciler<'_> {
         Ok(Next::Round)
     }
 
-    /// Stores what must be stored before anything is done.
+    /// Stores a status that must be stored before any other write.
     async fn store(&mut self, record: &Record) -> Result<Next, Error> {
         let stored = self.store_status(&record.status).await?;
         if stored == StatusWrite::Yes {
             self.publish(&record.events);
         }
-        // What must be stored before anything is done is not.
+        // The API server did not store all of it: no other write may follow.
         let is_lost = stored == StatusWrite::InPart;
         Ok(if is_lost { Next::End(Outcome::Failed(RESYNC)) } else { Next::Round })
     }
@@ -268,14 +268,14 @@ impl Reconciler<'_> {
         self.state.refused = None;
     }
 
-    /// Reports, and says when to reconcile again.
+    /// Reports, and returns when to reconcile again.
     async fn report(&mut self, act: &Act, failed: bool) -> Result<Outcome, Error> {
         let now = self.ctx.clock.now();
         let until = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
         let change = StatusChange::of(&self.status(), &act.status);
         let since = self.state.reported.map(|reported| reported.elapsed());
         let left = since.map_or(Duration::ZERO, |since| change.every().saturating_sub(since));
-        // What is not stored is tried again at the pace of failures.
+        // A status that was not stored in full is retried with the backoff of failures.
         if !failed && !left.is_zero() && self.state.unstored.is_empty() {
             let asks = self.state.asks_again(Instant::now());
             let wait = [act.requeue, self.publishes_at().map(until), asks].into_iter().flatten();
@@ -298,7 +298,7 @@ impl Reconciler<'_> {
         if failed {
             return Ok(self.refused(act));
         }
-        // A moment later, so that the time really is over.
+        // A second later, so that the entry has expired for certain.
         let expires = self.expectations_expire().map(|time| until(time) + Duration::from_secs(1));
         let publishes = self.publishes_at().map(until);
         let asks = self.state.asks_again(Instant::now());
@@ -307,7 +307,7 @@ impl Reconciler<'_> {
         Ok(if all_stored && stored == StatusWrite::Yes { Outcome::Idle(wait) } else { Outcome::Failed(wait) })
     }
 
-    /// The end of a pass in which a write failed: refused evictions have a pace of their own.
+    /// The end of a reconciliation in which a write failed: refused evictions have their own backoff.
     fn refused(&self, act: &Act) -> Outcome {
         let evicts =
             self.state.failure.as_ref().is_some_and(|failure| {

@@ -1,4 +1,4 @@
-//! What runs around the reconciliation: watches, the queue, workers, health, metrics, time.
+//! The environment of the reconciliation: watches, the queue, workers, health, metrics, time.
 
 pub(crate) mod backoff;
 pub(crate) mod clock;

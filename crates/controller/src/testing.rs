@@ -23,7 +23,7 @@ pub(crate) fn pod_of(set: &str, uid: &str, version: u64) -> PodEntry {
     PodEntry::of(&view).unwrap()
 }
 
-/// The same with a deletionTimestamp.
+/// A copy with a deletionTimestamp.
 pub(crate) fn terminating(entry: &PodEntry) -> PodEntry {
     use crate::cache::entry::Entry;
     entry.terminating()

@@ -1,4 +1,4 @@
-//! The program itself, over TLS, as it runs in a cluster.
+//! The binary itself, over TLS, as it runs in a cluster.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
 
 use std::net::SocketAddr;
@@ -79,7 +79,7 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
     assert!(get(address, "/metrics").await.contains("ordereddeployment_pod_creations_total 2"));
 
     let pid = program.id().unwrap().to_string();
-    // The shell's own: a small machine has no program of that name.
+    // The kill of the shell: a small machine has no program of that name.
     let sent = Command::new("sh").args(["-c", "kill -s TERM \"$0\"", &pid]).status().await;
     assert!(sent.unwrap().success());
     while lines.next_line().await.unwrap().is_some() {}
@@ -87,7 +87,7 @@ async fn the_program_works_from_a_kubeconfig_and_ends_on_sigterm() {
 }
 
 #[tokio::test]
-async fn the_controller_of_costs_asks_where_its_rules_are() {
+async fn nodecosts_without_a_config_map_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");
     let sandbox = Sandbox::start(Config::default()).await.unwrap();

@@ -1,4 +1,5 @@
-//! Which Deployments, and which cost on which node: one YAML document in a ConfigMap. It is taken whole or not at all.
+//! The configuration, one YAML document in a ConfigMap: which Deployments, and which cost on which node. It is applied
+//! completely or not at all.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +8,10 @@ use ordereddeployment_planner::node_rules;
 use ordereddeployment_sorter::NodeRule;
 use serde::Deserialize;
 
-/// The key of the ConfigMap that has the document.
+/// The key of the ConfigMap with the document.
 pub(crate) const KEY: &str = "nodecosts.yaml";
 
-/// The entries, in their order: the first that chooses a Deployment counts for it.
+/// The entries in their order: the first entry that selects a Deployment applies to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Config {
     entries: Vec<Entry>,
@@ -37,7 +38,7 @@ struct EntryDocument {
     node_costs: Vec<RuleDocument>,
 }
 
-/// As a rule of `deletionOrder.nodePriorities`, with the cost alone: a Deployment knows no delete priority.
+/// A rule of `deletionOrder.nodePriorities`, with the cost only: a Deployment has no delete priority.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct RuleDocument {
@@ -49,11 +50,11 @@ struct RuleDocument {
 }
 
 impl Config {
-    /// Of a ConfigMap's data. An error says in one line what is wrong and where.
+    /// Parses the data of a ConfigMap. The error is one line with the problem and its place.
     pub(crate) fn parse(data: &BTreeMap<String, String>) -> Result<Self, String> {
         let text = data.get(KEY).ok_or_else(|| format!("it has no key {KEY}"))?;
         let document: Document = serde_saphyr::from_str(text).map_err(|error| {
-            // The parser draws a picture of the place below its message.
+            // The parser adds an excerpt of the place below its message.
             format!("{KEY}: {}", error.to_string().lines().next().unwrap_or_default())
         })?;
         let entries = document.deployments.into_iter().enumerate().map(|(index, entry)| {
@@ -72,7 +73,7 @@ impl Config {
         Ok(Self { entries: entries.collect::<Result<_, _>>()? })
     }
 
-    /// The rules for the pods of that Deployment; `None`: it is not chosen.
+    /// The rules for the pods of that Deployment; `None`: no entry selects it.
     pub(crate) fn rules(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<&[NodeRule]> {
         let chosen = self.entries.iter().find(|entry| {
             entry.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_entry_that_chooses_a_deployment_counts_for_it() {
+    fn the_first_entry_that_selects_a_deployment_applies_to_it() {
         let config = parse(
             "deployments:\n\
              - namespace: shop\n  selector: {matchLabels: {tier: web}}\n  nodeCosts: []\n\
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_config_map_is_understood() {
+    fn the_documented_config_map_is_valid() {
         let page = include_str!("../../../docs/nodecosts.md");
         let blocks = page.split("```yaml\n").filter_map(|rest| rest.split("```").next());
         let map = blocks.into_iter().find(|block| block.contains("kind: ConfigMap")).unwrap();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_one_line_with_its_place() {
+    fn an_error_is_one_line_with_its_place() {
         let table = [
             ("deployments: [{nodeCosts: [{deletionCost: -1}]}]", "deployments[0].nodeCosts[0]"),
             ("deployments: [{nodeCosts: [{unschedulable: true}]}]", "deletionCost"),

@@ -1,27 +1,27 @@
-//! What becomes of one pod's deletion cost. A plain function of the pod's two annotations and of what the rules want; it
-//! never touches a value that it did not write.
+//! The change of one pod's deletion cost. A pure function of the pod's two annotations and of the cost that the rules give;
+//! it never changes a value that the controller did not write.
 
-/// The two annotations as they stand.
+/// The two annotations of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Costs {
     /// `controller.kubernetes.io/pod-deletion-cost`.
     pub(crate) cost: Option<String>,
-    /// What was written there last by us.
+    /// The cost that the controller wrote last.
     pub(crate) written: Option<String>,
 }
 
-/// What to write.
+/// The change to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// This cost, and that it is ours.
     Set(i32),
-    /// Take our cost back.
+    /// Remove our cost.
     TakeBack,
-    /// The cost is somebody else's: forget that we ever wrote one.
+    /// Another client owns the cost: remove only our record.
     Forget,
 }
 
-/// `wanted` is what the rules give; `None` where none matches, or the Deployment is not chosen.
+/// `wanted` is the cost that the rules give; `None` if no rule matches or no entry selects the Deployment.
 pub(crate) fn decide(costs: &Costs, wanted: Option<i32>) -> Option<Change> {
     match (&costs.cost, &costs.written, wanted) {
         (None, None, Some(wanted)) => Some(Change::Set(wanted)),
@@ -29,7 +29,7 @@ pub(crate) fn decide(costs: &Costs, wanted: Option<i32>) -> Option<Change> {
             (*cost != wanted.to_string()).then_some(Change::Set(wanted))
         }
         (Some(cost), Some(written), None) if cost == written => Some(Change::TakeBack),
-        // Changed or taken away by somebody since: theirs, as long as the rules would give one.
+        // Another client changed or removed the cost: it stays theirs as long as the rules give one.
         (_, Some(_), None) => Some(Change::Forget),
         (_, _, Some(_)) | (_, None, None) => None,
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::{Change, Costs, decide};
 
     #[test]
-    fn only_what_was_written_here_is_ever_changed_or_taken_back() {
+    fn only_own_costs_are_changed_or_removed() {
         let table = [
             // cost, written, wanted, change
             (None, None, None, None),
@@ -48,17 +48,17 @@ mod tests {
             (Some("-100"), Some("-100"), Some(-100), None),
             (Some("-100"), Some("-100"), Some(5), Some(Change::Set(5))),
             (Some("-100"), Some("-100"), None, Some(Change::TakeBack)),
-            // Somebody's own.
+            // Another client's cost.
             (Some("7"), None, Some(-100), None),
             (Some("-100"), None, Some(-100), None),
             (Some("-100"), None, None, None),
-            // Somebody changed ours, or took it away.
+            // Another client changed or removed our cost.
             (Some("7"), Some("-100"), Some(-100), None),
             (Some("7"), Some("-100"), Some(7), None),
             (None, Some("-100"), Some(-100), None),
             (Some("7"), Some("-100"), None, Some(Change::Forget)),
             (None, Some("-100"), None, Some(Change::Forget)),
-            // Malformed is somebody's too.
+            // A malformed cost is another client's too.
             (Some("cheap"), None, Some(-100), None),
         ];
         for (cost, written, wanted, change) in table {

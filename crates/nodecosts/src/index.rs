@@ -1,4 +1,4 @@
-//! What the watches have shown: Deployments, ReplicaSets, pods, nodes, and the rules. Synchronous; it does no I/O.
+//! The cache of the watches: Deployments, ReplicaSets, pods, nodes, and the rules. Synchronous; it does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use ordereddeployment_wire::{NodeView, PodView};
 use crate::config::Config;
 use crate::decision::{Change, Costs, decide};
 
-/// A pod, as far as its cost is concerned.
+/// A pod, with what its cost depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Its namespace.
@@ -28,7 +28,7 @@ pub struct Pod {
     set: Option<String>,
     node: Option<Arc<str>>,
     costs: Costs,
-    /// Whether it runs, or will: others are nobody's choice any more.
+    /// Whether the pod runs or will run: ReplicaSets do not choose among finished and terminating pods.
     active: bool,
 }
 
@@ -51,20 +51,20 @@ impl Pod {
     }
 }
 
-/// What an event changed: the pods to look at.
+/// The pods to check after an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Changed {
     /// None.
     Nothing,
     /// The pod with this UID.
     Pod(String),
-    /// All of them.
+    /// All pods.
     Everything,
-    /// None: that ConfigMap's rules are malformed in that way, and those before stay in force.
+    /// No pods: the rules of that ConfigMap are malformed, with this message, and the previous rules stay in force.
     Malformed(Box<ObjectReference>, String),
 }
 
-/// One event of a watch.
+/// An event of a watch.
 #[derive(Debug)]
 pub enum WatchEvent {
     /// Of the ConfigMap with the rules.
@@ -80,7 +80,7 @@ pub enum WatchEvent {
 }
 
 impl WatchEvent {
-    /// The watch that this ends the first list of: a bit each.
+    /// The bit of the watch whose first list this event completes; 0 for other events.
     #[must_use]
     pub fn synced(&self) -> u8 {
         let (bit, done) = match self {
@@ -97,7 +97,7 @@ impl WatchEvent {
 /// All bits of [`WatchEvent::synced`].
 pub const ALL_SYNCED: u8 = 0b1_1111;
 
-/// Objects of one kind by a key of theirs.
+/// Objects of one kind by key.
 #[derive(Debug)]
 struct Table<T> {
     all: BTreeMap<String, T>,
@@ -146,7 +146,7 @@ impl<T: PartialEq> Table<T> {
     }
 }
 
-/// All of it.
+/// The cached objects of all watches.
 #[derive(Debug, Default)]
 pub struct Index {
     /// The rules in force; `None` before any were ever read: then nothing is written and nothing taken back.
@@ -163,7 +163,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Takes an event in.
+    /// Applies an event.
     pub fn apply(&mut self, event: WatchEvent) -> Changed {
         let uid = |uid: Option<String>| uid.unwrap_or_default();
         let changed = match event {
@@ -187,7 +187,7 @@ impl Index {
                 changed
             }
         };
-        // Any of these may be any pod's.
+        // Each of these objects can affect any pod.
         if changed == Changed::Nothing { changed } else { Changed::Everything }
     }
 
@@ -207,7 +207,7 @@ impl Index {
                 };
             }
             watcher::Event::InitDone if self.config_listed => {}
-            // It is not there: no rules at all.
+            // The ConfigMap does not exist: there are no rules.
             watcher::Event::InitDone | watcher::Event::Delete(_) => {
                 self.config = Some(Config::default());
                 self.malformed = false;
@@ -217,7 +217,7 @@ impl Index {
         Changed::Nothing
     }
 
-    /// Whether the rules that stand in the ConfigMap are not those in force.
+    /// Whether the rules in the ConfigMap are malformed, so that the previous ones are in force.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
         self.malformed
@@ -229,7 +229,7 @@ impl Index {
         self.pods.all.keys().cloned().collect()
     }
 
-    /// What is to be written on that pod.
+    /// The change to write to that pod.
     #[must_use]
     pub fn change(&self, uid: &str) -> Option<(Pod, Change)> {
         let config = self.config.as_ref()?;
@@ -247,7 +247,7 @@ impl Index {
         let facts = Facts { node: pod.node.clone(), ..Facts::default() };
         match rules[sorter::matching_rule(&facts, &ctx)?].grant {
             Grant::Cost(cost) => Some(cost),
-            // No document has one.
+            // The configuration has no delete priorities.
             Grant::Priority(_) => None,
         }
     }

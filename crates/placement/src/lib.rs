@@ -1,8 +1,7 @@
-//! Which node a pod would get: the least loaded one that takes it, then the first by name.
+//! The node that a new pod would get: the least loaded one that accepts it, then the first by name.
 //!
-//! One model of a scheduler, for the sandbox, which binds pods by it, and for previews, which only ask. It knows labels,
-//! taints, cordons and the number of pods that a node takes; it never looks at resources, affinities or spread constraints,
-//! never preempts, and knows no server.
+//! One model of a scheduler, for the sandbox, which binds pods by it, and for previews. It handles labels, taints, cordons and
+//! the pod capacity of nodes; it ignores resources, affinities and spread constraints, does not preempt, and knows no server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +9,7 @@ use std::fmt;
 use k8s_openapi::api::core::v1::{self as core, PodSpec, Toleration};
 use serde::Deserialize;
 
-/// What a pod asks of its node.
+/// A pod's requirements on its node.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Wants {
@@ -19,7 +18,7 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// Those of a pod.
+    /// The requirements of a pod.
     #[must_use]
     pub fn of(spec: &PodSpec) -> Self {
         Self { node_selector: spec.node_selector.clone(), tolerations: spec.tolerations.clone() }
@@ -30,7 +29,7 @@ impl Wants {
     }
 }
 
-/// What counts of a node.
+/// The fields of a node that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     labels: BTreeMap<String, String>,
@@ -41,7 +40,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// As the API server shows it.
+    /// A node as the API server shows it.
     #[must_use]
     pub fn of(node: &core::Node) -> Self {
         let spec = node.spec.as_ref();
@@ -59,7 +58,7 @@ impl Node {
         }
     }
 
-    /// Why this node does not take one more pod, where it has `load` already.
+    /// Why this node does not accept another pod when it has `load` pods.
     #[must_use]
     pub fn refusal(&self, wants: &Wants, load: usize) -> Option<Refusal> {
         let selector = wants.node_selector.iter().flatten();
@@ -79,25 +78,25 @@ impl Node {
     }
 }
 
-/// Why a node does not take a pod.
+/// Why a node does not accept a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
-    /// The pod's node selector.
+    /// The pod's node selector does not match.
     Selector,
     /// The node is cordoned.
     Unschedulable,
-    /// A taint that the pod does not tolerate.
+    /// The node has a taint that the pod does not tolerate.
     Taint,
-    /// It has as many pods as it takes.
+    /// The node has reached its pod capacity.
     Full,
 }
 
-/// No node takes the pod. Its text is a scheduler's.
+/// No node accepts the pod. Its text is like a scheduler's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unplaced {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// How many of them refuse, and why.
+    /// The number of refusing nodes by reason.
     pub refused: BTreeMap<Refusal, usize>,
 }
 
@@ -120,7 +119,7 @@ impl fmt::Display for Unplaced {
     }
 }
 
-/// The node for a pod. `load`: how many pods each node has.
+/// The node for a pod. `load`: the number of pods on each node.
 pub fn place<'a>(
     wants: &Wants,
     nodes: &'a BTreeMap<String, Node>,
@@ -139,7 +138,7 @@ pub fn place<'a>(
     best.map(|(_, name)| name).ok_or(Unplaced { nodes: nodes.len(), refused })
 }
 
-/// Whether that toleration puts up with that taint.
+/// Whether that toleration tolerates that taint.
 #[must_use]
 pub fn tolerated(toleration: &Toleration, key: &str, value: &str, effect: &str) -> bool {
     if toleration.effect.as_deref().is_some_and(|wanted| !wanted.is_empty() && wanted != effect) {
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_loaded_node_is_taken_then_the_first_by_name() {
+    fn the_least_loaded_node_is_chosen_then_the_first_by_name() {
         let nodes = nodes(&[("n1", json!({})), ("n2", json!({})), ("n3", json!({}))]);
         let any = Wants::default();
         assert_eq!(place(&any, &nodes, &load(&[])), Ok("n1"));
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_does_not_take_the_pod_is_counted_with_its_reason() {
+    fn a_node_that_refuses_the_pod_is_counted_with_its_reason() {
         let taint = json!({"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]});
         let nodes = nodes(&[
             ("n1", json!({"pool": "b"})),

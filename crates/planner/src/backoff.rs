@@ -1,16 +1,15 @@
-//! Pods that their kubelets fail again and again: how long the replacement of each waits.
+//! Backoff for pods that their kubelets fail repeatedly.
 //!
-//! A kubelet that refuses a pod (`OutOfcpu`, `NodeAffinity`, `UnexpectedAdmissionError`), or evicts it soon after its
-//! start, may well do so with the next one, and a pod made at once for each that failed would be a storm. So the
-//! replacement of a pod that failed young waits: a second, and twice as long for each failure that it follows, at most
-//! five minutes. Each failed pod keeps only its own replacement waiting: others, and pods that are to come besides, do
-//! not wait for it.
+//! A kubelet that refuses a pod (`OutOfcpu`, `NodeAffinity`, `UnexpectedAdmissionError`), or evicts it soon after its start,
+//! is likely to do the same with the next one, and an immediate replacement for each would be a storm. So the replacement of
+//! a pod that failed young waits: a second, and twice as long for each failure that it follows, at most five minutes. Each
+//! failed pod delays only its own replacement; other replacements and additional pods do not wait for it.
 //!
-//! All of it is read from the failed pods themselves, so that a restart of the controller forgets nothing, and whoever
-//! deletes them ends the waiting. Only the waiting itself goes by the controller's clock, from when it saw the failure: by a
-//! clock that is hours ahead of the API server's every wait would be over before it began. Of what failed before its first
-//! look a controller knows the API server's time alone: where its clock is ahead, a restart ends the wait under way. It never
-//! deletes one.
+//! The backoff is computed from the failed pods themselves: a restart of the controller loses nothing, and a user ends the
+//! wait by deleting them. Only the wait itself is measured by the controller's clock, from the time when it saw the failure:
+//! with a clock that is hours ahead of the API server's, every wait would otherwise be over before it began. For failures
+//! before its first reconciliation a controller knows only the API server's time: with a clock that is ahead, a restart ends
+//! the current wait. The planner never deletes failed pods.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,21 +21,21 @@ use crate::{Failed, Pod, Snapshot};
 const FIRST: SignedDuration = SignedDuration::from_secs(1);
 /// The longest wait.
 const LONGEST: SignedDuration = SignedDuration::from_mins(5);
-/// A pod that lived as long failed for a reason of its own: it is replaced at once. After as long a failure is forgotten.
+/// A pod that lived this long is replaced at once when it fails. A failure is forgotten after the same time.
 const MATURE: SignedDuration = SignedDuration::from_mins(10);
 
-/// The failures that count now.
+/// The current failures.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
-    /// By the UID of the set: since when each replacement waits that does.
+    /// By the UID of the set: since when each delayed replacement waits.
     waiting: BTreeMap<std::sync::Arc<str>, Vec<Timestamp>>,
-    /// When the next of them has waited long enough.
+    /// When the next replacement has waited long enough.
     pub(crate) next: Option<Timestamp>,
-    /// What to tell, where pods failed again: of the longest row the last one.
+    /// The message about repeated failures: of the longest row, the last failure.
     pub(crate) told: Option<String>,
 }
 
-/// A pod that failed young, and how many failures in a row it ends.
+/// A pod that failed young, and the length of the row of failures that it ends.
 struct Failure<'a> {
     pod: &'a Pod,
     failed: &'a Failed,
@@ -82,12 +81,12 @@ impl Backoff {
         backoff
     }
 
-    /// How many pods of that set must not be made yet.
+    /// How many pods of that set must not be created yet.
     pub(crate) fn waiting(&self, set: &str) -> i64 {
         self.waiting.get(set).map_or(0, |since| i64::try_from(since.len()).unwrap_or(i64::MAX))
     }
 
-    /// Since when these wait.
+    /// Since when they wait.
     pub(crate) fn since(&self, set: &str) -> impl Iterator<Item = Timestamp> {
         self.waiting.get(set).into_iter().flatten().copied()
     }
@@ -100,8 +99,8 @@ fn young(pod: &Pod) -> Option<Failure<'_>> {
     is_young.then_some(Failure { pod, failed, created, row: 1 })
 }
 
-/// A failure follows another where its pod was made after that one had failed, and not long after. Pods that fail together
-/// are one failure: they follow none of each other.
+/// A failure follows another if its pod was created after that failure, and not long after. Pods that fail together count as
+/// one failure: none of them follows another.
 fn count_rows(failures: &mut [Failure<'_>]) {
     failures.sort_by(|one, other| {
         (one.created, one.failed.at, &one.pod.facts.uid).cmp(&(
@@ -113,11 +112,11 @@ fn count_rows(failures: &mut [Failure<'_>]) {
     let mut by_end: Vec<usize> = (0..failures.len()).collect();
     by_end.sort_by_key(|index| (failures[*index].failed.at, *index));
     let mut ended = by_end.into_iter().peekable();
-    // Those that one may follow, by their end, without any that a later one outdoes.
+    // Failures that a later one may follow, by time, without those that a later and longer row replaces.
     let mut before: VecDeque<(Timestamp, u32)> = VecDeque::new();
     for index in 0..failures.len() {
         let created = failures[index].created;
-        // What ended before this one was made was made before it too: its row is known.
+        // A failure before this pod's creation belongs to a pod that was created earlier: its row is known.
         while let Some(other) = ended.next_if(|other| failures[*other].failed.at < created) {
             let (at, row) = (failures[other].failed.at, failures[other].row);
             while before.back().is_some_and(|(_, less)| *less <= row) {

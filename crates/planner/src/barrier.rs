@@ -1,11 +1,11 @@
-//! The barrier: the first pause point of the order that is not passed. It only looks; what makes and ends a hold is in `hold`.
+//! The barrier: the first pause point in the order that is not passed. Read only; `hold` begins and ends holds.
 
 use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint};
 
 use crate::Point;
 use crate::inventory::{Inventory, RankedPod};
 
-/// The first pause point of the order that was not passed.
+/// The first pause point in the order that is not passed.
 #[derive(Debug)]
 pub(crate) struct Barrier<'c, 'a> {
     pub(crate) ranked: &'c RankedPod<'a>,
@@ -15,9 +15,9 @@ pub(crate) struct Barrier<'c, 'a> {
 /// The old pods as the barrier divides them.
 #[derive(Debug)]
 pub(crate) struct Divided<'c, 'a> {
-    /// Those that may go, in order. With a point `after`, its pod is the last of them.
+    /// The pods that may be deleted, in order. With an `after` point, its pod is the last of them.
     pub(crate) ahead: Vec<&'c RankedPod<'a>>,
-    /// Those at or behind the barrier (`after`: behind it).
+    /// The pods at or behind the barrier (`after`: behind it).
     pub(crate) behind: Vec<&'c RankedPod<'a>>,
     pub(crate) barrier: Option<Barrier<'c, 'a>>,
 }
@@ -39,13 +39,13 @@ pub(crate) fn divide<'c, 'a>(inventory: &'c Inventory<'a>) -> Divided<'c, 'a> {
     Divided { ahead, behind, barrier: Some(Barrier { ranked, side }) }
 }
 
-/// The pod of a hold that was stored before its DELETE is not among those given. Until that is told, nothing lies ahead.
+/// The pod of a hold that was stored before its DELETE is not among the given pods. Until the status says so, no pod is ahead.
 pub(crate) struct HeldPodIsGone;
 
 /// The place of the barrier among these pods, given in order, if there is one.
 ///
-/// A pod whose hold was stored ahead of its DELETE is a barrier even if its value became malformed or nothing is behind it any
-/// more. As long as it is there it is one among others, though: a point that came to stand ahead of it is reached first.
+/// A pod whose hold was stored ahead of its DELETE is a barrier even if its value became malformed or no pod is behind it
+/// any more. While it exists it is one of several, though: a point that is now ahead of it is reached first.
 pub(crate) fn barrier_of(
     inventory: &Inventory<'_>,
     ranked_pods: &[&RankedPod<'_>],
@@ -60,7 +60,7 @@ pub(crate) fn barrier_of(
         if begun_at(inventory, ranked).is_some() {
             return Some((at, side.unwrap_or(PausePoint::After)));
         }
-        // With nothing behind it, a point `after` holds nothing.
+        // An `after` point without a pod behind it holds nothing.
         side.filter(|side| *side == PausePoint::Before || at + 1 < ranked_pods.len()).map(|side| (at, side))
     }))
 }
@@ -76,17 +76,17 @@ pub(crate) fn point(ranked: &RankedPod<'_>, inventory: &Inventory<'_>) -> Option
     (!inventory.has_passed(ranked.uid())).then_some(*side)
 }
 
-/// Whether the hold was stored ahead of the DELETE of its pod, which is still there as far as known.
+/// Whether the hold was stored ahead of the DELETE of its pod, which still exists as far as known.
 pub(crate) fn is_begun_after(hold: &Hold) -> bool {
     hold.point == PausePoint::After && hold.deleted == Some(false)
 }
 
-/// The hold that keeps the sets at their sizes now, if there is one.
+/// The hold that keeps the sets at their sizes now, if any.
 pub(crate) fn held(status: &OrderedDeploymentStatus) -> Option<&Hold> {
     status.hold.as_ref().filter(|hold| !is_begun_after(hold))
 }
 
-/// What a resume names to pass the barrier.
+/// The id with which a resume passes the barrier.
 pub(crate) fn id(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> String {
     Hold::id(&barrier.ranked.pod.name, revision(inventory))
 }

@@ -1,8 +1,8 @@
-//! How templates are compared where they are written differently: by what an API server makes of each of them.
+//! The comparison of templates with different spellings: by the form in which the API server returns each of them.
 //!
-//! A PodTemplate is what a server fills with the defaults of a template and nothing else; pods go through admission on top. Each
-//! question is a dry-run create of one, and the answers of one comparison are compared with each other only. Who asks is the
-//! caller's.
+//! The API server fills a PodTemplate with the defaults of a template and nothing else; pods go through admission as well.
+//! Each question is a dry-run create of a PodTemplate, and only the answers of one comparison are compared with each other.
+//! The caller sends the requests.
 
 use std::sync::Arc;
 
@@ -17,32 +17,33 @@ use crate::{ComparisonResult, Snapshot};
 pub struct Comparison {
     name: String,
     template: Template,
-    /// What it became.
+    /// The object's template as the API server reads it.
     own: Option<Reading>,
-    /// Those to compare with, the next one last.
+    /// The templates to compare with, the next one last.
     sets: Vec<(Arc<str>, Template)>,
     verdict: Option<ComparisonResult>,
 }
 
-/// What a server makes of one template.
+/// The API server's answer for one template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The object as it would be stored.
     Taken(Value),
-    /// It is invalid.
+    /// The template is invalid.
     Refused,
 }
 
-/// A template as a server reads it. Two that read alike are one.
+/// A template as the API server reads it. Two templates with equal readings are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reading {
     template: Value,
-    /// What the server does not know and leaves out, with its place: a newer one may know it, so it does not count as nothing.
+    /// Fields that the API server does not know and drops, with their paths: a newer one may
+    /// know them, so they count as a difference.
     dropped: Vec<(String, Value)>,
 }
 
 impl Comparison {
-    /// Of the object's template with those of these sets, in this order.
+    /// Compares the object's template with those of these sets, in this order.
     #[must_use]
     pub fn of(snapshot: &Snapshot, sets: &[Arc<str>]) -> Self {
         let deployment: &OrderedDeployment = &snapshot.deployment;
@@ -57,7 +58,7 @@ impl Comparison {
         }
     }
 
-    /// The object to create next, with `dryRun=All`; none once all is known.
+    /// The object to create next, with `dryRun=All`; `None` once the result is known.
     #[must_use]
     pub fn question(&self) -> Option<Value> {
         let next = match (&self.verdict, &self.own) {
@@ -73,10 +74,10 @@ impl Comparison {
         }))
     }
 
-    /// Takes the answer to the last question.
+    /// Processes the answer to the last question.
     pub fn answered(&mut self, answer: &Answer) {
         match (&self.own, answer) {
-            // What is refused is that of no set, as the sets' were taken once.
+            // A refused template equals that of no set, since the API server accepted those.
             (None, Answer::Refused) => self.verdict = Some(ComparisonResult::New),
             (None, Answer::Taken(taken)) => self.own = Some(Reading::of(&self.template, taken)),
             (Some(own), answer) => {
@@ -92,7 +93,7 @@ impl Comparison {
         }
     }
 
-    /// What is known once there is no further question.
+    /// The result, once there is no further question.
     #[must_use]
     pub fn verdict(self) -> ComparisonResult {
         self.verdict.unwrap_or(ComparisonResult::New)
@@ -108,7 +109,7 @@ impl Reading {
     }
 }
 
-/// Everything that is written and not read back, unless it says nothing.
+/// All fields that are written and not read back, except empty ones.
 fn find_dropped(written: &Value, read: &Value, path: &str, dropped: &mut Vec<(String, Value)>) {
     let mut look = |inner: &Value, read: Option<&Value>, path: String| match read {
         Some(read) => find_dropped(inner, read, &path, dropped),
@@ -130,7 +131,7 @@ fn find_dropped(written: &Value, read: &Value, path: &str, dropped: &mut Vec<(St
     }
 }
 
-/// Whether a server may leave it out though it knows the field.
+/// Whether the API server may omit this value of a known field.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_alike_is_one_however_it_is_written() {
+    fn templates_with_equal_readings_are_equal_in_any_spelling() {
         let taken = json!({"metadata": {"creationTimestamp": null, "labels": {"app": "web"}},
                            "spec": {"restartPolicy": "Always", "containers": [{"name": "web", "resources": {}}]}});
         let mut listed = taken.clone();

@@ -1,4 +1,4 @@
-//! The conditions, and the clock of the progress deadline. It says what is; it never decides what is done.
+//! The conditions, and the clock of the progress deadline. They describe the state and decide nothing.
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
@@ -6,13 +6,13 @@ use ordereddeployment_api::{
     names::{condition, reason},
 };
 
-/// Times are stored in whole seconds: one that is compared with a stored one must be too.
+/// Truncates to whole seconds, as times are stored: both sides of a comparison must be truncated.
 #[must_use]
 pub fn seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// Sets a condition. Its times change only with what they speak of.
+/// Sets a condition. Its times change only with its status and content.
 pub(crate) fn set(
     status: &mut OrderedDeploymentStatus,
     type_: &str,
@@ -45,14 +45,14 @@ pub(crate) fn set(
     message.clone_into(&mut found.message);
 }
 
-/// Takes a condition away.
+/// Removes a condition.
 pub(crate) fn remove(status: &mut OrderedDeploymentStatus, type_: &str) {
     if let Some(conditions) = &mut status.conditions {
         conditions.retain(|condition| condition.type_ != type_);
     }
 }
 
-/// Progress was seen: the clock of the progress deadline starts anew.
+/// Records progress: the clock of the progress deadline restarts.
 pub(crate) fn progressing_again(
     status: &mut OrderedDeploymentStatus,
     reason: &str,
@@ -73,7 +73,7 @@ pub(crate) fn progressing_again(
     }
 }
 
-/// The rollout stands at its hold, with so many updated pods that it has no use for.
+/// The rollout is held, with `kept_surge` updated pods beyond those that the hold wants.
 pub(crate) fn hold(
     status: &mut OrderedDeploymentStatus,
     hold: &Hold,
@@ -90,14 +90,14 @@ pub(crate) fn hold(
     set(status, condition::HELD, ConditionStatus::True, reason::ROLLOUT_HELD, &message, now);
 }
 
-/// The rollout goes on.
+/// The rollout continues.
 pub(crate) fn not_held(status: &mut OrderedDeploymentStatus, now: Timestamp) {
     let message = "No pause point holds the rollout";
     set(status, condition::HELD, ConditionStatus::False, reason::NOT_HELD, message, now);
     progressing_again(status, reason::ROLLOUT_RESUMED, "been resumed", now);
 }
 
-/// Where the rollout is held, and how it goes on.
+/// Where the rollout is held, and how to resume it.
 pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
     let side = match hold.point {
         PausePoint::Before => "before",
@@ -111,7 +111,7 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
     format!("Held {side} pod {}{node}, on the way to revision {}, {until}", hold.pod, hold.revision)
 }
 
-/// While the condition `Progressing` has one of these reasons nothing is rolled out: the clock of the deadline starts anew after it.
+/// Reasons of the condition `Progressing` during which nothing is rolled out: the clock of the deadline restarts afterwards.
 pub(crate) const STOPPED: [&str; 6] = [
     reason::TEMPLATE_NOT_COMPARED,
     reason::ROLLOUT_HELD,

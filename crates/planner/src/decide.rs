@@ -1,4 +1,4 @@
-//! The decision: what comes first, and what it ends in.
+//! The decision: the checks that come first, and their result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::{
     events, history, hold, kept, report, rollout, scaling, stuck,
 };
 
-/// How soon a decision is made anew where its own status changes the next one.
+/// The requeue interval if the status of this decision changes the next one.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// How soon what stalls a rollout is looked at again, as nothing may tell when it is over.
+/// The requeue interval while a rollout is stalled: no event may show that the cause is gone.
 const STALLED_REQUEUE: Duration = Duration::from_secs(10);
 
-/// Decides what to do next. A plain function: equal observations give equal decisions.
+/// Decides the next step. A pure function: equal snapshots give equal decisions.
 #[must_use]
 pub fn decide(snapshot: &Snapshot) -> Decision {
     let inventory = Inventory::of(snapshot);
     if snapshot.deployment.metadata.deletion_timestamp.is_some() {
-        // The garbage collector does the rest.
+        // The garbage collector deletes the rest.
         return Decision::Act(Act { status: inventory.status, ..Act::default() });
     }
     let state = State::of(&inventory);
@@ -64,32 +64,32 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
     }
 }
 
-/// Nothing is done while pods move between a Deployment and this object.
+/// Nothing is created or deleted during a migration between a Deployment and this object.
 fn migrating(inventory: &Inventory<'_>, reason: &str, message: &str, requeue: Option<Duration>) -> Act {
     let status = report::closed(inventory, reason, message);
-    // Points that were known stay known: their pods are only not looked at now.
+    // Known pause points stay known: their pods are only not evaluated now.
     let points = inventory.snapshot.known_points.clone();
     Act { status, requeue, points, ..Act::default() }
 }
 
-/// The API server found the template equal to that of a set, which remembers it.
+/// The API server found the template equal to that of a set; the set stores that.
 fn equal(state: &State<'_, '_>, change: SetChange) -> Act {
-    // Told only where it cannot be stored.
+    // Reported only if it cannot be stored.
     let status = report::status(state, &PodChanges::default());
     let points = state.inventory.snapshot.known_points.clone();
     Act { sets: vec![change], status, points, ..Act::default() }
 }
 
-/// What the rules allow now.
+/// The pods to create and delete now.
 fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
     let inventory = state.inventory;
     let is_running = matches!(state.phase, Phase::ScaledToZero | Phase::Steady | Phase::Recreating);
     if is_running && scaling::is_being_scaled(inventory) {
         if matches!(state.phase, Phase::ScaledToZero) {
-            // A hold that begins now keeps what scaling began from.
+            // A hold that begins now keeps the sizes from which the scaling began.
             scaling::scale_to_zero(inventory)?;
         }
-        // What moves pods now is not scaling any more: where that began is past.
+        // From here on pods move for another reason than scaling: its stored start is dropped.
         let mut status = inventory.status.clone();
         if let Some(rollout) = &mut status.rollout {
             rollout.scaled_from = None;
@@ -105,7 +105,7 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
         Phase::Steady => scaling::steady(inventory),
     };
     if create_failed(inventory) && !changes.deletes.is_empty() {
-        // Creates go first, and after a failure of theirs nothing is deleted: where a quota is used up only deletes make room.
+        // Creates come first, and no pod is deleted after a failed create: with an exhausted quota only deletes make room.
         changes.creates.clear();
     }
     changes.sizes = sizes_after(state, &changes);
@@ -115,7 +115,7 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
     Ok(changes)
 }
 
-/// The sizes of the sets once the moves are done.
+/// The sizes of the sets after these changes.
 fn sizes_after(state: &State<'_, '_>, changes: &PodChanges) -> Sizes {
     let inventory = state.inventory;
     let kept = state.kept().map(|wanted| scaling::kept_sizes(inventory, wanted));
@@ -138,8 +138,8 @@ fn sizes_after(state: &State<'_, '_>, changes: &PodChanges) -> Sizes {
     sizes::published(&sizes, inventory.bounds.desired, &fallback)
 }
 
-/// Pods may be there that are not counted, or counted that are not wanted: none is created and none deleted, as the
-/// ReplicaSet controller has it.
+/// An object could not be adopted or released: there may be pods that are not counted, or counted pods that are not ours.
+/// Nothing is created or deleted, as in the ReplicaSet controller.
 fn unclaimed(state: &State<'_, '_>) -> Act {
     let (inventory, changes) = (state.inventory, PodChanges::default());
     let status = report::status(state, &changes);
@@ -164,14 +164,14 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
     let mut told: Vec<Event> = scaling(inventory, &sets);
     told.extend(lost(inventory, &points));
     let is_idle = sets.is_empty() && creates.is_empty() && changes.deletes.is_empty();
-    // Told once, with the status that says so.
+    // Published once, with the status that has the same message.
     told.extend(template_comparison::overdue(inventory).filter(|_| is_idle));
     let requeue = requeue(inventory, &status, changes);
     let may_lag = history::may_lag(state, &sets);
     Act { sets, may_lag, creates, deletes: changes.deletes.clone(), events: told, status, requeue, points }
 }
 
-/// The pause points that lie ahead once the moves are done: one that the rollout deletes by its turn is not lost.
+/// The pause points ahead of the rollout after these changes: one whose pod the rollout deletes in order is not lost.
 fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
     let groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
     let reached: BTreeSet<&Arc<str>> = groups.flat_map(|group| &group.targets).map(Target::uid).collect();
@@ -181,7 +181,7 @@ fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>,
     ahead.map(|ranked| (Arc::clone(ranked.uid()), ranked.pod.name.clone())).collect()
 }
 
-/// Warnings of the points that went away before the rollout had reached them.
+/// Warnings of pause points that disappeared before the rollout reached them.
 fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
     let ranked_pods: BTreeSet<&Arc<str>> = inventory.ranked_pods.iter().map(RankedPod::uid).collect();
     let active = |uid: &Arc<str>| ranked_pods.contains(uid);
@@ -193,7 +193,7 @@ fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<E
     gone.map(|(uid, name)| events::point_lost(name, uid)).collect()
 }
 
-/// The events of changed sizes, as a Deployment tells them.
+/// The events of changed sizes, as a Deployment publishes them.
 fn scaling(inventory: &Inventory<'_>, changes: &[SetChange]) -> Vec<Event> {
     let message = |change: &SetChange| match change {
         SetChange::Create { name, revision, replicas, .. } => {
@@ -213,7 +213,7 @@ fn scaling(inventory: &Inventory<'_>, changes: &[SetChange]) -> Vec<Event> {
         .collect()
 }
 
-/// How soon time alone changes the decision.
+/// When time alone changes the decision.
 fn requeue(
     inventory: &Inventory<'_>,
     status: &ordereddeployment_api::OrderedDeploymentStatus,
@@ -235,12 +235,12 @@ fn requeue(
         stuck::next(inventory),
         template_comparison::next(inventory),
     ];
-    // What is past has had its effect on this decision.
+    // A time in the past has had its effect on this decision.
     let now = inventory.snapshot.now;
     let wait = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or_default();
     let soonest = times.into_iter().flatten().filter(|time| *time > now).map(wait).min();
     let stalled = changes.stalled.is_some().then_some(STALLED_REQUEUE);
-    // Once the status says that the deadline has passed, unavailable pods may go out of turn.
+    // Once the status says that the deadline has passed, unavailable pods may be deleted out of order.
     let passed = conditions::is_overdue(status) && !conditions::is_overdue(&inventory.status);
     [soonest, stalled, passed.then_some(AT_ONCE)].into_iter().flatten().min()
 }

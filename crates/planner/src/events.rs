@@ -1,4 +1,4 @@
-//! The events of decisions: their reasons and their words.
+//! The events of decisions: their reasons and messages.
 
 use std::sync::Arc;
 

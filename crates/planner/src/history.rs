@@ -1,4 +1,4 @@
-//! Revisions: which rollout this is, its set, and how many old sets are kept.
+//! Revisions: the identity of a rollout, its set, and how many old sets are kept.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::kept;
 use crate::phase::{Phase, State};
 use crate::{Decision, Event, Record, SetChange, conditions, events};
 
-/// A new template starts a new rollout. One write gives it its identity and clears the hold, the points passed and any request to
-/// resume, before a resume is read. A hash that another template has already is told apart by the collision count.
+/// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
+/// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
 pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     if inventory.revision.needs_comparison() {
         return None;
@@ -46,7 +46,7 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     status.rollout = Some(Rollout {
         revision,
         template_hash: inventory.hash.clone(),
-        // Scaling under way goes on.
+        // A scaling in progress continues.
         replicas: before.map_or(inventory.spec.replicas, |rollout| rollout.replicas),
         scaled_from: before.and_then(|rollout| rollout.scaled_from.clone()),
     });
@@ -54,7 +54,7 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     status.blocked = None;
     status.passed = None;
     status.resume_requested = None;
-    // What is progress is told by these, and those stored are of the template before.
+    // Progress is computed from these counts, and the stored ones are of the template before.
     let narrow = |count: i64| Some(i32::try_from(count).unwrap_or(i32::MAX));
     status.replicas = narrow(inventory.active());
     status.updated_replicas = narrow(inventory.updated_count());
@@ -70,9 +70,9 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     Some(Decision::Record(Record { status, events }))
 }
 
-/// The event at the start of a rollout: it counts the pause points found.
+/// The event at the start of a rollout, with the number of pause points.
 fn started(inventory: &Inventory<'_>, revision: i64) -> Event {
-    // The points passed belong to the rollout before.
+    // The passed points belong to the rollout before.
     let points = inventory.old().filter(|ranked| matches!(ranked.pod.point, crate::Point::At { .. }));
     let names: Vec<_> = points.map(|ranked| ranked.pod.name.as_str()).collect();
     let ahead = match names.as_slice() {
@@ -89,7 +89,7 @@ fn started(inventory: &Inventory<'_>, revision: i64) -> Event {
     events::normal(reason::ROLLOUT_STARTED, message)
 }
 
-/// The revision of the current template: that of its set where it is the newest already, else the next number.
+/// The revision of the current template: that of its set if it is already the newest, else the next number.
 fn next_revision(inventory: &Inventory<'_>) -> i64 {
     let newest = inventory.snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0);
     let known = inventory.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
@@ -99,8 +99,8 @@ fn next_revision(inventory: &Inventory<'_>) -> i64 {
     }
 }
 
-/// The name of the current template's set. While one of that name is being deleted, which may take long, the set that takes its
-/// place has another name and the same hash: it takes in the pods that the garbage collector releases.
+/// The name of the current template's set. While a set with that name is being deleted, which can take long, the set that
+/// replaces it has another name and the same hash: it adopts the pods that the garbage collector orphans.
 pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
     let deployment = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
     let name = format!("{deployment}-{}", inventory.hash);
@@ -112,15 +112,15 @@ pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
     std::iter::once(name.clone()).chain(others).find(|name| !leaves(name)).unwrap_or(name)
 }
 
-/// What has to change of the sets, where their sizes are to be `sizes`. Sets that grow come first: whoever sums the sizes up
-/// between two writes, as disruption budgets do, then finds too many rather than too few.
+/// The changes that give the sets these sizes. Sets that grow come first: a reader that sums the sizes between two writes,
+/// such as the disruption controller, then finds too many pods rather than too few.
 pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &crate::sizes::Sizes) -> Vec<SetChange> {
     let (mut changes, mut shrinking) = (Vec::new(), Vec::new());
     let size = |hash: &str| {
         let size = sizes.get(hash).copied().unwrap_or(0);
         i32::try_from(size).unwrap_or(i32::MAX)
     };
-    // That of the rollout, not of the set that stands in for it.
+    // The revision of the rollout, not of the set that represents it until the comparison.
     let rollout = inventory.status.rollout.as_ref().filter(|_| !inventory.revision.needs_comparison());
     let revision = rollout.map_or(0, |rollout| rollout.revision);
     let name = set_name(inventory);
@@ -146,8 +146,8 @@ pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &crate::sizes::Sizes
     changes
 }
 
-/// Whether these changes only publish what a running rollout moves. Not with `Evict`: disruption budgets read the sizes then. Not
-/// where the published sizes do not sum up to D: that is more than one batch behind.
+/// Whether these changes only publish the sizes of a running rollout. Not with `Evict`: then the disruption controller reads
+/// the sizes. Not if the published sizes do not sum up to D: they are more than one batch behind.
 pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
     let inventory = state.inventory;
     let published: i64 = inventory.usable_sets().map(|set| i64::from(set.replicas)).sum();
@@ -180,7 +180,7 @@ pub(crate) fn beyond_limit(inventory: &Inventory<'_>) -> Vec<SetChange> {
         .collect()
 }
 
-/// Whether the current template's set is there, or is made by `changes`.
+/// Whether the current template's set exists, or `changes` creates it.
 pub(crate) fn has_current_set(inventory: &Inventory<'_>, changes: &[SetChange]) -> bool {
     inventory.current.is_some() || changes.iter().any(|change| matches!(change, SetChange::Create { .. }))
 }

@@ -1,6 +1,6 @@
-//! Holds: what makes, keeps and ends one.
+//! Holds: their begin, their duration and their end.
 //!
-//! Everything here ends in a status to store. It never deletes or creates.
+//! All functions return a status to store. No pod is deleted or created here.
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
@@ -20,8 +20,8 @@ pub(crate) fn hold_at(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> D
     begin(inventory, barrier, barrier.side)
 }
 
-/// A hold at the barrier before the rollout has reached it: scaling would take its pod away. No pod is deleted for it, so that it
-/// holds before its pod, whatever its side.
+/// A hold at the barrier before the rollout has reached it, because scaling would delete its pod. No pod is deleted for this
+/// hold: it holds before its pod, whatever its side.
 pub(crate) fn hold_early(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> Decision {
     begin(inventory, barrier, PausePoint::Before)
 }
@@ -59,7 +59,7 @@ fn begin(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, side: PausePoint)
     Decision::Record(Record { status, events })
 }
 
-/// What is to be told once the rollout stands at its hold.
+/// The events and conditions when the rollout is held.
 fn reached(
     inventory: &Inventory<'_>,
     status: &mut OrderedDeploymentStatus,
@@ -82,8 +82,8 @@ fn reached(
     }
 }
 
-/// What changes a hold or a pause before anything else may be done: a resume, the end of a timed pause, an annotation taken away,
-/// `spec.paused`.
+/// Changes of a hold or a pause that come before any other write: a resume, the end of a timed
+/// pause, a removed annotation, `spec.paused`.
 pub(crate) fn transition(state: &State<'_, '_>) -> Option<Decision> {
     let inventory = state.inventory;
     if let Some(requested) = inventory.status.resume_requested.as_deref() {
@@ -135,7 +135,7 @@ fn resume(state: &State<'_, '_>, requested: &str) -> Decision {
     }
 }
 
-/// Passes the point at which the rollout is blocked, where the condition says so and the request names it.
+/// Passes the point at which the rollout is blocked, if the condition says so and the request names it.
 fn pass_blocked(
     state: &State<'_, '_>,
     status: &OrderedDeploymentStatus,
@@ -165,7 +165,7 @@ fn pass(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) {
     status.passed.get_or_insert_default().push(passed);
 }
 
-/// Ends the hold: its point is passed, and the clock of the progress deadline starts anew.
+/// Ends the hold: its point is passed, and the clock of the progress deadline restarts.
 fn end_hold(
     inventory: &Inventory<'_>,
     mut status: OrderedDeploymentStatus,
@@ -217,7 +217,7 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
             Point::Malformed | Point::At { duration: Err(Malformed), .. } => {}
         }
     }
-    // With a point `after` the time runs from when its pod is gone.
+    // With an `after` point the time starts when its pod is gone.
     if !is_begun_after(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= now) {
         if !inventory.snapshot.live {
             return Some(Decision::Read(Read::Live));
@@ -256,7 +256,7 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
     None
 }
 
-/// Entering and leaving `spec.paused`: the sizes are stored before pods are moved.
+/// The begin and the end of `spec.paused`: the sizes are stored before pods are moved.
 fn pause(inventory: &Inventory<'_>) -> Option<Decision> {
     let mut status = inventory.status.clone();
     match (inventory.spec.paused, &inventory.status.pause) {

@@ -1,6 +1,6 @@
-//! Who is there: the active pods in their order, told apart by set, revision and availability.
+//! The inventory: the active pods in their order, by set, revision and availability.
 //!
-//! It counts and sorts; it never decides.
+//! It counts and sorts; it makes no decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::backoff::Backoff;
 use crate::revision::Revision;
 use crate::{Pod, Set, Snapshot};
 
-/// The numbers that bound a rollout, in pods.
+/// The bounds of a rollout, in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// D: `replicas`.
     pub(crate) desired: i64,
-    /// A create leaves at most this many active pods: D + S, and none where D is 0.
+    /// The most active pods after a create: D + S, and none if D is 0.
     pub(crate) ceiling: i64,
-    /// A rollout's delete leaves at least this many available pods: D − U.
+    /// The least available pods after a delete of a rollout: D − U.
     pub(crate) floor: i64,
 }
 
@@ -34,15 +34,15 @@ impl Bounds {
     }
 }
 
-/// An active pod at its place in the order.
+/// An active pod with its place in the order.
 #[derive(Clone, Debug)]
 pub(crate) struct RankedPod<'a> {
     pub(crate) pod: &'a Arc<Pod>,
     pub(crate) key: Key,
     pub(crate) hash: &'a str,
-    /// Whether it is of the current template, in whichever set.
+    /// Whether it is of the current template, in any set.
     pub(crate) updated: bool,
-    /// Whether its set is being deleted: what becomes of it is the garbage collector's, and we never delete it.
+    /// Whether its set is being deleted: the garbage collector decides about the pod, and the planner never deletes it.
     pub(crate) collected: bool,
     /// Whether it has been ready for the minReadySeconds of its own set.
     pub(crate) available: bool,
@@ -56,28 +56,28 @@ impl RankedPod<'_> {
     }
 }
 
-/// Everything counted.
+/// The inventory of a snapshot.
 #[derive(Debug)]
 pub(crate) struct Inventory<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) spec: &'a OrderedDeploymentSpec,
     pub(crate) status: OrderedDeploymentStatus,
     pub(crate) bounds: Bounds,
-    /// The hash of the current template: of its set, where it has one already.
+    /// The hash of the current template: of its set, if that exists.
     pub(crate) hash: String,
     /// The set of the current template.
     pub(crate) current: Option<&'a Set>,
-    /// The current template, as the sets are told apart by it.
+    /// The current template, compared with those of the sets.
     pub(crate) revision: Revision<'a>,
     /// All active pods, in the order.
     pub(crate) ranked_pods: Vec<RankedPod<'a>>,
-    /// UIDs of all sets of the current template, those being deleted included.
+    /// UIDs of all sets of the current template, including terminating ones.
     current_sets: BTreeSet<&'a str>,
-    /// UIDs of the pods whose pause points were passed.
+    /// UIDs of the pods whose pause points the rollout has passed.
     passed: BTreeSet<String>,
-    /// When the next pod will become available by itself.
+    /// When the next pod becomes available by time alone.
     pub(crate) next_available: Option<Timestamp>,
-    /// What is not replaced yet.
+    /// Failed pods whose replacements wait.
     pub(crate) backoff: Backoff,
 }
 
@@ -174,7 +174,7 @@ impl<'a> Inventory<'a> {
         count(self.ranked_pods.iter())
     }
 
-    /// Pods that terminate and still run.
+    /// Pods that are terminating and still run.
     pub(crate) fn terminating(&self) -> i64 {
         count(self.snapshot.pods.iter().filter(|pod| pod.terminating && !pod.finished))
     }
@@ -192,7 +192,7 @@ impl<'a> Inventory<'a> {
         sizes
     }
 
-    /// How many pods may be created now without exceeding `ceiling`.
+    /// How many pods can be created now without exceeding `ceiling`.
     pub(crate) fn room_below(&self, ceiling: i64) -> i64 {
         let terminating = match self.spec.pod_replacement_policy {
             PodReplacementPolicy::TerminationStarted => 0,
@@ -201,24 +201,24 @@ impl<'a> Inventory<'a> {
         (ceiling - self.active() - terminating).max(0)
     }
 
-    /// How many pods of that set must not be made yet, as pods of it have failed.
+    /// How many pods of that set must not be created yet, because pods of it have failed.
     pub(crate) fn backed_off(&self, hash: &str) -> i64 {
         let set = self.usable_sets().find(|set| set.hash == hash);
         set.map_or(0, |set| self.backoff.waiting(&set.uid))
     }
 
-    /// Since when replacements in the current set wait for the back-off, where they do.
+    /// Since when replacements in the current set wait for the backoff.
     pub(crate) fn delayed_since(&self) -> impl Iterator<Item = Timestamp> {
         self.current.into_iter().flat_map(|set| self.backoff.since(&set.uid))
     }
 
-    /// Whether the pause point of the pod with that UID was passed in this rollout.
+    /// Whether the rollout has passed the pause point of the pod with that UID.
     pub(crate) fn has_passed(&self, uid: &str) -> bool {
         self.passed.contains(uid) || self.passed.contains(ALL_POINTS)
     }
 
-    /// Whether the set with that UID is of the current template. Such a set keeps its pods whatever becomes of it: while it is
-    /// being deleted, another one takes its place, and the pods that the garbage collector releases.
+    /// Whether the set with that UID is of the current template. Its pods stay whatever happens to the set: while it is
+    /// being deleted, another set replaces it and adopts the pods that the garbage collector orphans.
     pub(crate) fn is_current_set(&self, uid: &str) -> bool {
         self.current_sets.contains(uid)
     }
@@ -232,7 +232,7 @@ impl<'a> Inventory<'a> {
         self.spec.strategy.type_ == StrategyType::Recreate
     }
 
-    /// Sets of ours that can get pods: all but those being deleted.
+    /// Sets that can get pods: all except terminating ones.
     pub(crate) fn usable_sets(&self) -> impl Iterator<Item = &'a Set> {
         self.snapshot.sets.iter().filter(|set| !set.terminating)
     }
@@ -252,7 +252,7 @@ fn node_rules(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {
     spec.deletion_order.as_ref().map(crate::node_rules).unwrap_or_default()
 }
 
-/// When the pod is available, if it is ready. Kubernetes' `IsPodAvailable` in `pkg/api/v1/pod/util.go`.
+/// When the pod becomes available, if it is ready. As Kubernetes' `IsPodAvailable` in `pkg/api/v1/pod/util.go`.
 fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     if !pod.facts.ready {
         return None;

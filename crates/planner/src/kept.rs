@@ -8,8 +8,8 @@ use crate::barrier::held;
 use crate::inventory::{Bounds, Inventory, RankedPod};
 use crate::sizes::{self, Sizes, Stored};
 
-/// The sizes that a hold stores, and the number of replicas that they speak of. Where a hold or a pause stands already, they are
-/// those that it stored. A hold without a duration keeps no surge, but under Recreate, which has none.
+/// The sizes that a hold stores, and the number of replicas that they are for. If a hold or a pause exists already, they are
+/// its stored sizes. A hold without a duration keeps no surge, except under Recreate, which has none.
 pub(crate) fn sizes_to_keep(
     inventory: &Inventory<'_>,
     leaving: Option<&RankedPod<'_>>,
@@ -41,13 +41,13 @@ pub(crate) fn without_surge(
     sizes
 }
 
-/// The number of replicas that the sets were last scaled for: what their sizes now are measured by.
+/// The number of replicas that the sets were last scaled for: the reference of their current sizes.
 fn scaled_for(inventory: &Inventory<'_>) -> i32 {
     inventory.status.rollout.as_ref().map_or(inventory.spec.replicas, |rollout| rollout.replicas)
 }
 
-/// The number of replicas that these sizes speak of. Where they are more than belongs to those that the sets were last scaled
-/// for (scaling goes on, or Recreate, which does not scale a running rollout), it is as many as there are.
+/// The number of replicas that these sizes are for: the number that the sets were last scaled for; or their total, if it
+/// exceeds the ceiling of that number (during scaling, or under Recreate, which does not scale a running rollout).
 pub(crate) fn measure(inventory: &Inventory<'_>, sizes: &BTreeMap<String, i32>) -> i32 {
     let mut before = inventory.spec.clone();
     before.replicas = scaled_for(inventory);
@@ -55,12 +55,12 @@ pub(crate) fn measure(inventory: &Inventory<'_>, sizes: &BTreeMap<String, i32>) 
     if i64::from(total) > Bounds::of(&before).ceiling { total } else { before.replicas }
 }
 
-/// The sizes that the sets have now, as a hold or a pause keeps them: the old ones what is there, without `leaving`; what is
-/// missing belongs to the current set, or where that one is not there to the largest old one.
+/// The current sizes of the sets, as a hold or a pause keeps them: the old sets have their pods without `leaving`; missing
+/// pods belong to the current set, or to the largest old set if the current one does not exist.
 pub(crate) fn sizes_now(inventory: &Inventory<'_>, leaving: Option<&RankedPod<'_>>) -> Sizes {
     let rollout =
         inventory.status.rollout.as_ref().filter(|_| !inventory.recreate() && inventory.old_count() > 0);
-    // Where scaling was interrupted, the sizes are those that it began from.
+    // If scaling was interrupted, the sizes are those before it.
     let scaled_from = rollout.and_then(|rollout| rollout.scaled_from.as_ref());
     let mut sizes = scaled_from.map_or_else(|| inventory.by_set(), sizes::widen);
     if let Some(size) = leaving.and_then(|ranked| sizes.get_mut(ranked.hash)) {
@@ -75,7 +75,7 @@ pub(crate) fn sizes_now(inventory: &Inventory<'_>, leaving: Option<&RankedPod<'_
     sizes
 }
 
-/// The set that gets what no other rule assigns: the current one; where it is not there, the largest old one.
+/// The set that gets what no other rule assigns: the current set, or the largest old one if the current one does not exist.
 pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
     if inventory.current.is_some() || !inventory.spec.paused {
         return inventory.hash.clone();
@@ -85,7 +85,7 @@ pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
     newest.map_or_else(|| inventory.hash.clone(), |set| set.hash.clone())
 }
 
-/// What a hold or a pause stored: the sizes, and the number of replicas they speak of; `None`: the rollout runs.
+/// The stored sizes of a hold or a pause, and the number of replicas that they are for; `None`: the rollout runs.
 fn stored<'c>(inventory: &'c Inventory<'_>) -> Option<(&'c BTreeMap<String, i32>, i32)> {
     match (held(&inventory.status), &inventory.status.pause) {
         (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
@@ -94,7 +94,7 @@ fn stored<'c>(inventory: &'c Inventory<'_>) -> Option<(&'c BTreeMap<String, i32>
     }
 }
 
-/// Whether a hold or a pause stored pods of an old set, which come back with D.
+/// Whether a hold or a pause stored pods of an old set, which are created again when D grows.
 pub(crate) fn keeps_old(inventory: &Inventory<'_>) -> bool {
     let share =
         |hash: &str| stored(inventory).and_then(|(sizes, _)| sizes.get(hash)).is_some_and(|size| *size > 0);
@@ -104,15 +104,15 @@ pub(crate) fn keeps_old(inventory: &Inventory<'_>) -> bool {
 /// The sizes that a hold or a pause keeps now; `None`: the rollout runs.
 pub(crate) fn kept_sizes(inventory: &Inventory<'_>) -> Option<Sizes> {
     let mut sizes = sizes_for(inventory, &inventory.hash)?;
-    // Surplus updated pods go, held or not.
+    // Surplus updated pods are deleted, held or not.
     if let Some(size) = sizes.get_mut(&inventory.hash) {
         *size = (*size).min(inventory.bounds.desired);
     }
     Some(sizes)
 }
 
-/// A new template while `spec.paused` is set: the pause goes on over the sets as they were kept. Which pods are old is told
-/// anew, and must not move any: where D changed since, the sizes are stored as they are now.
+/// A new template while `spec.paused` is set: the pause continues with the kept sizes of the sets. The new template changes
+/// which pods are old, and that must move no pod: if D has changed since, the current sizes are stored.
 pub(crate) fn pause_of_the_rollout_before(inventory: &Inventory<'_>) -> Option<Pause> {
     let (sizes, replicas) = stored(inventory)?;
     let desired = inventory.spec.replicas;
@@ -124,13 +124,13 @@ pub(crate) fn pause_of_the_rollout_before(inventory: &Inventory<'_>) -> Option<P
     })
 }
 
-/// The sizes stored, for D as it is now, where all sets but `current` are old.
+/// The stored sizes, for the current D, if all sets except `current` are old.
 fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
     let (sizes, replicas) = stored(inventory)?;
     let hold = held(&inventory.status);
     let mut usable: Vec<&str> = inventory.usable_sets().map(|set| set.hash.as_str()).collect();
     if !inventory.spec.paused {
-        // The current set is made where it is missing.
+        // The current set is created if it is missing.
         usable.push(&inventory.hash);
     }
     let fallback = if current != inventory.hash && usable.contains(&current) {
@@ -142,8 +142,8 @@ fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
         let pod = inventory.ranked_pods.iter().find(|ranked| **ranked.uid() == *hold.pod_uid);
         pod.map(|ranked| ranked.hash)
     });
-    // An old set that has more pods than were stored for it got them while `spec.paused` left no other one to fill: that
-    // the pause is over moves none of them.
+    // An old set with more pods than stored for it got them while `spec.paused` left no other set to fill: the end of the
+    // pause moves none of them.
     let present = inventory.by_set();
     let beyond = |hash: &str| {
         present.get(hash).copied().unwrap_or(0) - i64::from(sizes.get(hash).copied().unwrap_or(0))

@@ -1,11 +1,11 @@
-//! A snapshot and a time in, a decision out: which pods go, which come, where the rollout halts.
+//! The planner: from a snapshot it decides which pods to create and delete, and where the rollout pauses.
 //!
-//! [`decide`] is a plain function. This crate does no I/O, reads no clock, holds no randomness, and depends on no client.
-//! The controller, the command line's preview and the simulator all call it.
+//! [`decide`] is a pure function. This crate does no I/O, reads no clock, uses no randomness, and depends on no client. The
+//! controller, the previews of the command line and the simulator all call it.
 //!
-//! One decision looks at all pods of all revisions at once. It is one of three: something must be read before anything can be
-//! decided ([`Decision::Read`]); something must be stored before anything may be done ([`Decision::Record`]); or the pods
-//! to create and to delete ([`Decision::Act`]). Whoever carries it out comes back with what is true then.
+//! One decision covers all pods of all revisions. It is one of three: data that must be read before a decision is possible
+//! ([`Decision::Read`]), a status that must be stored before any other write ([`Decision::Record`]), or the pods to create
+//! and to delete ([`Decision::Act`]). The caller carries it out and calls [`decide`] again with a new snapshot.
 
 mod backoff;
 mod barrier;

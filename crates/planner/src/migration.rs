@@ -1,7 +1,7 @@
-//! Pods that change hands between a Deployment and an OrderedDeployment: while they do, nothing is created and nothing
-//! deleted, since whoever looks at half of the pods would replace the other half.
+//! The migration of pods between a Deployment and an OrderedDeployment: during it no pod is created or deleted, since a
+//! controller that sees only half of the pods would replace the other half.
 //!
-//! It never moves a pod: the garbage collector and the command line do, and adoption is the controller's.
+//! The planner does not move pods: the garbage collector and the command line do, and the controller adopts them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,17 +11,17 @@ use ordereddeployment_api::names::{annotation, reason};
 
 use crate::{FailureKind, Read, Snapshot, Source};
 
-/// How soon it is looked again whether the others are gone: nothing tells.
+/// How often the controller checks whether the sources are gone: no event shows it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Whether the pods are being given to a Deployment: then none is taken in either.
+/// Whether the pods are being handed back to a Deployment: then the controller adopts none.
 #[must_use]
 pub fn is_handed_back(deployment: &OrderedDeployment) -> bool {
     annotation_of(deployment, annotation::HANDING_BACK).is_some()
 }
 
-/// Those that the object takes over from; `Err` is what of the annotation names nothing. Once its first rollout has begun they
-/// do not count any more: it has taken over, and the annotation is a remnant.
+/// The migration sources in the annotation; `Err` is the part of the annotation that names none. They count only until the
+/// first rollout of the object has begun: after that the migration is over, and the annotation is a remnant.
 pub fn sources(deployment: &OrderedDeployment) -> Result<BTreeSet<Source>, String> {
     if deployment.status.as_ref().is_some_and(|status| status.rollout.is_some()) {
         return Ok(BTreeSet::new());
@@ -30,16 +30,16 @@ pub fn sources(deployment: &OrderedDeployment) -> Result<BTreeSet<Source>, Strin
     value.split(',').map(|text| source(text.trim()).ok_or_else(|| text.to_owned())).collect()
 }
 
-/// What is done while pods change hands.
+/// What to do during a migration.
 #[derive(Debug)]
 pub(crate) enum Migration {
-    /// Nothing: the reason and message of the conditions, and how soon it is looked again.
+    /// Wait: the reason and message of the conditions, and the requeue interval.
     Wait(&'static str, String, Option<Duration>),
-    /// This is read first.
+    /// Read this first.
     Read(Read),
 }
 
-/// The step while pods change hands; `None` once they do not.
+/// The next step of a migration; `None` if there is none.
 pub(crate) fn step(snapshot: &Snapshot) -> Option<Migration> {
     let deployment = &*snapshot.deployment;
     if let Some(step) = annotation_of(deployment, annotation::HANDING_BACK) {

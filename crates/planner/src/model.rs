@@ -1,4 +1,4 @@
-//! What a decision is made of, and what comes out of it.
+//! The input and the output of a decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,57 +9,57 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, PausePoint, Template};
 use ordereddeployment_sorter::{Facts, Nodes, Why};
 
-/// Everything a decision reads. Two equal ones give the same decision.
+/// The complete input of a decision. Equal snapshots give equal decisions.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The object itself: its spec, and the status as stored, which holds what must survive a restart.
+    /// The object: its spec, and the stored status, which contains what must survive a restart.
     pub deployment: Arc<OrderedDeployment>,
-    /// Its sets: those whose controller it is.
+    /// The sets that it controls.
     pub sets: Vec<Set>,
-    /// The pods of those sets, finished and terminating ones included.
+    /// The pods of those sets, including finished and terminating ones.
     pub pods: Vec<Arc<Pod>>,
-    /// The nodes that rules of `deletionOrder.nodePriorities` need, as far as known.
+    /// The known nodes that rules of `deletionOrder.nodePriorities` need.
     pub nodes: Nodes,
     /// The time of the decision.
     pub now: Timestamp,
-    /// Whether object and pods were read live for this decision, rather than out of a cache that may lag.
+    /// Whether the object and the pods were read live for this decision, rather than from a cache that may lag.
     pub live: bool,
-    /// Whether the API server takes pods of the current template, as far as it was asked.
+    /// Whether the API server accepts pods of the current template, as far as known.
     pub dry_run: DryRun,
-    /// What went wrong when the last decision was carried out.
+    /// The failure of the last act, if any.
     pub failure: Option<Failure>,
-    /// Pause points seen by the last decision, by UID of their pod: the pod's name. Only for telling which were lost.
+    /// The pause points of the last decision: UID and name of their pods. Used only to warn of lost ones.
     pub known_points: BTreeMap<Arc<str>, String>,
-    /// Names of sets that belong to somebody else: a set of ours cannot have them.
+    /// Names of sets with another owner, which our sets cannot have.
     pub taken_names: BTreeSet<String>,
-    /// Those that it takes over from and that were asked for: whether they are still there. See [`Read::Sources`].
+    /// The requested migration sources: whether each still exists. See [`Read::Sources`].
     pub sources: BTreeMap<Source, bool>,
-    /// What the API server says of the template and those of the sets, where it was asked. See [`Read::Template`].
+    /// The API server's comparison of the template with those of the sets, if requested. See [`Read::Template`].
     pub comparison: ComparisonResult,
 }
 
-/// What the API server says of a template that no set is known to have: whether it is one of theirs, spelled differently.
+/// Whether a template that no known set has equals the template of a set, spelled differently, according to the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ComparisonResult {
-    /// It was not asked.
+    /// Not compared.
     #[default]
     Not,
-    /// It is the template of the set with this UID.
+    /// It equals the template of the set with this UID.
     Equal(Arc<str>),
-    /// It is that of no set. So it is, too, where the server does not compare.
+    /// It equals the template of no set. The same if the API server cannot compare.
     New,
     /// There is no answer yet.
     NoAnswer {
-        /// Since when it is asked.
+        /// Since when the API server is asked.
         since: Timestamp,
         /// When it is asked again.
         again: Timestamp,
-        /// Why there is none.
+        /// Why there is no answer.
         message: String,
     },
 }
 
-/// Something of Kubernetes' own that an OrderedDeployment takes over from.
+/// A migration source: an object of Kubernetes from which an OrderedDeployment adopts pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// The Deployment of that name.
@@ -68,16 +68,16 @@ pub enum Source {
     ReplicaSet(String),
 }
 
-/// A set, as far as decisions read it.
+/// The fields of a set that decisions read.
 #[derive(Clone, Debug)]
 pub struct Set {
     /// Its name.
     pub name: String,
-    /// Its UID: what its pods name as their owner.
+    /// Its UID: the owner of its pods.
     pub uid: Arc<str>,
-    /// Its `pod-template-hash`, as [`make_hashes_unique`](crate::make_hashes_unique) leaves it: no two sets have the same.
+    /// Its `pod-template-hash`, made unique by [`make_hashes_unique`](crate::make_hashes_unique).
     pub hash: String,
-    /// Its revision; 0 where the annotation is missing or malformed.
+    /// Its revision; 0 if the annotation is missing or malformed.
     pub revision: i64,
     /// When it was created.
     pub created: Option<Timestamp>,
@@ -87,122 +87,122 @@ pub struct Set {
     pub min_ready_seconds: i32,
     /// The template of its pods.
     pub template: Template,
-    /// Its annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES), an entry each.
+    /// The entries of its annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
     pub equal_templates: Vec<String>,
     /// Whether it is being deleted.
     pub terminating: bool,
 }
 
 impl Set {
-    /// Which of several sets comes first: one that stays before one that goes, the oldest of those (as Kubernetes'
-    /// `FindNewReplicaSet` has it), the first by name of equally old ones.
+    /// The order in which one of several sets is preferred: sets that are not terminating first, then the oldest (as in
+    /// Kubernetes' `FindNewReplicaSet`), then by name.
     pub(crate) fn seniority(&self) -> impl Ord + '_ {
         (self.terminating, self.created, &self.name)
     }
 }
 
-/// A pod, as far as decisions read it.
+/// The fields of a pod that decisions read.
 #[derive(Clone, Debug)]
 pub struct Pod {
     /// Its name.
     pub name: String,
     /// The UID of its set.
     pub set: Arc<str>,
-    /// The version that was read: a delete carries it.
+    /// The version that was read, a precondition of its deletion.
     pub resource_version: String,
-    /// What the order reads; its `uid` is the pod's.
+    /// The input of the order; its `uid` is the pod's.
     pub facts: Facts,
     /// Whether it has a deletionTimestamp.
     pub terminating: bool,
-    /// That time: when it is to be gone at the latest.
+    /// The deletionTimestamp: when the pod is gone at the latest.
     pub ends: Option<Timestamp>,
-    /// Whether it succeeded or failed.
+    /// Whether it has succeeded or failed.
     pub finished: bool,
-    /// Of a failed one: when and why.
+    /// For a failed pod: when and why.
     pub failed: Option<Box<Failed>>,
-    /// Why no node takes it: the scheduler's sentence.
+    /// Why the scheduler finds no node for it: its message.
     pub unscheduled: Option<Arc<str>>,
     /// Its pause point, if it has one.
     pub point: Point,
 }
 
-/// A pod's failure, as its kubelet tells it.
+/// A pod's failure, as its kubelet reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// When, by the API server's clock; not before it was made.
+    /// The time of the failure by the API server's clock; not before the creation of the pod.
     pub at: Timestamp,
-    /// Since when its replacement waits: since it was seen, by the controller's clock, or since it failed, by the API server's,
-    /// where that was before the first look.
+    /// Since when its replacement waits: since the controller saw the failure, by its clock; or since the failure, by the
+    /// API server's clock, if that was before the first reconciliation.
     pub seen: Timestamp,
-    /// One word, such as `Evicted` or `OutOfcpu`.
+    /// The reason in one word, such as `Evicted` or `OutOfcpu`.
     pub reason: Arc<str>,
-    /// One sentence.
+    /// The message.
     pub message: Arc<str>,
 }
 
-/// What a pod's annotations say of a pause point.
+/// The pause point in a pod's annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Point {
     /// No pause point.
     #[default]
     None,
-    /// The key is there, its value is malformed: counts as none, but keeps a hold that began before.
+    /// The value is malformed: not a pause point, but a hold that began before continues.
     Malformed,
     /// A pause point.
     At {
-        /// On which side of the pod.
+        /// The side of the pod.
         side: PausePoint,
-        /// How long the pause lasts; `Ok(None)`: until it is resumed; `Err`: malformed, which counts as absent, but
-        /// leaves the end of a hold that began before as it is.
+        /// The duration of the pause; `Ok(None)`: until it is resumed; `Err`: malformed, which counts as absent, but does
+        /// not change the end of a hold that began before.
         duration: Result<Option<Duration>, Malformed>,
     },
 }
 
-/// An annotation whose value is malformed.
+/// The value of an annotation is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Whether the API server takes pods of the current template.
+/// Whether the API server accepts pods of the current template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRun {
     /// Not asked yet.
     Unknown,
-    /// It took one, or a dry run of one, or could not tell (the message, for a warning).
+    /// It accepted a pod or a dry run of one, or it could not decide (the message, for a warning).
     Accepted,
-    /// It refused: its message.
+    /// It refused the template, with this message.
     Refused(String),
-    /// It failed, or gave no answer: the message. It is asked again later.
+    /// It failed, or gave no answer: the message. The dry run is repeated later.
     NoAnswer(String),
 }
 
-/// Why the last decision could not be carried out whole.
+/// Why the last act was not carried out completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was hindered.
+    /// The operation that failed.
     pub what: FailureKind,
-    /// The server's words.
+    /// The message of the API server.
     pub message: String,
     /// Since when failures of this kind follow each other without a success in between.
     pub since: Timestamp,
 }
 
-/// What a [`Failure`] hindered.
+/// The operation that a [`Failure`] prevented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
-    /// A pod or a set could not be adopted or released: who is there is not known.
+    /// A pod or a set could not be adopted or released: the owned objects are not known completely.
     Claim,
     /// A pod could not be created.
     Create,
     /// A pod could not be deleted.
     Delete,
-    /// An eviction was refused by a PodDisruptionBudget.
+    /// A PodDisruptionBudget refused an eviction.
     Evict,
-    /// An eviction was refused since several PodDisruptionBudgets select the pod: no waiting helps.
+    /// An eviction was refused since several PodDisruptionBudgets select the pod: a retry does not help.
     EvictAmbiguous,
 }
 
 impl FailureKind {
-    /// The word for it, in conditions and events.
+    /// The reason in conditions and events.
     #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
@@ -215,70 +215,69 @@ impl FailureKind {
     }
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Debug)]
 pub enum Decision {
-    /// Read this, then decide again. Nothing may be written before.
+    /// Read this, then decide again. No write may come before.
     Read(Read),
-    /// Store this, then decide again on what was stored. Nothing else may be written before.
+    /// Store this status, then decide again with it. No other write may come before.
     Record(Record),
-    /// Do this, then, if anything was done, decide again.
+    /// Carry out this act. If it changed anything, decide again.
     Act(Act),
 }
 
-/// What must be read before anything can be decided.
+/// Data that must be read before a decision is possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The object and its pods, live.
     Live,
     /// These nodes, live.
     Nodes(BTreeSet<Arc<str>>),
-    /// Whether the template is that of one of these sets, spelled differently: their UIDs, in the order to ask for them. For
-    /// [`Snapshot::compared`]; [`Comparison`](crate::Comparison) says how.
+    /// Whether the template equals that of one of these sets, spelled differently: their UIDs, in the order of the
+    /// comparison. For [`Snapshot::comparison`]; [`Comparison`](crate::Comparison) makes it.
     Template(Vec<Arc<str>>),
-    /// Whether these are still there, and after that the object and its pods, live: what those that are gone had, is there
-    /// to be taken.
+    /// Whether these sources still exist, and then the object and its pods, live: the pods of deleted sources can be adopted.
     Sources(BTreeSet<Source>),
-    /// A dry-run create of a pod of the set with this template hash, for [`Snapshot::proof`].
+    /// A dry-run create of a pod of the set with this template hash, for [`Snapshot::dry_run`].
     DryRun {
         /// The current template's hash.
         hash: String,
     },
 }
 
-/// A status to store, with the version that was read, before anything is done.
+/// A status to store before any other write, with the version that was read as a precondition.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The whole status; what differs from the stored one is to be written.
+    /// The complete status; only what differs from the stored one is written.
     pub status: OrderedDeploymentStatus,
-    /// To be published once it is stored.
+    /// Events to publish once it is stored.
     pub events: Vec<Event>,
 }
 
-/// What is to be done: first the sets, then creates, then deletes, then the status.
+/// The writes of an act: first sets, then creates, then deletes, then the status.
 #[derive(Clone, Debug, Default)]
 pub struct Act {
     /// Changes of sets, in this order.
     pub sets: Vec<SetChange>,
-    /// Whether `sets` only publishes what a running rollout moves, so that it may as well be done with the batch after this
-    /// one. Until then the published sizes still sum up to D.
+    /// Whether `sets` only publishes the sizes of a running rollout, so that the next batch can publish them too. Until then
+    /// the published sizes still sum up to D.
     pub may_lag: bool,
     /// Pods to create.
     pub creates: Vec<Create>,
-    /// Pods to delete: one group after the other, the pods of a group in parallel. The first failure ends it all.
+    /// Pods to delete: one group after the other, the pods of a group in parallel. The first failure ends the deletions.
     pub deletes: Vec<DeleteGroup>,
-    /// To be published.
+    /// Events to publish.
     pub events: Vec<Event>,
-    /// The status to report, once nothing more is to be done.
+    /// The status to report once there is nothing else to do.
     pub status: OrderedDeploymentStatus,
-    /// After how long to decide again even if nothing is seen to happen.
+    /// When to decide again, even without an event.
     pub requeue: Option<Duration>,
-    /// The pause points seen: the next decision's [`Snapshot::known_points`].
+    /// The current pause points: [`Snapshot::known_points`] of the next decision.
     pub points: BTreeMap<Arc<str>, String>,
 }
 
 impl Act {
-    /// Whether there is nothing to do but to report.
+    /// Whether there is nothing to do except to report.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.sets.is_empty() && self.creates.is_empty() && self.deletes.is_empty()
@@ -288,7 +287,7 @@ impl Act {
 /// A change of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetChange {
-    /// Make the current template's set.
+    /// Create the current template's set.
     Create {
         /// Its name.
         name: String,
@@ -299,25 +298,25 @@ pub enum SetChange {
         /// Its size.
         replicas: i32,
     },
-    /// Change a set; what is `None` stays.
+    /// Change a set; fields with `None` stay.
     Update {
         /// Its UID.
         uid: Arc<str>,
         /// The size to publish.
         replicas: Option<i32>,
-        /// The revision it is now.
+        /// Its new revision.
         revision: Option<i64>,
         /// The spec's minReadySeconds (only for the current template's set).
         min_ready_seconds: Option<i32>,
     },
-    /// Store on a set that the current template is its own, spelled differently.
+    /// Store on a set that the current template equals its own, spelled differently.
     Equal {
         /// Its UID.
         uid: Arc<str>,
-        /// The annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES) from then on, an entry each.
+        /// The new entries of the annotation [`EQUAL_TEMPLATES`](ordereddeployment_api::names::annotation::EQUAL_TEMPLATES).
         equal_templates: Vec<String>,
     },
-    /// Delete an old set without pods, beyond the history's limit.
+    /// Delete an old set without pods, beyond `revisionHistoryLimit`.
     Delete {
         /// Its UID.
         uid: Arc<str>,
@@ -327,40 +326,40 @@ pub enum SetChange {
 /// Pods to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
-    /// The `pod-template-hash` of the set they belong to; that set may be made by the same [`Act`].
+    /// The `pod-template-hash` of their set; the same [`Act`] may create that set.
     pub hash: String,
     /// How many.
     pub count: usize,
 }
 
-/// Pods to delete in parallel: at most 16, all of one priority.
+/// Pods to delete in parallel: at most 16, all with one priority.
 #[derive(Clone, Debug)]
 pub struct DeleteGroup {
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
     /// The pods, in order.
     pub targets: Vec<Target>,
 }
 
-/// What a deletion is for. The User-Agent says so, for the audit log.
+/// The purpose of a deletion. The User-Agent contains it, for the audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A step of a rollout: `/rollout`.
     Rollout,
-    /// A smaller number of replicas: `/scale`.
+    /// A scale-down: `/scale`.
     Scale,
 }
 
 /// A pod to delete.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The pod as the decision was made on it. Its UID and version are preconditions.
+    /// The pod at the decision. Its UID and version are preconditions.
     pub pod: Arc<Pod>,
-    /// Its priority when the decision was made.
+    /// Its priority at the decision.
     pub priority: i32,
     /// Whether it counted as available.
     pub available: bool,
-    /// Why it goes before the next pod of the order; `None` for the last.
+    /// Why it sorts before the next pod of the order; `None` for the last.
     pub why: Option<Why>,
 }
 
@@ -383,24 +382,24 @@ impl Target {
 pub struct Event {
     /// Normal or a warning.
     pub type_: EventType,
-    /// One word, of [`ordereddeployment_api::names::reason`].
+    /// One word, from [`ordereddeployment_api::names::reason`].
     pub reason: &'static str,
     /// One sentence.
     pub message: String,
-    /// What it is about.
+    /// The object that it is about.
     pub regarding: Regarding,
 }
 
 /// The two types of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
-    /// Everything is as it should be.
+    /// Normal operation.
     Normal,
-    /// Somebody should look.
+    /// A user should look at it.
     Warning,
 }
 
-/// What an [`Event`] is about.
+/// The object that an [`Event`] is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Regarding {
     /// The OrderedDeployment.

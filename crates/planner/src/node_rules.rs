@@ -1,9 +1,9 @@
-//! `deletionOrder.nodePriorities` as the sorter reads it. It translates; it never matches.
+//! Converts `deletionOrder.nodePriorities` for the sorter. No matching happens here.
 
 use ordereddeployment_api::{DeletionOrder, LabelSelector, LabelSelectorOperator, NodePriority};
 use ordereddeployment_sorter::{Grant, NodeRule, Requirement};
 
-/// The rules, in their order. One that grants nothing, which validation refuses, grants a priority of 0.
+/// The rules, in their order. A rule without a grant, which validation refuses, grants priority 0.
 #[must_use]
 pub fn node_rules(order: &DeletionOrder) -> Vec<NodeRule> {
     order.node_priorities.iter().flatten().map(rule).collect()

@@ -1,4 +1,4 @@
-//! The phase: what becomes of the object now, named once. Whatever is decided, done and reported matches on it.
+//! The phase: one name for the current state of the object. The decision, the act and the report match on it.
 
 use ordereddeployment_api::{Violation, validate};
 
@@ -8,35 +8,35 @@ use crate::kept;
 use crate::migration::{self, Migration};
 use crate::sizes::Sizes;
 
-/// The first of these that applies.
+/// The first phase that applies.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// The spec breaks rules that the API server did not check. Nothing is done.
+    /// The spec violates rules that the API server did not check. Nothing is done.
     Invalid(Vec<Violation>),
-    /// Pods move between a Deployment and this object. Nothing is done.
+    /// Pods migrate between a Deployment and this object. Nothing is done.
     Migrating(Migration),
     /// The rollout is paused at a pause point. The sets keep these sizes.
     Held(Sizes),
     /// `spec.paused` is set. The sets keep these sizes.
     Paused(Sizes),
-    /// `replicas: 0`: every pod goes.
+    /// `replicas: 0`: every pod is deleted.
     ScaledToZero,
-    /// Old pods go first, then updated ones come.
+    /// Old pods are deleted first, then updated ones are created.
     Recreating,
     /// Updated pods replace old ones, a few at a time.
     Rolling,
-    /// No old pod is left. Pods come and go by the number of replicas alone.
+    /// There are no old pods. Pods are created and deleted by the number of replicas alone.
     Steady,
 }
 
-/// What was observed, counted, with what follows from it: computed once for each decision.
+/// The inventory and what follows from it, computed once per decision.
 #[derive(Debug)]
 pub(crate) struct State<'c, 'a> {
     pub(crate) inventory: &'c Inventory<'a>,
     pub(crate) phase: Phase,
     /// The old pods ahead of the barrier, and those behind it.
     pub(crate) divided: Divided<'c, 'a>,
-    /// Whether every pod is of the current template and available, and none is left over.
+    /// Whether every pod is of the current template and available, and none is surplus.
     pub(crate) is_complete: bool,
 }
 

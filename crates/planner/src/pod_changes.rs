@@ -1,4 +1,4 @@
-//! Pods to create and to delete, and what bounds their number.
+//! Pods to create and to delete, and the limits of their number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use crate::{Create, DeleteGroup, FailureKind, Pod, Purpose, Target};
 /// How many pods of one priority are deleted in parallel.
 const PARALLEL_DELETES: usize = 16;
 
-/// Pods to move, and why no more.
+/// Pods to create and delete, and the reasons for no more.
 #[derive(Debug, Default)]
 pub(crate) struct PodChanges {
     pub(crate) creates: BTreeMap<String, i64>,
     pub(crate) deletes: Vec<DeleteGroup>,
-    /// The sizes of the sets once this is done.
+    /// The sizes of the sets after these changes.
     pub(crate) sizes: Sizes,
-    /// What stands in the way until somebody acts: reason and message of the condition Stalled.
+    /// A problem that a user must solve: reason and message of the condition Stalled.
     pub(crate) stalled: Option<(&'static str, String)>,
-    /// The pause point that only unavailable pods at or behind it keep the rollout from reaching.
+    /// The pause point that the rollout cannot reach, since the only unavailable pods are at or behind it.
     pub(crate) blocked: Option<Blocked>,
-    /// How many updated pods a hold has no use for, and keeps since the floor forbids their deletion.
+    /// How many updated pods a hold does not want, and keeps since the floor forbids their deletion.
     pub(crate) kept_surge: i64,
-    /// Why deletions wait for a proof of the template: what became of the last dry run.
+    /// Why deletions wait for a dry run of the template: the result of the last one.
     pub(crate) awaiting_dry_run: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// What there is to use up once so many available pods have gone besides.
+    /// The budget when `leaving` more available pods are deleted.
     pub(crate) fn of(inventory: &Inventory<'_>, leaving: i64) -> Self {
         Self {
             available: inventory.available() - leaving,
@@ -47,7 +47,7 @@ impl Budget {
         }
     }
 
-    /// By the first floor alone, which is about available pods.
+    /// Checks the first floor only, for available pods.
     pub(crate) fn take_available(&mut self, ranked: &RankedPod<'_>) -> bool {
         if ranked.available && self.forbids_available() {
             return false;
@@ -75,18 +75,18 @@ pub(crate) fn reliable(inventory: &Inventory<'_>) -> i64 {
     inventory.old_count() + inventory.updated_available()
 }
 
-/// Whether pods could not be created when the last decision was carried out.
+/// Whether creates failed in the last act.
 pub(crate) fn create_failed(inventory: &Inventory<'_>) -> bool {
     inventory.snapshot.failure.as_ref().is_some_and(|failure| failure.what == FailureKind::Create)
 }
 
-/// Whether a pod of an older revision still runs while it terminates.
+/// Whether a terminating pod of an older revision still runs.
 pub(crate) fn old_terminating(inventory: &Inventory<'_>) -> bool {
     let old = |pod: &&Arc<Pod>| !inventory.is_current_set(&pod.set);
     inventory.snapshot.pods.iter().filter(old).any(|pod| pod.terminating && !pod.finished)
 }
 
-/// Pods to come, but for the replacements that have to wait.
+/// Adds creates, without the replacements that wait for the backoff.
 pub(crate) fn create(inventory: &Inventory<'_>, changes: &mut PodChanges, hash: &str, count: i64) {
     let count = count - inventory.backed_off(hash);
     if count > 0 {
@@ -94,19 +94,19 @@ pub(crate) fn create(inventory: &Inventory<'_>, changes: &mut PodChanges, hash: 
     }
 }
 
-/// The creates of `changes`, as the plan says them.
+/// The creates of `changes`, in their order.
 pub(crate) fn creates(inventory: &Inventory<'_>, changes: &PodChanges) -> Vec<Create> {
     let mut counted: Vec<_> = changes.creates.iter().collect();
-    // The current set comes first: where there is room for few only, its pods are what a rollout waits for. But where creates
-    // have failed, they are often refused, or not answered, for the new template alone: the other sets heal first.
+    // The current set comes first: if there is room for few pods only, the rollout waits for these. After failed creates it
+    // comes last: often only creates of the new template are refused or not answered, and the other sets recover first.
     let failed = create_failed(inventory);
     counted.sort_by_key(|(hash, _)| (**hash == inventory.hash) == failed);
     let counted = counted.into_iter().map(|(hash, count)| (hash, usize::try_from(*count).unwrap_or(0)));
     counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
 }
 
-/// Splits the pods, given in order, into groups of one priority. Pods of a set that is being deleted are left to the garbage
-/// collector: it deletes them, or releases them for us to adopt.
+/// Splits the pods, given in order, into groups of one priority. Pods of a terminating set are left out: the garbage
+/// collector deletes them, or orphans them for adoption.
 pub(crate) fn groups(
     inventory: &Inventory<'_>,
     ranked_pods: &[&RankedPod<'_>],
@@ -129,7 +129,7 @@ pub(crate) fn groups(
 }
 
 fn target(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> Target {
-    // Why it goes before the next pod it could have been: an old one in a rollout, one of its set elsewhere.
+    // Why it sorts before the next candidate: an old pod in a rollout, a pod of its revision elsewhere.
     let next = inventory.ranked_pods[ranked.place + 1..].iter().find(|other| other.updated == ranked.updated);
     Target {
         pod: Arc::clone(ranked.pod),

@@ -1,4 +1,4 @@
-//! What is reported: counts and conditions, of what was observed and never of what is hoped for.
+//! The status: counts and conditions, of what was observed and not of what is expected.
 
 use ordereddeployment_api::{
     ConditionStatus::{False, True, Unknown},
@@ -26,12 +26,12 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
     let rolls = matches!(state.phase, Phase::Rolling);
     let idle = changes.creates.is_empty() && changes.deletes.is_empty();
     if let Some(rollout) = status.rollout.as_mut().filter(|_| !rolls && idle) {
-        // The sets have been scaled for it; a running rolling update says so itself.
+        // The sets have been scaled for it; a running rolling update sets this itself.
         rollout.replicas = inventory.spec.replicas;
         rollout.scaled_from = None;
     }
     if state.is_complete {
-        // The points passed were those of pods that are gone.
+        // The pods of the passed points are gone.
         status.passed = None;
     }
     available(inventory, &mut status);
@@ -44,11 +44,11 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
     status
 }
 
-/// Nothing is done while pods change hands: what is there, and the reason.
+/// The status during a migration, when nothing is done: the counts and the reason.
 pub(crate) fn closed(inventory: &Inventory<'_>, reason: &str, message: &str) -> OrderedDeploymentStatus {
     let now = inventory.snapshot.now;
     let mut status = counted(inventory);
-    // Those that it has not yet, or not any more, serve all the same.
+    // Pods that are not adopted yet, or are released already, still serve.
     conditions::set(&mut status, condition::AVAILABLE, Unknown, reason, message, now);
     conditions::set(&mut status, condition::PROGRESSING, Unknown, reason, message, now);
     conditions::set(&mut status, condition::COMPLETE, False, reason, message, now);
@@ -58,7 +58,7 @@ pub(crate) fn closed(inventory: &Inventory<'_>, reason: &str, message: &str) -> 
     status
 }
 
-/// The condition of an object that was never held: whoever holds it or lifts the hold says so by himself.
+/// The condition of an object that was never held. The begin and the end of a hold set it otherwise.
 fn never_held(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
     if status.condition(condition::HELD).is_none() {
         let message = "No pause point holds the rollout";
@@ -82,7 +82,7 @@ fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     status
 }
 
-/// A spec that breaks a rule that the API server did not check: nothing is done, and the status says why.
+/// The status for a spec that violates a rule that the API server did not check: nothing is done, and the status says why.
 pub(crate) fn invalid(
     inventory: &Inventory<'_>,
     violations: &[ordereddeployment_api::Violation],
@@ -98,7 +98,7 @@ pub(crate) fn invalid(
     say(condition::COMPLETE, False);
     say(condition::PROGRESSING, False);
     say(condition::RECONCILING, False);
-    // These speak of pods and holds, which stay as they were.
+    // These conditions describe pods and holds, which do not change.
     for type_ in [condition::AVAILABLE, condition::HELD] {
         if inventory.status.condition(type_).is_none() {
             conditions::set(&mut status, type_, Unknown, reason::INVALID_SPEC, &message, now);
@@ -109,7 +109,7 @@ pub(crate) fn invalid(
 
 fn available(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
     let now = inventory.snapshot.now;
-    // Under Recreate nobody expects pods between the last old and the first new one; at rest all are expected.
+    // Recreate has no floor: it deletes all old pods first. Otherwise all pods are expected.
     let floor = if inventory.recreate() { inventory.bounds.desired } else { inventory.bounds.floor };
     if inventory.available() >= floor {
         let message = "Enough pods are available";
@@ -127,7 +127,7 @@ fn available(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
-/// Said while there is no answer.
+/// The message while there is no answer.
 const NOT_COMPARED: &str = "Whether the template differs from those of the sets is not known yet";
 
 /// As in a Deployment (`syncRolloutStatus` in `pkg/controller/deployment/progress.go`), with a clock that a hold stops.
@@ -159,17 +159,17 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         return;
     }
     let before = &inventory.status;
-    // Forged ones may be anything.
+    // Forged counts can have any value.
     let stored = |count: Option<i32>| i64::from(count.unwrap_or(0));
     let old_before = stored(before.replicas) - stored(before.updated_replicas);
     let old = inventory.old_count();
-    // A pod in the place of one that failed is none: else a row of failures would start the clock anew for ever.
+    // The replacement of a failed pod is no progress: otherwise repeated failures would restart the clock forever.
     let grown = status.updated_replicas > before.updated_replicas && inventory.backoff.told.is_none();
     let progressed = grown
         || old < old_before
         || status.ready_replicas > before.ready_replicas
         || status.available_replicas > before.available_replicas;
-    // Scaling or a lost pod after completion is no rollout, as in a Deployment: its clock does not run.
+    // Scaling or a lost pod after completion is no rollout, as in a Deployment: the clock does not run.
     let rests = found == Some(reason::NEW_REPLICA_SET_AVAILABLE) && old == 0;
     let stopped = match found {
         Some(found) => conditions::STOPPED.contains(&found),
@@ -186,7 +186,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
-/// Pods that no node takes, if there are any.
+/// The message about unschedulable pods, if there are any.
 fn unscheduled(inventory: &Inventory<'_>) -> Option<String> {
     let mut waiting = inventory.updated().filter(|ranked| ranked.pod.unscheduled.is_some());
     let first = waiting.next()?.pod;
@@ -198,7 +198,7 @@ fn unscheduled(inventory: &Inventory<'_>) -> Option<String> {
     Some(format!("pod {} cannot be scheduled{more} ({why})", first.name))
 }
 
-/// Whether the updated pods that the hold wants are all there and available.
+/// Whether all updated pods that the hold wants exist and are available.
 fn wanted_are_available(inventory: &Inventory<'_>, sizes: &Sizes) -> bool {
     let wanted = sizes.get(&inventory.hash).copied().unwrap_or(0);
     inventory.updated_available() >= wanted
@@ -241,7 +241,7 @@ fn failure(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDepl
     conditions::set(status, condition::REPLICA_FAILURE, True, reason, &failure.message, now);
 }
 
-/// As kstatus reads it: `True` means failed. A rollout past its deadline is, as it is for a Deployment there.
+/// As kstatus defines it: `True` means failed. That includes a rollout past its deadline, as kstatus does for a Deployment.
 fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut OrderedDeploymentStatus) {
     let now = inventory.snapshot.now;
     let late = status.condition(condition::PROGRESSING);
@@ -260,8 +260,8 @@ fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut Ordered
     }
 }
 
-/// As kstatus reads it: `True` means that the pods are not yet what the spec says. Never `True` beside `Stalled`, so
-/// that no reader depends on which of the two comes first.
+/// As kstatus defines it: `True` means that the pods do not match the spec yet. Never `True` together with `Stalled`, so
+/// that the result does not depend on the order in which a reader checks them.
 fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let inventory = state.inventory;
     let (holds, reason, message) =

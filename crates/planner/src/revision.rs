@@ -1,7 +1,7 @@
-//! The current revision: which of the sets are of the spec's template. The only place that tells.
+//! The current revision: which sets have the spec's template. Only this module decides that.
 //!
-//! A set is of the template if both are written alike, or if the set remembers that the API server found them equal. Where none
-//! is, the server is asked before a rollout starts. Nothing here compares templates beyond their canonical text.
+//! A set has the template if both are written alike, or if it stores that the API server found them equal. If no set has it,
+//! the API server is asked before a rollout starts. This module compares templates only by their canonical text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use ordereddeployment_api::{Template, equality_hash, template_hash};
 
 use crate::{ComparisonResult, Set, Snapshot};
 
-/// The current template, ready to be compared with those of sets.
+/// The current template, compared with those of the sets.
 #[derive(Debug)]
 pub(crate) struct Revision<'a> {
-    /// Its set; of several (a collision that was undone by hand) the oldest. While it is not known whether the template is new,
+    /// Its set; the oldest of several (after a collision that was undone by hand). Until the template is known to be new,
     /// the set of the rollout so far.
     pub(crate) current: Option<&'a Set>,
-    /// The `pod-template-hash` of the current set, or of the one to make.
+    /// The `pod-template-hash` of the current set, or of the one to create.
     pub(crate) hash: String,
     pub(crate) template: Template,
-    /// The sets to compare with, in the order to ask for them; none once the template is known to be one of theirs, or new.
+    /// The sets to compare with, in that order; none once the template is known to equal one of theirs, or to be new.
     pub(crate) candidates: Vec<&'a Set>,
 }
 
@@ -31,13 +31,13 @@ impl<'a> Revision<'a> {
         let same = || snapshot.sets.iter().filter(|set| revision.is_of(set));
         let current = same().filter(|set| !set.terminating);
         let current = current.min_by(|first, second| first.seniority().cmp(&second.seniority()));
-        // A rollout keeps its identity while its set goes.
+        // A rollout keeps its identity while its set is being deleted.
         let going = same().find(|set| begun == Some(set.hash.as_str()));
         let (hash, is_known) = match (current, going) {
             (Some(set), _) | (None, Some(set)) => (set.hash.clone(), true),
             (None, None) => {
                 let hash = hash_without_set(snapshot);
-                // A set of this hash that is not of the template stands for another spelling, or for another template.
+                // A set with this hash and another text has either another spelling of the template, or another template.
                 let is_taken = snapshot.sets.iter().any(|set| set.hash == hash);
                 let is_begun = begun == Some(hash.as_str()) && !is_taken;
                 let is_known = is_begun || snapshot.comparison == ComparisonResult::New;
@@ -60,7 +60,7 @@ impl<'a> Revision<'a> {
         (!self.needs_comparison() && self.is_of(set)) || self.current.is_some_and(is_like)
     }
 
-    /// Whether it is not known yet if the template is one of the sets'.
+    /// Whether it is unknown if the template equals that of a set.
     pub(crate) fn needs_comparison(&self) -> bool {
         !self.candidates.is_empty()
     }
@@ -70,14 +70,14 @@ impl<'a> Revision<'a> {
     }
 }
 
-/// Whether that set is known to be of that template.
+/// Whether that set is known to have that template.
 #[must_use]
 pub fn is_of(set: &Set, template: &Template) -> bool {
     let template = template.without_hash();
     set.template.same_as(&template) || remembers(set, &template)
 }
 
-/// The sets that the template must be compared with before anything is decided, by UID, in the order to ask for them.
+/// UIDs of the sets that the template must be compared with before any other decision, in that order.
 #[must_use]
 pub fn to_compare(snapshot: &Snapshot) -> Vec<Arc<str>> {
     uids(&Revision::of(snapshot).candidates)
@@ -101,13 +101,13 @@ pub(crate) fn uids(sets: &[&Set]) -> Vec<Arc<str>> {
     sets.iter().map(|set| Arc::clone(&set.uid)).collect()
 }
 
-/// What the rollout was begun with.
+/// The hash with which the rollout began.
 fn begun(snapshot: &Snapshot) -> Option<&str> {
     Some(snapshot.deployment.status.as_ref()?.rollout.as_ref()?.template_hash.as_str())
 }
 
-/// The hash of the current template where its set is not there. It stays what the rollout was begun with, should its set be
-/// deleted by hand: another hash would be another rollout.
+/// The hash of the current template without a set. It stays the hash with which the rollout began if a user deletes the set:
+/// another hash would be another rollout.
 fn hash_without_set(snapshot: &Snapshot) -> String {
     let template = &snapshot.deployment.spec.template;
     let collisions =
@@ -119,8 +119,8 @@ fn hash_without_set(snapshot: &Snapshot) -> String {
     hashes.find(|hash| begun == Some(hash)).unwrap_or_else(|| template_hash(template, collisions))
 }
 
-/// Gives each set a hash of its own: sets are told apart by it. Two have the same where one of them was another deployment's
-/// and was adopted; one that stays keeps it, the oldest of those.
+/// Gives each set a unique hash, by which sets are distinguished. Two sets have the same hash if one of them was adopted
+/// from another deployment; the oldest set that is not terminating keeps it.
 pub fn make_hashes_unique<'a>(sets: impl IntoIterator<Item = &'a mut Set>) {
     let mut sets: Vec<&mut Set> = sets.into_iter().collect();
     sets.sort_by(|one, other| one.seniority().cmp(&other.seniority()));

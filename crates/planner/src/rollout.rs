@@ -1,6 +1,6 @@
-//! Which pods go and which come: a running rollout. What scaling, a hold or a pause moves is in `scaling`.
+//! Pods to create and delete in a running rollout. `scaling` handles scaling, holds and pauses.
 //!
-//! One decision, over the active pods of all revisions. It never writes, and never looks past the barrier.
+//! One decision covers the active pods of all revisions. It writes nothing and ignores pods beyond the barrier.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, reli
 use crate::scaling::{self, surplus};
 use crate::{Decision, DryRun, FailureKind, Purpose, Read};
 
-/// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is unready for a moment is none of
-/// anybody's business.
+/// How long a rollout is blocked at a pause point before `Stalled` says so: a pod that is
+/// unready for a moment needs no attention.
 const BLOCKED_GRACE: SignedDuration = SignedDuration::from_secs(60);
 
-/// How long creates are refused, or wait for a back-off, before a rollout counts on none of them.
+/// How long creates must be refused, or wait for a backoff, before a rollout no longer counts on them.
 const NO_CREATES: SignedDuration = SignedDuration::from_secs(10);
 
-/// How many pods a message names.
+/// The most pods that a message names.
 const NAMED: usize = 5;
 
-/// Recreate: all old pods go, in order, then the new ones come.
+/// Recreate: all old pods are deleted in order, then the new ones are created.
 pub(crate) fn recreate(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
     let (inventory, divided) = (state.inventory, &state.divided);
     let go = pods_ahead(inventory, divided)?;
@@ -42,20 +42,20 @@ pub(crate) fn recreate(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision
     Ok(PodChanges { deletes, ..PodChanges::default() })
 }
 
-/// The pods that may go now, ahead of the barrier; a hold where there are none.
+/// The pods ahead of the barrier, which may be deleted now; a hold if there are none.
 fn pods_ahead<'m, 'c, 'a>(
     inventory: &Inventory<'_>,
     divided: &'m Divided<'c, 'a>,
 ) -> Result<&'m [&'c RankedPod<'a>], Box<Decision>> {
     if inventory.revision.needs_comparison() {
-        // No pod goes, and no hold begins, for a rollout that may not be the one that the spec asks for.
+        // No pod is deleted and no hold begins for a rollout that the spec may not ask for.
         return Ok(&[]);
     }
     let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
     let begun = barrier::begun_at(inventory, barrier.ranked).is_some();
     match (barrier.side, divided.ahead.len()) {
         (PausePoint::Before, 0) => Err(Box::new(hold::hold_at(inventory, barrier))),
-        // Its turn has come: the hold is stored before its DELETE.
+        // Its pod is next: the hold is stored before its DELETE.
         (PausePoint::After, 1) if !begun => Err(Box::new(hold::hold_at(inventory, barrier))),
         (PausePoint::After, length) if !begun => Ok(&divided.ahead[..length - 1]),
         _ => Ok(&divided.ahead),
@@ -72,7 +72,8 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
     let mut changes = PodChanges::default();
     let mut room = inventory.room_below(inventory.bounds.ceiling);
 
-    // A pod lost comes back from the current revision, unless too few would be left to rely on.
+    // A lost pod is replaced by one of the current revision; if too few reliable pods are left, by one of the old set with
+    // the most available pods.
     let reliable = reliable(inventory);
     if let Some(hash) = most_available_old_set(inventory) {
         let lost = (inventory.bounds.floor - reliable).clamp(0, room);
@@ -84,7 +85,7 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
 
     let go = pods_ahead(inventory, divided)?;
     if !is_accepted(inventory) && !go.is_empty() {
-        // The first updated pod proves the template: nothing is deleted before it is there.
+        // The first updated pod verifies the template: no pod is deleted before it exists.
         let failed = create_failed(inventory);
         return if changes.creates.contains_key(&inventory.hash) && !failed {
             Ok(changes)
@@ -95,7 +96,7 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
     let filled = inventory.active() >= inventory.bounds.ceiling
         || updated >= wanted
         || no_creates(inventory, &changes);
-    // The surplus goes in the same round: the rollout cannot count on it.
+    // The surplus is deleted in the same round: the rollout cannot count on it.
     let surplus = surplus(inventory);
     let leaving = count(surplus.iter().filter(|ranked| ranked.available));
     let mut budget = Budget::of(inventory, leaving);
@@ -127,15 +128,15 @@ fn wanted(inventory: &Inventory<'_>, divided: &Divided<'_, '_>) -> i64 {
     }
 }
 
-/// Whether a rolling update wants pods that are not there.
+/// Whether a rolling update wants more pods than there are.
 pub(crate) fn is_short(state: &State<'_, '_>) -> bool {
     let inventory = state.inventory;
     inventory.updated_count() < wanted(inventory, &state.divided)
         || reliable(inventory) < inventory.bounds.floor
 }
 
-/// The head may not go since too few pods are available, and nothing can be created: the rollout could only go on with
-/// unavailable pods behind the head.
+/// The first pod of the order may not be deleted since too few pods are available, and no pod can be created: the rollout
+/// can continue only with unavailable pods behind the first one.
 fn out_of_turn<'c, 'a>(
     inventory: &Inventory<'_>,
     divided: &Divided<'_, '_>,
@@ -168,7 +169,7 @@ fn out_of_turn<'c, 'a>(
         return Vec::new();
     }
     if !all_available && !crate::conditions::is_overdue(&inventory.status) {
-        // It may go on once they are.
+        // The rollout may continue once they are.
         return Vec::new();
     }
     let mode = inventory.spec.deletion_order.as_ref().map(|order| order.unavailable_pods).unwrap_or_default();
@@ -188,7 +189,7 @@ fn out_of_turn<'c, 'a>(
     unavailable.into_iter().take_while(|ranked| budget.take(ranked)).collect()
 }
 
-/// The rollout cannot reach its barrier. Since when is stored with the status; after a grace time the condition says so.
+/// The rollout cannot reach its barrier. The status stores since when; after a grace time the condition says so.
 fn blocked(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], changes: &mut PodChanges) {
     let id = barrier::id(inventory, barrier);
     let now = seconds(inventory.snapshot.now);
@@ -212,8 +213,8 @@ fn blocked(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], 
     changes.blocked = Some(Blocked { id, since: since.into() });
 }
 
-/// Whether no updated pod can be created for the time being: creates have been refused for a while, by a quota for instance, or
-/// all that are wanted have waited as long for a back-off. That counts as the ceiling reached.
+/// Whether no updated pod can be created for now: creates have been refused for some time, for instance by a quota, or all
+/// wanted pods have waited that long for a backoff. That counts like a reached ceiling.
 fn no_creates(inventory: &Inventory<'_>, changes: &PodChanges) -> bool {
     let waited = |since: Timestamp| inventory.snapshot.now.duration_since(since) >= NO_CREATES;
     let refused = inventory.snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Create);
@@ -221,7 +222,7 @@ fn no_creates(inventory: &Inventory<'_>, changes: &PodChanges) -> bool {
     refused.is_some_and(|failure| waited(failure.since)) || backed_off
 }
 
-/// When creates that are refused count as impossible, where that is still ahead.
+/// When refused creates count as impossible, if that is in the future.
 pub(crate) fn no_creates_at(inventory: &Inventory<'_>) -> Option<Timestamp> {
     if inventory.old_count() == 0 || inventory.recreate() {
         return None;
@@ -232,18 +233,18 @@ pub(crate) fn no_creates_at(inventory: &Inventory<'_>) -> Option<Timestamp> {
     times.filter(|at| *at > inventory.snapshot.now).min()
 }
 
-/// When the condition is to say that the rollout is blocked.
+/// When the condition starts to say that the rollout is blocked.
 pub(crate) fn blocked_stands_at(blocked: &Blocked) -> Option<Timestamp> {
     blocked.since.0.checked_add(BLOCKED_GRACE).ok()
 }
 
-/// Whether the API server is known to take pods of the current template.
+/// Whether the API server is known to accept pods of the current template.
 fn is_accepted(inventory: &Inventory<'_>) -> bool {
     let created = inventory.snapshot.pods.iter().any(|pod| inventory.is_current_set(&pod.set));
     created || inventory.snapshot.dry_run == DryRun::Accepted
 }
 
-/// No updated pod can come first: a dry run must prove the template before a pod is deleted for it.
+/// No updated pod can be created first: a dry run must verify the template before a pod is deleted for it.
 fn awaiting_dry_run(inventory: &Inventory<'_>, mut changes: PodChanges) -> Result<PodChanges, Box<Decision>> {
     match &inventory.snapshot.dry_run {
         DryRun::Refused(message) => {

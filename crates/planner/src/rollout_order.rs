@@ -1,6 +1,6 @@
-//! The line-up: whose turn comes, and where the rollout halts, for those who show it beforehand.
+//! The rollout order, for previews: in which order pods are deleted, and where the rollout pauses.
 //!
-//! It is what a decision on the same observation goes by. It never decides.
+//! It shows the order that a decision on the same snapshot uses. It makes no decisions.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use crate::Snapshot;
 use crate::barrier;
 use crate::inventory::Inventory;
 
-/// The pods in the order in which they go.
+/// The pods in the order of their deletion.
 #[derive(Clone, Debug)]
 pub struct RolloutOrder {
-    /// The UID of the current template's set, where it is there.
+    /// The UID of the current template's set, if it exists.
     pub current: Option<Arc<str>>,
-    /// Whether a rollout is under way: the places are then those of the old pods alone, else of all active pods.
+    /// Whether a rollout is in progress: then the places are those of the old pods, else of all active pods.
     pub rolls: bool,
-    /// The first goes first.
+    /// The places; the first pod is deleted first.
     pub places: Vec<Place>,
-    /// The pause point at which this rollout halts, or the next one: an index into `places`, and on which side.
+    /// The pause point at which this rollout, or the next one, pauses: an index into `places`, and the side.
     pub barrier: Option<(usize, PausePoint)>,
 }
 
-/// A pod at its place.
+/// A pod and its place.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Its UID.
     pub uid: Arc<str>,
     /// Its name.
     pub name: String,
-    /// Its delete priority: of its annotation, else of a node rule, else 0.
+    /// Its delete priority: from its annotation, else from a node rule, else 0.
     pub priority: i32,
-    /// Why it goes before the next one; `None` for the last.
+    /// Why it sorts before the next one; `None` for the last.
     pub why: Option<Why>,
 }
 
-/// Lines the pods up.
+/// The rollout order of a snapshot.
 #[must_use]
 pub fn rollout_order(snapshot: &Snapshot) -> RolloutOrder {
     let inventory = Inventory::of(snapshot);

@@ -1,8 +1,8 @@
-//! Pods that come and go because of a number of replicas, not because of a template: D = 0, surplus, a held or paused rollout
-//! that is kept at its sizes, a running rollout that is scaled.
+//! Pods to create and delete because of the number of replicas, not of a template: D = 0, surplus, the kept sizes of a held
+//! or paused rollout, the scaling of a running rollout.
 //!
-//! Scaling never advances a release: an old pod with a pause point that is not passed goes only where no other old pod can, and
-//! the rollout is held at such a point before none is left that would hold it.
+//! Scaling never advances a release: an old pod with a pause point that is not passed is deleted only if no other old pod
+//! can be, and the rollout is held at such a point before the last one is deleted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, old_
 use crate::sizes::{self, Sizes};
 use crate::{Decision, Point, Purpose, Record};
 
-/// D = 0 allows no pod.
+/// D = 0: all pods are deleted.
 pub(crate) fn scale_to_zero(inventory: &Inventory<'_>) -> Result<PodChanges, Box<Decision>> {
     let all: Vec<_> = inventory.ranked_pods.iter().collect();
     keep_last_point(inventory, &all)?;
     Ok(PodChanges { deletes: groups(inventory, &all, Purpose::Scale), ..PodChanges::default() })
 }
 
-/// No old pod is there: exactly the first of the order go, or what is missing comes.
+/// There are no old pods: the first pods of the order are deleted, or missing ones are created.
 pub(crate) fn steady(inventory: &Inventory<'_>) -> PodChanges {
     let mut changes = PodChanges {
         deletes: groups(inventory, &surplus(inventory), Purpose::Scale),
@@ -49,8 +49,8 @@ pub(crate) fn surplus<'c, 'a>(inventory: &'c Inventory<'a>) -> Vec<&'c RankedPod
     first(inventory.updated(), inventory.updated_count() - inventory.bounds.desired)
 }
 
-/// Held or paused: as many old and as many updated pods as the stored sizes say for this D. Between the old sets nothing is
-/// moved as long as their sum is right.
+/// Held or paused: the stored sizes give the number of old and updated pods for this D. Pods are not moved between old sets
+/// as long as their sum is right.
 pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<PodChanges, Box<Decision>> {
     let mut changes = PodChanges::default();
     let old = old_pods_to_delete(inventory, wanted);
@@ -79,13 +79,13 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
     to_delete.extend(updated.scaled);
     to_delete.sort_unstable_by(|first, second| first.key.cmp(&second.key));
     changes.deletes = groups(inventory, &to_delete, Purpose::Scale);
-    // Unavailable ones first, which no budget can refuse.
+    // Unavailable pods come first, whose deletion no budget can refuse.
     changes.deletes.extend(groups(inventory, &updated.surge, Purpose::Scale));
     changes.kept_surge = updated.kept;
     Ok(changes)
 }
 
-/// The sizes of the sets once a hold or a pause is kept: the old sets share their sum as their pods are now.
+/// The sizes of the sets while a hold or a pause is kept: the old sets share their sum as their pods are now.
 pub(crate) fn kept_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Sizes {
     let mut sizes = inventory.by_set();
     for deleted in old_pods_to_delete(inventory, wanted) {
@@ -100,45 +100,45 @@ pub(crate) fn kept_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Sizes {
         *size += more;
         missing -= more;
     }
-    // Pods of the current template may be in several sets; what those other sets have is not the current one's to have.
+    // Several sets can have pods of the current template; the pods of the others are not part of the current set's size.
     let others = inventory.updated().filter(|ranked| *ranked.hash != inventory.hash);
     let current = updated_total(inventory, wanted) - count(others);
     sizes.insert(inventory.hash.clone(), current.max(0));
     sizes
 }
 
-/// How many pods there may be once what a hold or a pause stored is filled up: its surge pods too, though `maxSurge` was lowered
-/// since. More than twice D makes no pods: hardly anybody surges that far, and a status forged to billions must not count.
+/// The most pods while a hold or a pause fills its stored sizes: including its surge pods, even if `maxSurge` was lowered
+/// since. At most twice D: larger surges are rare, and a forged status with billions of pods must have no effect.
 pub(crate) fn kept_ceiling(inventory: &Inventory<'_>, stored: i64) -> i64 {
     inventory.bounds.ceiling.max(stored.min(2 * inventory.bounds.desired))
 }
 
-/// How many old pods there are, without those of sets that are being deleted: these are the garbage collector's.
+/// The number of old pods, without those of terminating sets, which the garbage collector deletes.
 fn old_count(inventory: &Inventory<'_>) -> i64 {
     count(inventory.old().filter(|ranked| !ranked.collected))
 }
 
-/// How many such pods these sizes speak of.
+/// The number of such pods in these sizes.
 fn old_total(inventory: &Inventory<'_>, sizes: &Sizes) -> i64 {
     let sets = inventory.old_sets().filter(|set| !set.terminating);
     sets.map(|set| sizes.get(&set.hash).copied().unwrap_or(0)).sum()
 }
 
-/// How many updated pods these sizes speak of.
+/// The number of updated pods in these sizes.
 fn updated_total(inventory: &Inventory<'_>, sizes: &Sizes) -> i64 {
     sizes.values().sum::<i64>() - old_total(inventory, sizes)
 }
 
-/// What an old pod keeps the rollout from: scaling takes those first that keep it from least.
+/// How strongly an old pod holds the rollout: scaling deletes the pods with the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PointKind {
-    /// It has no pause point, or one that is passed.
+    /// No pause point, or a passed one.
     None,
-    /// The rollout is held at it: the hold outlives the pod.
+    /// The rollout is held at it: the hold stays without the pod.
     Held,
-    /// Its pause point ends by itself.
+    /// Its pause point has a duration.
     Timed,
-    /// Its pause point waits for somebody.
+    /// Its pause point waits for a resume.
     Untimed,
 }
 
@@ -156,8 +156,8 @@ fn point_kind(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> PointKind {
     if timed { PointKind::Timed } else { PointKind::Untimed }
 }
 
-/// The old pods that go where the old sets are to have these sizes: of each set the first of the order, those with a pause point
-/// that is not passed after all others of all sets.
+/// The old pods to delete so that the old sets have these sizes: of each set the first of the order, and those with a pause
+/// point that is not passed after all others of all sets.
 fn old_pods_to_delete<'c, 'a>(inventory: &'c Inventory<'a>, sizes: &Sizes) -> Vec<&'c RankedPod<'a>> {
     let excess = usize::try_from(old_count(inventory) - old_total(inventory, sizes)).unwrap_or(0);
     if excess == 0 {
@@ -177,25 +177,25 @@ fn old_pods_to_delete<'c, 'a>(inventory: &'c Inventory<'a>, sizes: &Sizes) -> Ve
             ((kind, !is_share), ranked)
         })
         .collect();
-    // Stable: equal ones stay in the order.
+    // The sort is stable: equal ones stay in the order.
     ranked.sort_by_key(|(rank, _)| *rank);
     let mut to_delete: Vec<_> = ranked.into_iter().take(excess).map(|(_, ranked)| ranked).collect();
     to_delete.sort_by_key(|ranked| ranked.place);
     to_delete
 }
 
-/// The updated pods that go where there are to be fewer.
+/// The updated pods to delete.
 #[derive(Default)]
 struct Updated<'c, 'a> {
-    /// Those that a smaller D takes: the first of the order.
+    /// Pods that a smaller D removes: the first of the order.
     scaled: Vec<&'c RankedPod<'a>>,
-    /// Those that a hold without a duration has no use for: unavailable ones first, as far as the first floor allows.
+    /// Pods that a hold without a duration does not want: unavailable ones first, as far as the first floor allows.
     surge: Vec<&'c RankedPod<'a>>,
-    /// How many stay only since the floor forbids their deletion.
+    /// How many pods stay only since the floor forbids their deletion.
     kept: i64,
 }
 
-/// The updated pods that go where there are to be `size` of them, and these others go.
+/// The updated pods to delete so that `size` of them are left, when `others` are deleted too.
 fn updated_pods_to_delete<'c, 'a>(
     inventory: &'c Inventory<'a>,
     size: i64,
@@ -226,7 +226,7 @@ fn updated_pods_to_delete<'c, 'a>(
     to_delete
 }
 
-/// The first of these that can go.
+/// The first of these pods that can be deleted.
 fn first<'c, 'a: 'c>(
     ranked_pods: impl Iterator<Item = &'c RankedPod<'a>>,
     number: i64,
@@ -234,12 +234,12 @@ fn first<'c, 'a: 'c>(
     ranked_pods.filter(|ranked| !ranked.collected).take(usize::try_from(number).unwrap_or(0)).collect()
 }
 
-/// Holds the rollout before old pods go with which it would lose the last pause point that holds it: as if that one were reached.
-/// A hold that waits for somebody outlives its pod. Neither a hold nor a point that a time ends stands for one that waits for
-/// somebody. What goes with a set that is being deleted, scaling does not take.
+/// Holds the rollout before old pods are deleted that include the last pause point, as if that point were reached. A hold
+/// that waits for a resume stays without its pod. Neither a timed hold nor a timed point can replace a point that waits for
+/// a resume. Scaling does not delete pods of a terminating set.
 fn keep_last_point(inventory: &Inventory<'_>, to_delete: &[&RankedPod<'_>]) -> Result<(), Box<Decision>> {
     let kinds: &[PointKind] = match held(&inventory.status) {
-        // A point that ends by itself does not stand for one that waits for somebody.
+        // A timed point cannot replace one that waits for a resume.
         None => &[PointKind::Untimed, PointKind::Timed],
         Some(hold) if hold.until.is_some() => &[PointKind::Untimed],
         Some(_) => return Ok(()),
@@ -255,8 +255,8 @@ fn keep_last_point(inventory: &Inventory<'_>, to_delete: &[&RankedPod<'_>]) -> R
     first.map_or(Ok(()), |barrier| Err(Box::new(hold::hold_early(inventory, &barrier))))
 }
 
-/// The pause points of at least that kind at which a rollout of these pods would be held. With nothing behind it, a point
-/// `after` holds nothing.
+/// The pause points of at least that kind at which a rollout of these pods would be held. An `after` point without a pod
+/// behind it holds nothing.
 fn points_of_kind<'c, 'a>(
     inventory: &Inventory<'_>,
     ranked_pods: &[&'c RankedPod<'a>],
@@ -272,13 +272,13 @@ fn points_of_kind<'c, 'a>(
     holding.map(|(_, barrier)| barrier).collect()
 }
 
-/// Whether a running rollout was being scaled when it was last looked at.
+/// Whether a running rollout was being scaled at the last decision.
 pub(crate) fn is_being_scaled(inventory: &Inventory<'_>) -> bool {
     inventory.status.rollout.as_ref().is_some_and(|rollout| rollout.scaled_from.is_some())
 }
 
-/// D has changed in the running rollout: the sets are scaled in proportion before anything else. What they are scaled from is stored
-/// first, so that an interruption, or another change of D meanwhile, ends in the same split.
+/// D has changed in the running rollout: first of all the sets are scaled in proportion. The sizes before are stored first,
+/// so that an interruption, or another change of D meanwhile, leads to the same split.
 pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<PodChanges>, Box<Decision>> {
     let inventory = state.inventory;
     let Some(rollout) = &inventory.status.rollout else { return Ok(None) };
@@ -325,7 +325,7 @@ pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<PodChanges>, Box<Dec
     Err(Box::new(Decision::Record(Record { status, events: Vec::new() })))
 }
 
-/// The sizes of the sets once they are scaled: a pure function of those before and of D.
+/// The sizes of the sets after scaling: a pure function of the sizes before and of D.
 fn scaled(inventory: &Inventory<'_>, rollout: &Rollout, now: &Sizes) -> Sizes {
     let stored = rollout.scaled_from.as_ref();
     let base = stored.map_or_else(|| now.clone(), sizes::widen);

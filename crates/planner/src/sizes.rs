@@ -1,34 +1,34 @@
-//! Shares: how a number of pods is split over sets. Plain arithmetic; it never looks at a pod.
+//! The split of a number of pods over sets. Arithmetic only; no pods are involved.
 
 use std::collections::BTreeMap;
 
 use ordereddeployment_api::Strategy;
 
-/// Pods by `pod-template-hash`.
+/// Numbers of pods by `pod-template-hash`.
 pub(crate) type Sizes = BTreeMap<String, i64>;
 
-/// What a hold or a pause stored, and what it is applied to.
+/// The stored sizes of a hold or a pause, and the sets that they apply to.
 pub(crate) struct Stored<'a> {
-    /// The sizes stored, and the number of replicas they were stored for.
+    /// The stored sizes, and the number of replicas at that time.
     pub(crate) sizes: &'a BTreeMap<String, i32>,
     pub(crate) replicas: i32,
     /// Hashes of the sets that can still get pods.
     pub(crate) usable: Vec<&'a str>,
-    /// The set that gets what no stored size speaks of.
+    /// The set that gets pods without a stored size.
     pub(crate) fallback: &'a str,
-    /// The set that has taken over what belonged to a set that is gone; else the fallback does.
+    /// The set that gets the share of a deleted set; without one the fallback gets it.
     pub(crate) successor: Option<&'a str>,
     /// The current template's hash: every other set is old.
     pub(crate) current: &'a str,
-    /// The set of the held pod: of the old ones it keeps a pod longest.
+    /// The set of the held pod: among the old sets it keeps a pod longest.
     pub(crate) held: Option<&'a str>,
 }
 
 impl Stored<'_> {
     /// The sizes for `desired` replicas. A pure function of what was stored, so that D → 0 → D restores the split.
     ///
-    /// Where D is what it was, the sizes are those stored. A smaller D is split in proportion. A larger one adds to all, under
-    /// Recreate to what the hold left. Where there were old pods and D ≥ 1, at least one stays old.
+    /// With an unchanged D the stored sizes apply. A smaller D is split in proportion. A larger D adds to all sets, and
+    /// under Recreate to the sizes that the hold left. If there were old pods and D ≥ 1, at least one stays old.
     pub(crate) fn for_replicas(&self, desired: i64, strategy: &Strategy) -> Sizes {
         let stored = widen(self.sizes);
         let replicas = i64::from(self.replicas);
@@ -44,7 +44,7 @@ impl Stored<'_> {
         };
         let kept: Sizes =
             stored.into_iter().filter(|(hash, _)| self.usable.contains(&hash.as_str())).collect();
-        // What belonged to a set that is gone goes to another one, else the service would stay too small.
+        // The share of a deleted set goes to another one; otherwise too few pods would serve.
         let gone = total - kept.values().sum::<i64>();
         let mut base = kept;
         *base.entry(self.successor.unwrap_or(self.fallback).to_owned()).or_default() += gone;
@@ -73,14 +73,14 @@ impl Stored<'_> {
     }
 }
 
-/// Sizes as they were stored; what is forged to be negative counts as none.
+/// The stored sizes; a forged negative size counts as 0.
 pub(crate) fn widen(stored: &BTreeMap<String, i32>) -> Sizes {
     stored.iter().map(|(hash, size)| (hash.clone(), i64::from((*size).max(0)))).collect()
 }
 
-/// Splits `total` in proportion to `base`; what rounding leaves over goes where it is missed most (the method of
-/// Webster: with the largest remainders a smaller `total` could make a set larger). Ties go to the larger set, then to
-/// the smaller hash. Where `base` has nothing, all goes to `fallback`.
+/// Splits `total` in proportion to `base`. The rest from rounding goes to the set that has the least of its share (Webster's
+/// method: with the largest remainders a smaller `total` could make a set larger). Ties go to the larger set, then to the
+/// smaller hash. If `base` is empty, `fallback` gets everything.
 pub(crate) fn apportion(base: &Sizes, total: i64, fallback: &str) -> Sizes {
     let sum: i64 = base.values().sum();
     let mut sizes: Sizes = base.keys().map(|hash| (hash.clone(), 0)).collect();
@@ -97,7 +97,7 @@ pub(crate) fn apportion(base: &Sizes, total: i64, fallback: &str) -> Sizes {
         sizes.insert(hash.clone(), share);
     }
     while rest > 0 {
-        // The set with the most pods of `base` for each one it has here, where half a pod counts as one.
+        // The set with the most pods in `base` per pod that it has here, counted with half a pod more.
         let neediest = base.iter().filter(|(_, size)| **size > 0).max_by(|first, second| {
             let weight = |size: i64, other: &str| {
                 i128::from(size) * (2 * i128::from(sizes.get(other).copied().unwrap_or(0)) + 1)
@@ -112,9 +112,8 @@ pub(crate) fn apportion(base: &Sizes, total: i64, fallback: &str) -> Sizes {
     sizes
 }
 
-/// The sizes to publish: those given, changed as little as can be so that their sum is D. PodDisruptionBudgets sum
-/// them up for the number of pods they expect. The current set takes the difference; where it has too few, the largest old
-/// ones give.
+/// The sizes to publish: the given ones with the least change that makes their sum D. The disruption controller sums them up
+/// for the number of expected pods. The current set takes the difference; if it has too few, the largest old sets give.
 pub(crate) fn published(sizes: &Sizes, desired: i64, current: &str) -> Sizes {
     let mut published = sizes.clone();
     let old: i64 = published.iter().filter(|(hash, _)| *hash != current).map(|(_, size)| *size).sum();
@@ -128,10 +127,10 @@ pub(crate) fn published(sizes: &Sizes, desired: i64, current: &str) -> Sizes {
     published
 }
 
-/// Takes `excess` in all, one after the other from whichever is the largest then.
+/// Removes `excess` in total, each time from the largest.
 fn take_from_largest(sizes: &mut [&mut i64], excess: i64) {
     let beyond = |cap: i64| sizes.iter().map(|size| (**size - cap).max(0)).sum::<i64>();
-    // The smallest cap that takes no more than the excess.
+    // The smallest cap that removes at most the excess.
     let (mut low, mut high) = (0, sizes.iter().map(|size| **size).max().unwrap_or(0));
     while low < high {
         let middle = low + (high - low) / 2;
@@ -151,8 +150,8 @@ fn take_from_largest(sizes: &mut [&mut i64], excess: i64) {
     }
 }
 
-/// The sizes after a change of D in a running rollout, in proportion over the sets, as a Deployment scales them
-/// (`scale` in `pkg/controller/deployment/sync.go`): `before` replicas and surge were the measure of the sizes now.
+/// The sizes after a change of D in a running rollout, in proportion over the sets, as a Deployment scales them (`scale` in
+/// `pkg/controller/deployment/sync.go`): the current sizes are relative to `before`, the replicas and surge until now.
 pub(crate) fn proportional(sizes: &Sizes, before: i64, allowed: i64) -> Sizes {
     let total: i64 = sizes.values().sum();
     let change = allowed - total;
@@ -172,7 +171,7 @@ pub(crate) fn proportional(sizes: &Sizes, before: i64, allowed: i64) -> Sizes {
         added += share;
         scaled.insert((*hash).clone(), size + share);
     }
-    // What rounding left over goes to the largest, or comes from it.
+    // The rest from rounding goes to the largest set, or comes from it.
     for (hash, _) in &order {
         let left = change - added;
         let Some(size) = scaled.get_mut(*hash).filter(|_| left != 0) else { break };
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_a_set_that_is_gone_goes_to_the_current_one() {
+    fn the_share_of_a_deleted_set_goes_to_the_current_one() {
         let sizes_stored = stored(&[("new", 2), ("gone", 8)]);
         let stored = Stored {
             sizes: &sizes_stored,
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_number_of_replicas_makes_no_set_larger() {
+    fn a_scale_down_enlarges_no_set() {
         let base = [("a", 6), ("b", 6), ("new", 2)];
         for entries in [&base[..], &[("a", 7), ("b", 5), ("c", 3), ("new", 1)], &[("a", 1), ("new", 9)]] {
             let total = entries.iter().map(|(_, size)| size).sum();
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_sizes_are_those_taken_one_by_one_from_the_largest() {
+    fn publishing_takes_pods_one_by_one_from_the_largest_set() {
         let one_by_one = |given: &Sizes, desired: i64| {
             let mut left = given.clone();
             left.remove("new");
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_that_stays_old_is_of_the_set_of_the_held_one() {
+    fn the_last_old_pod_is_of_the_set_of_the_held_pod() {
         let split = stored(&[("a", 1), ("b", 2), ("new", 17)]);
         for (held, kept) in [(Some("a"), "a"), (None, "b"), (Some("new"), "b")] {
             let usable = split.keys().map(String::as_str).collect();

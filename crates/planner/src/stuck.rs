@@ -1,4 +1,4 @@
-//! Pods that should have ended by now and that creates wait for: their node may be dead. It only tells of them.
+//! Reports pods that should be gone by now and that block creates: their node may be dead.
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::PodReplacementPolicy;
@@ -9,10 +9,10 @@ use crate::phase::{Phase, State};
 use crate::pod_changes::{PodChanges, old_terminating};
 use crate::{Pod, rollout, scaling};
 
-/// How long after its time a pod that terminates may take to be gone before it is told of.
+/// How long after its deletionTimestamp a pod may exist before it is reported.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(15);
 
-/// Reason and message where nothing is done since a pod does not end.
+/// Reason and message if creates wait only for a pod that does not terminate.
 pub(crate) fn blocked(state: &State<'_, '_>, changes: &PodChanges) -> Option<(&'static str, String)> {
     let inventory = state.inventory;
     if !changes.creates.is_empty() || !changes.deletes.is_empty() || !is_waited_for(state) {
@@ -37,7 +37,7 @@ pub(crate) fn blocked(state: &State<'_, '_>, changes: &PodChanges) -> Option<(&'
     Some((reason::POD_STUCK_TERMINATING, message))
 }
 
-/// When the next pod that terminates is to be told of.
+/// When the next terminating pod is reported.
 pub(crate) fn next(inventory: &Inventory<'_>) -> Option<Timestamp> {
     if !waits_for_ends(inventory) {
         return None;
@@ -54,14 +54,14 @@ fn waits_for_ends(inventory: &Inventory<'_>) -> bool {
     inventory.recreate() || inventory.spec.pod_replacement_policy == PodReplacementPolicy::TerminationComplete
 }
 
-/// Whether pods would be created if none terminated.
+/// Whether pods would be created if none were terminating.
 fn is_waited_for(state: &State<'_, '_>) -> bool {
     let inventory = state.inventory;
     let bounds = inventory.bounds;
     if !waits_for_ends(inventory) || bounds.desired == 0 || state.is_complete {
         return false;
     }
-    // Whether those that terminate are what fills the room below that.
+    // Whether terminating pods fill the room below that ceiling.
     let full = |ceiling: i64| inventory.room_below(ceiling) == 0 && inventory.active() < ceiling;
     match &state.phase {
         Phase::Held(sizes) | Phase::Paused(sizes) => {

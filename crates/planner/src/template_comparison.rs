@@ -1,4 +1,4 @@
-//! A template that is not known to be new: the API server is asked before a rollout starts, and what it answers is stored.
+//! Templates that are not known to be new: before a rollout starts, the API server compares them, and the result is stored.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::inventory::Inventory;
 use crate::revision::{Revision, uids};
 use crate::{ComparisonResult, Event, Read, SetChange, events};
 
-/// How many equal templates a set remembers.
+/// How many equal templates a set stores.
 const REMEMBERED: usize = 8;
 
-/// How long there may be no answer before it is told.
+/// How long there may be no answer before that is reported.
 const TOLERATED: SignedDuration = SignedDuration::from_secs(30);
 
-/// What comes before a rollout of such a template.
+/// What must come before a rollout of such a template.
 pub(crate) enum Prerequisite {
-    /// The question.
+    /// The read that asks the API server.
     Ask(Read),
-    /// The answer: the set remembers that the template is equal to its own.
+    /// The write that stores the result: the template equals that of the set.
     Store(SetChange),
 }
 
-/// What comes first where the template is not known to be new: the question, or the answer to store.
+/// The read or the write that must come first if the template is not known to be new.
 pub(crate) fn compare(inventory: &Inventory<'_>) -> Option<Prerequisite> {
     let Revision { candidates, template, .. } = &inventory.revision;
     if candidates.is_empty() {
@@ -45,7 +45,7 @@ pub(crate) fn compare(inventory: &Inventory<'_>) -> Option<Prerequisite> {
 /// Why no rollout starts, once there has been no answer for long enough.
 pub(crate) fn unanswered(inventory: &Inventory<'_>) -> Option<(&'static str, String)> {
     let ComparisonResult::NoAnswer { since, message, .. } = asked(inventory)? else { return None };
-    // Another process knows no more since when.
+    // A restarted process does not know since when: the condition says that it is due.
     let is_due = is_told(&inventory.status) || due(*since).is_some_and(|at| at <= inventory.snapshot.now);
     is_due.then(|| {
         let message = format!(
@@ -56,13 +56,13 @@ pub(crate) fn unanswered(inventory: &Inventory<'_>) -> Option<(&'static str, Str
     })
 }
 
-/// The event of it, once.
+/// The event about it, once.
 pub(crate) fn overdue(inventory: &Inventory<'_>) -> Option<Event> {
     let (reason, message) = unanswered(inventory)?;
     (!is_told(&inventory.status)).then(|| events::warning(reason, message))
 }
 
-/// When it will be told, or asked again.
+/// When it is due to be reported, or the API server is asked again.
 pub(crate) fn next(inventory: &Inventory<'_>) -> Option<Timestamp> {
     let ComparisonResult::NoAnswer { since, again, .. } = asked(inventory)? else { return None };
     let told = due(*since).filter(|at| *at > inventory.snapshot.now);

@@ -1,4 +1,4 @@
-//! Fields of a status that an API server does not store: its CRDs are older than the controller. It only says so.
+//! Reports fields of a status that the API server does not store, because its CRDs are older than the controller.
 
 use jiff::Timestamp;
 use ordereddeployment_api::ConditionStatus::{False, True};
@@ -7,7 +7,7 @@ use ordereddeployment_api::names::{condition, reason};
 
 use crate::conditions;
 
-/// What is said of fields that are not stored.
+/// The message for fields that are not stored.
 #[must_use]
 pub fn unstored_message(fields: &[String]) -> String {
     format!(
@@ -16,7 +16,7 @@ pub fn unstored_message(fields: &[String]) -> String {
     )
 }
 
-/// Says in a status that these fields of it are not stored.
+/// Sets the conditions that report that these fields are not stored.
 pub fn report_unstored(status: &mut OrderedDeploymentStatus, fields: &[String], now: Timestamp) {
     let message = unstored_message(fields);
     conditions::set(status, condition::STALLED, True, reason::STATUS_NOT_STORED, &message, now);

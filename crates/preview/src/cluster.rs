@@ -1,8 +1,8 @@
-//! The cluster around the decisions, as it is assumed to be: a scheduler, kubelets, and somebody who resumes.
+//! A model of the cluster around the decisions: a scheduler, kubelets, and a user who resumes.
 //!
-//! Time goes from beat to beat. At each, the scheduler places what was waiting at the one before, the kubelets report what
-//! is due, then the controller decides until there is nothing to do, and last whoever resumes a hold does it. The sandbox under a
-//! clock with a beat keeps the same time, so that there the preview can be held against what happens.
+//! Time advances in beats. At each beat, the scheduler places the pods that were pending at the one before, the kubelets
+//! report what is due, then the controller decides until there is nothing to do, and last the user resumes a hold. The
+//! sandbox under a clock with a beat has the same timing, so that a test can compare the preview with a real run there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,33 +20,33 @@ use ordereddeployment_sorter::Phase;
 use crate::simulation::SimulatedCluster;
 use crate::{Deleted, End, Preview, Step, What};
 
-/// The scheduler's rounds.
+/// The interval of the scheduler.
 const BEAT: SignedDuration = SignedDuration::from_secs(1);
-/// More decisions than any rollout takes.
+/// More decisions than any rollout needs.
 const MOST_DECISIONS: usize = 200_000;
 /// More pods than any cluster has.
 const MOST_PODS: usize = 200_000;
-/// More pods than anybody waits for, summed up over the decisions that looked at them.
+/// A limit for the pods of all decisions together: more than any useful preview evaluates.
 const MOST_WORK: usize = 1_000_000_000;
-/// How many times in a row nothing may change before nothing is expected to.
+/// After this many rounds without a change, none is expected.
 const QUIET: usize = 100;
 
-/// What the cluster is assumed to do.
+/// The assumed behavior of the cluster.
 #[derive(Clone, Debug)]
 pub struct Assumptions {
-    /// From a pod's assignment to Ready. A pod that runs and is not ready stays so.
+    /// From a pod's assignment to Ready. A running pod that is not ready stays unready.
     pub ready_after: Duration,
-    /// From a pod's mark of deletion to its end, if its grace period is not shorter.
+    /// From a pod's deletion to its end, if its grace period is not shorter.
     pub gone_after: Duration,
-    /// From a halt to somebody's resume.
+    /// From the begin of a hold to the user's resume.
     pub resumed_after: Duration,
-    /// The nodes that pods are placed on.
+    /// The nodes for new pods.
     pub nodes: BTreeMap<String, Node>,
-    /// How many pods of others each node has.
+    /// The number of other pods on each node.
     pub others: BTreeMap<String, usize>,
 }
 
-/// What a kubelet does, and when.
+/// The events that a kubelet causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Ready,
@@ -56,11 +56,11 @@ enum Due {
 struct Model<'a> {
     world: SimulatedCluster,
     assumptions: &'a Assumptions,
-    /// What kubelets do, by time, then UID.
+    /// The pending events of kubelets, by time, then UID.
     due: BTreeSet<(Timestamp, Arc<str>, Due)>,
-    /// When the scheduler looks at the pods that wait.
+    /// The next round of the scheduler.
     round: Option<Timestamp>,
-    /// When the controller wants to look again.
+    /// The requeue time of the controller.
     wake: Option<Timestamp>,
     /// When the hold is resumed.
     resume: Option<(Timestamp, String)>,
@@ -68,17 +68,17 @@ struct Model<'a> {
     start: Timestamp,
     steps: Vec<Step>,
     decisions: usize,
-    /// How many pods were looked at.
+    /// How many pods the decisions have evaluated.
     work: usize,
 }
 
-/// What the controller will do, beginning with what was observed. `observed.deployment` is the object as it will be:
-/// with the new template, the new number of replicas.
+/// Previews what the controller will do, starting from a snapshot. `snapshot.deployment` is the future object: with the new
+/// template or the new number of replicas.
 #[must_use]
 pub fn preview(snapshot: &Snapshot, assumptions: &Assumptions) -> Preview {
     let mut world = SimulatedCluster::of(snapshot);
     if world.comparison == ComparisonResult::Not {
-        // Nobody was asked: templates that are written differently are taken for different ones.
+        // No API server is asked: templates with different spellings count as different.
         world.comparison = ComparisonResult::New;
     }
     let mut model = Model {
@@ -100,7 +100,7 @@ pub fn preview(snapshot: &Snapshot, assumptions: &Assumptions) -> Preview {
 }
 
 impl Model<'_> {
-    /// What is under way in the cluster as it was observed.
+    /// Schedules the events that are pending in the snapshot.
     fn take_over(&mut self) {
         let mut due = BTreeSet::new();
         for pod in self.world.pods.iter().filter(|pod| !pod.finished) {
@@ -146,7 +146,7 @@ impl Model<'_> {
                 self.wake = None;
             }
             if resume.is_some_and(|at| at <= self.world.now) {
-                // Whoever resumes comes last in this moment.
+                // The user resumes last at this time.
                 self.decide();
                 self.request_resume();
             }
@@ -158,7 +158,7 @@ impl Model<'_> {
         self.world.now.checked_add(delay).unwrap_or(Timestamp::MAX)
     }
 
-    /// Decides until there is nothing to do at this time. Whether anything was done.
+    /// Decides until there is nothing to do at this time. Returns whether anything was done.
     fn decide(&mut self) -> bool {
         let mut changed = false;
         loop {
@@ -175,7 +175,7 @@ impl Model<'_> {
                     true
                 }
                 Decision::Act(act) => self.carry_out(&act),
-                // It was given all that it can ask for.
+                // The snapshot already contains everything that it can ask for.
                 Decision::Read(_) => false,
             };
             self.tell_of_the_hold(before.as_ref());
@@ -194,7 +194,7 @@ impl Model<'_> {
         self.decisions > MOST_DECISIONS || self.work > MOST_WORK
     }
 
-    /// Whether there may be more to do.
+    /// Applies an act. Returns whether there may be more to do.
     fn carry_out(&mut self, act: &Act) -> bool {
         for event in &act.events {
             self.tell(What::Told(event.clone()));
@@ -227,7 +227,7 @@ impl Model<'_> {
         for uid in act.deletes.iter().flat_map(|group| &group.targets).map(Target::uid) {
             let Some(pod) = self.world.pods.iter().find(|pod| pod.facts.uid == *uid) else { continue };
             let gone_after = self.gone_after(pod);
-            // Nobody has to end what runs nowhere.
+            // No kubelet terminates a pod without a node.
             if pod.facts.node.is_none() || gone_after.is_zero() {
                 self.world.pods.retain(|pod| pod.facts.uid != *uid);
             } else {
@@ -240,8 +240,8 @@ impl Model<'_> {
         done.changed && !idle
     }
 
-    /// How many steps that are. What is sent together is one: a group, but evictions go one by one, behind the deletions of
-    /// the unavailable.
+    /// Adds a step per deletion request and returns their number. Pods that are deleted together are one step: a group;
+    /// evictions are one step each, after the deletions of unavailable pods.
     fn tell_of_deletions(&mut self, act: &Act) -> usize {
         let evict = self.world.deployment.spec.pod_deletion == PodDeletion::Evict;
         let mut told = Vec::new();
@@ -289,7 +289,7 @@ impl Model<'_> {
         self.steps.push(Step { at: self.world.now, what });
     }
 
-    /// The pods that wait are looked at one beat after a change.
+    /// The scheduler handles pending pods one beat after a change.
     fn expect_round(&mut self) {
         let waiting = self.world.pods.iter().any(waits);
         self.round = waiting.then(|| self.round.unwrap_or(self.world.now + BEAT));
@@ -385,7 +385,7 @@ impl Model<'_> {
         })
     }
 
-    /// Why it does not go on.
+    /// Why the rollout does not continue.
     fn rest(&self) -> End {
         if self.world.deployment.spec.paused {
             return End::Paused;
@@ -400,7 +400,7 @@ impl Model<'_> {
     }
 }
 
-/// Whether the rollout halts at it already: one `after` a pod begins with that pod's deletion.
+/// Whether the rollout is paused at the hold already: one `after` a pod begins with that pod's deletion.
 fn stands(hold: &Hold) -> bool {
     hold.point != PausePoint::After || hold.deleted != Some(false)
 }

@@ -1,8 +1,8 @@
-//! What the controller will do, ahead of time: the planner's decisions, carried out on a model with a clock of its own.
+//! Previews of what the controller will do: the planner's decisions, applied to a model with its own clock.
 //!
-//! [`preview`] steps [`decide`](ordereddeployment_planner::decide) until there is nothing left to do. What a cluster does
-//! meanwhile (placing pods, starting them, ending them, somebody who resumes) is assumed, and said: [`Assumptions`]. This
-//! crate decides nothing about any pod, does no I/O, reads no clock and holds no randomness.
+//! [`preview`] calls [`decide`](ordereddeployment_planner::decide) until there is nothing left to do. The behavior of the
+//! cluster meanwhile (pods are scheduled, started and terminated, a user resumes) is assumed explicitly: [`Assumptions`].
+//! This crate makes no decisions about pods, does no I/O, reads no clock and uses no randomness.
 
 mod cluster;
 mod scale_down;

@@ -1,4 +1,4 @@
-//! Which pods a smaller number of replicas removes, and what the controller does next: decisions on a simulated cluster.
+//! The pods that a smaller number of replicas removes, and the controller's next act: decisions on a simulated cluster.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use ordereddeployment_planner::{Act, ComparisonResult, Decision, DryRun, Purpose
 
 use crate::simulation::SimulatedCluster;
 
-/// More decisions than any scale-down takes: each deletes at least one pod or stores one change.
+/// More decisions than any scale-down needs: each deletes at least one pod or stores one change.
 const MOST_DECISIONS: usize = 10_000;
-/// How many reads and records a decision may ask for before it acts.
+/// How many reads and records may come before an act.
 const MOST_PREPARATIONS: usize = 16;
 
-/// What the controller does next, once it has read and stored what it must. `None` where that takes an answer of the API server.
+/// The controller's next act, after the necessary reads and records. `None` if that needs an answer of the API server.
 #[must_use]
 pub fn next_act(snapshot: &Snapshot) -> Option<Act> {
     act_of(&mut SimulatedCluster::of(snapshot), &snapshot.dry_run)
@@ -31,7 +31,7 @@ pub fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
         if deleted.is_empty() {
             break;
         }
-        // Only deletions count here: no pod is created.
+        // Only deletions matter here: no pod is created.
         cluster.carry_out(&Act { creates: Vec::new(), ..act.clone() }, |_, _| Ok(()));
         cluster.pods.retain(|pod| !deleted.contains(&pod.facts.uid));
         cluster.store(&act.status);
@@ -46,12 +46,12 @@ fn act_of(cluster: &mut SimulatedCluster, dry_run: &DryRun) -> Option<Act> {
         match cluster.decide(|_| dry_run.clone()).1 {
             Decision::Act(act) => return Some(act),
             Decision::Record(record) => _ = cluster.store(&record.status),
-            // No server is asked here: until the controller has asked, the sets stay what they are.
+            // No API server is asked here: until the controller has asked, the sets stay as they are.
             Decision::Read(Read::Template(_)) => {
                 let (since, again) = (cluster.now, cluster.now);
                 cluster.comparison = ComparisonResult::NoAnswer { since, again, message: String::new() };
             }
-            // All that can be read is in the snapshot.
+            // A scale-down needs no dry run; everything else is in the snapshot.
             Decision::Read(Read::Live | Read::Nodes(_) | Read::Sources(_) | Read::DryRun { .. }) => {
                 return None;
             }

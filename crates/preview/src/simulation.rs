@@ -1,7 +1,7 @@
-//! A cluster in memory, as far as decisions see one: it carries decisions out on itself.
+//! A cluster in memory, with the objects that decisions read: it applies decisions to itself.
 //!
-//! One model for previews, the exploration and tests. Its owner sets the time, schedules pods and starts them. It makes decisions
-//! from what the controller knows, and from nothing else.
+//! One model for previews, the exploration and tests. Its owner advances the time, schedules pods and starts them. Decisions
+//! are made only from what the controller knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,48 +16,48 @@ use ordereddeployment_planner::{
 };
 use ordereddeployment_wire::{PodView, new_pod};
 
-/// An OrderedDeployment and what belongs to it.
+/// An OrderedDeployment and its objects.
 #[derive(Clone, Debug)]
 pub struct SimulatedCluster {
-    /// The object, its status as stored.
+    /// The object, with its stored status.
     pub deployment: OrderedDeployment,
     /// Its sets.
     pub sets: Vec<Set>,
     /// The pods of these sets.
     pub pods: Vec<Pod>,
-    /// The nodes that are there.
+    /// The existing nodes.
     pub nodes: BTreeMap<Arc<str>, NodeFacts>,
-    /// The time.
+    /// The current time.
     pub now: Timestamp,
-    /// What the last act failed at.
+    /// The failure of the last act.
     pub failure: Option<Failure>,
-    /// Since when creates are refused without one that is accepted.
+    /// Since when creates are refused without an accepted one in between.
     pub refused_since: Option<Timestamp>,
-    /// The pause points that the last act saw.
+    /// The pause points of the last act.
     pub known_points: BTreeMap<Arc<str>, String>,
-    /// Names of sets that belong to another owner.
+    /// Names of sets with another owner.
     pub taken_names: BTreeSet<String>,
-    /// Which of those it takes over from are still there; one that is not named here is.
+    /// Whether each migration source still exists; a missing one counts as existing.
     pub sources: BTreeMap<Source, bool>,
-    /// What the API server says of the template, where no set is known to have it.
+    /// The API server's comparison of the template, if no set is known to have it.
     pub comparison: ComparisonResult,
-    /// How many objects were made.
+    /// How many objects were created.
     pub count: u32,
 }
 
-/// What became of an act.
+/// The result of an act.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Whether anything is not as it was.
+    /// Whether anything changed.
     pub changed: bool,
-    /// UIDs of the pods created.
+    /// UIDs of the created pods.
     pub created: Vec<Arc<str>>,
-    /// Whether the pods to delete were marked; false where a create failed before.
+    /// Whether the pods to delete were marked; false if a create failed before.
     pub deleted: bool,
 }
 
 impl SimulatedCluster {
-    /// What was observed.
+    /// The cluster of a snapshot.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
         let nodes = snapshot.nodes.iter();
@@ -81,7 +81,7 @@ impl SimulatedCluster {
         }
     }
 
-    /// What a decision reads at first: nodes and proof are read when it asks for them.
+    /// The input of a decision before any reads: nodes and the dry run are read when it asks for them.
     #[must_use]
     pub fn observed(&self) -> Snapshot {
         let mut sets = self.sets.clone();
@@ -102,8 +102,8 @@ impl SimulatedCluster {
         }
     }
 
-    /// The next decision, with what it was made of. What it asks to be read is read; `prove` answers its dry run. A decision
-    /// that asks for what it has is given out as it is.
+    /// The next decision, with its snapshot. Requested data is read; `prove` answers its dry run. A decision that asks for
+    /// data that it already has is returned as it is.
     pub fn decide(&self, mut prove: impl FnMut(&Template) -> DryRun) -> (Snapshot, Decision) {
         let mut snapshot = self.observed();
         let mut proven = false;
@@ -141,7 +141,7 @@ impl SimulatedCluster {
         *generation = generation.saturating_add(1);
     }
 
-    /// Stores a status. It comes back as from a server: times in whole seconds. Whether it differs from what was stored.
+    /// Stores a status, with times in whole seconds as from an API server. Returns whether it differs from the stored one.
     pub fn store(&mut self, status: &OrderedDeploymentStatus) -> bool {
         let text = serde_json::to_value(status);
         let stored = text.and_then(serde_json::from_value).unwrap_or_else(|_| status.clone());
@@ -150,8 +150,8 @@ impl SimulatedCluster {
         differs
     }
 
-    /// Carries an act out: sets, then creates, then deletes, which a create that `admit` refuses, with the words of the
-    /// server, prevents. Deleted pods terminate: their end is not of this module.
+    /// Applies an act: sets, then creates, then deletes. If `admit` refuses a create with a message, no pod is deleted.
+    /// Deleted pods are marked as terminating; the owner of the model removes them.
     pub fn carry_out(
         &mut self,
         act: &Act,
@@ -160,7 +160,7 @@ impl SimulatedCluster {
         self.known_points.clone_from(&act.points);
         self.failure = None;
         if act.is_idle() {
-            // What failed before is not wanted any more.
+            // What failed before is no longer asked for.
             self.refused_since = None;
         }
         for change in &act.sets {
@@ -172,7 +172,7 @@ impl SimulatedCluster {
             let Some(set) = set.cloned() else { continue };
             for _ in 0..create.count {
                 if let Err(message) = admit(self, &set) {
-                    // The round of that set ends; the others have theirs.
+                    // The creates of that set end; the other sets get theirs.
                     let since = *self.refused_since.get_or_insert(self.now);
                     self.failure.get_or_insert(Failure { what: FailureKind::Create, message, since });
                     break;
@@ -234,7 +234,7 @@ impl SimulatedCluster {
         }
     }
 
-    /// A new pod of that set, not assigned to a node unless its template names one.
+    /// Creates a pod of that set, not assigned to a node unless its template names one.
     fn create(&mut self, set: &Set) -> Arc<str> {
         self.count += 1;
         let name = format!("{}-{:04}", set.name, self.count);

@@ -1,4 +1,4 @@
-//! What a preview tells: steps, and what they end in. It is told in the words of the planner.
+//! The result of a preview: steps, and how it ends, in the terms of the planner.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use ordereddeployment_api::Hold;
 use ordereddeployment_planner::{Event, Purpose};
 use ordereddeployment_sorter::Why;
 
-/// The whole of it.
+/// A preview.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// When it begins.
+    /// The begin.
     pub start: Timestamp,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What it ends in.
+    /// How it ends.
     pub end: End,
-    /// When.
+    /// When it ends.
     pub ended: Timestamp,
 }
 
-/// Something that happens.
+/// A step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// What.
+    /// What happens.
     pub what: What,
 }
 
 /// What happens in a step.
 #[derive(Clone, Debug)]
 pub enum What {
-    /// The controller tells this in an event.
+    /// The controller publishes this event.
     Told(Event),
     /// Pods are created.
     Create {
@@ -45,59 +45,59 @@ pub enum What {
     },
     /// Pods of one priority are deleted, in parallel.
     Delete {
-        /// What for.
+        /// The purpose.
         purpose: Purpose,
         /// The pods, in order.
         pods: Vec<Deleted>,
     },
-    /// The rollout halts.
+    /// The rollout is held.
     Held(Hold),
-    /// It goes on: somebody resumed it, as is assumed, or its time was over.
+    /// It continues: by the assumed resume of a user, or because the time of the pause is over.
     Resumed {
         /// The id of the hold.
         id: String,
-        /// Whether this is an assumption.
+        /// Whether the resume is an assumption.
         assumed: bool,
     },
 }
 
-/// A pod that is deleted.
+/// A deleted pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// Its name; of a pod that does not exist yet, one made up.
+    /// Its name; an invented one for a pod that does not exist yet.
     pub name: String,
     /// Whether it does not exist yet.
     pub made_up: bool,
-    /// Its node then.
+    /// Its node at that time.
     pub node: Option<Arc<str>>,
-    /// Its priority then.
+    /// Its priority at that time.
     pub priority: i32,
     /// Whether it was available.
     pub available: bool,
-    /// Why it goes before the next one; `None` for the last.
+    /// Why it sorts before the next one; `None` for the last.
     pub why: Option<Why>,
 }
 
-/// What a preview ends in.
+/// How a preview ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Every pod is of the current template and available, and none is left over.
+    /// Every pod is of the current template and available, and none is surplus.
     Complete,
-    /// It does not go on while `spec.paused` is set.
+    /// It does not continue while `spec.paused` is set.
     Paused,
-    /// It does not go on by itself: reason and message of the condition that says so.
+    /// It does not continue by itself: reason and message of the condition that says so.
     Stuck {
         /// The reason.
         reason: String,
         /// The message.
         message: String,
     },
-    /// It goes on for longer than anybody wants to know.
+    /// It continues beyond the limits of a preview.
     Unending,
 }
 
 impl Preview {
-    /// The pods deleted, in order.
+    /// The deleted pods, in order.
     pub fn deleted(&self) -> impl Iterator<Item = &Deleted> {
         self.steps.iter().flat_map(|step| match &step.what {
             What::Delete { pods, .. } => pods.as_slice(),
@@ -105,7 +105,7 @@ impl Preview {
         })
     }
 
-    /// How many pods are created.
+    /// The number of created pods.
     #[must_use]
     pub fn created(&self) -> usize {
         let counts = self.steps.iter().map(|step| match step.what {
@@ -115,7 +115,7 @@ impl Preview {
         counts.sum()
     }
 
-    /// The halts, in order.
+    /// The holds, in order.
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
         self.steps.iter().filter_map(|step| match &step.what {
             What::Held(hold) => Some(hold),
@@ -123,7 +123,7 @@ impl Preview {
         })
     }
 
-    /// How long after the beginning that is.
+    /// The time since the begin.
     #[must_use]
     pub fn after(&self, at: Timestamp) -> SignedDuration {
         at.duration_since(self.start)

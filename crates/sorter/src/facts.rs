@@ -1,23 +1,23 @@
-//! What the order reads of one pod. Never the pod itself: annotations are parsed once, before.
+//! The input of the order for one pod. The pod itself is not needed: its annotations are parsed once, before.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-/// A pod's phase as rule 2 compares it: the first is deleted first.
+/// A pod's phase as rule 2 compares it: the smallest is deleted first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Pending, and every phase that is not one of the others.
+    /// Pending, and every other phase.
     #[default]
     Pending,
-    /// The node no longer reports about the pod.
+    /// The node does not report the pod's state any more.
     Unknown,
     /// At least one container runs.
     Running,
 }
 
 impl Phase {
-    /// The phase of that name in a pod's status; any other name counts as Pending.
+    /// The phase with that name in a pod's status; any other name counts as Pending.
     #[must_use]
     pub fn of(name: &str) -> Self {
         match name {
@@ -38,20 +38,20 @@ impl Phase {
     }
 }
 
-/// What the order reads of one pod.
+/// The input of the order for one pod.
 ///
-/// The default is a pending, unassigned pod without a UID: a start for struct update syntax.
+/// The default is a pending, unassigned pod without a UID, for struct update syntax.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The pod's UID, the last word of the order.
+    /// The pod's UID, the last criterion of the order.
     pub uid: Arc<str>,
-    /// The node it is assigned to.
+    /// The node to which the pod is assigned.
     pub node: Option<Arc<str>>,
     /// Its phase.
     pub phase: Phase,
     /// Whether its condition Ready is true.
     pub ready: bool,
-    /// Since when its condition Ready has its status; read only where `ready`.
+    /// Since when its condition Ready has its status; read only if `ready`.
     pub ready_since: Option<Timestamp>,
     /// Its creation time.
     pub created: Option<Timestamp>,
@@ -59,8 +59,8 @@ pub struct Facts {
     pub restarts: i32,
     /// The largest restart count of its restartable init containers (sidecars).
     pub sidecar_restarts: i32,
-    /// The delete priority of its own annotation, where well-formed.
+    /// The delete priority of its own annotation, if well-formed.
     pub priority: Option<i32>,
-    /// The deletion cost of its own annotation, where well-formed.
+    /// The deletion cost of its own annotation, if well-formed.
     pub cost: Option<i32>,
 }

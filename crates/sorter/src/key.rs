@@ -1,4 +1,4 @@
-//! One pod's key: the ten rules of the order as one comparable value. Never compares two pods but by their keys.
+//! The key of a pod: the ten rules of the order as one comparable value. Two pods are compared only by their keys.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use jiff::Timestamp;
 use crate::node::grant;
 use crate::{Facts, Grant, NodeRule, Nodes, Phase};
 
-/// What the order reads besides the pods.
+/// The input of the order besides the pods.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The time of the decision, for the buckets of rules 6 and 8; without it exact times are compared.
     pub now: Option<Timestamp>,
-    /// The node rules, the first match counts.
+    /// The node rules; the first match applies.
     pub rules: &'a [NodeRule],
-    /// The nodes as known.
+    /// The known nodes.
     pub nodes: &'a Nodes,
     /// The counts for rule 5.
     pub ranks: &'a Ranks,
@@ -27,7 +27,7 @@ pub struct Context<'a> {
 pub struct Ranks(BTreeMap<Arc<str>, u32>);
 
 impl Ranks {
-    /// Counts the active pods of all sets of the same owner, per node.
+    /// Counts the active pods of all sets with the same owner, per node.
     pub fn of<'a>(related: impl IntoIterator<Item = &'a Facts>) -> Self {
         let mut counts = BTreeMap::new();
         for node in related.into_iter().filter_map(|pod| pod.node.as_ref()) {
@@ -46,24 +46,23 @@ impl Ranks {
         Self::default()
     }
 
-    /// The rank of this pod. Unassigned pods share no node, so theirs is 0.
+    /// The rank of this pod. Unassigned pods share no node: their rank is 0.
     #[must_use]
     pub fn rank(&self, pod: &Facts) -> u32 {
         pod.node.as_ref().and_then(|node| self.0.get(node)).copied().unwrap_or(0)
     }
 }
 
-/// How long ago something was, coarsely: the shorter ago, the smaller.
+/// The age of an event in coarse steps; a smaller age is a smaller value.
 ///
-/// Buckets of doubling width, as the standard order has them, so that young pods are told apart by their age and old
-/// ones are not.
+/// Buckets of doubling width, as in the standard order, so that young pods are distinguished by their age and old ones are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ago {
-    /// No time at all comes before every time.
+    /// Without a time, before every time.
     NoTime,
     /// floor(log2(age in ns)), or -1 for now and the future.
     Bucket(i64),
-    /// The time itself, newest first: where there is no now to measure from.
+    /// The time itself, newest first: if there is no current time to measure from.
     Exact(Reverse<Timestamp>),
 }
 
@@ -73,7 +72,7 @@ impl Ago {
             (None, _) => Self::NoTime,
             (Some(time), None) => Self::Exact(Reverse(time)),
             (Some(time), Some(now)) => {
-                // i128, since the span between two timestamps does not fit 64 bits of nanoseconds.
+                // i128, since the span between two timestamps does not fit into 64 bits of nanoseconds.
                 let age = now.as_nanosecond() - time.as_nanosecond();
                 Self::Bucket(age.checked_ilog2().map_or(-1, i64::from))
             }
@@ -81,7 +80,7 @@ impl Ago {
     }
 }
 
-/// One pod's place in the order: the smallest key is deleted first. Compared field by field, from the top.
+/// A pod's place in the order: the smallest key is deleted first. Fields are compared from the top.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     // 0: the larger delete priority
@@ -96,7 +95,7 @@ pub struct Key {
     pub(crate) cost: i32,
     // 5: the higher rank
     pub(crate) rank: Reverse<u32>,
-    // 6: ready for less time; rule 3 has parted the ready from the others, so `None` only ever meets `None`
+    // 6: ready for less time; rule 3 separates ready pods from others, so `None` is compared only with `None`
     pub(crate) ready_ago: Option<Ago>,
     // 7: more restarts, of containers and then of sidecars
     pub(crate) restarts: Reverse<i32>,
@@ -108,19 +107,19 @@ pub struct Key {
 }
 
 impl Key {
-    /// The delete priority of rule 0, wherever it came from.
+    /// The delete priority of rule 0, from the annotation or a node rule.
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.priority.0
     }
 
-    /// The deletion cost of rule 4, wherever it came from.
+    /// The deletion cost of rule 4, from the annotation or a node rule.
     #[must_use]
     pub fn cost(&self) -> i32 {
         self.cost
     }
 
-    /// The rank of rule 5: related active pods on the pod's node.
+    /// The rank of rule 5: the number of related active pods on the pod's node.
     #[must_use]
     pub fn rank(&self) -> u32 {
         self.rank.0

@@ -1,6 +1,6 @@
-//! The total order over pods, and why each pod stands where it does.
+//! The total order over pods, and the reason for each pod's place.
 //!
-//! The smallest pod is deleted first. One [`Key`] a pod, compared left to right:
+//! The smallest pod is deleted first. Each pod has one [`Key`], compared left to right:
 //!
 //! | # | rule | deleted first |
 //! |---|---|---|
@@ -15,11 +15,11 @@
 //! | 8 | bucket of the creation time | newer |
 //! | 9 | UID, bytewise | smaller |
 //!
-//! Comparing keys, not pods, is what makes the order total: no rule looks at two pods at once, so no pair of
-//! rules can disagree about three pods. It also makes a comparison cheap, as everything is parsed before.
+//! The order is total because it compares keys, not pods: no rule depends on two pods at once, so no two rules can
+//! contradict each other over three pods. It also makes comparisons cheap: everything is parsed before.
 //!
-//! This crate never does I/O, never reads a clock (the caller brings `now`), holds no randomness, never decides
-//! how many pods go, and knows neither pause points nor revisions.
+//! This crate does no I/O, reads no clock (the caller passes `now`), and uses no randomness. It does not decide how many
+//! pods are deleted, and it does not know pause points or revisions.
 
 mod facts;
 mod int32;

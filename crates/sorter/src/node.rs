@@ -1,5 +1,5 @@
-//! Node rules: the priority or the cost a pod gets from where it runs. Never reads a node: the caller asks
-//! [`missing_nodes`] what it still has to read.
+//! Node rules: the priority or the cost that a pod gets from its node. This module reads no nodes: [`missing_nodes`] tells
+//! the caller which ones to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::{Context, Facts};
 /// One requirement on a node's labels, as in a label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requirement {
-    /// The label is there with one of the values.
+    /// The label exists with one of the values.
     In {
         /// The label's key.
         key: String,
@@ -23,7 +23,7 @@ pub enum Requirement {
         /// The values that do not match.
         values: Vec<String>,
     },
-    /// The label is there.
+    /// The label exists.
     Exists {
         /// The label's key.
         key: String,
@@ -46,23 +46,23 @@ impl Requirement {
     }
 }
 
-/// What a node rule gives to the pods it matches.
+/// What a node rule grants to the pods that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// The delete priority (rule 0) of a pod without one of its own.
+    /// The delete priority (rule 0) of a pod without its own.
     Priority(i32),
-    /// The deletion cost (rule 4) of a pod without one of its own.
+    /// The deletion cost (rule 4) of a pod without its own.
     Cost(i32),
 }
 
-/// One entry of `deletionOrder.nodePriorities`. Its fields are `ANDed`; without any field it matches nothing.
+/// An entry of `deletionOrder.nodePriorities`. Its fields are `ANDed`; without any field it matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRule {
-    /// Requirements on the node's labels; all of them hold.
+    /// Requirements on the node's labels; all of them must match.
     pub requirements: Vec<Requirement>,
     /// Whether the node is cordoned.
     pub unschedulable: Option<bool>,
-    /// The node has a taint with any of these keys; empty asks for nothing.
+    /// The node has a taint with one of these keys; empty requires nothing.
     pub taint_keys: Vec<String>,
     /// `Some(true)`: the pod is not assigned to a node.
     pub unassigned: Option<bool>,
@@ -75,7 +75,7 @@ impl NodeRule {
         !self.requirements.is_empty() || self.unschedulable.is_some() || !self.taint_keys.is_empty()
     }
 
-    /// Whether a pod on some node could match, whatever the node.
+    /// Whether the rule can match an assigned pod on any node.
     fn for_assigned(&self) -> bool {
         match self.unassigned {
             Some(unassigned) => !unassigned,
@@ -95,7 +95,7 @@ impl NodeRule {
     }
 }
 
-/// What the rules read of one node.
+/// The fields of a node that the rules read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its labels.
@@ -106,13 +106,13 @@ pub struct NodeFacts {
     pub taint_keys: BTreeSet<String>,
 }
 
-/// Nodes as known: `Some` is what is known of it, `None` a node known to be gone, no key one not read yet.
+/// The known nodes: `Some` has the facts of a node, `None` is a node that does not exist, a
+/// missing key is a node that was not read yet.
 pub type Nodes = BTreeMap<Arc<str>, Option<NodeFacts>>;
 
 /// The nodes that a rule needs for one of these pods and that are not known yet.
 ///
-/// Empty where no rule reads a node, and a pod needs no node when its own annotations overrule whatever a rule
-/// could give it.
+/// Empty if no rule reads a node. A pod needs no node if its own annotations override everything that a rule could grant.
 pub fn missing_nodes<'a>(
     pods: impl IntoIterator<Item = &'a Facts>,
     rules: &[NodeRule],
@@ -134,21 +134,21 @@ pub fn missing_nodes<'a>(
         .collect()
 }
 
-/// The place in `ctx.rules` of the first rule that matches this pod: the only one that counts for it, also where
-/// the pod's own annotation overrules what it gives.
+/// The index in `ctx.rules` of the first rule that matches this pod. Only this rule applies, even if the pod's own
+/// annotation overrides its grant.
 #[must_use]
 pub fn matching_rule(pod: &Facts, ctx: &Context<'_>) -> Option<usize> {
     match &pod.node {
         None => ctx.rules.iter().position(NodeRule::matches_unassigned),
         Some(name) => {
-            // Gone or not read yet: nothing is known of it, so nothing matches.
+            // Gone or not read yet: nothing is known of it, so no rule matches.
             let node = ctx.nodes.get(name)?.as_ref()?;
             ctx.rules.iter().position(|rule| rule.matches_on(node))
         }
     }
 }
 
-/// What the first matching rule gives to this pod.
+/// What the first matching rule grants to this pod.
 pub(crate) fn grant(pod: &Facts, ctx: &Context<'_>) -> Option<Grant> {
     matching_rule(pod, ctx).and_then(|at| ctx.rules.get(at)).map(|rule| rule.grant)
 }

@@ -1,11 +1,11 @@
-//! Why one pod goes before another, for programs and in words. Never decides anything: it reads two keys.
+//! Why one pod sorts before another, for programs and as text. It only reads two keys.
 
 use std::fmt;
 
 use crate::Key;
 use crate::key::Ago;
 
-/// The rule that parted two pods, in the order the rules are asked.
+/// The rule that decided between two pods, in the order of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// 0: the larger delete priority.
@@ -69,13 +69,13 @@ impl fmt::Display for Rule {
     }
 }
 
-/// The rule that put `first` before `second`; `None` where `first` does not go before it.
+/// The rule that sorted `first` before `second`; `None` if `first` is not before it.
 #[must_use]
 pub fn reason(first: &Key, second: &Key) -> Option<Rule> {
     if first >= second {
         return None;
     }
-    // Taken apart, so that a key with a field more does not compile without its reason.
+    // Destructured, so that a new field of the key does not compile without its reason.
     let Key {
         priority,
         assigned,
@@ -114,7 +114,7 @@ pub fn reason(first: &Key, second: &Key) -> Option<Rule> {
     })
 }
 
-/// The rule that put one pod before another, and the values it compared, in words for users.
+/// The rule that sorted one pod before another, with the compared values as text for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Why {
     /// The rule.
@@ -128,7 +128,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// Why `first` goes before `second`; `None` where it does not.
+/// Why `first` sorts before `second`; `None` if it does not.
 #[must_use]
 pub fn why(first: &Key, second: &Key) -> Option<Why> {
     let rule = reason(first, second)?;

@@ -1,6 +1,6 @@
-//! Kubernetes objects as they come from an API server, narrowed to what decisions read, and as they are sent to one.
+//! Kubernetes objects as an API server sends them, narrowed to what decisions read, and the objects that are sent to one.
 //!
-//! Annotations are parsed here, once. This crate does no I/O, reads no clock and holds no randomness, and it decides nothing.
+//! Annotations are parsed here, once. This crate does no I/O, reads no clock, uses no randomness, and makes no decisions.
 
 mod objects;
 mod view;

@@ -1,7 +1,7 @@
-//! The objects that a decision asks for, as they are sent: a set of a template, a pod of a set.
+//! The objects that a decision creates: a set with a template, a pod of a set.
 //!
-//! Pure construction: names, hashes and revisions come from the caller. Nothing of a template is dropped, fields that
-//! this build has never heard of least of all.
+//! Pure construction: the caller passes names, hashes and revisions. No field of a template is dropped, including fields
+//! that this build does not know.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use ordereddeployment_api::names::{GROUP, annotation, label};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, OrderedReplicaSetSpec, Template};
 use serde_json::{Map, Value, json};
 
-/// Whether this owner reference names the controller, of that kind of ours.
+/// Whether this owner reference names the controller, with that kind of this project.
 pub(crate) fn is_controller(owner: &OwnerReference, kind: &str) -> bool {
     let group = owner.api_version.split_once('/').map(|(group, _)| group);
     owner.controller == Some(true) && owner.kind == kind && group == Some(GROUP)
@@ -55,8 +55,8 @@ pub fn new_set(
     }
 }
 
-/// A new pod of a set. `template` is the set's own, which carries the `pod-template-hash`. Raw JSON, so that the spec
-/// reaches the API server as the user wrote it.
+/// A new pod of a set. `template` is the set's own, with the `pod-template-hash`. Raw JSON, so that the spec reaches the API
+/// server as the user wrote it.
 #[must_use]
 pub fn new_pod(set_name: &str, set_uid: &str, template: &Template, name: &str, namespace: &str) -> Value {
     let template = template.value();
@@ -86,7 +86,7 @@ pub fn new_pod(set_name: &str, set_uid: &str, template: &Template, name: &str, n
     })
 }
 
-/// The UID of the OrderedDeployment that controls the set.
+/// The owner reference of the OrderedDeployment that controls the set.
 #[must_use]
 pub fn owner_of(set: &OrderedReplicaSet) -> Option<&OwnerReference> {
     let owners = set.metadata.owner_references.iter().flatten();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_set_carries_hash_revision_cause_and_owner() {
+    fn a_new_set_has_hash_revision_cause_and_owner() {
         let deployment = deployment(&template());
         let set = new_set(&deployment, "web-h", "h", 4, 2);
         let json = serde_json::to_value(&set).unwrap();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_pod_is_the_template_with_nothing_lost() {
+    fn a_new_pod_has_every_field_of_the_template() {
         let set = new_set(&deployment(&template()), "web-h", "h", 4, 2);
         let pod = new_pod("web-h", "s1", &set.spec.template, "web-h-x", "shop");
         assert_eq!(
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_of_another_shape_is_left_alone() {
+    fn a_template_of_an_unexpected_type_is_not_changed() {
         let odd = Template::new(&json!({"metadata": "text"}));
         assert_eq!(odd.without_hash(), odd);
     }

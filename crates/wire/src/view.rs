@@ -1,8 +1,8 @@
-//! Pods, nodes and sets as they come from the API server, narrowed to what the order and the planner read.
+//! Pods, nodes and sets as the API server sends them, narrowed to what the order and the planner read.
 //!
-//! Decoding keeps these fields and drops all others (managed fields, containers, volumes), so that watching many pods
-//! costs little memory. A field of another shape than expected counts as absent: one odd object must not hide the others
-//! of its list. Annotations are parsed here, once; nothing is decided here and nothing is read from a server.
+//! Decoding keeps these fields and drops all others (managed fields, containers, volumes), so that watching many pods needs
+//! little memory. A field with an unexpected type counts as absent: one odd object must not hide the others of its list.
+//! Annotations are parsed here, once; this module makes no decisions and sends no requests.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ mod lenient;
 /// The condition that says whether a pod has a node.
 const SCHEDULED: &str = "PodScheduled";
 
-/// A pod, as far as anything here reads it.
+/// A pod with the fields that this project reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PodView {
     /// Its metadata, narrowed.
@@ -57,14 +57,15 @@ struct InitContainerView {
 struct PodStatusView {
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<String>,
-    /// Why it failed: the kubelet's word and sentence.
+    /// Why it failed: the kubelet's reason and message.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     start_time: Option<Time>,
-    /// When the API server took the last status of a failed pod. No field of Kubernetes: it comes out of `managedFields`.
+    /// When the API server stored the last status of a failed pod. Not a field of
+    /// Kubernetes: it is computed from `managedFields`.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +88,7 @@ pub struct ConditionView {
     /// When `status` last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
-    /// Why no node takes the pod; kept of no other condition.
+    /// Why no node accepts the pod; stored for this condition only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -99,16 +100,16 @@ struct ContainerStatusView {
     restart_count: i32,
 }
 
-/// An annotation of a pod whose value is malformed: for a warning. It counts as absent.
+/// A malformed annotation of a pod, for a warning. It counts as absent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MalformedAnnotation {
     /// Its key.
     pub key: &'static str,
-    /// The first [`SHOWN`] characters of its value: an annotation may be as long as 256 KiB, and this is kept and told.
+    /// The first [`SHOWN`] characters of its value, which are stored and reported: an annotation may have up to 256 KiB.
     pub value: String,
 }
 
-/// What the annotations of a pod say.
+/// The parsed annotations of a pod.
 struct Annotations {
     priority: Option<i32>,
     cost: Option<i32>,
@@ -116,7 +117,7 @@ struct Annotations {
     malformed: Vec<MalformedAnnotation>,
 }
 
-/// How many characters of a malformed value are kept.
+/// How many characters of a malformed value are stored.
 const SHOWN: usize = 64;
 
 impl PodView {
@@ -140,19 +141,19 @@ impl PodView {
         self.status.phase.as_deref().unwrap_or("Pending")
     }
 
-    /// What decisions read of it. Without an OrderedReplicaSet as its controller, `set` is empty.
+    /// What decisions read of the pod. If no OrderedReplicaSet is its controller, `set` is empty.
     #[must_use]
     pub fn pod(&self) -> Pod {
         self.read().0
     }
 
-    /// Its annotations that count as absent since their values are malformed.
+    /// The annotations that count as absent because their values are malformed.
     #[must_use]
     pub fn malformed(&self) -> Vec<MalformedAnnotation> {
         self.read().1
     }
 
-    /// What decisions read of it, and the annotations that count as absent since their values are malformed.
+    /// What decisions read of the pod, and the annotations that count as absent because their values are malformed.
     #[must_use]
     pub fn read(&self) -> (Pod, Vec<MalformedAnnotation>) {
         let Annotations { priority, cost, point, malformed } = self.annotations();
@@ -186,8 +187,8 @@ impl PodView {
         (pod, malformed)
     }
 
-    /// What is known of its failure. A kubelet that evicts a pod may leave no condition, one that refuses it no
-    /// container; the API server's own time is the surest, as node clocks differ.
+    /// The pod's failure. A kubelet that evicts a pod may write no condition, and one that refuses it no container status;
+    /// the API server's own time is the most reliable one, since the clocks of nodes differ.
     fn failed(&self) -> Option<Failed> {
         let created = timestamp(self.metadata.creation_timestamp.as_ref())?;
         let status = &self.status;
@@ -223,7 +224,7 @@ impl PodView {
         Annotations { priority: priority.or(alias), cost, point, malformed }
     }
 
-    /// The value of an annotation, where it has it. A malformed one is noted.
+    /// The value of an annotation, if it exists. A malformed one is recorded.
     fn parsed<T>(
         &self,
         key: &'static str,
@@ -282,7 +283,7 @@ impl Resource for PodView {
     }
 }
 
-/// A node, as far as anything here reads it.
+/// A node with the fields that this project reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NodeView {
     /// Its metadata, narrowed.
@@ -304,7 +305,7 @@ struct TaintView {
 }
 
 impl NodeView {
-    /// What node rules read of it.
+    /// What node rules read of the node.
     #[must_use]
     pub fn facts(&self) -> NodeFacts {
         NodeFacts {
@@ -344,8 +345,8 @@ impl Resource for NodeView {
     }
 }
 
-/// What decisions read of a set. Its template comes without the `pod-template-hash` that `new_set` put in, so
-/// that it compares with the deployment's.
+/// What decisions read of a set. Its template is without the `pod-template-hash` that `new_set` adds,
+/// so that it compares with the deployment's.
 #[must_use]
 pub fn set(set: &OrderedReplicaSet) -> Set {
     let metadata = &set.metadata;

@@ -1,4 +1,4 @@
-//! What the cache keeps of one pod or one set.
+//! What the cache keeps of a pod or a set.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,19 +9,20 @@ use ordereddeployment_api::{OrderedReplicaSet, Template};
 use ordereddeployment_planner::{Pod, Set};
 use ordereddeployment_wire::{MalformedAnnotation, PodView, owner_of};
 
-/// An object that somebody of ours controls.
+/// An object that one of our objects controls.
 pub(crate) trait Entry {
-    /// Its UID.
+    /// The UID of the object.
     fn uid(&self) -> &Arc<str>;
-    /// The UID of what controls it.
+    /// The UID of its controller.
     fn owner(&self) -> &Arc<str>;
-    /// Its resourceVersion as a number: larger is later, within this one object only.
+    /// The resourceVersion as a number. It grows with each write; comparable within one object only.
     fn version(&self) -> u64;
     /// Whether it has a deletionTimestamp.
     fn is_terminating(&self) -> bool;
-    /// The same with a deletionTimestamp.
+    /// A copy with a deletionTimestamp.
     fn terminating(&self) -> Self;
-    /// Keeps no second copy of what another has: a known version of the same object, or one of the same owner.
+    /// Shares data with another entry instead of a second copy: with an earlier version of
+    /// the same object, or one of the same owner.
     fn share(&mut self, other: &Self);
 }
 
@@ -30,13 +31,13 @@ pub(crate) trait Entry {
 pub(crate) struct PodEntry {
     pub(crate) pod: Arc<Pod>,
     pub(crate) malformed: Vec<MalformedAnnotation>,
-    /// For whether its set's selector still matches it.
+    /// To check whether the selector of its set still matches.
     pub(crate) labels: BTreeMap<String, String>,
     version: u64,
 }
 
 impl PodEntry {
-    /// `None`: it has no set of ours as its controller.
+    /// `None` if no OrderedReplicaSet is its controller.
     pub(crate) fn of(view: &PodView) -> Option<Self> {
         view.set_uid()?;
         let (pod, malformed) = view.read();
@@ -68,17 +69,17 @@ impl Entry for PodEntry {
         entry
     }
 
-    /// A pod has nothing large.
+    /// A pod has no large data to share.
     fn share(&mut self, _: &Self) {}
 }
 
 /// A set of one of our deployments.
 #[derive(Clone, Debug)]
 pub(crate) struct SetEntry {
-    /// As it came, but without its template and its annotations: `set` has what is read of them.
+    /// The object as the API server sent it, without its template and annotations: `set` has what is read of them.
     pub(crate) object: OrderedReplicaSet,
     pub(crate) set: Set,
-    /// The `pod-template-hash` that its template carries.
+    /// The `pod-template-hash` in its template.
     template_hash: Option<String>,
     /// The name of its deployment.
     pub(crate) deployment: String,
@@ -87,7 +88,7 @@ pub(crate) struct SetEntry {
 }
 
 impl SetEntry {
-    /// `None`: it has no deployment of ours as its controller.
+    /// `None` if no OrderedDeployment is its controller.
     pub(crate) fn of(mut object: OrderedReplicaSet) -> Option<Self> {
         object.metadata.managed_fields = None;
         let owner = owner_of(&object)?;
@@ -99,7 +100,7 @@ impl SetEntry {
         Some(Self { set, template_hash, deployment, owner, version: version_of(&object), object })
     }
 
-    /// Its template, as its pods are made from it.
+    /// The template from which its pods are created.
     pub(crate) fn template(&self) -> Template {
         match &self.template_hash {
             Some(hash) => self.set.template.with_hash(hash),
@@ -145,7 +146,7 @@ pub(crate) fn version_of(object: &impl ResourceExt) -> u64 {
     number(&object.resource_version().unwrap_or_default())
 }
 
-/// A resourceVersion as a number. Kubernetes promises that it is one; 0 for what breaks the promise.
+/// A resourceVersion as a number. Kubernetes guarantees that it is one; anything else is 0.
 pub(crate) fn number(resource_version: &str) -> u64 {
     resource_version.parse().unwrap_or(0)
 }

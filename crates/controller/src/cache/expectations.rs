@@ -1,8 +1,8 @@
-//! What is known beyond the watch: own writes and live reads, until the watch shows them.
+//! Expectations: writes of the controller and live reads, until the watch shows them.
 //!
-//! Each entry is about one UID, and versions are compared within one object only. An entry goes as soon as the watch has
-//! caught up with it, and it is not believed for ever: past [`BOUND`] a live read must say what is true. Pure: it does no
-//! reading itself.
+//! Each entry belongs to one UID, and versions are compared within one object only. An entry is dropped as
+//! soon as the watch shows its version or a later one. It is valid for [`BOUND`]; then a live read must
+//! confirm it. Pure: this module does no reads itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use jiff::{SignedDuration, Timestamp};
 use crate::cache::entry::Entry;
 use crate::cache::index::Index;
 
-/// How long an entry is believed while the watch does not confirm it.
+/// How long an entry is valid without a confirmation by the watch.
 pub(crate) const BOUND: SignedDuration = SignedDuration::from_secs(30);
 
-/// What is known of one pod or set by an answer of the API server.
+/// What an answer of the API server shows of a pod or a set.
 #[derive(Debug)]
 pub(crate) enum Fact<E> {
-    /// It is like this.
+    /// The object exists, in this version.
     Is(E),
-    /// Its deletion was accepted.
+    /// The API server accepted its deletion.
     Terminating(Arc<E>),
-    /// It does not exist any more.
+    /// The object does not exist any more.
     Gone(Arc<str>),
-    /// At this version it was not controlled by the object, or by one of its sets.
+    /// At this version its controller was neither the object nor one of its sets.
     NotOurs(Arc<str>, u64),
 }
 
@@ -37,7 +37,7 @@ impl<E: Entry> Fact<E> {
         }
     }
 
-    /// Of a read of the object with that UID: its version, and its entry where it is ours; `None` where it is gone.
+    /// The result of a live read of that UID: the version, and the entry if it is ours; `None` if the object is gone.
     pub(crate) fn read(uid: &Arc<str>, found: Option<(u64, Option<E>)>) -> Self {
         match found {
             Some((_, Some(entry))) => Self::Is(entry),
@@ -49,11 +49,11 @@ impl<E: Entry> Fact<E> {
 
 #[derive(Debug)]
 enum Known<E> {
-    /// It is there, at least at this version.
+    /// The object exists, at this version or a later one.
     Present(Arc<E>),
-    /// Its deletion was accepted; that is never taken back.
+    /// The API server accepted its deletion; a deletion is never taken back.
     Terminating(Arc<E>),
-    /// At this version it was not ours; at the largest it is gone, and a UID never comes back.
+    /// At this version it was not ours. The largest version means deleted: a UID is never reused.
     NotOurs(u64),
 }
 
@@ -61,13 +61,13 @@ enum Known<E> {
 #[derive(Debug)]
 pub(crate) struct Expectations<E>(BTreeMap<Arc<str>, (Known<E>, Timestamp)>);
 
-/// Since when entries are believed, by UID.
+/// The time since when each entry is valid, by UID.
 #[derive(Debug)]
 pub(crate) struct Dates(BTreeMap<Arc<str>, Timestamp>);
 
-/// What was known of each object when a live read began: the least version at which the read can show it, and the same where it
-/// shows it terminating. Whatever is older proves that the API server went back in time, as etcd does that is restored from a
-/// backup.
+/// What was known of each object when a live read began: the least version that the read can return, for a pod or set that
+/// does not terminate and for one that does. An older version proves that the API server went back in time, as when etcd is
+/// restored from a backup.
 #[derive(Debug)]
 pub(crate) struct MinVersions {
     began: Timestamp,
@@ -75,7 +75,7 @@ pub(crate) struct MinVersions {
 }
 
 impl MinVersions {
-    /// Whether a live read that began then cannot show this, unless the API server went back in time.
+    /// Whether a live read cannot return this entry, unless the API server went back in time.
     pub(crate) fn is_older<E: Entry>(&self, entry: &E, index: &Index<E>) -> bool {
         let (alive, terminating) = self.least.get(entry.uid()).copied().unwrap_or_default();
         let least = if entry.is_terminating() { terminating } else { alive };
@@ -91,7 +91,7 @@ impl<E> Default for Expectations<E> {
 }
 
 impl<E: Entry> Expectations<E> {
-    /// The object was seen like this.
+    /// Records that the object exists in this version.
     pub(crate) fn present(&mut self, entry: E, now: Timestamp) {
         match self.0.get(entry.uid()) {
             Some((Known::NotOurs(at), _)) if *at >= entry.version() => return,
@@ -102,12 +102,12 @@ impl<E: Entry> Expectations<E> {
         self.0.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
     }
 
-    /// The object was read live like this, and what was known of it is void: the API server went back in time.
+    /// Records a live read and discards what was known: the API server went back in time.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
         self.0.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
     }
 
-    /// What a live read that begins now can show at the least, where this is what is known and merged.
+    /// The least versions that a live read that begins now can return. `merged` are the entries that are known now.
     pub(crate) fn min_versions(&self, merged: &[Arc<E>], now: Timestamp) -> MinVersions {
         let mut least: BTreeMap<Arc<str>, (u64, u64)> = merged
             .iter()
@@ -127,25 +127,25 @@ impl<E: Entry> Expectations<E> {
         MinVersions { began: now, least }
     }
 
-    /// Its deletion was accepted.
+    /// Records an accepted deletion.
     pub(crate) fn terminating(&mut self, entry: &E, now: Timestamp) {
         let known = Known::Terminating(Arc::new(entry.terminating()));
         self.0.insert(Arc::clone(entry.uid()), (known, now));
     }
 
-    /// It is gone.
+    /// Records that the object is gone.
     pub(crate) fn gone(&mut self, uid: &Arc<str>, now: Timestamp) {
         self.away(uid, u64::MAX, now);
     }
 
-    /// At that version it was somebody else's, or nobody's.
+    /// Records that at that version the object had another controller, or none.
     pub(crate) fn away(&mut self, uid: &Arc<str>, version: u64, now: Timestamp) {
         if self.0.get(uid).is_none_or(|(known, _)| known.version() <= version) {
             self.0.insert(Arc::clone(uid), (Known::NotOurs(version), now));
         }
     }
 
-    /// Takes in what an answer of the API server has shown.
+    /// Records an answer of the API server.
     pub(crate) fn record(&mut self, fact: Fact<E>, now: Timestamp) {
         match fact {
             Fact::Is(entry) => self.present(entry, now),
@@ -155,12 +155,13 @@ impl<E: Entry> Expectations<E> {
         }
     }
 
-    /// Whether something is known of it beyond the watch.
+    /// Whether there is an expectation for this UID.
     pub(crate) fn knows(&self, uid: &str) -> bool {
         self.0.contains_key(uid)
     }
 
-    /// How long ago each deletion was accepted that the watch shows by now, and did not when it was last [settled](Self::observe).
+    /// For each accepted deletion that the watch shows now and did not show at the last
+    /// [`observe`](Self::observe): how long ago it was accepted.
     pub(crate) fn lags(&self, index: &Index<E>, now: Timestamp) -> Vec<SignedDuration> {
         let own = self.0.iter().filter(|(_, (known, _))| matches!(known, Known::Terminating(_)));
         own.filter(|(uid, (known, _))| known.is_observed(uid, index))
@@ -168,9 +169,9 @@ impl<E: Entry> Expectations<E> {
             .collect()
     }
 
-    /// Drops what the watch has caught up with, and what is not believed any more. Whether something is not: then a live read
-    /// is due. It has to know what to look for: what only this knows stays until then, and what the watch shows otherwise is
-    /// looked for as the watch shows it.
+    /// Drops the entries that the watch confirms, and the expired ones that are not needed. Returns whether an entry
+    /// expired: then a live read is due. An entry that only the expectations know stays until then, so that the live
+    /// read looks for it. An object that the watch shows in another state is looked for in the state that the watch shows.
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;
         self.0.retain(|uid, (known, since)| {
@@ -186,14 +187,14 @@ impl<E: Entry> Expectations<E> {
         expired
     }
 
-    /// Since when each entry is believed: by that a live read tells in the end what it has found.
+    /// The time of each entry. A live read compares them with [`confirm`](Self::confirm) when it ends.
     pub(crate) fn dates(&self) -> Dates {
         Dates(self.0.iter().map(|(uid, (_, since))| (Arc::clone(uid), *since)).collect())
     }
 
-    /// A live read has ended that began at these dates. What it has found is believed from now on, however long it took.
-    /// What only this knew, was old when it began, and was not found is dropped; what the watch shows otherwise was not looked
-    /// for.
+    /// Ends a live read that began with these dates. What the read found is valid from now on, even if the read was slow.
+    /// Entries that only the expectations know, that had expired when the read began and that the read did not find, are
+    /// dropped. The read did not look for objects that the watch shows in another state.
     pub(crate) fn confirm(&mut self, before: &Dates, began: Timestamp, index: &Index<E>, now: Timestamp) {
         self.0.retain(|uid, (known, since)| {
             if before.0.get(uid) == Some(since) {
@@ -206,7 +207,7 @@ impl<E: Entry> Expectations<E> {
         });
     }
 
-    /// When the first entry stops being believed.
+    /// When the first entry expires.
     pub(crate) fn expires(&self) -> Option<Timestamp> {
         let since = self.0.values().map(|(_, since)| *since).min()?;
         since.checked_add(BOUND).ok()
@@ -218,14 +219,13 @@ impl<E: Entry> Expectations<E> {
     }
 }
 
-/// Whether it is believed no more. What lies ahead of the clock was known before the clock was set back: how long ago cannot
-/// be told.
+/// Whether an entry has expired. A time in the future means that the clock was set back: the age is unknown.
 fn is_old(since: Timestamp, now: Timestamp) -> bool {
     now.duration_since(since) > BOUND || since > now
 }
 
 impl<E: Entry> Known<E> {
-    /// At which version it was known so.
+    /// The version of this state.
     fn version(&self) -> u64 {
         match self {
             Self::Present(entry) | Self::Terminating(entry) => entry.version(),
@@ -238,13 +238,13 @@ impl<E: Entry> Known<E> {
             Self::Terminating(_) => shown.is_terminating(),
             Self::Present(_) | Self::NotOurs(_) => shown.version() >= self.version(),
         };
-        // What was given away before, and came back since, is not away by that.
+        // An object that was released before and adopted again is not gone because of the old tombstone.
         index.get(uid).is_some_and(shows)
             || index.tombstone(uid).is_some_and(|version| version >= self.version())
     }
 }
 
-/// What these owners control: the watch's view, and over it what is known better.
+/// The objects of these owners: the cache, overlaid by the expectations.
 pub(crate) fn merge<'a, E: Entry>(
     owners: impl IntoIterator<Item = &'a Arc<str>>,
     index: &Index<E>,
@@ -267,7 +267,7 @@ pub(crate) fn merge<'a, E: Entry>(
             }
         }
     }
-    // By the later view one of them may have another owner.
+    // In its later version an object may have another owner.
     merged.into_values().filter(|entry| owners.contains(entry.owner())).collect()
 }
 

@@ -1,7 +1,7 @@
-//! What the watches have shown so far: pods and sets by what controls them, nodes by name.
+//! The cache of the watches: pods and sets by their controller, nodes by name.
 //!
-//! Synchronous: it is fed one event at a time under a lock and asked in between. It never does I/O and never decides.
-//! After a relist it compares: an object that is not listed any more is gone, and whoever controlled it is told.
+//! Synchronous: events are applied one by one under a lock, and readers take the same lock. It does no I/O and makes no
+//! decisions. After a relist it compares: an object that is no longer listed is gone, and its owner is reconciled.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use ordereddeployment_wire::NodeView;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 
-/// How long it is remembered that an object is gone: longer than an expectations waits for that, even where a slow live read has
-/// found the object before.
+/// How long a tombstone is kept: longer than an expectation waits for the watch, even if
+/// a slow live read found the object before.
 const TOMBSTONE_LIFETIME: SignedDuration = SignedDuration::from_secs(600);
 
-/// One event of a watch, as far as an [`Index`] reads it.
+/// An event of a watch, as an [`Index`] reads it.
 #[derive(Debug)]
 pub(crate) enum WatchEvent<E> {
     /// A list begins.
     Begin,
-    /// One of the listed; without an entry it is none of ours.
+    /// A listed object; without an entry, none of our objects controls it.
     Listed { uid: Arc<str>, version: u64, entry: Option<E> },
     /// The list is complete.
     End,
-    /// An object was created or changed; without an entry it is none of ours.
+    /// An object was created or changed; without an entry, none of our objects controls it.
     Applied { uid: Arc<str>, version: u64, entry: Option<E> },
-    /// An object is gone.
+    /// An object was deleted.
     Deleted(Arc<str>),
 }
 
@@ -54,12 +54,12 @@ impl<E> WatchEvent<E> {
     }
 }
 
-/// Objects of one kind, by UID and by the UID of what controls them.
+/// Objects of one kind, by UID and by the UID of their controller.
 #[derive(Debug)]
 pub(crate) struct Index<E> {
     entries: BTreeMap<Arc<str>, Arc<E>>,
     by_owner: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// What the watch showed to be gone (or given away), at which version and when; recent ones only.
+    /// Tombstones: the version and the time at which the watch showed that an object was deleted or released; recent ones only.
     tombstones: BTreeMap<Arc<str>, (u64, Timestamp)>,
     tombstone_times: VecDeque<(Timestamp, Arc<str>)>,
     listing: Option<Listing<E>>,
@@ -68,9 +68,9 @@ pub(crate) struct Index<E> {
 /// A list that is not complete yet.
 #[derive(Debug)]
 struct Listing<E> {
-    /// The version of what is listed, and the entry where it is ours.
+    /// The version of each listed object, and its entry if it is ours.
     listed: BTreeMap<Arc<str>, (u64, Option<Arc<E>>)>,
-    /// The first of each owner.
+    /// The first listed entry of each owner.
     first: BTreeMap<Arc<str>, Arc<E>>,
 }
 
@@ -87,7 +87,7 @@ impl<E> Default for Index<E> {
 }
 
 impl<E: Entry> Index<E> {
-    /// Takes an event in. The answer: the owners for whom something changed.
+    /// Applies an event. Returns the owners of the objects that changed.
     pub(crate) fn apply(&mut self, event: WatchEvent<E>, now: Timestamp) -> BTreeSet<Arc<str>> {
         match event {
             WatchEvent::Begin => {
@@ -105,7 +105,7 @@ impl<E: Entry> Index<E> {
                     listing.first.entry(Arc::clone(entry.owner())).or_insert_with(|| Arc::clone(&entry));
                     entry
                 });
-                // Of others only what was ours before.
+                // An object that is not ours is kept only if it was ours before.
                 if entry.is_some() || is_known {
                     listing.listed.insert(uid, (version, entry));
                 }
@@ -140,17 +140,17 @@ impl<E: Entry> Index<E> {
         self.entries.get(uid)
     }
 
-    /// What that object controls, by UID.
+    /// The objects that this owner controls, ordered by UID.
     pub(crate) fn of_owner(&self, owner: &str) -> impl Iterator<Item = &Arc<E>> {
         self.by_owner.get(owner).into_iter().flatten().filter_map(|uid| self.entries.get(uid))
     }
 
-    /// The same, where it was seen before that time.
+    /// The version of the tombstone, if the watch showed it before that time.
     pub(crate) fn tombstone_before(&self, uid: &str, time: Timestamp) -> Option<u64> {
         self.tombstones.get(uid).filter(|(_, since)| *since < time).map(|(version, _)| *version)
     }
 
-    /// The object was read live, older than it was shown here, or after it was shown to be gone: that is void.
+    /// Replaces a cached entry with a live read of an older version, and drops the tombstone: the API server went back in time.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
         self.tombstones.remove(entry.uid());
         if self.entries.contains_key(entry.uid()) {
@@ -159,7 +159,7 @@ impl<E: Entry> Index<E> {
         }
     }
 
-    /// The version at which the watch showed this object to be gone; the largest for a deletion.
+    /// The version at which the watch showed that this object is gone; the largest number for a deletion.
     pub(crate) fn tombstone(&self, uid: &str) -> Option<u64> {
         self.tombstones.get(uid).map(|(version, _)| *version)
     }
@@ -204,7 +204,7 @@ impl<E: Entry> Index<E> {
         Some(entry)
     }
 
-    /// It is none of ours, or gone. What never was ours leaves no trace.
+    /// Adds a tombstone for an object that is deleted or no longer ours. An object that was never ours gets none.
     fn leaves(&mut self, uid: Arc<str>, was_ours: bool, version: u64, now: Timestamp) {
         if was_ours || self.tombstones.contains_key(&uid) {
             self.add_tombstone(uid, version, now);
@@ -228,33 +228,34 @@ impl<E: Entry> Index<E> {
     }
 }
 
-/// The namespace and the labels of a pod that nobody controls.
+/// The namespace and the labels of an orphaned pod.
 type Orphan = (Option<String>, BTreeMap<String, String>);
 
-/// The name of an OrderedDeployment to look at.
+/// The namespace and the name of an OrderedDeployment to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DeploymentName {
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-/// Everything watched but the OrderedDeployments themselves.
+/// The cache of all watched objects except the OrderedDeployments themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) pods: Index<PodEntry>,
     pub(crate) sets: Index<SetEntry>,
     nodes: BTreeMap<Arc<str>, NodeFacts>,
     listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
-    /// UIDs of deployments that match something which nobody controls: they read it live, to adopt it.
+    /// UIDs of deployments whose selector matches an orphan: a live read adopts it.
     adopters: BTreeSet<Arc<str>>,
-    /// Pods that nobody controls, by UID: a set that comes later may select them. Only those with a hash, as all sets want one.
+    /// Orphaned pods, by UID: a set that appears later may select them. Only pods with a
+    /// hash: the selector of every set requires it.
     orphans: BTreeMap<Arc<str>, Orphan>,
-    /// How many lists were completed. Between two of them anything may have happened unseen.
+    /// How many lists were completed. Events between two lists can be missed.
     lists: u64,
 }
 
 impl Cache {
-    /// Takes an event of a pod in. The answer: the deployments to look at.
+    /// Applies an event of a pod. Returns the deployments to reconcile.
     pub(crate) fn apply_pod(
         &mut self,
         event: WatchEvent<PodEntry>,
@@ -270,14 +271,14 @@ impl Cache {
         sets.iter().filter_map(|uid| self.sets.get(uid)).map(|set| deployment_of(set)).collect()
     }
 
-    /// Takes an event of a set in. The answer: the deployments to look at.
+    /// Applies an event of a set. Returns the deployments to reconcile.
     pub(crate) fn apply_set(
         &mut self,
         event: WatchEvent<SetEntry>,
         now: Timestamp,
     ) -> BTreeSet<DeploymentName> {
         self.lists += u64::from(matches!(event, WatchEvent::End));
-        // Those that vanish are known by name only as long as they are there.
+        // The name of the deployment of a deleted set is known only before the event is applied.
         let mut names: BTreeMap<Arc<str>, DeploymentName> = BTreeMap::new();
         let known: Vec<_> = match &event {
             WatchEvent::End => self.sets.entries.values().collect(),
@@ -291,7 +292,7 @@ impl Cache {
             && !set.is_terminating()
             && self.has_orphan_of(&set.object)
         {
-            // Pods that were released before this set was seen: nobody was there to offer them to.
+            // Pods that were orphaned before the watch showed this set.
             self.let_adopt(Arc::clone(set.owner()));
         }
         let owners = self.sets.apply(event, now);
@@ -303,7 +304,7 @@ impl Cache {
         names.into_iter().filter(|(owner, _)| owners.contains(owner)).map(|(_, name)| name).collect()
     }
 
-    /// Takes an event of a node in. Nodes change the order only as of the next decision: nobody is told.
+    /// Applies an event of a node. Nodes change only the order of the next decision: no deployment is reconciled.
     pub(crate) fn apply_node(&mut self, event: watcher::Event<NodeView>) {
         let named = |node: &NodeView| Arc::<str>::from(node.metadata.name.as_deref().unwrap_or_default());
         match event {
@@ -323,8 +324,8 @@ impl Cache {
         }
     }
 
-    /// A pod with these labels that nobody controls was seen, by [`Self::apply_pod`] too. The answer: the deployments to look
-    /// at, which may adopt it.
+    /// Records an orphaned pod with these labels; [`Self::apply_pod`] gets the same event.
+    /// Returns the deployments that may adopt it.
     pub(crate) fn apply_orphan(
         &mut self,
         uid: &str,
@@ -346,24 +347,24 @@ impl Cache {
         sets.iter().map(|set| deployment_of(set)).collect()
     }
 
-    /// Whether that set selects a pod that nobody controls.
+    /// Whether that set selects an orphaned pod.
     pub(crate) fn has_orphan_of(&self, set: &OrderedReplicaSet) -> bool {
         self.orphans.values().any(|(namespace, labels)| {
             *namespace == set.metadata.namespace && set.spec.selector.matches(labels)
         })
     }
 
-    /// There is something that this deployment may adopt.
+    /// Marks this deployment: its next reconciliation may adopt an orphan.
     pub(crate) fn let_adopt(&mut self, deployment: Arc<str>) {
         self.adopters.insert(deployment);
     }
 
-    /// Whether there was something to adopt since the last time this was asked.
+    /// Whether there is an orphan to adopt since the last call; removes the mark.
     pub(crate) fn may_adopt(&mut self, deployment: &str) -> bool {
         self.adopters.remove(deployment)
     }
 
-    /// An OrderedDeployment was listed again.
+    /// Counts a completed list of OrderedDeployments.
     pub(crate) fn count_list(&mut self) {
         self.lists += 1;
     }
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vanished_during_a_relist_is_gone_or_given_away_and_its_owner_is_told() {
+    fn a_relist_keeps_tombstones_of_deleted_and_released_pods_and_returns_their_owners() {
         let mut index = Index::default();
         for entry in [pod_of("s1", "a", 1), pod_of("s1", "b", 2), pod_of("s2", "c", 3)] {
             index.apply(applied(entry), at(0));
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relist_that_shows_nothing_new_tells_nobody() {
+    fn a_relist_without_changes_returns_no_owner() {
         let mut index = Index::default();
         index.apply(applied(pod("a", 1)), at(0));
         index.apply(WatchEvent::Begin, at(1));
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_serves_the_old_list_until_the_new_one_is_whole() {
+    fn the_cache_serves_the_old_list_until_the_new_one_is_complete() {
         let mut index = Index::default();
         index.apply(applied(pod("a", 1)), at(0));
         index.apply(WatchEvent::Begin, at(1));
@@ -445,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_given_to_another_owner_tells_both_and_one_given_away_is_gone() {
+    fn a_pod_with_a_new_owner_returns_both_owners_and_a_released_pod_has_a_tombstone() {
         let mut index = Index::default();
         index.apply(applied(pod_of("s1", "a", 1)), at(0));
         assert_eq!(index.apply(applied(pod_of("s2", "a", 2)), at(0)), owners(&["s1", "s2"]));
@@ -459,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_others_leave_no_trace() {
+    fn pods_of_other_controllers_get_no_tombstone() {
         let mut index = Index::<PodEntry>::default();
         let foreign = WatchEvent::Applied { uid: "x".into(), version: 1, entry: None };
         assert_eq!(index.apply(foreign, at(0)), owners(&[]));
@@ -468,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gone_are_forgotten_in_time() {
+    fn tombstones_expire() {
         let mut index = Index::default();
         for (uid, second) in [("a", 0), ("b", 1), ("c", TOMBSTONE_LIFETIME.as_secs() + 2)] {
             index.apply(applied(pod(uid, 1)), at(second));
@@ -491,7 +492,7 @@ mod tests {
         SetEntry::of(object.unwrap()).unwrap()
     }
 
-    /// With a template of 20 KB.
+    /// A set with a template of 20 KB.
     fn revision(number: u64) -> SetEntry {
         let variable =
             |number: u32| json!({"name": format!("SETTING_{number}"), "value": number.to_string()});
@@ -503,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_kept_as_its_difference_from_the_first_listed_or_watched() {
+    fn a_revision_is_stored_as_its_difference_from_the_first_one_seen() {
         let of = |number| {
             let entry = revision(number);
             (Arc::clone(entry.uid()), entry.version(), Some(entry))
@@ -532,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_is_offered_once_to_those_whose_set_selects_it_in_its_namespace() {
+    fn an_orphan_marks_once_the_deployments_whose_set_selects_it_in_its_namespace() {
         let mut cache = Cache::default();
         let mut selects = set("s1", "web", 1);
         let wanted = std::collections::BTreeMap::from([("app".to_owned(), "web".to_owned())]);
@@ -551,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn an_orphan_seen_before_the_set_that_selects_it_is_offered_once_that_is_seen() {
+    fn an_orphan_seen_before_its_set_is_offered_when_the_set_appears() {
         let mut cache = Cache::default();
         let wanted = std::collections::BTreeMap::from([(POD_TEMPLATE_HASH.to_owned(), "h".to_owned())]);
         cache.apply_orphan("p", Some("shop"), &wanted);
@@ -569,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_and_sets_lead_to_their_deployment_also_when_they_vanish() {
+    fn events_of_pods_and_sets_return_their_deployment_also_on_deletion() {
         let mut cache = Cache::default();
         let web = BTreeSet::from([DeploymentName { namespace: "shop".into(), name: "web".into() }]);
         assert!(cache.apply_pod(applied(pod_of("s1", "a", 1)), at(0)).is_empty());

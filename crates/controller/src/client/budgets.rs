@@ -1,11 +1,11 @@
-//! PodDisruptionBudgets, as far as they are read: which pods they select.
+//! PodDisruptionBudgets, decoded only as far as needed: which pods they select.
 
 use std::collections::BTreeMap;
 
 use ordereddeployment_api::LabelSelector;
 use serde::Deserialize;
 
-/// A PodDisruptionBudget, as far as it is read here.
+/// A PodDisruptionBudget with the fields that the controller reads.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Budget {
     metadata: BudgetMetadata,
@@ -29,7 +29,8 @@ impl Budget {
         &self.metadata.name
     }
 
-    /// Whether it speaks of pods with these labels. An empty selector selects all of them in `policy/v1`, and none before.
+    /// Whether the budget selects pods with these labels. An empty selector selects all pods in
+    /// `policy/v1` and none in `policy/v1beta1`.
     pub(crate) fn selects(&self, labels: &BTreeMap<String, String>, beta: bool) -> bool {
         let selector = self.spec.selector.as_ref().filter(|selector| !(beta && selector.is_empty()));
         selector.is_some_and(|selector| selector.matches(labels))

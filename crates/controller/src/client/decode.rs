@@ -1,8 +1,8 @@
-//! Objects as they come, decoded so that one that cannot be hides no other.
+//! Decodes objects so that an undecodable one does not hide the others.
 //!
-//! A list is one document: where decoding it fails at one object, the watch shows none of them any more, of nobody. So an
-//! object is first read as plain JSON, mended where clients may write what cannot be read, and only then decoded; one
-//! that still cannot be is logged and counts as not there. Nothing is guessed: nothing is done for such an object.
+//! A list is one document: if decoding fails for one object, the watch shows no objects at all. So each object is first read as
+//! plain JSON, then repaired where the API server accepts values that cannot be decoded, and only then decoded. An object that
+//! still cannot be decoded is logged and treated as missing; the controller does not guess its content and does not act on it.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -19,17 +19,18 @@ use serde_json::{Value, json};
 
 use crate::client::error::RequestError;
 
-/// How deep an object may be. JSON is decoded to a depth of 128 only, which a template of arbitrary fields can exceed.
+/// The deepest nesting of an object. JSON is decoded only to a depth of 128, which a template with arbitrary fields can exceed.
 const DEPTH: usize = 100;
-/// Where an answer is cut off: deeper than any object of [`DEPTH`] in any list, and not as deep as decoding fails.
+/// The depth at which an answer is cut: deeper than any object of [`DEPTH`] in a list, and
+/// less deep than the limit of the decoder.
 const STREAM_DEPTH: usize = 120;
 
-/// An object, or what is left of one.
+/// An object, decoded completely or in part.
 #[derive(Clone, Debug)]
 pub(crate) enum Decoded<K> {
-    /// It.
+    /// The complete object.
     Whole(K),
-    /// Only its metadata, and why the rest cannot be read.
+    /// Only its metadata, and why the rest cannot be decoded.
     Undecodable(K, String),
 }
 
@@ -84,14 +85,14 @@ impl<K: Resource> Resource for Decoded<K> {
     }
 }
 
-/// What must be there for any kind to be decoded, with the metadata that watches need.
+/// The minimal object from which any kind can be decoded, with the metadata that watches need.
 fn metadata_only(value: &Value) -> Value {
     let text =
         |key: &str| value.get("metadata").and_then(|metadata| metadata.get(key)).filter(|it| it.is_string());
     let keys = ["name", "namespace", "uid", "resourceVersion"];
     let mut metadata: serde_json::Map<_, _> =
         keys.into_iter().filter_map(|key| Some((key.to_owned(), text(key)?.clone()))).collect();
-    // Whose it is tells whom it keeps from deciding.
+    // The owner references show which object it prevents from being reconciled.
     let owners = value.get("metadata").and_then(|metadata| metadata.get("ownerReferences"));
     if let Some(owners) = owners.filter(|owners| owners.is_array()) {
         metadata.insert("ownerReferences".to_owned(), owners.clone());
@@ -99,11 +100,11 @@ fn metadata_only(value: &Value) -> Value {
     json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}})
 }
 
-/// What kubectl keeps for itself: the whole object as it was applied, template and all.
+/// kubectl stores the whole object as it was applied, with its template, in this annotation.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Takes away what is kept for nobody here, and mends what servers take from clients unread: times outside of what can be
-/// reckoned with. Writes are patches of single fields: what is taken away here stays on the server.
+/// Removes large fields that the controller does not read, and repairs values that API servers accept unchecked: times
+/// outside of the supported range. Writes patch single fields: what is removed here stays on the server.
 fn sanitize(value: &mut Value) {
     let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.remove("managedFields");
@@ -130,8 +131,8 @@ fn log_undecodable<K: Resource>(metadata_only: &K, why: &str) {
     tracing::warn!(why, "cannot read {namespace}/{name}, and nothing is done for it");
 }
 
-/// The same of what others own: one that was known and cannot be read any more stays as it was known. Were it taken for
-/// gone, all that it owns would be taken for gone too.
+/// The event of an owned object. An object that was known and cannot be decoded any more stays as it was known: if it
+/// counted as gone, all objects that it owns would count as gone too.
 pub(crate) fn decoded_or_known<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
     match event {
         Event::Apply(Decoded::Undecodable(metadata_only, why)) => {
@@ -142,7 +143,7 @@ pub(crate) fn decoded_or_known<K: Resource + Debug>(event: Event<Decoded<K>>) ->
     }
 }
 
-/// The event of the object itself. One that cannot be read is as good as gone.
+/// The event of an OrderedDeployment. One that cannot be decoded counts as gone.
 pub(crate) fn decoded<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<Event<K>> {
     match event {
         Event::Init => Some(Event::Init),
@@ -163,15 +164,15 @@ pub(crate) fn decoded<K: Resource + Debug>(event: Event<Decoded<K>>) -> Option<E
     }
 }
 
-/// How a kind comes in answers.
+/// How a kind is decoded from answers.
 pub(crate) trait FromResponse: Sized {
-    /// What is decoded.
+    /// The decoded type.
     type Wire: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
         + Clone
         + DeserializeOwned
         + Debug;
 
-    /// What is made of it.
+    /// Converts the decoded type.
     fn of(form: Self::Wire) -> Result<Self, RequestError>;
 }
 
@@ -191,7 +192,7 @@ impl FromResponse for OrderedDeployment {
     }
 }
 
-/// For those who want to know whose an odd one is.
+/// For callers that need the owner of an undecodable set.
 impl FromResponse for Decoded<OrderedReplicaSet> {
     type Wire = Self;
 
@@ -215,7 +216,7 @@ fn object<K>(form: Decoded<K>) -> Result<K, RequestError> {
     }
 }
 
-/// Cuts what is nested too deeply out of a stream of JSON documents: `null` comes in its place.
+/// Cuts values that are nested too deeply out of a stream of JSON documents and puts `null` in their place.
 #[derive(Debug, Default)]
 pub(crate) struct DepthLimit {
     depth: usize,
@@ -224,7 +225,7 @@ pub(crate) struct DepthLimit {
 }
 
 impl DepthLimit {
-    /// The next piece of the stream, without what is too deep.
+    /// The next chunk of the stream, without values that are too deep.
     pub(crate) fn piece(&mut self, piece: Bytes) -> Bytes {
         let mut kept: Option<Vec<u8>> = (self.depth > STREAM_DEPTH).then(Vec::new);
         for (at, byte) in piece.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! What can go wrong, and what it means for what is believed.
+//! Errors of requests, and what they mean for the state in memory.
 
 use std::time::Duration;
 
 use kube::core::Status;
 
-/// How long an answer may ask to wait, so that a wrong one delays a rollout and does not end it.
+/// The longest wait that an answer may ask for: a wrong answer delays a rollout and does not stop it.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Why the controller, or one pass over a deployment, could not go on.
+/// Why the controller, or one reconciliation, could not continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -29,16 +29,16 @@ pub enum Error {
     /// A node could not be read.
     #[error("cannot read a node: {0}")]
     ReadNode(#[source] RequestError),
-    /// What the object takes over from could not be read.
+    /// A migration source could not be read.
     #[error("cannot read what it takes over from: {0}")]
     ReadSource(#[source] RequestError),
     /// The status could not be stored.
     #[error("cannot store the status: {0}")]
     StoreStatus(#[source] RequestError),
-    /// The lead could not be kept.
+    /// This process lost the lease.
     #[error("the lead is lost: ending, so that a fresh start reads everything anew")]
     LoseLead,
-    /// A controller ended in a panic.
+    /// A controller panicked.
     #[error("the controller broke off: {0}")]
     BreakOff(String),
     /// The metrics could not be registered.
@@ -53,13 +53,13 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// No answer in time: it may or may not have been carried out.
+    /// There was no answer in time: the request may or may not have been processed.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// The API server refused it, or failed.
+    /// The API server refused the request, or failed.
     #[error("{}", words(.0))]
     Answered(Box<Status>),
-    /// The request did not get through, or its answer did not.
+    /// The request did not reach the API server, or its answer did not arrive.
     #[error("{0}")]
     Transport(#[source] kube::Error),
 }
@@ -83,7 +83,7 @@ impl RequestError {
         }
     }
 
-    /// How long the answer asks to wait before anything is asked again. A budget that refuses an eviction has its own pace.
+    /// How long the answer asks to wait before the next request. A budget that refuses an eviction has its own backoff.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Answered(status) = self else { return None };
         let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -95,7 +95,8 @@ impl RequestError {
         self.code() == Some(404)
     }
 
-    /// Whether that object is not there. Other answers have this code too: of a namespace, of a path that a proxy does not know.
+    /// Whether that object does not exist. Other answers have this code too: for a namespace,
+    /// or for a path that a proxy does not know.
     pub(crate) fn says_gone(&self, name: &str) -> bool {
         matches!(self, Self::Answered(status) if status.code == 404
             && status.details.as_ref().is_some_and(|details| details.name == name))
@@ -109,12 +110,12 @@ impl RequestError {
         self.code() == Some(409) && !self.is_already_there()
     }
 
-    /// Whether the request may have been carried out all the same: only a live read tells.
+    /// Whether the request may have been processed nevertheless: only a live read shows it.
     pub(crate) fn is_outcome_unknown(&self) -> bool {
         self.code().is_none_or(|code| code >= 500) && self.refusal().is_none()
     }
 
-    /// What this answer to an eviction says of disruption budgets, if it is them that refuse it.
+    /// The refusal in this answer to an eviction, if a disruption budget refused it.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         let Self::Answered(status) = self else { return None };
         let details = status.details.as_ref();
@@ -127,7 +128,7 @@ impl RequestError {
         match status.code {
             429 if !causes.is_empty() => Some(Refusal::Named(causes.join("; "))),
             429 if status.message.contains("disruption budget") => Some(Refusal::Unnamed(words(status))),
-            // A budget whose own numbers are broken; the message begins with its name.
+            // A budget with an invalid status; the message begins with its name.
             403 if details.is_some_and(|details| details.kind.starts_with("poddisruptionbudget")) => {
                 Some(Refusal::Named(words(status)))
             }
@@ -136,7 +137,7 @@ impl RequestError {
         }
     }
 
-    /// What this answer to a dry-run create says of the template.
+    /// What this answer to a dry-run create means for the template.
     pub(crate) fn dry_run_answer(&self) -> DryRunAnswer {
         let message = self.to_string();
         let undecided = ["exceeded quota", "does not support dry run"];
@@ -150,25 +151,25 @@ impl RequestError {
     }
 }
 
-/// What the answer to a dry-run create says of a template.
+/// What the answer to a dry-run create means for a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DryRunAnswer {
-    /// No pod of it can be created.
+    /// No pod can be created from it.
     Refused(String),
-    /// The server could not tell, for a reason that is not the template's.
+    /// The API server could not decide, for a reason that is not in the template.
     Undecided(String),
-    /// It says nothing yet.
+    /// No result yet.
     Retry,
 }
 
-/// What an answer to an eviction says of the disruption budgets that refuse it.
+/// The disruption budgets in an answer that refuses an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// These words name the budget.
+    /// The message names the budget.
     Named(String),
-    /// These do not.
+    /// The message does not name it.
     Unnamed(String),
-    /// The pod has several, which the server cannot serve together.
+    /// Several budgets select the pod, which the eviction API does not support.
     Several,
 }
 
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_refusal_of_the_pod_itself_condemns_a_template() {
+    fn only_a_refusal_of_the_pod_itself_refuses_a_template() {
         let refused = |words: &str| DryRunAnswer::Refused(words.to_owned());
         let undecided = |words: &str| DryRunAnswer::Undecided(words.to_owned());
         let table = [
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn only_budgets_refuse_evictions_and_their_refusal_is_no_unknown_outcome() {
+    fn only_budgets_refuse_evictions_and_the_outcome_of_a_refusal_is_known() {
         let named = |code: u16, details| {
             let status = json!({
                 "status": "Failure", "code": code, "reason": "r", "message": "No.", "details": details,
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_words_shows_its_code() {
+    fn an_answer_without_a_message_shows_its_code() {
         assert_eq!(answer(403, "Forbidden", "").to_string(), "403 Forbidden");
     }
 }

@@ -1,4 +1,4 @@
-//! Clients: how requests are with_user_agent, and what kube's configuration must not do for us.
+//! HTTP clients: user agents, timeouts, and the settings of kube that the controller changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use crate::Metrics;
 use crate::client::decode::DepthLimit;
 use crate::client::error::RequestError;
 
-/// Longer than a watch may idle (290 s and a margin): only a read of a dead connection ends by this.
+/// Longer than a watch may be idle (290 s and a margin): only a read of a dead connection times out.
 const READ_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long a watch, or a list, waits for the beginning of its answer. What an API server works on for longer it gives up.
+/// How long a watch or a list waits for the beginning of its answer. An API server gives up requests that take longer.
 const ANSWERS: Duration = Duration::from_secs(60);
-/// The longest answer to a failed request that is read where it asks to wait, in bytes.
+/// The longest body of a failed request with `Retry-After` that is read, in bytes.
 const LONGEST_FAILURE: usize = 1024 * 1024;
 
-/// The configuration of a client for the controller. kube's own retries repeat a POST after a 503 or 504, which may have
-/// been carried out: the controller repeats nothing it has not looked up again.
+/// The client configuration of the controller. kube's own retries repeat a POST after a 503 or 504 that may have been
+/// processed: the controller repeats no write without a read before it.
 #[must_use]
 pub fn client_config(mut config: Config) -> Config {
     config.default_retry = false;
@@ -42,7 +42,7 @@ pub fn counted(client: &Client, metrics: &Arc<Metrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
         let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
-        // Counted also where nobody waits for the answer any more.
+        // Requests whose caller has given up are counted too.
         let mut counted = Counted { metrics, method: request.method().clone(), code: None };
         async move {
             let answer = inner.send(request).await;
@@ -53,7 +53,7 @@ pub fn counted(client: &Client, metrics: &Arc<Metrics>) -> Client {
     Client::new(service, client.default_namespace().to_owned())
 }
 
-/// A request, counted when it is over.
+/// A request, counted when it ends.
 struct Counted {
     metrics: Arc<Metrics>,
     method: Method,
@@ -73,8 +73,7 @@ impl Drop for Counted {
     }
 }
 
-/// The same client for watches: it tells when the API server was heard of on one, and does not wait for ever for an answer to
-/// begin.
+/// The same client for watches: it records when data last arrived on a watch, and limits the wait for the beginning of an answer.
 pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
     let (inner, metrics) = (client.clone(), Arc::clone(metrics));
     let service = service_fn(move |request: http::Request<Body>| {
@@ -86,7 +85,7 @@ pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
                 Ok(answer) => answer?,
                 Err(_) => return Err(BoxError::from(RequestError::TimedOut(ANSWERS))),
             };
-            // A list that never ends is no watch.
+            // A list that never ends is not a watch.
             let is_watch = watches && answer.status().is_success();
             let heard = move || {
                 if is_watch {
@@ -104,8 +103,8 @@ pub(crate) fn watching(client: &Client, metrics: &Arc<Metrics>) -> Client {
     Client::new(service, client.default_namespace().to_owned())
 }
 
-/// The answer, where it asks to wait in a header, as a `Status` that says so. What the API server sheds under load has no
-/// `Status` at all (`Too many requests, please try again later.`).
+/// Converts an answer with a `Retry-After` header into a `Status` with that wait. A request that the API server sheds under
+/// load has no `Status` at all (`Too many requests, please try again later.`).
 async fn with_retry_after(answer: http::Response<Body>) -> Result<http::Response<Body>, BoxError> {
     let failed = answer.status().is_client_error() || answer.status().is_server_error();
     let header = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
@@ -130,8 +129,8 @@ async fn with_retry_after(answer: http::Response<Body>) -> Result<http::Response
     Ok(http::Response::from_parts(parts, Body::from(serde_json::to_vec(&status)?)))
 }
 
-/// The same client signing its requests as this controller; deletions also say what they are for. Answers come without what
-/// is nested too deeply to be decoded.
+/// The same client with the User-Agent of this controller; deletions also name their purpose. Values that are nested too
+/// deeply to be decoded are removed from answers.
 pub(crate) fn with_user_agent(client: &Client, purpose: Option<Purpose>) -> Client {
     let suffix = match purpose {
         None => "",

@@ -1,7 +1,7 @@
-//! Limits: how many requests are sent a second, and how many wait for their answers at once.
+//! Limits: how many requests are sent per second, and how many are in flight.
 //!
-//! A bucket as client-go has it (`util/flowcontrol`), with tokio's clock, which tests can move. What is limited is what the
-//! controller asks for by itself: neither its watches, which would miss what happens, nor its Lease, which would be lost.
+//! A token bucket as in client-go (`util/flowcontrol`), with tokio's clock, which tests can advance. Not limited are
+//! watches, which would miss events, and the Lease, which would be lost.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,24 +12,24 @@ use tokio::time::{Instant, sleep_until};
 /// The limits of a process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Requests a second over any longer time; 0: as many as it likes.
+    /// Requests per second on average; 0: no limit.
     pub qps: f64,
-    /// How many it sends at once after a pause.
+    /// The most requests at once after an idle time.
     pub burst: u32,
-    /// How many wait for their answers at once.
+    /// The most requests in flight.
     pub in_flight: usize,
 }
 
 impl Default for Limits {
-    /// More than a rollout needs, and less than an API server minds. Each request in flight has a connection, and a connection
-    /// keeps its buffers: 100 KB and more after a long list.
+    /// More than a rollout needs, and less than overloads an API server. Each request in flight has a connection, and a
+    /// connection keeps its buffers: 100 KB and more after a long list.
     fn default() -> Self {
         Self { qps: 500.0, burst: 1000, in_flight: 100 }
     }
 }
 
 impl Limits {
-    /// What is wrong with them, if something is.
+    /// Why these limits are invalid, if they are.
     #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         if !self.qps.is_finite() || self.qps < 0.0 {
@@ -45,7 +45,7 @@ impl Limits {
     }
 }
 
-/// Keeps the limits. Clones keep them together.
+/// Enforces the limits. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Limiter(Arc<Kept>);
 
@@ -57,22 +57,22 @@ struct Kept {
 }
 
 impl Limiter {
-    /// Keeps these.
+    /// A limiter with these limits.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
         let bucket = (limits.qps > 0.0).then(|| Bucket::new(limits.qps, limits.burst));
-        // A semaphore has a largest size, which nobody means.
+        // A semaphore has a maximum size, larger than any useful limit.
         let in_flight = limits.in_flight.clamp(1, Semaphore::MAX_PERMITS);
         let for_object = in_flight.div_ceil(4);
         Self(Arc::new(Kept { bucket, in_flight: Semaphore::new(in_flight), for_object }))
     }
 
-    /// How many of these one object may have under way: a quarter, so that no single one keeps all others waiting.
+    /// How many requests one object may have in flight: a quarter, so that one object cannot block all others.
     pub(crate) fn for_object(&self) -> Arc<Semaphore> {
         Arc::new(Semaphore::new(self.0.for_object))
     }
 
-    /// WaitTimes until a request may be sent. It counts as under way until the answer is dropped.
+    /// Waits until a request may be sent. It counts as in flight until the permit is dropped.
     pub(crate) async fn wait(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         let permit = self.0.in_flight.acquire().await.ok();
@@ -85,20 +85,20 @@ impl Limiter {
 
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A bucket of so many tokens that fills at an even rate. Whoever reserves one is told when to use it, in turn.
+/// A token bucket with a constant fill rate. A reservation returns the time of the request, in order.
 #[derive(Debug)]
 struct Bucket {
-    /// How long one token takes.
+    /// The time in which one token is added.
     interval: Duration,
-    /// How long all but one of them take.
+    /// The time in which all but one are added.
     ahead: Duration,
-    /// When the bucket will be full, had it no bottom.
+    /// When the bucket would be full if it could be overdrawn.
     full: Mutex<Option<Instant>>,
 }
 
 impl Bucket {
     fn new(qps: f64, burst: u32) -> Self {
-        // A rate so small that its time cannot be told is once a day.
+        // A rate below one per day counts as one per day.
         let interval = Duration::try_from_secs_f64(1.0 / qps).unwrap_or(Duration::MAX).min(A_DAY);
         Self { interval, ahead: interval.saturating_mul(burst.saturating_sub(1)), full: Mutex::new(None) }
     }
@@ -120,7 +120,7 @@ mod tests {
     use super::{Bucket, Limiter, Limits};
 
     #[test]
-    fn a_burst_goes_at_once_and_then_one_at_a_time() {
+    fn a_burst_is_sent_at_once_and_then_one_request_at_a_time() {
         let bucket = Bucket::new(10.0, 3);
         let now = Instant::now();
         let waits: Vec<_> = (0..5).map(|_| bucket.reserve(now).duration_since(now).as_millis()).collect();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_than_so_many_are_under_way() {
+    async fn the_number_of_requests_in_flight_is_limited() {
         let limiter = Limiter::new(Limits { qps: 0.0, burst: 1, in_flight: 2 });
         let first = limiter.wait().await;
         let _second = limiter.wait().await;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_let_nothing_through_are_refused() {
+    fn limits_that_allow_no_request_are_refused() {
         assert_eq!(Limits::default().problem(), None);
         for limits in [
             Limits { qps: -1.0, ..Limits::default() },
@@ -153,7 +153,7 @@ mod tests {
         ] {
             assert!(limits.problem().is_some(), "{limits:?}");
         }
-        // Neither panics: a day a request, and a number of requests that no semaphore has.
+        // Neither panics: one request a day, and more requests in flight than a semaphore supports.
         let _ = Limiter::new(Limits { qps: f64::MIN_POSITIVE, burst: u32::MAX, in_flight: usize::MAX });
     }
 }

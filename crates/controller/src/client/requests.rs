@@ -1,6 +1,6 @@
-//! Every request the controller makes besides its watches, each within the limits and with a timeout.
+//! All requests of the controller except its watches, each within the limits and with a timeout.
 //!
-//! Nothing is repeated here and nothing is decided: an answer or a [`RequestError`] goes back.
+//! This module neither retries nor decides: it returns an answer or a [`RequestError`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,28 +24,28 @@ use crate::client::error::RequestError;
 use crate::client::http::{watching, with_user_agent};
 use crate::{Fence, Limiter, Metrics};
 
-/// How long one request may take: longer than an API server works on a write (34 s), and so longer than a webhook may take
-/// (10 s by default, 30 s at most). Whoever gives up sooner gives up what would have been done a moment later.
+/// The timeout of a request: longer than an API server works on a write (34 s), and so longer than a webhook may take (10 s
+/// by default, 30 s at most). A shorter timeout gives up writes that the API server still completes.
 const TIMEOUT: Duration = Duration::from_secs(35);
-/// How many objects one page of a list has: a pod has annotations of 256 KiB at most, and a page lies in memory whole.
+/// How many objects a page of a list has: a pod has annotations of at most 256 KiB, and a whole page is held in memory.
 pub(crate) const PAGE: u32 = 100;
 
-/// The API server, as this controller speaks to it.
+/// The controller's client of the API server.
 pub(crate) struct Requests {
-    /// Past the fence: a standby watches too.
+    /// Not behind the fence: a standby watches too.
     watching: Client,
     client: Client,
     rollout: Client,
     scale: Client,
-    /// Whether the server turned out to know evictions by `policy/v1beta1` only (before Kubernetes 1.22).
+    /// Whether the API server knows only evictions of `policy/v1beta1` (before Kubernetes 1.22).
     beta_evictions: Arc<AtomicBool>,
-    /// The same of budgets (before Kubernetes 1.21).
+    /// Whether it knows only budgets of `policy/v1beta1` (before Kubernetes 1.21).
     beta_budgets: Arc<AtomicBool>,
     limiter: Limiter,
-    /// What of the limiter's one object may have under way.
+    /// The share of the limiter that one object may use at the same time.
     own: Arc<Semaphore>,
     metrics: Arc<Metrics>,
-    /// Until when an answer asked to wait (`Retry-After`).
+    /// The end of the wait that an answer asked for (`Retry-After`).
     retry_after: Mutex<Option<Instant>>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct ObjectVersion<'a> {
 }
 
 impl Requests {
-    /// With a fence, every request but the watches' is held back while this process does not lead.
+    /// With a fence, every request except the watches' is held back while this process does not lead.
     pub(crate) fn new(
         client: &Client,
         fence: Option<&Fence>,
@@ -83,8 +83,8 @@ impl Requests {
         }
     }
 
-    /// The same for one pass, which remembers by itself what its answers ask for: whoever answers for one object, as a webhook
-    /// does, stops no other.
+    /// The same client for one reconciliation, which keeps its own `Retry-After`: a
+    /// webhook that delays one object delays no other.
     pub(crate) fn for_object(&self) -> Self {
         Self {
             watching: self.watching.clone(),
@@ -141,7 +141,7 @@ impl Requests {
         unless_gone(self.send(Api::all(self.client.clone()).get(name)).await, name)
     }
 
-    /// Whether that one of Kubernetes' own is still there.
+    /// Whether this migration source still exists.
     pub(crate) async fn is_there(&self, namespace: &str, source: &Source) -> Result<bool, RequestError> {
         let (name, answer) = match source {
             Source::Deployment(name) => {
@@ -154,8 +154,8 @@ impl Requests {
         Ok(unless_gone(answer, name)?.is_some())
     }
 
-    /// Everything that matches, as of now: without a resourceVersion the list is read from the store itself, not from a
-    /// server's cache.
+    /// All objects that match now: a list without a resourceVersion is read from etcd,
+    /// not from the watch cache of the API server.
     pub(crate) async fn list<K: FromResponse>(
         &self,
         namespace: &str,
@@ -176,7 +176,7 @@ impl Requests {
         }
     }
 
-    /// Creates a pod from raw JSON, so that nothing of it is lost; `dry_run` only asks whether it could be.
+    /// Creates a pod from raw JSON, so that no field is lost. With `dry_run` the API server only validates it.
     pub(crate) async fn create_pod(
         &self,
         namespace: &str,
@@ -227,7 +227,7 @@ impl Requests {
         K::of(self.send(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
     }
 
-    /// Deletes a set, if it still is this one at this version.
+    /// Deletes a set, if it still has this UID and version.
     pub(crate) async fn delete_set(&self, object: &ObjectVersion<'_>) -> Result<(), RequestError> {
         let url = OrderedReplicaSet::url_path(&(), Some(object.namespace));
         let params =
@@ -236,7 +236,7 @@ impl Requests {
         self.send(self.client.request::<Value>(request)).await.map(drop)
     }
 
-    /// Deletes a pod, if it still is this one at this version. Whether it is gone at once.
+    /// Deletes a pod, if it still has this UID and version. Returns whether it is gone at once.
     pub(crate) async fn delete_pod(
         &self,
         object: &ObjectVersion<'_>,
@@ -249,9 +249,9 @@ impl Requests {
         Ok(answer.get("kind").is_some_and(|kind| kind == "Status"))
     }
 
-    /// Evicts a pod, if it still is this one at this version.
+    /// Evicts a pod, if it still has this UID and version.
     ///
-    /// Built by hand: the options belong under `deleteOptions`, which is where servers read preconditions.
+    /// Built by hand: the options belong under `deleteOptions`, where API servers read preconditions.
     pub(crate) async fn evict_pod(
         &self,
         object: &ObjectVersion<'_>,
@@ -266,7 +266,7 @@ impl Requests {
             return first;
         }
         let second = self.evict_by(other, object, purpose).await;
-        // Where neither version is known, the answer is not the API server's, or it is wrong.
+        // If neither version is known, the answer does not come from the API server, or it is wrong.
         if is_unknown(&second) {
             return first;
         }
@@ -318,7 +318,7 @@ impl Requests {
         Ok(self.send(self.client.request::<Budgets>(request)).await?.items)
     }
 
-    /// What the API server makes of a PodTemplate, none of which it stores.
+    /// The PodTemplate as the API server returns it from a dry run; it stores none.
     pub(crate) async fn dry_run_template(
         &self,
         namespace: &str,
@@ -352,7 +352,7 @@ impl Requests {
         self.send(self.client.request(request.map_err(kube::Error::BuildRequest)?)).await
     }
 
-    /// One request within the limits. What it waits for them does not count as waiting for its answer.
+    /// Sends a request within the limits. The wait for the limits does not count toward the timeout.
     async fn send<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
         let asked = Instant::now();
         // Neither semaphore is ever closed.
@@ -369,7 +369,7 @@ impl Requests {
         answer
     }
 
-    /// Until when these calls were asked to wait, by any answer.
+    /// The latest end of a wait that an answer to these requests asked for.
     pub(crate) fn retry_after(&self) -> Option<Instant> {
         *self.retry_after.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -388,7 +388,7 @@ impl ObjectVersion<'_> {
     }
 }
 
-/// What was found; nothing only where the answer says that this object is not there.
+/// The answer, or `None` only if the API server says that this object does not exist.
 fn unless_gone<T>(answer: Result<T, RequestError>, name: &str) -> Result<Option<T>, RequestError> {
     match answer {
         Ok(found) => Ok(Some(found)),
@@ -397,7 +397,7 @@ fn unless_gone<T>(answer: Result<T, RequestError>, name: &str) -> Result<Option<
     }
 }
 
-/// Whether the answer means that evictions of that version do not exist, rather than that the pod does not.
+/// Whether the answer means that the API server does not know evictions of that version, rather than that the pod does not exist.
 fn knows_no_eviction(status: &kube::core::Status, pod: &str) -> bool {
     match status.code {
         404 => status.details.as_ref().is_none_or(|details| details.name != pod),

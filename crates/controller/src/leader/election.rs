@@ -1,7 +1,7 @@
-//! Who leads: the decision. Plain functions of what was seen of the Lease and of the time.
+//! Leader election: the decision. Pure functions of the observed Lease and the time.
 //!
-//! As in Kubernetes' client-go, no two machines' clocks are compared: a lease runs out when its record has not changed for its
-//! duration, by the clock of the one who looks. It never talks to a server.
+//! As in Kubernetes' client-go, the clocks of two machines are never compared: a lease expires when its record has not
+//! changed for its duration, by the clock of the observer. This module sends no requests.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// The times of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a lease lasts that nobody renews.
+    /// How long a lease is valid without a renewal.
     pub lease: Duration,
     /// How long after its last renewal a leader still starts requests.
     pub renew_deadline: Duration,
@@ -19,7 +19,7 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// Kubernetes' own defaults.
+    /// The defaults of Kubernetes.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { lease: seconds(15), renew_deadline: seconds(10), retry: seconds(2) }
@@ -46,15 +46,15 @@ impl Timing {
 /// A Lease as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Its resourceVersion: every write carries it.
+    /// Its resourceVersion: the precondition of every write.
     pub(crate) version: String,
-    /// Who holds it; `None`: nobody, it was released.
+    /// The holder; `None` if the Lease was released.
     pub(crate) holder: Option<String>,
-    /// How long it lasts, in its holder's words.
+    /// Its duration as the holder wrote it.
     pub(crate) duration: Duration,
 }
 
-/// A record, and since when it is known to be so.
+/// A record, and since when it has been observed unchanged.
 #[derive(Clone, Debug)]
 pub(crate) struct ObservedLease {
     pub(crate) record: Record,
@@ -62,7 +62,7 @@ pub(crate) struct ObservedLease {
 }
 
 impl ObservedLease {
-    /// Takes a reading in. Only a changed record starts its holder's time anew.
+    /// Applies a read. Only a changed record restarts the holder's duration.
     pub(crate) fn update(observed: Option<Self>, record: Record, now: Instant) -> Self {
         match observed {
             Some(observed) if observed.record.version == record.version => observed,
@@ -71,18 +71,18 @@ impl ObservedLease {
     }
 }
 
-/// What a candidate does next.
+/// The next step of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is no Lease: make it, held by us.
+    /// There is no Lease: create it, held by this process.
     Create,
-    /// Take or renew it, with this version as a precondition.
+    /// Acquire or renew the Lease, with this version as a precondition.
     Write { version: String },
-    /// Somebody else holds it: look again then, or when it changes.
+    /// Another process holds it: read it again after this time, or when it changes.
     Wait(Duration),
 }
 
-/// What the candidate `me` does next, having `seen` the Lease (`None`: there is none).
+/// The next step of the candidate `me`, which has `observed` the Lease (`None`: there is none).
 pub(crate) fn next(me: &str, observed: Option<&ObservedLease>, now: Instant) -> Step {
     let Some(ObservedLease { record, since }) = observed else { return Step::Create };
     let write = || Step::Write { version: record.version.clone() };
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_not_there_is_made_and_a_released_or_own_one_is_written() {
+    fn a_missing_lease_is_created_and_a_released_or_own_one_is_written() {
         let now = Instant::now();
         assert_eq!(next("a", None, now), Step::Create);
         for holder in [None, Some("a")] {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_lease_is_taken_only_once_it_was_seen_unchanged_for_its_duration() {
+    fn the_lease_of_another_process_is_taken_only_after_it_was_unchanged_for_its_duration() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let observed = ObservedLease::update(None, record("7", Some("b")), start);

@@ -1,7 +1,8 @@
-//! The fence: a request that starts must belong to a leader whose lease still runs.
+//! The fence: a request starts only while this process leads and its lease is valid.
 //!
-//! A Lease is no lock: nobody stops a leader that was frozen from going on. So every request of a pass asks here before it is sent,
-//! and none outlives the lease, as renewed by then. What was past this check when the process froze carries a precondition or a fixed name.
+//! A Lease is not a lock: a leader that was frozen continues after its lease has expired. So every request of a
+//! reconciliation passes the fence before it is sent, and none continues after the end of the lease, as renewed by then. A
+//! request that had passed the fence when the process froze carries a precondition or a fixed name.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,29 +13,29 @@ use kube::client::Body;
 use tokio::time::{Instant, timeout_at};
 use tower::{BoxError, service_fn};
 
-/// Until when requests may start, and until when they may take.
+/// Until when requests may start, and when those in flight end.
 #[derive(Clone, Copy, Debug)]
 struct Until {
     start: Instant,
     end: Instant,
 }
 
-/// Lets requests through while the lease runs. Cloned ones are one.
+/// Lets requests through while the lease is valid. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Fence(Arc<Mutex<Option<Until>>>);
 
-/// Why a request was not sent, or not waited for.
+/// Why a request was not sent, or its answer not awaited.
 #[derive(Debug, thiserror::Error)]
 #[error("this process does not lead: its lease was not renewed in time")]
 struct NotLeading;
 
 impl Fence {
-    /// Lets requests start until `start`; those under way are given up at `end`.
+    /// Lets requests start until `start`; those in flight are aborted at `end`.
     pub(crate) fn open(&self, start: Instant, end: Instant) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Until { start, end });
     }
 
-    /// Lets nothing through any more.
+    /// Blocks all requests.
     pub(crate) fn close(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -87,7 +88,7 @@ mod tests {
     const START: Duration = Duration::from_secs(10);
     const END: Duration = Duration::from_secs(15);
 
-    /// A server that takes 30 seconds for each answer.
+    /// An API server that takes 30 seconds for each answer.
     fn slow() -> Client {
         let service = service_fn(|_: Request<Body>| async {
             sleep(Duration::from_secs(30)).await;
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_goes_on_while_the_lease_is_renewed() {
+    async fn a_request_continues_while_the_lease_is_renewed() {
         let fence = Fence::default();
         open(&fence);
         let renewed = fence.clone();
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn none_is_waited_for_beyond_the_lease_and_none_starts_after_the_renew_deadline() {
+    async fn no_request_outlives_the_lease_and_none_starts_after_the_renew_deadline() {
         let fence = Fence::default();
         open(&fence);
         let began = Instant::now();
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_fence_that_is_closed_gives_up_what_is_under_way_by_the_end_of_the_lease() {
+    async fn a_closed_fence_aborts_requests_in_flight_at_the_end_of_the_lease() {
         let fence = Fence::default();
         open(&fence);
         let closed = fence.clone();

@@ -1,6 +1,7 @@
-//! Leader election over a Lease: the shell around [`crate::election`].
+//! Leader election with a Lease: the I/O for [`crate::leader::election`].
 //!
-//! Every write carries the version that was read; a conflict means that somebody else was faster. It never looks at what the leader does.
+//! Every write carries the version that was read; a conflict means that another candidate was faster. This module does not
+//! know what the leader does.
 
 use std::time::Duration;
 
@@ -19,10 +20,10 @@ use crate::leader::election::{ObservedLease, Record, Step, Timing, next};
 use crate::runtime::backoff::WatchBackoff;
 use crate::{Clock, Error, Fence, Health, RequestError};
 
-/// What fails, in the words of a probe's answer.
+/// The name of this check in the answer of a probe.
 const CANDIDATURE: &str = "standing for the lead";
 
-/// A candidate for the lead.
+/// A candidate for leadership.
 pub struct Candidate {
     api: Api<Lease>,
     identity: String,
@@ -31,7 +32,7 @@ pub struct Candidate {
     observed: Option<ObservedLease>,
     clock: Clock,
     health: Health,
-    /// The Lease as it was read: what we do not know of it stays.
+    /// The Lease as it was read: fields that this version does not know are kept.
     lease: Option<Lease>,
 }
 
@@ -42,8 +43,8 @@ impl std::fmt::Debug for Candidate {
 }
 
 impl Candidate {
-    /// A candidate of that name, for the Lease `ordered-controller-manager` of that namespace. `health` is that of the process: it
-    /// says when there is something to lead with, and is told where standing for the lead fails.
+    /// A candidate with that identity, for the Lease `ordered-controller-manager` in that namespace. `health` is that of the
+    /// process: the candidate waits until it is synced and reports failures of the election to it.
     #[must_use]
     pub fn new(
         client: &Client,
@@ -58,7 +59,7 @@ impl Candidate {
         Self { api, identity: identity.to_owned(), timing, fence, observed: None, clock, health, lease: None }
     }
 
-    /// Runs this while the candidate leads, and says when it does. Losing the lead ends it: whatever it believes may be old.
+    /// Runs `work` and reports on `lead` when the candidate leads. The loss of leadership ends `work`: its state may be outdated.
     pub async fn run_while_leading(
         mut self,
         work: impl Future<Output = Result<(), Error>>,
@@ -74,7 +75,7 @@ impl Candidate {
         lead.send_replace(true);
         tokio::select! {
             biased;
-            // First: work that never waits must not keep it from being renewed.
+            // First: work that never yields must not prevent the renewal.
             () = self.keep() => Err(Error::LoseLead),
             ended = &mut work => {
                 self.release().await;
@@ -83,11 +84,12 @@ impl Candidate {
         }
     }
 
-    /// WaitTimes until this candidate leads. The fence is open then. It does not stand before every watch has synced: who has seen
-    /// nothing yet keeps no warm standby from the lead.
+    /// Waits until this candidate leads; then the fence is open. It does not run for election before every watch has synced:
+    /// a candidate with an empty cache must not take the lease from a warm standby.
     async fn lead(&mut self) {
         self.health.synced_whole().await;
-        // The watch only wakes: what counts is read anew. One that fails must not wake at once, again and again.
+        // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a failing watch from
+        // ending every wait at once.
         let changes = watcher::watch_object(self.api.clone(), CONTROLLER).backoff(WatchBackoff::default());
         futures::pin_mut!(changes);
         let mut told = None;
@@ -103,13 +105,13 @@ impl Candidate {
                     wait
                 }
                 Err(error) => {
-                    // Somebody else was faster: that is what elections are for.
+                    // Another candidate was faster, which is part of an election.
                     let failed = (error.code() != Some(409)).then(|| error.to_string());
                     if failed.is_some() {
                         self.health.fails(CANDIDATURE);
                     }
                     if failed.is_some() && failed != told {
-                        // Once: nobody else says why this process does nothing.
+                        // Logged once: no other message says why this process is idle.
                         tracing::warn!(%error, "cannot stand for the lead, and asks again");
                         told = failed;
                     }
@@ -124,7 +126,7 @@ impl Candidate {
         }
     }
 
-    /// One look at the Lease and what follows from it; `None`: we lead.
+    /// Reads the Lease and takes the next step; `None`: this candidate leads.
     async fn step(&mut self) -> Result<Option<Duration>, RequestError> {
         self.read().await?;
         let now = Instant::now();
@@ -135,7 +137,8 @@ impl Candidate {
         }
     }
 
-    /// Renews the lead until it is lost: past the renew deadline, or taken by somebody else. The fence is closed then.
+    /// Renews the lease until leadership is lost: past the renew deadline, or taken by
+    /// another candidate. Then it closes the fence.
     async fn keep(&mut self) {
         let mut renewed = Instant::now();
         loop {
@@ -148,7 +151,7 @@ impl Candidate {
             match self.write(version).await {
                 Ok(()) => renewed = Instant::now(),
                 Err(error) if error.code() == Some(409) || error.code() == Some(404) => {
-                    // An answer that got lost may have been our own renewal.
+                    // The conflict may come from our own renewal, whose answer was lost.
                     let read = self.read().await;
                     let ours = self.observed.as_ref().and_then(|observed| observed.record.holder.as_deref());
                     if read.is_ok() && ours != Some(self.identity.as_str()) {
@@ -162,13 +165,13 @@ impl Candidate {
         self.fence.close();
     }
 
-    /// Gives the lead up, so that the next one need not wait. Call it when nothing of ours runs any more.
+    /// Releases the lease, so that the next leader need not wait. Call it only after all work has ended.
     async fn release(&mut self) {
         self.fence.close();
         let Some(mut lease) = self.lease.take() else { return };
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(String::new());
-        // As client-go does: whoever looks sees one that runs out at once.
+        // As in client-go: for an observer the lease expires at once.
         spec.lease_duration_seconds = Some(1);
         if let Err(error) = self.put(&lease).await {
             tracing::debug!(%error, "cannot release the lead: it runs out by itself");
@@ -185,7 +188,7 @@ impl Candidate {
         Ok(())
     }
 
-    /// Takes or renews the lead. The time counts from before the request.
+    /// Acquires or renews the lease. Its time counts from before the request.
     async fn write(&mut self, version: Option<String>) -> Result<(), RequestError> {
         let sent = Instant::now();
         let mut lease = self.lease.clone().unwrap_or_default();
@@ -211,7 +214,7 @@ impl Candidate {
     }
 }
 
-/// Makes the Lease ours.
+/// Sets this process as the holder of the Lease.
 fn claim(spec: &mut LeaseSpec, identity: &str, timing: Timing, now: MicroTime) {
     if spec.holder_identity.as_deref() != Some(identity) {
         spec.lease_transitions = Some(spec.lease_transitions.map_or(0, |count| count.saturating_add(1)));
@@ -240,7 +243,7 @@ async fn send<T>(limit: Duration, call: impl Future<Output = kube::Result<T>>) -
     }
 }
 
-/// A name for this process that no other one has, not even a later one of the same host and number.
+/// An identity that no other process has, not even a later one with the same host and process number.
 #[must_use]
 pub fn identity(host: &str, process: u32) -> String {
     let started = jiff::Timestamp::now().as_nanosecond();

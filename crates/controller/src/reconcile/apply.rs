@@ -1,7 +1,8 @@
-//! Applies a decision, in its order: sets, then creates, then deletes. Each write is recorded before the next one. A failure ends
-//! the act, but for creates: a refused create ends the creates of its set, the other sets get theirs, and nothing is deleted after.
+//! Applies a decision, in its order: sets, then creates, then deletes. Each write is recorded before the next
+//! one. A failure ends the act. Creates are the exception: a refused create ends the creates of its set; the
+//! other sets get theirs, and no pod is deleted.
 //!
-//! An act is one batch: between its parts it checks that the decision still stands. Nothing is decided here.
+//! An act is one batch: between its parts the controller checks that the decision is still valid. Nothing is decided here.
 
 mod creates;
 mod deletes;
@@ -24,35 +25,35 @@ use crate::reconcile::state::LiveReadReason;
 use creates::batches;
 use deletes::Ages;
 
-/// How long the sizes of a rollout's sets may be behind its last batch, where none follows it.
+/// How long the sizes of a rollout's sets may be behind its last batch if no other batch follows.
 const UNPUBLISHED: SignedDuration = SignedDuration::from_secs(10);
 
-/// The most pods that one act creates of one set, or deletes. Then the next round looks at the object again: two billion pods
-/// that were asked for by mistake can be taken back.
+/// The most pods that one act creates for one set, or deletes. Then the next round reads the object again, so that a user
+/// can undo a mistaken request for two billion pods.
 const MOST: usize = 1000;
 
-/// How many pods and sets are created at most until the object is read live again. Its watch can be dead for minutes, and the
-/// garbage collector deletes what is created for an object that is gone, which looks like a reason to create more.
+/// The most pods and sets that are created before the object is read live again. Its watch can be dead for minutes, and the
+/// garbage collector deletes what is created for a deleted object, which looks like a reason to create more.
 const UNREAD: usize = 100;
 
-/// How many deletes are sent before the object is looked at again: a webhook may take its time for each.
+/// The most deletes between two checks of the object: a webhook may be slow for each of them.
 const PARALLEL_DELETES: usize = 100;
 
-/// How long one act evicts: each eviction is a request of its own.
+/// How long one act evicts: each eviction is a separate request.
 const EVICTING: Duration = Duration::from_secs(3);
 
-/// What a decision was made for: the generation, and the id of a request to resume.
+/// What a decision was made for: the generation, and the id of a resume request.
 type Wanted = (i64, Option<String>);
 
 /// How much one act may still delete.
 struct Allowance {
     pods: usize,
-    /// Until when it evicts.
+    /// The end of its evictions.
     until: Instant,
 }
 
 impl Reconciler<'_> {
-    /// Carries an act out.
+    /// Applies an act.
     pub(crate) async fn apply(&mut self, act: &Act) -> Result<(), Interrupt> {
         let wanted = self.wanted();
         for change in &act.sets {
@@ -70,8 +71,8 @@ impl Reconciler<'_> {
         }
         let mut interrupt = None;
         for create in &act.creates {
-            // Also after one of another set that failed, or was not answered: all creates of an act fit below the ceiling together,
-            // so that those of this set are right whatever became of the others.
+            // Also after a failure or a missing answer for another set: all creates of an act together stay below the
+            // ceiling, so that the creates of this set are correct whatever happened to the others.
             if let Err(stop) = self.create_pods(create, &wanted).await {
                 stop.add_to(&mut interrupt);
             }
@@ -130,7 +131,7 @@ impl Reconciler<'_> {
     ) -> Result<(), Interrupt> {
         let ages = Ages::of_rest(&self.observation, group);
         let ready = self.ready_pods();
-        // A budget can refuse an unavailable pod for ever.
+        // A budget can refuse the eviction of an unavailable pod forever.
         let evict = self.state.deployment.spec.pod_deletion == PodDeletion::Evict;
         let (evicted, deleted): (Vec<_>, Vec<_>) =
             group.targets.iter().partition(|target| evict && target.available);
@@ -139,10 +140,10 @@ impl Reconciler<'_> {
             let effects = self.delete_batch(part, group.purpose, &ages).await;
             self.record(effects)?;
         }
-        // One by one: what one eviction takes of a budget, the next would be refused for.
+        // One by one: an eviction uses up the budget, and the next one in parallel would be refused.
         for target in evicted {
             if Instant::now() >= allowance.until {
-                // Other objects want their turn, and by now another pod may have to go.
+                // Other objects wait for the worker, and the order may have changed.
                 return Err(Interrupt::Unfinished);
             }
             self.check_targets(std::iter::once(target), wanted)?;
@@ -152,14 +153,14 @@ impl Reconciler<'_> {
         Ok(())
     }
 
-    /// What is asked for: the generation, and the id of a request to resume.
+    /// What the user asks for: the generation, and the id of a resume request.
     fn wanted(&self) -> Wanted {
         let status = self.state.deployment.status.as_ref();
         (self.state.generation(), status.and_then(|status| status.resume_requested.clone()))
     }
 
-    /// Looks at what the watch shows of the object by now. One that is gone or being deleted, and one that asks for something else
-    /// than what was decided on, ends the act.
+    /// Checks what the watch shows of the object now. The act ends if the object is gone or terminating, or if the user asks
+    /// for something else than at the decision.
     fn check_still_wanted(&mut self, wanted: &Wanted) -> Result<(), Interrupt> {
         if self.refresh() && self.wanted() == *wanted { Ok(()) } else { Err(Interrupt::DecideAgain) }
     }
@@ -172,7 +173,7 @@ impl Reconciler<'_> {
         if terminates || is_gone { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
-    /// The same as [`Self::check_still_wanted`], and whether the watch shows these pods, which are to go, as they were when it was decided.
+    /// [`Self::check_still_wanted`], and whether the watch shows these pods, which are to be deleted, as they were at the decision.
     fn check_targets<'t>(
         &mut self,
         mut targets: impl Iterator<Item = &'t Target>,
@@ -189,7 +190,7 @@ impl Reconciler<'_> {
         if changed { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
-    /// Makes sure that the object still exists before so many more are created.
+    /// Checks that the object still exists before that many more pods or sets are created.
     async fn check_object_exists(&mut self, wanted: &Wanted, more: usize) -> Result<(), Interrupt> {
         if self.state.created + more <= UNREAD {
             return Ok(());
@@ -197,13 +198,13 @@ impl Reconciler<'_> {
         if matches!(self.read_object().await, Ok(LiveObject::Present)) {
             return self.check_still_wanted(wanted);
         }
-        // The next round reads it again, and ends as for any object that cannot be found or read.
+        // The next round reads the object live, and ends as for any object that cannot be found or read.
         self.state.live_read = Some(LiveReadReason::Created);
         Err(Interrupt::DecideAgain)
     }
 
-    /// The act without the sizes of its sets, where these may be published with the next batch: every second batch publishes. What
-    /// stays unpublished for [`UNPUBLISHED`] is published even if no batch follows.
+    /// Removes the sizes of its sets from an act if the next batch can publish them: every second batch publishes. Sizes
+    /// that stay unpublished for [`UNPUBLISHED`] are published even if no batch follows.
     pub(crate) fn defer_sizes(&mut self, mut act: Act) -> Act {
         let now = self.ctx.clock.now();
         let since = self.state.unpublished.filter(|since| *since <= now);
@@ -212,7 +213,7 @@ impl Reconciler<'_> {
         } else if act.deletes.is_empty() {
             since.filter(|since| now.duration_since(*since) < UNPUBLISHED)
         } else {
-            // No more than this one batch may be behind.
+            // At most this one batch may be unpublished.
             (since.is_none() && act.deletes.len() == 1).then_some(now)
         };
         if lags.is_some() {
@@ -223,7 +224,7 @@ impl Reconciler<'_> {
         act
     }
 
-    /// When sizes that are not published yet have to be.
+    /// When unpublished sizes must be published.
     pub(crate) fn publishes_at(&self) -> Option<Timestamp> {
         self.state.unpublished?.checked_add(UNPUBLISHED).ok()
     }

@@ -1,8 +1,9 @@
-//! Claims: adopts orphans that match, releases what no longer matches, as a Deployment does.
+//! Adopts orphans that match and releases objects that no longer match, as a Deployment does.
 //!
-//! Adoption happens in a live read only, and only after the owner was read, later than the orphan: the garbage collector makes
-//! orphans too, of what a terminating owner has. Each write carries UID and version; after one that fails everything is read again
-//! soon. Nothing is taken from another controller, and nothing that is being deleted.
+//! Adoption happens only in a live read, and only after a read of the owner that is later than the list with the orphan: the
+//! garbage collector also makes orphans, of the dependents of a terminating owner. Each write carries UID and
+//! resourceVersion; after a failed write everything is read again soon. The controller never adopts an object of another
+//! controller or a terminating one.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::cache::expectations::Fact;
 use crate::client::error::RequestError;
 use crate::reconcile::reconciler::Reconciler;
 
-/// What became of one adoption or release.
+/// The result of one adoption or release.
 #[derive(Debug)]
 pub(crate) struct Claim<T> {
     verb: &'static str,
@@ -32,17 +33,17 @@ pub(crate) struct Claim<T> {
 #[derive(Debug)]
 enum Unclaimed {
     Refused(RequestError),
-    /// It came back without its owner reference.
+    /// The object came back without its owner reference.
     Altered,
 }
 
 impl Reconciler<'_> {
-    /// Whether the object may take this, where its selector matches.
+    /// Whether the deployment may adopt this object if its selector matches.
     pub(crate) fn may_take(&self, metadata: &ObjectMeta) -> bool {
         is_orphan(metadata) && self.claims()
     }
 
-    /// Whether the object takes anything: nothing is done for one that is handed back, nor for a spec that is invalid.
+    /// Whether the deployment adopts at all: not while it is handed back, and not with an invalid spec.
     fn claims(&self) -> bool {
         let deployment = &self.state.deployment;
         !is_handed_back(deployment) && validate(&deployment.spec).is_empty()
@@ -65,7 +66,7 @@ impl Reconciler<'_> {
         Some(Claim { verb: "adopt", kind: "set", name, outcome })
     }
 
-    /// The set that adopts a pod without a controller: the one whose selector, with the hash, matches it.
+    /// The set that adopts an orphaned pod: the one whose selector, which includes the hash, matches it.
     pub(crate) fn adopter_of<'s>(
         &self,
         pod: &PodView,
@@ -91,16 +92,16 @@ impl Reconciler<'_> {
         Some(Claim { verb: "adopt", kind: "pod", name, outcome })
     }
 
-    /// Releases what no longer matches, except what was refused in this reconciliation: what the API server refuses now, it refuses
-    /// a moment later. Returns whether a request was sent.
+    /// Releases objects that no longer match, except those whose release was refused in this reconciliation: a retry a
+    /// moment later is refused too. Returns whether a request was sent.
     pub(crate) async fn release(&mut self) -> Result<bool, Error> {
         Ok(self.release_sets().await? | self.release_pods().await?)
     }
 
-    /// Releases sets whose own labels no longer match the deployment's selector. Their pods stay theirs.
+    /// Releases sets whose own labels no longer match the deployment's selector. Their pods stay with them.
     async fn release_sets(&mut self) -> Result<bool, Error> {
         if !validate(&self.state.deployment.spec).is_empty() {
-            // Nothing is done for a spec that is invalid.
+            // An invalid spec changes nothing.
             return Ok(false);
         }
         let mut requested = false;
@@ -117,7 +118,7 @@ impl Reconciler<'_> {
             let found = found.filter(|set| set.metadata.uid.as_deref() == Some(&**entry.uid()));
             let found = match found {
                 Some(found) if !selector.matches(found.labels()) && !is_ending(&found.metadata) => found,
-                // It is gone, or going, or matches again by now.
+                // The set is deleted, terminating, or matches again.
                 other => {
                     let other = other.map(|found| (version_of(&found), SetEntry::of(found)));
                     self.record_set(Fact::read(entry.uid(), other));
@@ -156,7 +157,7 @@ impl Reconciler<'_> {
             let matches = |pod: &PodView| set.object.spec.selector.matches(pod.labels());
             let found = match found {
                 Some(found) if !matches(&found) && !is_ending(&found.metadata) => found,
-                // It is gone, or going, or matches again by now.
+                // The pod is deleted, terminating, or matches again.
                 other => {
                     let other = other.map(|found| (version_of(&found), PodEntry::of(&found)));
                     self.record_pod(Fact::read(entry.uid(), other));
@@ -174,8 +175,8 @@ impl Reconciler<'_> {
         Ok(requested)
     }
 
-    /// Takes in how a claim went. An object that another client changed meanwhile is read again at once, the first time in a
-    /// reconciliation; any other failure keeps everything as it is until the claim is tried again.
+    /// Records the result of an adoption or release. An object that another client changed meanwhile is read again at once,
+    /// the first time in a reconciliation; after any other failure nothing changes until the next attempt.
     pub(crate) fn record_claim<T>(&mut self, claim: Option<Claim<T>>) -> Option<T> {
         let Claim { verb, kind, name, outcome } = claim?;
         let message = match outcome {
@@ -205,7 +206,7 @@ impl Reconciler<'_> {
     }
 }
 
-/// Whether a set may take it, if it matches.
+/// Whether a set may adopt this pod if its selector matches.
 pub(crate) fn is_adoptable(pod: &PodView) -> bool {
     is_orphan(&pod.metadata) && !matches!(pod.phase(), "Succeeded" | "Failed")
 }
@@ -219,7 +220,7 @@ fn is_ending(metadata: &ObjectMeta) -> bool {
     metadata.deletion_timestamp.is_some()
 }
 
-/// The owners it has, and a controller.
+/// The object's owner references, with this controller added.
 fn with(metadata: &ObjectMeta, owner: OwnerReference) -> Vec<OwnerReference> {
     let others = metadata.owner_references.iter().flatten().filter(|other| other.uid != owner.uid);
     let mut owners: Vec<_> = others.cloned().collect();
@@ -227,7 +228,7 @@ fn with(metadata: &ObjectMeta, owner: OwnerReference) -> Vec<OwnerReference> {
     owners
 }
 
-/// The owners it has but that one.
+/// The object's owner references without that one.
 fn without(metadata: &ObjectMeta, uid: &str) -> Vec<OwnerReference> {
     let owners = metadata.owner_references.iter().flatten();
     owners.filter(|owner| owner.uid != uid).cloned().collect()

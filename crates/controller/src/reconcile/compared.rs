@@ -1,4 +1,4 @@
-//! What a comparison of templates ended in.
+//! The result of a comparison of templates.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,25 +8,25 @@ use ordereddeployment_api::Template;
 use ordereddeployment_planner::ComparisonResult;
 use tokio::time::Instant;
 
-/// What a comparison ended in.
+/// The result of a comparison.
 #[derive(Debug)]
 pub(crate) struct ComparisonRecord {
     pub(crate) template: Template,
-    /// UIDs of the sets it was compared with.
+    /// UIDs of the sets whose templates were compared.
     pub(crate) sets: BTreeSet<Arc<str>>,
     pub(crate) outcome: Outcome,
 }
 
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Equal to one of the sets' templates, or new.
+    /// Equal to the template of one of the sets, or new.
     Known(ComparisonResult),
     NoAnswer {
         since: Timestamp,
         message: String,
-        /// How often in a row.
+        /// How many times in a row there was no answer.
         times: u32,
-        /// Before this it is not asked again.
+        /// The earliest time of the next attempt.
         again: Instant,
     },
 }

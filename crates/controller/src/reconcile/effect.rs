@@ -1,4 +1,4 @@
-//! What a request has shown. Requests themselves change nothing that is remembered: [`record`](super::record) does, from these.
+//! The effects of requests. Requests themselves do not change the state in memory: [`record`](super::record) applies the effects.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::reconcile::state::LiveReadReason;
 #[derive(Debug)]
 pub(crate) struct WriteFailure {
     pub(crate) kind: FailureKind,
-    /// The verb, for metrics. `None`: the API server did not fail, its answer was of no use.
+    /// The verb, for metrics. `None`: the API server did not fail, but its answer could not be used.
     pub(crate) verb: Option<&'static str>,
     /// The message of the event.
     pub(crate) event: String,
     /// The message of the condition.
     pub(crate) message: String,
-    /// Whether the write may have been carried out all the same.
+    /// Whether the write may have been stored nevertheless.
     pub(crate) outcome_unknown: bool,
 }
 
 impl WriteFailure {
-    /// A request that was answered with that error.
+    /// A request that failed with that error.
     pub(crate) fn of(
         kind: FailureKind,
         verb: &'static str,
@@ -37,42 +37,42 @@ impl WriteFailure {
     }
 }
 
-/// What happened, or was learned.
+/// What a request did or showed.
 #[derive(Debug)]
 pub(crate) enum Effect {
     Set(Box<Fact<SetEntry>>),
     Pod(Fact<PodEntry>),
     /// A set was created.
     SetCreated,
-    /// A pod was created; its entry, where it came back as one of ours.
+    /// A pod was created; its entry, if it came back as one of ours.
     PodCreated(Option<PodEntry>),
-    /// The pod of that name came back as it was sent.
+    /// The pod of that name came back unchanged.
     PodAccepted(String),
-    /// The deletion of a pod was accepted. `terminating`: it runs on for a while.
+    /// The API server accepted the deletion of a pod. `terminating`: it still runs for its grace period.
     PodDeleted {
         target: Target,
         purpose: Purpose,
         entry: Option<Arc<PodEntry>>,
         terminating: bool,
-        /// Its age by that of the pods that remain.
+        /// Its age divided by the mean age of the remaining pods.
         age_ratio: Option<f64>,
     },
     /// An eviction was accepted.
     Evicted,
-    /// An eviction was refused, while so many pods were ready.
+    /// An eviction was refused while that many pods were ready.
     EvictionRefused {
         uid: Arc<str>,
         ready: usize,
         kind: FailureKind,
         message: String,
     },
-    /// An eviction that was refused a moment ago was not asked for again.
+    /// An eviction that was refused a moment ago was not repeated.
     StillRefused(Failure),
-    /// A create was answered that its name is taken, and nothing is known to have it.
+    /// A create failed because the name exists, although no known object has it.
     NameTaken,
     /// A set of another owner has that name.
     SetNameTaken(String),
-    /// What was created for that owner came back changed, so that it is not its own.
+    /// An object that was created for that owner came back changed, so that it is not the owner's.
     Altered {
         owner: Arc<str>,
         message: String,
@@ -85,6 +85,6 @@ pub(crate) enum Effect {
     LiveReadDue(LiveReadReason),
     /// A write failed: the act ends.
     Failed(WriteFailure),
-    /// Something is not as it was when the decision was made: the act ends.
+    /// An object differs from the snapshot of the decision: the act ends.
     DecideAgain,
 }

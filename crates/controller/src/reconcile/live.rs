@@ -1,4 +1,4 @@
-//! Live reads: the object, its sets and its pods past the cache, what they show, and which orphans are adopted.
+//! Live reads: read the object, its sets and its pods past the cache, record them, and adopt orphans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::{LiveRead, LiveReadReason};
 
-/// What a live read finds of the object itself.
+/// The result of a live read of the object itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LiveObject {
-    /// It is there.
+    /// The object exists.
     Present,
-    /// It is being deleted.
+    /// The object is being deleted.
     Terminating,
-    /// It is not found.
+    /// The object is not found.
     NotFound,
 }
 
 impl Reconciler<'_> {
-    /// Reads the object, its sets and its pods past the cache, the pods last: an annotation written before the change
-    /// of the object that we see is in them. It ends where the object is found to be gone, or going: then nothing is adopted.
+    /// Reads the object, its sets and its pods past the cache, the pods last: an annotation that was written before the last
+    /// change of the object is in them. The read ends early if the object is gone or terminating: then nothing is adopted.
     pub(crate) async fn read_live(&mut self, due: LiveReadReason) -> Result<LiveObject, Error> {
         tracing::debug!(reason = due.label(), "reading live");
         self.ctx.metrics.live_reads.with_label_values(&[due.label()]).inc();
@@ -43,13 +43,13 @@ impl Reconciler<'_> {
             self.state.sets.min_versions(&known.sets, began),
             self.state.pods.min_versions(&known.pods, began),
         );
-        // Counted before: a list completed meanwhile makes the next read due.
+        // Counted before the read: a list that completes meanwhile makes the next live read due.
         let lists = self.ctx.cache().lists();
         let found = self.read_object().await?;
         if found != LiveObject::Present {
             return Ok(found);
         }
-        // Adopting says again what could not be adopted.
+        // The adoptions below record again which objects cannot be adopted.
         self.state.unadopted.clear();
         let generation = self.state.generation();
         let selector = self.state.deployment.spec.selector.to_selector_string();
@@ -87,15 +87,15 @@ impl Reconciler<'_> {
         Ok(if terminates { LiveObject::Terminating } else { LiveObject::Present })
     }
 
-    /// Reads the object again before orphans of a list are adopted: the garbage collector releases what an object owns only once
-    /// that object is marked as being deleted, so that a read of the owner after the orphan sees the mark.
+    /// Reads the object again before listed orphans are adopted: the garbage collector orphans what an object owns only
+    /// after that object has a deletionTimestamp, so that a read of the owner after the list of the orphan shows it.
     async fn may_adopt(&mut self, generation: i64) -> Result<(LiveObject, bool), Error> {
         let found = self.read_object().await?;
-        // By a newer spec something else may match: the next read, which is due then, adopts.
+        // A newer spec may match other objects: the next live read, which is due then, adopts them.
         Ok((found, found == LiveObject::Present && self.state.generation() == generation))
     }
 
-    /// Looks at what the watch shows by now, between two adoptions: many take long.
+    /// Checks what the watch shows now, between two adoptions: many adoptions take a long time.
     fn still_adopts(&mut self, generation: i64) -> bool {
         self.refresh() && self.state.generation() == generation
     }
@@ -112,7 +112,7 @@ impl Reconciler<'_> {
         let mut sets = Vec::new();
         for set in listed {
             if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, &self.uid)) {
-                // Nothing is decided without all own sets. A set of another owner is of no concern.
+                // A decision needs all own sets, so an undecodable one is an error. A set of another owner is skipped.
                 continue;
             }
             sets.push(OrderedReplicaSet::of(set).map_err(Error::ListSets)?);
@@ -194,7 +194,7 @@ impl Reconciler<'_> {
                 found.extend(self.record_claim(claim));
             }
         }
-        // Pods of ours that do not match the selector any more, and pods that are gone.
+        // Own pods that do not match the selector any more, and pods that are gone.
         for entry in unlisted(&known, &found) {
             let pod = self.requests.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
@@ -215,7 +215,7 @@ impl Reconciler<'_> {
         Ok(LiveObject::Present)
     }
 
-    /// Reads a set again that is to adopt pods of a list; `None` where it is not there any more, or being deleted.
+    /// Reads a set again before it adopts listed pods; `None` if it is gone or terminating.
     async fn read_adopter(&mut self, set: &SetEntry) -> Result<Option<SetEntry>, Error> {
         let read = self.requests.set(&self.namespace, &set.set.name).await.map_err(Error::ReadSet)?;
         let read = read.filter(|read| read.metadata.uid.as_deref() == Some(&**set.uid()));
@@ -225,7 +225,7 @@ impl Reconciler<'_> {
         Ok(stands.filter(|stands| !stands.is_terminating() && *stands.owner() == self.uid))
     }
 
-    /// Reads these nodes live. One that is gone is known to be gone.
+    /// Reads these nodes live. A node that is not found is recorded as gone.
     pub(crate) async fn read_nodes(&mut self, names: &BTreeSet<Arc<str>>) -> Result<(), Error> {
         for name in names {
             let node = self.requests.node(name).await.map_err(Error::ReadNode)?;
@@ -234,13 +234,13 @@ impl Reconciler<'_> {
         Ok(())
     }
 
-    /// Reads whether these are still there; once none is, what they have left is read live.
+    /// Reads whether these migration sources still exist; when none does, the pods and sets that they orphaned are read live.
     pub(crate) async fn read_sources(&mut self, sources: &BTreeSet<Source>) -> Result<(), Error> {
         for source in sources {
             let there = self.requests.is_there(&self.namespace, source).await.map_err(Error::ReadSource)?;
             self.state.sources.insert(source.clone(), there);
         }
-        // A takeover may be left halfway for days: until it goes on this is asked each second, and must stay cheap.
+        // A migration can stay unfinished for days: until it continues, this check runs every second and must stay cheap.
         if !self.state.sources.values().any(|there| *there) {
             self.state.live_read = Some(LiveReadReason::Asked);
         }
@@ -253,7 +253,8 @@ fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
     owners.filter(|owner| owner.controller == Some(true)).any(|owner| owner.uid == uid)
 }
 
-/// Where a live read shows what it cannot, by what was known when it began, the API server went back in time: the read counts.
+/// If a live read shows a version that it could not show by what was known when it began, the API server went back in time,
+/// and the live read replaces what was known.
 fn rewind<E: Entry + Clone>(
     expectations: &mut Expectations<E>,
     index: &mut Index<E>,
@@ -267,8 +268,8 @@ fn rewind<E: Entry + Clone>(
     }
 }
 
-/// Takes in what was listed live: what is ours, and what was thought to be. The rest that a selector matches is of others.
-/// `known` is ordered by UID, as an [`Observation`] has it.
+/// Records a live list: entries that are ours, and entries that were known as ours. Other objects that the selector matches
+/// belong to other owners. `known` is ordered by UID, as an [`Observation`] has it.
 fn learn<E: Entry>(
     expectations: &mut Expectations<E>,
     known: &[Arc<E>],
@@ -288,7 +289,7 @@ fn learn<E: Entry>(
     }
 }
 
-/// What is known and was not read.
+/// The known entries that the live read did not list.
 fn unlisted<E: Entry>(known: &[Arc<E>], found: &[E]) -> Vec<Arc<E>> {
     let found: BTreeSet<&Arc<str>> = found.iter().map(Entry::uid).collect();
     known.iter().filter(|entry| !found.contains(entry.uid())).cloned().collect()

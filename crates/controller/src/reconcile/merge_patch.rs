@@ -1,8 +1,8 @@
-//! JSON merge patches (RFC 7386) that carry only what differs. Never applies one: the API server does.
+//! JSON merge patches (RFC 7386) with only the fields that differ. This module does not apply patches: the API server does.
 
 use serde_json::{Map, Value};
 
-/// What turns `old` into `new`: null for what is taken away. `None`: nothing differs.
+/// The patch from `old` to `new`, with null for a removed field. `None`: they are equal.
 pub(crate) fn diff(old: &Value, new: &Value) -> Option<Value> {
     match (old, new) {
         (Value::Object(old), Value::Object(new)) => {
@@ -30,7 +30,7 @@ mod tests {
     use super::diff;
 
     #[test]
-    fn only_what_differs_is_in_a_patch() {
+    fn a_patch_has_only_the_fields_that_differ() {
         let table = [
             (json!({}), json!({}), None),
             (json!({"a": 1}), json!({"a": 1}), None),
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// Objects of objects, of small numbers and lists; no nulls, which a status never has.
+    /// Nested objects of small numbers and lists; no nulls, which a status never has.
     fn values(depth: u32) -> impl proptest::strategy::Strategy<Value = Value> {
         use proptest::prelude::*;
         let leaf = prop_oneof![

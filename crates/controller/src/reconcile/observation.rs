@@ -1,4 +1,4 @@
-//! The sets and pods of one object, merged once a round: the cache, and over it the expectations.
+//! The sets and pods of one object, merged once a round: the cache, overlaid by the expectations.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,13 +36,13 @@ impl Observation {
         find(&self.pods, uid).ok().and_then(|at| self.pods.get(at))
     }
 
-    /// The set of that hash that can get pods.
+    /// The set with that hash to which pods can be added.
     pub(crate) fn set_of(&self, hash: &str) -> Option<&Arc<SetEntry>> {
         self.sets.iter().find(|entry| entry.set.hash == hash && !entry.is_terminating())
     }
 
-    /// Takes in what became of a set. Within one round it keeps the hash by which it differs from the others; the pods of one that
-    /// is not the object's any more go with it.
+    /// Applies a write or a read of a set. Within one round the set keeps the hash that distinguishes it from the others.
+    /// The pods of a set that is no longer the object's are removed with it.
     pub(crate) fn record_set(&mut self, fact: &Fact<SetEntry>, deployment: &str) {
         let moved = match fact {
             Fact::Is(entry) if **entry.owner() != *deployment => Some(Fact::Gone(Arc::clone(entry.uid()))),
@@ -58,7 +58,7 @@ impl Observation {
         }
     }
 
-    /// Takes in what became of a pod.
+    /// Applies a write or a read of a pod.
     pub(crate) fn record_pod(&mut self, fact: &Fact<PodEntry>) {
         let moved = match fact {
             Fact::Is(entry) if self.set(entry.owner()).is_none() => Some(Fact::Gone(Arc::clone(entry.uid()))),
@@ -72,7 +72,7 @@ fn find<E: Entry>(entries: &[Arc<E>], uid: &str) -> Result<usize, usize> {
     entries.binary_search_by(|entry| (**entry.uid()).cmp(uid))
 }
 
-/// The entry that now stands for the object, if there is one.
+/// Updates the entry of the object. Returns the entry that now represents it, if any.
 fn put<'e, E: Entry + Clone>(entries: &'e mut Vec<Arc<E>>, fact: &Fact<E>) -> Option<&'e mut Arc<E>> {
     let entry = match fact {
         Fact::Is(entry) => Arc::new(entry.clone()),
@@ -86,7 +86,7 @@ fn put<'e, E: Entry + Clone>(entries: &'e mut Vec<Arc<E>>, fact: &Fact<E>) -> Op
     };
     let at = match find(entries, entry.uid()) {
         Ok(at) => {
-            // An answer may be older than what is known, and a deletion that was accepted is never taken back.
+            // An answer can be older than what is known, and a deletion is never taken back.
             let known = &entries[at];
             if entry.version() >= known.version() && (entry.is_terminating() || !known.is_terminating()) {
                 entries[at] = entry;

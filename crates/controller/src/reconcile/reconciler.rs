@@ -1,4 +1,4 @@
-//! One reconciliation of one OrderedDeployment: what its steps work on.
+//! One reconciliation of one OrderedDeployment: the data that its steps work on.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use crate::reconcile::observation::Observation;
 use crate::reconcile::state::ObjectState;
 use crate::runtime::context::Context;
 
-/// How many writes of sets and of the status may meet a conflict in one reconciliation before the next one counts as failed.
+/// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one counts as a failure.
 const CONFLICTS: usize = 5;
 
 /// One reconciliation.
 pub(crate) struct Reconciler<'a> {
     pub(crate) ctx: &'a Context,
     pub(crate) requests: Requests,
-    /// What is remembered of the object.
+    /// The state in memory of the object.
     pub(crate) state: &'a mut ObjectState,
-    /// Its sets and pods, as this round works on them.
+    /// Its sets and pods, as this round sees them.
     pub(crate) observation: Observation,
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: Arc<str>,
     /// Whether everything was read live since the last act.
     pub(crate) live: bool,
-    /// Whether an object to claim was changed by another client: it is read again at once.
+    /// Whether another client changed an object to adopt or release: it is read again at once.
     pub(crate) raced: bool,
-    /// The same at any time in this reconciliation.
+    /// The same, for the whole reconciliation.
     pub(crate) has_raced: bool,
-    /// How often creates were answered in this reconciliation that their names are taken, while nothing is known to have them.
+    /// How often a create failed in this reconciliation because the name exists, although no known object has it.
     pub(crate) taken: usize,
-    /// How many writes of sets and of the status have met a conflict in this reconciliation.
+    /// How many writes of sets and of the status met a conflict in this reconciliation.
     pub(crate) conflicts: usize,
 }
 
@@ -42,7 +42,7 @@ impl Reconciler<'_> {
         self.state.deployment.status.clone().unwrap_or_default()
     }
 
-    /// Takes in what the watch shows of the object by now. Whether it exists and is not being deleted.
+    /// Updates the object from the watch cache. Returns whether it exists and is not being deleted.
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(cached) = self.ctx.cached(&self.namespace, &self.name, &self.uid) else { return false };
         self.state.refresh(cached);
@@ -54,7 +54,8 @@ impl Reconciler<'_> {
         Observation::of(&self.uid, &self.ctx.cache(), self.state)
     }
 
-    /// Whether a conflict may be another client's write in between, which a live read shows: so many in one reconciliation are not.
+    /// Whether another client's write can explain a conflict, so that a live read resolves it. More than [`CONFLICTS`] in
+    /// one reconciliation have another cause.
     pub(crate) fn may_conflict(&self) -> bool {
         self.conflicts < CONFLICTS
     }

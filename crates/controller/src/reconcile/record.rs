@@ -1,4 +1,4 @@
-//! Records what requests have shown: the only place where the writes of an act change what is remembered.
+//! Records the effects of requests: the only place where the writes of an act change the state in memory.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
 
-/// Why an act was not carried out whole.
+/// Why an act was not applied completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
-    /// The API server refused something, or failed: wait before trying again.
+    /// The API server refused a write or failed: retry after a backoff.
     Failed(Failure),
-    /// Something is not as it was when the decision was made.
+    /// An object differs from the snapshot of the decision.
     DecideAgain,
     /// There is more to do than one act does.
     Unfinished,
 }
 
 impl Interrupt {
-    /// Keeps the first failure of several interrupts. A failure outweighs a need to decide again, and both that there is more.
+    /// Keeps the most important of several interrupts: the first failure, then `DecideAgain`, then `Unfinished`.
     pub(crate) fn add_to(self, interrupt: &mut Option<Self>) {
         let keeps = match interrupt {
             Some(Self::Failed(_)) => true,
@@ -38,7 +38,7 @@ impl Interrupt {
 }
 
 impl Reconciler<'_> {
-    /// Takes these in, in their order. An error: one of them ends the act.
+    /// Records these effects in their order. An error ends the act.
     pub(crate) fn record(&mut self, effects: Vec<Effect>) -> Result<(), Interrupt> {
         let mut interrupt = None;
         for effect in effects {
@@ -91,7 +91,7 @@ impl Reconciler<'_> {
             Effect::StillRefused(failure) => return Some(Interrupt::Failed(failure)),
             Effect::NameTaken => self.taken += 1,
             Effect::SetNameTaken(name) => {
-                // The planner then counts a collision of hashes and gives the set another name.
+                // The planner then counts a hash collision and gives the set another name.
                 self.state.taken_names.insert(name);
             }
             Effect::Altered { owner, message } => {
@@ -108,19 +108,19 @@ impl Reconciler<'_> {
         None
     }
 
-    /// Takes in what became of a set.
+    /// Records a write or a read of a set.
     pub(crate) fn record_set(&mut self, mut fact: Fact<SetEntry>) {
         if let Fact::Is(entry) = &mut fact
             && let Some(known) = self.observation.set(entry.uid())
         {
-            // No second copy of its template is kept.
+            // Its template is shared, not stored a second time.
             entry.share(known);
         }
         self.observation.record_set(&fact, &self.uid);
         self.state.sets.record(fact, self.ctx.clock.now());
     }
 
-    /// Takes in what became of a pod.
+    /// Records a write or a read of a pod.
     pub(crate) fn record_pod(&mut self, fact: Fact<PodEntry>) {
         self.observation.record_pod(&fact);
         self.state.pods.record(fact, self.ctx.clock.now());

@@ -1,4 +1,4 @@
-//! Report: stores what a decision says of the object and of its sets, where it differs.
+//! Stores the status of the object and of its sets, if a decision changes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,24 +19,24 @@ use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
 
-/// What became of a status.
+/// The result of a status write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusWrite {
-    /// It is stored, or it was before.
+    /// The status is stored, or was stored before.
     Yes,
-    /// Somebody wrote in between: read live and decide again.
+    /// Another client wrote in between: read live and decide again.
     Conflict,
     /// The API server does not store all of it.
     InPart,
 }
 
-/// What a status has to say that the one before did not.
+/// What changes from one status to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusChange {
     Nothing,
-    /// Numbers of pods, and when progress was made last.
+    /// Numbers of pods, and the time of the last progress.
     Counts,
-    /// What somebody may wait for, or has to act on.
+    /// Anything that a user or a client may wait for or has to act on.
     Conditions,
 }
 
@@ -62,7 +62,7 @@ impl StatusChange {
         if matters(old) == matters(new) { Self::Counts } else { Self::Conditions }
     }
 
-    /// How long a report waits for the one before it to grow old: a burst of pods that come, get ready and go is one report.
+    /// The minimum interval between two reports: pods that are created, get ready and are deleted in one burst make one report.
     pub(crate) fn every(self) -> Duration {
         match self {
             Self::Nothing => Duration::ZERO,
@@ -73,8 +73,8 @@ impl StatusChange {
 }
 
 impl Reconciler<'_> {
-    /// Stores a status, in one write that fails if anybody wrote since it was read. Where the API server drops fields of it, the
-    /// status says so.
+    /// Stores a status in one write that fails if another client wrote since the last read. If the API server drops fields
+    /// of it, the status says so.
     pub(crate) async fn store_status(
         &mut self,
         status: &OrderedDeploymentStatus,
@@ -86,7 +86,7 @@ impl Reconciler<'_> {
         }
         self.state.unstored.clone_from(&missing);
         if missing.is_empty() {
-            // It is stored whole again, and does not say otherwise any more.
+            // The API server stores the whole status again; the second write drops the message.
             return Ok(self.put_status(status, &missing).await?.0);
         }
         self.warn(reason::STATUS_NOT_STORED, unstored_message(&missing));
@@ -94,7 +94,8 @@ impl Reconciler<'_> {
         Ok(if stored == StatusWrite::Conflict { stored } else { StatusWrite::InPart })
     }
 
-    /// One write of a status that says of these fields that they are not stored; which fields of it are not.
+    /// Writes a status once, with a message that these fields are not stored. Returns the
+    /// fields that the API server did not store.
     async fn put_status(
         &mut self,
         status: &OrderedDeploymentStatus,
@@ -131,8 +132,8 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Stores what is seen of each set; whether nothing is left to store. A failure is none of the deployment's: it is logged,
-    /// and tried again.
+    /// Stores the status of each set; returns whether all are stored. A failure does not count as a failure of the
+    /// deployment: it is logged, and the write is repeated.
     pub(crate) async fn report_sets(&mut self) -> bool {
         let now = self.ctx.clock.now();
         let mut all = true;
@@ -151,7 +152,7 @@ impl Reconciler<'_> {
                         self.record_set(Fact::Is(entry));
                     }
                 }
-                // The watch tells that it is gone.
+                // The watch will show that the set is deleted.
                 Err(error) if error.is_not_found() => {}
                 Err(error) if error.is_conflict() => all = false,
                 Err(error) => {
@@ -165,7 +166,7 @@ impl Reconciler<'_> {
     }
 }
 
-/// What is seen of a set's pods.
+/// The status of a set, from its pods.
 fn set_status(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> OrderedReplicaSetStatus {
     let own = || pods.iter().map(|pod| &pod.pod).filter(|pod| pod.set == entry.set.uid && !pod.finished);
     let active = || own().filter(|pod| !pod.terminating);
@@ -186,7 +187,7 @@ fn set_status(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> Order
     }
 }
 
-/// The fields of what was sent that did not come back as they were.
+/// The paths of the fields that came back changed.
 fn missing(sent: &Value, came: &Value, path: &str) -> Vec<String> {
     match (sent, came) {
         (Value::Object(sent), Value::Object(came)) => {
@@ -204,7 +205,7 @@ fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// As it is sent. A status is plain data; nothing of it fails to serialise.
+/// The JSON that is sent. A status is plain data: serialization cannot fail.
 fn json_of(status: &impl serde::Serialize) -> Value {
     serde_json::to_value(status).unwrap_or_default()
 }
@@ -216,7 +217,7 @@ mod tests {
     use super::missing;
 
     #[test]
-    fn what_did_not_come_back_is_named_by_its_path() {
+    fn fields_that_are_not_stored_are_named_by_their_paths() {
         let sent = json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [1]});
         let table = [
             (json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}, "f": [1]}), vec![]),

@@ -1,4 +1,4 @@
-//! The snapshot that a decision is made of: the observation of the round, and what is remembered of the object.
+//! The snapshot of a decision: the observation of the round, and the state in memory of the object.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
 
 impl Reconciler<'_> {
-    /// Drops the expectations that the watch has caught up with. Returns why a live read is due, if it is.
+    /// Drops the expectations that the watch confirms. Returns why a live read is due, if it is.
     pub(crate) fn live_read_reason(&mut self) -> Option<LiveReadReason> {
         let now = self.ctx.clock.now();
         let mut cache = self.ctx.cache();
@@ -34,7 +34,7 @@ impl Reconciler<'_> {
         self.state.live_read_reason(cache.lists()).or(asked.then_some(LiveReadReason::Resume))
     }
 
-    /// All that the planner reads.
+    /// The complete input of the planner.
     pub(crate) fn snapshot(&mut self) -> Snapshot {
         let Observation { sets, pods } = &self.observation;
         let now = self.ctx.clock.now();
@@ -70,7 +70,7 @@ impl Reconciler<'_> {
         nodes
     }
 
-    /// Warns of each malformed annotation once.
+    /// Warns once of each malformed annotation.
     pub(crate) fn warn_of_malformed(&mut self) {
         let mut current = BTreeSet::new();
         for entry in &self.observation.pods {
@@ -86,7 +86,7 @@ impl Reconciler<'_> {
         self.state.warned = current;
     }
 
-    /// When the first expectation stops being believed.
+    /// When the first expectation expires.
     pub(crate) fn expectations_expire(&self) -> Option<Timestamp> {
         [self.state.pods.expires(), self.state.sets.expires()].into_iter().flatten().min()
     }

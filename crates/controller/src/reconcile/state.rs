@@ -1,4 +1,4 @@
-//! What is remembered of one OrderedDeployment between two passes. All of it can be lost: a restart reads live.
+//! The state in memory of one OrderedDeployment between reconciliations. All of it can be lost: after a restart it is read live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,31 +16,31 @@ use crate::events::Warned;
 use crate::reconcile::compared::ComparisonRecord;
 use crate::runtime::backoff;
 
-/// How long a refusal of a template is believed before the API server is asked again.
+/// How long a refusal of a template is valid before the controller asks the API server again.
 const BELIEVE_REFUSAL: Duration = Duration::from_secs(10);
 
 /// Why a live read is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LiveReadReason {
-    /// This process has not read it yet.
+    /// This process has not read the object yet.
     First,
     /// The spec changed.
     Generation,
-    /// Somebody wants the rollout to go on.
+    /// A user asked to resume the rollout.
     Resume,
-    /// A watch listed anew: anything may have happened in between.
+    /// A watch listed again: events in between may be missing.
     Relist,
-    /// The watch did not confirm in time what was known beyond it.
+    /// The watch did not confirm an expectation in time.
     Expired,
-    /// A write may or may not have been carried out.
+    /// A write may or may not have been stored.
     Unknown,
-    /// Somebody else wrote in between.
+    /// Another client wrote in between.
     Conflict,
-    /// There is something that nobody controls and that matches.
+    /// There is an orphan that matches.
     Orphan,
     /// The planner asked for it.
     Asked,
-    /// The object could not be found, or read, where much was created.
+    /// The object could not be found or read before a large number of creates.
     Created,
 }
 
@@ -61,7 +61,7 @@ impl LiveReadReason {
     }
 }
 
-/// What the last live read was of.
+/// The last live read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LiveRead {
     pub(crate) generation: i64,
@@ -69,63 +69,64 @@ pub(crate) struct LiveRead {
     pub(crate) lists: u64,
 }
 
-/// The answer to a dry run of the current template, and until when it counts.
+/// The answer to a dry run of the current template, and how long it is valid.
 #[derive(Debug)]
 pub(crate) struct DryRunRecord {
     pub(crate) template: Template,
     pub(crate) dry_run: DryRun,
-    /// None: as long as the template stays.
+    /// `None`: as long as the template does not change.
     pub(crate) until: Option<Instant>,
-    /// How often in a row there was no answer.
+    /// How many dry runs in a row had no answer.
     pub(crate) unanswered: u32,
 }
 
-/// An eviction that was refused.
+/// An eviction that the API server refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Refused {
     pub(crate) uid: Arc<str>,
-    /// As it is told.
+    /// The failure that is reported.
     pub(crate) failure: Failure,
     /// How many of the deployment's pods were ready then.
     pub(crate) ready: usize,
-    /// How often in a row.
+    /// How many refusals in a row.
     pub(crate) times: u32,
-    /// Before this the same is not asked again.
+    /// The earliest time of the next attempt for the same pod.
     pub(crate) until: Instant,
 }
 
 /// The state of one OrderedDeployment.
 #[derive(Debug)]
 pub(crate) struct ObjectState {
-    /// The latest version known.
+    /// The latest known version.
     pub(crate) deployment: Arc<OrderedDeployment>,
-    /// The version that the watch showed when a live read proved that the API server went back in time: it is void.
+    /// The version that the watch showed when a live read proved that the API server went back in time: it is ignored.
     pub(crate) void: Option<String>,
     pub(crate) pods: Expectations<PodEntry>,
     pub(crate) sets: Expectations<SetEntry>,
     pub(crate) failure: Option<Failure>,
-    /// Since when writes of each kind fail without a success in between.
+    /// Since when writes of each kind have failed without a success in between.
     pub(crate) failing_since: BTreeMap<FailureKind, Timestamp>,
-    /// The eviction that was refused last, until one is accepted.
+    /// The last refused eviction, until one is accepted.
     pub(crate) refused: Option<Refused>,
     pub(crate) known_points: BTreeMap<Arc<str>, String>,
     pub(crate) taken_names: BTreeSet<String>,
-    /// Nodes read live in this pass.
+    /// Nodes read live in this reconciliation.
     pub(crate) nodes: Nodes,
-    /// What it takes over from, as read in this pass: whether it is still there.
+    /// The migration sources as read in this reconciliation: whether each still exists.
     pub(crate) sources: BTreeMap<Source, bool>,
-    /// When each failed pod was first seen so, by UID, or failed, where that was before the first look; none before it.
+    /// When each failed pod was first seen as failed, by UID; the time of the failure if that was before the first
+    /// reconciliation. `None` before the first reconciliation.
     pub(crate) failures_seen: Option<BTreeMap<Arc<str>, Timestamp>>,
-    /// What matches and could not be adopted by the last live read, and why.
+    /// Matching orphans that the last live read could not adopt, and why.
     pub(crate) unadopted: BTreeMap<String, String>,
-    /// What does not match any more and could not be released, and why.
+    /// Objects that no longer match and could not be released, and why.
     pub(crate) unreleased: BTreeMap<String, String>,
-    /// UIDs of those whose last create was answered with an object that is not theirs, and what was said of it: a set for its pods,
-    /// the deployment for its sets. A dry run comes first until its answer is theirs again.
+    /// UIDs of owners whose last create came back changed, so that the object is not theirs, and the message: a set for its
+    /// pods, the deployment for its sets. A dry run precedes the next create until it comes back unchanged.
     pub(crate) altered_creates: BTreeMap<Arc<str>, String>,
     /// Fields of the status that the API server does not store.
     pub(crate) unstored: Vec<String>,
-    /// A live read that something asked for.
+    /// A requested live read.
     pub(crate) live_read: Option<LiveReadReason>,
     pub(crate) last_live: Option<LiveRead>,
     /// How many pods and sets were created since the object was last read live.
@@ -134,11 +135,11 @@ pub(crate) struct ObjectState {
     pub(crate) template_comparison: Option<ComparisonRecord>,
     /// When the status was last reported.
     pub(crate) reported: Option<Instant>,
-    /// Since when the published sizes have been behind the last batch.
+    /// Since when the published sizes are behind the last batch.
     pub(crate) unpublished: Option<Timestamp>,
     /// Failures in a row.
     pub(crate) failures: u32,
-    /// Until when an answer asked to wait.
+    /// The end of the wait that a `Retry-After` answer asked for.
     pub(crate) not_before: Option<Instant>,
     pub(crate) warned: Warned,
 }
@@ -175,7 +176,7 @@ impl ObjectState {
         }
     }
 
-    /// Takes a version of the object in, unless a later one is known.
+    /// Updates the object, unless a later version is known.
     pub(crate) fn refresh(&mut self, deployment: Arc<OrderedDeployment>) {
         if self.void.is_some() && self.void == deployment.metadata.resource_version {
             return;
@@ -185,8 +186,8 @@ impl ObjectState {
         }
     }
 
-    /// Takes in what a live read has found that began after the last version was known. An older one proves that the API server
-    /// went back in time: it counts, and what the watch `shows` still does not.
+    /// Updates the object from a live read that began after the last known version. An older version proves that the API
+    /// server went back in time: the live read is valid, and the version that the watch still `shows` is ignored.
     pub(crate) fn read(&mut self, found: Arc<OrderedDeployment>, shows: Option<&OrderedDeployment>) {
         let version = version_of(&*found);
         if version >= version_of(&*self.deployment) {
@@ -202,8 +203,8 @@ impl ObjectState {
         self.deployment = found;
     }
 
-    /// Says in these pods since when each failed one is seen: what had failed before the first look, since it failed. By a
-    /// clock that is set back nothing was seen in the future.
+    /// Sets in these pods the time at which each failure was first seen; for failures before the first reconciliation, the
+    /// time of the failure. If the clock was set back, a time in the future becomes the current time.
     pub(crate) fn date_failures(&mut self, pods: &mut [Arc<Pod>], now: Timestamp) {
         let before = self.failures_seen.take();
         let mut seen = BTreeMap::new();
@@ -240,7 +241,7 @@ impl ObjectState {
         (last.lists != lists).then_some(LiveReadReason::Relist)
     }
 
-    /// Why claiming fails, if it does.
+    /// Why adopting or releasing fails, if it does.
     pub(crate) fn unclaimed(&self) -> Option<String> {
         let mut words = self.unadopted.values().chain(self.unreleased.values());
         let first = words.next()?.clone();
@@ -251,7 +252,7 @@ impl ObjectState {
         Some(first + &more)
     }
 
-    /// Why the last decision could not be carried out, or the next one must not be: what cannot be claimed comes first.
+    /// Why the last decision could not be applied, or the next one must not be. A failed adoption or release comes first.
     pub(crate) fn failure(&mut self, now: Timestamp) -> Option<Failure> {
         if let Some(message) = self.unclaimed() {
             Some(self.failed(FailureKind::Claim, message, now))
@@ -261,28 +262,28 @@ impl ObjectState {
         }
     }
 
-    /// A write of that kind failed.
+    /// Records that a write of that kind failed.
     pub(crate) fn failed(&mut self, what: FailureKind, message: String, now: Timestamp) -> Failure {
         let since = self.failing_since.entry(what).or_insert(now);
-        // A clock that was set back starts anew.
+        // If the clock was set back, the time starts again.
         *since = now.min(*since);
         Failure { what, message, since: *since }
     }
 
-    /// A write of that kind succeeded.
+    /// Records that a write of that kind succeeded.
     pub(crate) fn succeeded(&mut self, what: FailureKind) {
         self.failing_since.remove(&what);
     }
 
-    /// What an eviction of that pod would be answered, where it need not be asked again yet: it was refused a moment ago, and
-    /// since then no other pod has become ready, which is what a budget waits for.
+    /// The known answer to an eviction of that pod: the API server refused it recently, and no other pod has become ready
+    /// since, which is what a budget waits for.
     pub(crate) fn refusal(&self, uid: &str, ready: usize, now: Instant) -> Option<&Failure> {
         let refused = self.refused.as_ref()?;
         let stands = *refused.uid == *uid && refused.ready == ready && now < refused.until;
         stands.then_some(&refused.failure)
     }
 
-    /// Takes note of a refused eviction.
+    /// Records a refused eviction.
     pub(crate) fn refuse(&mut self, uid: &Arc<str>, ready: usize, now: Instant, failure: Failure) {
         let before = self.refused.take().filter(|before| before.ready == ready);
         let times = before.map_or(0, |before| before.times).saturating_add(1);
@@ -290,8 +291,8 @@ impl ObjectState {
         self.refused = Some(Refused { uid: Arc::clone(uid), failure, ready, times, until });
     }
 
-    /// Takes note of what a dry run of the current template was answered. Only that it is accepted stays: what refused may have
-    /// been changed, and what gave no answer is asked again, later and later.
+    /// Records the answer to a dry run of the current template. Only an acceptance stays valid: a cluster administrator may
+    /// have changed what refused the template, and a dry run without an answer is repeated with backoff.
     pub(crate) fn record_dry_run(&mut self, dry_run: DryRun, now: Instant) {
         let template = self.deployment.spec.template.clone();
         let before = self.dry_run.take().filter(|before| before.template.same_as(&template));
@@ -308,12 +309,12 @@ impl ObjectState {
         self.dry_run = Some(DryRunRecord { template, dry_run, until, unanswered });
     }
 
-    /// What is known of the current template.
+    /// The known dry-run result of the current template.
     pub(crate) fn dry_run(&self, now: Instant) -> DryRun {
         self.dry_run_record(now).map_or(DryRun::Unknown, |record| record.dry_run.clone())
     }
 
-    /// When the dry run that had no answer is made again.
+    /// When a dry run without an answer is repeated.
     pub(crate) fn asks_again(&self, now: Instant) -> Option<Duration> {
         let record =
             self.dry_run_record(now).filter(|record| matches!(record.dry_run, DryRun::NoAnswer(_)))?;
@@ -355,14 +356,14 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_that_is_read_live_counts_and_what_the_watch_shows_does_not() {
+    fn an_older_version_read_live_replaces_what_the_watch_shows() {
         let mut state = ObjectState::new(deployment(9, 3, "b"));
         let shown = deployment(9, 3, "b");
         state.read(deployment(5, 2, "a"), Some(&shown));
         assert_eq!(state.generation(), 2);
         state.refresh(Arc::clone(&shown));
         assert_eq!(state.generation(), 2);
-        // What comes after is taken, also where it passes the void version.
+        // Later versions are accepted, also when they pass the ignored one.
         state.refresh(deployment(6, 3, "c"));
         state.refresh(deployment(10, 4, "d"));
         assert_eq!(state.generation(), 4);
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_eviction_is_asked_again_after_a_while_or_once_other_pods_are_ready() {
+    fn a_refused_eviction_is_retried_after_a_wait_or_once_other_pods_are_ready() {
         let mut state = ObjectState::new(deployment(1, 1, "a"));
         let (uid, now) = (Arc::<str>::from("p"), Instant::now());
         let failure =
@@ -400,7 +401,7 @@ mod tests {
         assert_eq!(state.refusal(&uid, 3, now + first), None);
         state.refuse(&uid, 3, now, failure.clone());
         assert_eq!(wait(&state), 2 * first);
-        // A budget that follows the pods gets its time anew.
+        // A budget that follows the pods starts with the first wait again.
         state.refuse(&uid, 4, now, failure);
         assert_eq!(wait(&state), first);
     }
@@ -415,12 +416,12 @@ mod tests {
         state.succeeded(FailureKind::Create);
         let mut since = |what, second| state.failed(what, "no".into(), at(second)).since.as_second();
         assert_eq!((since(FailureKind::Create, 20), since(FailureKind::Delete, 21)), (20, 12));
-        // A clock that was set back.
+        // The clock was set back.
         assert_eq!(since(FailureKind::Create, 5), 5);
     }
 
     #[test]
-    fn an_accepted_template_stays_accepted_and_another_one_is_asked_again() {
+    fn an_accepted_template_stays_accepted_and_a_refused_one_is_tried_again() {
         let mut state = ObjectState::new(deployment(1, 1, "a"));
         let now = Instant::now();
         let later = now + Duration::from_secs(3600);
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_without_an_answer_is_made_again_later_and_later() {
+    fn a_dry_run_without_an_answer_is_repeated_with_backoff() {
         let mut state = ObjectState::new(deployment(1, 1, "a"));
         let now = Instant::now();
         let wait = |state: &mut ObjectState| {
@@ -453,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_seen_when_it_happens_whatever_the_clock_says() {
+    fn a_failure_is_dated_when_it_is_seen_even_if_the_clock_jumps() {
         use crate::testing::pod;
         use ordereddeployment_planner::Failed;
         let at = |second| Timestamp::from_second(second).unwrap();
@@ -470,11 +471,11 @@ mod tests {
             state.date_failures(&mut pods, at(now));
             pods.iter().map(|pod| pod.failed.as_ref().unwrap().seen.as_second()).collect()
         };
-        // A clock that is far ahead: what had failed before goes by when it did, what fails now by now.
+        // A clock that is far ahead: a failure before the first look has its own time, a failure from now on the current time.
         assert_eq!(look(&[("a", 10)], 9000), [10]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9002), [10, 9002]);
         assert_eq!(look(&[("a", 10), ("b", 12)], 9003), [10, 9002]);
-        // Set right.
+        // The clock is correct again.
         assert_eq!(look(&[("b", 12)], 15), [15]);
         assert_eq!(look(&[("b", 12)], 16), [15]);
     }

@@ -1,7 +1,7 @@
-//! What the API server says of the current template: whether it accepts a pod of it, and whether a template that no set is known to
-//! have is that of one, spelled differently.
+//! Questions to the API server about the current template: whether it accepts a pod of it, and whether a template without a
+//! known set equals the template of an existing one, spelled differently.
 //!
-//! What to ask and what the answers mean is the planner's. No answer outlives its comparison.
+//! The planner decides what to ask and what the answers mean. No answer is kept after its comparison.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::runtime::backoff;
 use crate::runtime::pod_names::without_name;
 
 impl ObjectState {
-    /// What is known of the current template, where there are these sets.
+    /// The known comparison of the current template with these sets.
     pub(crate) fn compared(
         &self,
         sets: &[Arc<SetEntry>],
@@ -37,7 +37,7 @@ impl ObjectState {
             Outcome::NoAnswer { since, message, again, .. } if instant < *again => {
                 let wait = SignedDuration::try_from(*again - instant).unwrap_or(SignedDuration::ZERO);
                 let again = now.checked_add(wait).unwrap_or(now);
-                // By a clock that is set back nothing was asked in the future.
+                // If the clock was set back, a time in the future becomes the current time.
                 ComparisonResult::NoAnswer { since: (*since).min(now), again, message: message.clone() }
             }
             Outcome::NoAnswer { .. } => ComparisonResult::Not,
@@ -52,7 +52,7 @@ impl ObjectState {
 }
 
 impl Reconciler<'_> {
-    /// Compares the current template with those of these sets.
+    /// Compares the current template with the templates of these sets.
     pub(crate) async fn compare_templates(&self, snapshot: &Snapshot, sets: &[Arc<str>]) -> ComparisonRecord {
         let deployment = Arc::clone(&self.state.deployment);
         let mut comparison = Comparison::of(snapshot, sets);
@@ -85,12 +85,12 @@ impl Reconciler<'_> {
         ComparisonRecord { template, sets: sets.iter().cloned().collect(), outcome }
     }
 
-    /// Asks the API server whether it would take a pod of the current template.
+    /// Asks the API server by a dry run whether it would create a pod of the current template.
     pub(crate) async fn try_template(&self, hash: &str) -> DryRun {
         let deployment = Arc::clone(&self.state.deployment);
         let set_name = format!("{}-{hash}", self.name);
         let set = new_set(&deployment, &set_name, hash, 0, 0);
-        // The set may not exist yet; the deployment's UID stands in, since an owner without one is refused.
+        // The set may not exist yet; the UID of the deployment replaces its UID, since an owner reference without one is refused.
         let existing = self.observation.sets.iter().find(|entry| entry.set.hash == hash);
         let uid = existing.map_or(&self.uid, |entry| entry.uid());
         let name = self.ctx.names.pod(&set_name, |_| false);

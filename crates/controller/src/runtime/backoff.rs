@@ -1,4 +1,4 @@
-//! How long to wait after the n-th failure. Without jitter: equal runs wait equally long.
+//! Backoff after the n-th failure, without jitter: equal runs wait equally long.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use kube_runtime::utils::Backoff;
 const FIRST: Duration = Duration::from_millis(5);
 const FIRST_REFUSAL: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
-/// A watch that fails is not asked again as soon as a write: everything else fails along with it.
+/// The first backoff of a watch is longer than that of a write: when a watch fails, all requests fail.
 const FIRST_WATCH: Duration = Duration::from_millis(500);
 
-/// After so many failures in a row.
+/// The backoff after that many failures in a row.
 pub(crate) fn after(failures: u32) -> Duration {
     double(FIRST, failures.saturating_sub(1))
 }
 
-/// After so many refusals of an eviction in a row. A budget that is about to allow it does so within moments of a pod's
-/// becoming ready; else somebody has to act.
+/// The backoff after that many refused evictions in a row. A budget usually allows the eviction a moment after a pod becomes
+/// ready; otherwise a user has to act.
 pub(crate) fn after_refusal(times: u32) -> Duration {
     double(FIRST_REFUSAL, times.saturating_sub(1))
 }
@@ -25,7 +25,7 @@ fn double(first: Duration, times: u32) -> Duration {
     1_u32.checked_shl(times).and_then(|factor| first.checked_mul(factor)).unwrap_or(LONGEST).min(LONGEST)
 }
 
-/// The waits of a watch.
+/// The backoff of a watch.
 #[derive(Debug, Default)]
 pub(crate) struct WatchBackoff {
     failures: u32,
@@ -54,7 +54,7 @@ mod tests {
     use super::after;
 
     #[test]
-    fn waits_double_up_to_half_a_minute() {
+    fn backoff_doubles_up_to_half_a_minute() {
         let waits: Vec<_> = (1..=4).map(after).collect();
         assert_eq!(waits, [5, 10, 20, 40].map(Duration::from_millis));
         assert_eq!(after(13), Duration::from_millis(5 << 12));

@@ -1,4 +1,4 @@
-//! The one source of time. Decisions never read the machine's clock: they are given the time from here.
+//! The only source of time. Decisions do not read the system clock: they get the time as input.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Where timestamps come from.
+/// The source of timestamps.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 
 impl Clock {
-    /// The machine's clock.
+    /// The system clock.
     #[must_use]
     pub fn system() -> Self {
         Self::from_fn(Timestamp::now)
     }
 
-    /// `base` plus the time that tokio's clock has moved since this call.
+    /// `base` plus the time by which tokio's clock has advanced since this call.
     #[must_use]
     pub fn simulated(base: Timestamp) -> Self {
         let start = Instant::now();
@@ -27,13 +27,13 @@ impl Clock {
         })
     }
 
-    /// Any other source, such as a clock that is shared with an API server in the same process.
+    /// Another source, such as a clock that is shared with an API server in the same process.
     #[must_use]
     pub fn from_fn(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// The present time.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.0)()

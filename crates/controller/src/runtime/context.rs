@@ -1,4 +1,4 @@
-//! What all passes of one controller share.
+//! What all reconciliations of one controller share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use crate::events::EventRecorder;
 use crate::reconcile::state::ObjectState;
 use crate::{Clock, DecisionLog, Metrics, Names};
 
-/// What all passes of one controller share.
+/// What all reconciliations of one controller share.
 pub(crate) struct Context {
     pub(crate) requests: Arc<Requests>,
     pub(crate) clock: Clock,
@@ -53,23 +53,23 @@ impl Context {
         }
     }
 
-    /// The object as its watch shows it, if it still does.
+    /// The object as its watch shows it, if it exists there.
     pub(crate) fn cached(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<OrderedDeployment>> {
         let shown = self.store.get(&ObjectRef::new(name).within(namespace))?;
         (shown.metadata.uid.as_deref() == Some(uid)).then_some(shown)
     }
 
-    /// Whether the watch shows an object of that name.
+    /// Whether the watch shows an object with that name.
     pub(crate) fn is_known(&self, named: &ObjectRef<OrderedDeployment>) -> bool {
         self.store.get(named).is_some()
     }
 
-    /// The cache. Never held over an await.
+    /// Locks the cache. The lock is never held across an await.
     pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of that object. One of the same name with another UID is another object.
+    /// The state in memory of that object. An object with the same name and another UID is another object.
     pub(crate) fn state(&self, deployment: &Arc<OrderedDeployment>) -> Arc<tokio::sync::Mutex<ObjectState>> {
         let mut states = self.states();
         let state = states
@@ -78,7 +78,7 @@ impl Context {
         Arc::clone(state)
     }
 
-    /// Forgets all objects but those whose UID is wanted.
+    /// Drops the state of all objects except those whose UID is wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&str) -> bool) {
         self.states().retain(|uid, _| keep(uid));
         self.written().retain(|uid, _| keep(uid));
@@ -91,7 +91,7 @@ impl Context {
         self.written().insert(deployment.uid().unwrap_or_default(), version);
     }
 
-    /// Whether this version is an own write: then it is known already.
+    /// Whether this version is an own write, which the state in memory already contains.
     pub(crate) fn is_own_write(&self, deployment: &OrderedDeployment) -> bool {
         let (uid, version) = (deployment.uid(), deployment.resource_version());
         version.is_some() && self.written().get(&uid.unwrap_or_default()) == version.as_ref()

@@ -1,4 +1,4 @@
-//! Starts everything and ends it: watches, the queue, the passes, the events.
+//! Starts and stops the controller: watches, the queue, reconciliations, the event recorder.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,40 +20,40 @@ use crate::runtime::queue::Queue;
 use crate::runtime::watches::Watches;
 use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};
 
-/// How long a pass counts as one of these. One that takes longer waits for the API server, or for a webhook behind it, and
-/// others need not wait with it.
+/// How long a reconciliation occupies a worker. One that takes longer waits for the API server or
+/// for a webhook, and should not block others.
 const WORKER_HOLD_TIME: Duration = Duration::from_secs(1);
-/// How long the events that wait at the end have to be told.
+/// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// What a controller is started with.
+/// The options of a controller.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The source of time.
     pub clock: Clock,
     /// The source of names.
     pub names: Names,
-    /// The only namespace to look at; `None`: all of them.
+    /// The only namespace to watch; `None`: all namespaces.
     pub namespace: Option<String>,
-    /// What it counts.
+    /// The metrics that it updates.
     pub metrics: Arc<Metrics>,
-    /// Notice what works and what fails.
+    /// The health that it reports to.
     pub health: Health,
-    /// With leader election: the fence that lets this process's requests through while it leads, and word of when it
-    /// does. The watches sync before, so that a standby is warm.
+    /// With leader election: the fence, which lets requests through while this process leads, and a channel that says when
+    /// it does. The watches sync before that, so that a standby is warm.
     pub lead: Option<(Fence, watch::Receiver<bool>)>,
-    /// Notice of every decision.
+    /// Receives every decision.
     pub decision_log: DecisionLog,
-    /// How many requests it may send.
+    /// The limits of its requests.
     pub limiter: Limiter,
-    /// How many deployments are looked at at the same time, at least 1.
+    /// How many deployments are reconciled at the same time, at least 1.
     pub workers: usize,
 }
 
 impl Options {
-    /// How many deployments are looked at at the same time, by default.
+    /// The default number of deployments that are reconciled at the same time.
     pub const WORKERS: usize = 16;
 
-    /// The machine's clock, random names, all namespaces.
+    /// The system clock, random names, all namespaces.
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self {
@@ -75,8 +75,8 @@ impl Options {
 pub struct Controller;
 
 impl Controller {
-    /// Runs until `shutdown` ends, and then until the passes under way are over. Dropping the future stops it at once,
-    /// as a crash would.
+    /// Runs until `shutdown` ends, and then until the running reconciliations end. Dropping the
+    /// future stops it at once, as a crash would.
     ///
     /// Make the client's configuration with [`client_config`](crate::client_config).
     pub async fn run(
@@ -100,7 +100,7 @@ impl Controller {
         let watches =
             Watches { ctx: Arc::clone(&ctx), namespace, health: health.clone(), queue: queue.clone() };
         let passes = async move {
-            // Before the first whole list of each kind nothing can be told from nothing.
+            // Before the first complete list of each kind, a missing object cannot be distinguished from one not listed yet.
             // Biased, here and below: equal runs poll in equal order.
             tokio::select! {
                 biased;
@@ -122,14 +122,14 @@ impl Controller {
                     reconcile(deployment, ctx)
                 };
                 async move {
-                    // What waits for a worker at the end is left to whoever comes next.
+                    // Objects that still wait for a worker at shutdown are left to the next leader.
                     let done = work(&workers, shutdown, pass).await;
                     Ok::<_, Infallible>(done.unwrap_or_else(Action::await_change))
                 }
                 .boxed()
             };
             let on_error = |_, _: &Infallible, _| Action::await_change();
-            // The workers are counted by ourselves.
+            // The semaphore limits the concurrency instead.
             let config = Config::default().concurrency(0);
             applier(reconciler, on_error, ctx, store, triggers, config)
                 .for_each(|result| {
@@ -155,14 +155,14 @@ impl Controller {
             () = work => {}
             () = &mut event_writer => {}
         }
-        // By now nobody can hand in another event: what waits is told, and that is the end of it.
+        // By now all recorders are dropped: the queued events are written, and the writer ends.
         let _ = tokio::time::timeout(EVENT_FLUSH_TIMEOUT, event_writer).await;
         Ok(())
     }
 }
 
-/// A pass by one of these workers, which it keeps for [`WORKER_HOLD_TIME`] at most; none once `shutdown` has ended. One that waits for
-/// its turn takes little memory.
+/// Reconciles with a worker, which it occupies for [`WORKER_HOLD_TIME`] at most; does nothing once `shutdown` has ended. The
+/// future of a reconciliation is created only when a worker is free, which saves memory.
 async fn work<P: Future>(
     workers: &Semaphore,
     shutdown: impl Future<Output = ()>,
@@ -182,11 +182,11 @@ async fn work<P: Future>(
     Some(pass.await)
 }
 
-/// WaitTimes for the lead, where there is one to wait for.
+/// Waits for leadership, if leader election is enabled.
 pub(crate) async fn leads(lead: Option<(Fence, watch::Receiver<bool>)>) {
     let Some((_, mut leads)) = lead else { return };
     if leads.wait_for(|leads| *leads).await.is_err() {
-        // Nobody will tell any more: the process ends.
+        // The sender is gone: the process ends.
         std::future::pending::<()>().await;
     }
 }

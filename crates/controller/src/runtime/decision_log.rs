@@ -1,4 +1,4 @@
-//! Tells whoever asked for it what each decision was made of. It never changes a decision, and keeps nothing.
+//! Reports each decision and its snapshot to a listener. It never changes a decision and stores nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use ordereddeployment_planner::{Decision, Snapshot};
 
 type Listener = dyn Fn(&Snapshot, &Decision) + Send + Sync;
 
-/// Where decisions are told as they are made, before anything is done: for audits, which hold what was asked of a server
-/// against what was known then. Every object in an [`Snapshot`] carries its resourceVersion.
+/// Receives decisions as they are made, before any write: for audits that compare the requests to the API server with what
+/// was known at that time. Every object in a [`Snapshot`] carries its resourceVersion.
 #[derive(Clone, Default)]
 pub struct DecisionLog(Option<Arc<Listener>>);
 
 impl DecisionLog {
-    /// Tells this listener. It is called from within a pass, so it must not wait.
+    /// Reports to this listener. It is called during a reconciliation, so it must not block.
     #[must_use]
     pub fn to(listener: impl Fn(&Snapshot, &Decision) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(listener)))

@@ -1,7 +1,7 @@
-//! Health: whether the process is to be trusted with work (readiness), and whether it still works at all (liveness).
+//! Health: whether the process can reconcile (readiness), and whether it still runs (liveness).
 //!
-//! Ready: every watch has shown its first whole list, and neither a watch nor the candidature for the lead has failed for
-//! [`GRACE`]. Alive: the task that does the work has run within [`STUCK`].
+//! Ready: every watch has shown its first complete list, and neither a watch nor the leader election has failed for
+//! [`GRACE`]. Alive: the main task has run within [`STUCK`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,28 +10,27 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// How long something may fail before the process is not ready any more: longer than an API server takes to start anew.
+/// How long a failure may last before the process is not ready: longer than a restart of an API server.
 const GRACE: Duration = Duration::from_secs(30);
-/// How long after its last failure something counts as failing, where nothing has shown since that it works. A watch that
-/// fails is tried again sooner.
+/// How long a failure counts after its last occurrence, if no success follows. A watch that fails is retried sooner.
 const RECENT: Duration = Duration::from_secs(120);
-/// How often the task that works says that it runs.
+/// How often the main task reports that it runs.
 const BEAT: Duration = Duration::from_secs(1);
-/// How long after the last time it counts as stuck.
+/// How long after its last report the main task counts as stuck.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// What is watched.
+/// The watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
     Deployments,
     Sets,
     Pods,
     Nodes,
-    /// All that the controller of deletion costs watches.
+    /// All watches of the controller `nodecosts`.
     NodeCosts,
 }
 
-/// Clones share their state.
+/// The health of the process. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Health(Arc<State>);
 
@@ -39,13 +38,13 @@ pub struct Health(Arc<State>);
 struct State {
     /// A bit for each watch whose first list is still missing.
     missing: watch::Sender<u8>,
-    /// What fails: since when, and when it last did.
+    /// The current failures: since when each lasts, and its last occurrence.
     failing: Mutex<BTreeMap<String, (Instant, Instant)>>,
-    /// When the task that works ran last; none before it starts.
+    /// When the main task ran last; `None` before it starts.
     beat: Mutex<Option<Instant>>,
 }
 
-/// The watches of OrderedDeployments.
+/// The watches of the OrderedDeployment controller.
 const ORDERED: u8 = 0b1111;
 
 impl Default for Health {
@@ -55,7 +54,7 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Of a process that runs these controllers.
+    /// The health of a process that runs these controllers.
     #[must_use]
     pub fn of(ordered: bool, node_costs: bool) -> Self {
         let missing = if ordered { ORDERED } else { 0 } | (u8::from(node_costs) << Watched::NodeCosts as u8);
@@ -66,13 +65,13 @@ impl Health {
         }))
     }
 
-    /// WaitTimes until every watch of OrderedDeployments has synced.
+    /// Waits until every watch of the OrderedDeployment controller has synced.
     pub async fn synced_all(&self) {
         // The sender lives as long as `self`: it cannot be dropped meanwhile.
         let _ = self.0.missing.subscribe().wait_for(|missing| missing & ORDERED == 0).await;
     }
 
-    /// WaitTimes until every watch of this process has.
+    /// Waits until every watch of this process has synced.
     pub(crate) async fn synced_whole(&self) {
         let _ = self.0.missing.subscribe().wait_for(|missing| *missing == 0).await;
     }
@@ -81,7 +80,7 @@ impl Health {
         self.0.missing.send_modify(|missing| *missing &= !(1 << (what as u8)));
     }
 
-    /// Something failed that readiness needs, by its name for people.
+    /// Records a failure that affects readiness, by a name for messages.
     pub(crate) fn fails(&self, what: &str) {
         let now = Instant::now();
         let mut failing = self.0.failing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,12 +88,12 @@ impl Health {
         failing.entry(what.to_owned()).or_insert((now, now)).1 = now;
     }
 
-    /// The same works.
+    /// Records a success of the same.
     pub(crate) fn works(&self, what: &str) {
         self.0.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
     }
 
-    /// Why it is not ready, if it is not.
+    /// Why the process is not ready, if it is not.
     #[must_use]
     pub fn unready(&self) -> Option<String> {
         if *self.0.missing.borrow() != 0 {
@@ -106,7 +105,7 @@ impl Health {
         Some(format!("{what} has failed for {} s", since.elapsed().as_secs()))
     }
 
-    /// Says again and again that the task runs which polls this. It never ends.
+    /// Reports periodically that the task that polls this future runs. It never ends.
     pub async fn beats(&self) {
         loop {
             *self.0.beat.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -114,7 +113,7 @@ impl Health {
         }
     }
 
-    /// Why it counts as dead, if it does.
+    /// Why the process counts as stuck, if it does.
     #[must_use]
     pub fn stuck(&self) -> Option<String> {
         let beat = *self.0.beat.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_runs_is_waited_for() {
+    fn only_watches_of_running_controllers_are_awaited() {
         let health = Health::of(false, true);
         assert!(health.unready().is_some());
         health.synced(Watched::NodeCosts);

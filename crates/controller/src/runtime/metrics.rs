@@ -1,6 +1,6 @@
-//! What the controller counts. Each instance has a registry of its own, so that several can live in one process.
+//! The metrics of the controller. Each instance has its own registry, so that several can live in one process.
 //!
-//! Where the field has a name for it (client-go, controller-runtime), that is the name.
+//! Metrics that client-go or controller-runtime define have the same names here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,18 +16,18 @@ use prometheus::{
 
 use crate::Error;
 
-/// What an object waits for, and since when, in seconds since 1970.
+/// Why an object waits, and since when, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct WaitTimes {
     /// Held at a pause point.
     pub(crate) held: Option<Timestamp>,
-    /// The next pod may not go, since too few others are available.
+    /// The next pod cannot be deleted, since too few others are available.
     pub(crate) blocked: Option<Timestamp>,
     /// A disruption budget refuses its evictions.
     pub(crate) refused: Option<Timestamp>,
 }
 
-/// An object that waits: namespace, name, and for what.
+/// An object that waits: namespace, name, and why.
 type Waiting = (String, String, WaitTimes);
 
 /// The metrics of one controller.
@@ -59,67 +59,67 @@ pub struct Metrics {
     pub(crate) limiter_wait: Histogram,
     pub(crate) node_cost_writes: IntCounter,
     pub(crate) node_cost_config_invalid: IntGauge,
-    /// What waits, by UID.
+    /// The objects that wait, by UID.
     waiting: Arc<Mutex<BTreeMap<String, Waiting>>>,
 }
 
 /// The names of the metrics.
 pub mod metric {
-    /// Passes over a deployment, by result: `ok`, `failed` (a write was refused) or `error` (a read was).
+    /// Reconciliations, by result: `ok`, `failed` (a write was refused) or `error` (a read was).
     pub const RECONCILES: &str = "ordereddeployment_reconciles_total";
-    /// How long a pass takes, in seconds.
+    /// The duration of a reconciliation, in seconds.
     pub const RECONCILE_DURATION: &str = "ordereddeployment_reconcile_duration_seconds";
-    /// Pods deleted or evicted, by purpose (`rollout` or `scale`) and by the rule that put the pod before the next one (`last`:
-    /// there was no next one).
+    /// Pods deleted or evicted, by purpose (`rollout` or `scale`) and by the rule that sorted the pod before the next one
+    /// (`last`: there was no next one).
     pub const POD_DELETIONS: &str = "ordereddeployment_pod_deletions_total";
-    /// The age of a deleted pod by the mean age of those that remain.
+    /// The age of a deleted pod divided by the mean age of the remaining pods.
     pub const DELETION_AGE_RATIO: &str = "ordereddeployment_pod_deletion_age_ratio";
     /// Pods created.
     pub const POD_CREATIONS: &str = "ordereddeployment_pod_creations_total";
     /// Writes that failed, by verb: `create`, `update`, `delete`, `evict` or `status`.
     pub const WRITE_FAILURES: &str = "ordereddeployment_write_failures_total";
-    /// Reads of a deployment and its pods past the cache, by what made them due.
+    /// Live reads of a deployment and its pods, by reason.
     pub const LIVE_READS: &str = "ordereddeployment_live_reads_total";
-    /// Deployments held at a pause point now; the leader alone counts them.
+    /// Deployments held at a pause point now; only the leader reports them.
     pub const HOLDS: &str = "ordereddeployment_holds";
     /// Since when a deployment is held, in seconds since 1970.
     pub const HOLD_START: &str = "ordereddeployment_hold_start_time_seconds";
-    /// Since when the next pod may not go, since too few others are available, in seconds since 1970.
+    /// Since when the next pod cannot be deleted, since too few others are available, in seconds since 1970.
     pub const BLOCKED_START: &str = "ordereddeployment_blocked_start_time_seconds";
     /// Since when a disruption budget refuses the evictions of a deployment, in seconds since 1970.
     pub const EVICTION_REFUSED_START: &str = "ordereddeployment_eviction_refused_start_time_seconds";
-    /// Resumes, by result: `accepted` (a hold ended) or `ignored` (it named nothing that holds).
+    /// Resume requests, by result: `accepted` (a hold ended) or `ignored` (it named no current hold).
     pub const RESUMES: &str = "ordereddeployment_resumes_total";
-    /// Malformed annotations warned of.
+    /// Warnings of malformed annotations.
     pub const MALFORMED_ANNOTATIONS: &str = "ordereddeployment_malformed_annotations_total";
-    /// EventRecorder that were not published, since too many were.
+    /// Events that were dropped, since there were too many.
     pub const EVENTS_DROPPED: &str = "ordereddeployment_events_dropped_total";
-    /// Watches that failed and were tried again, by resource.
+    /// Failures of watches, by resource; each is retried.
     pub const WATCH_FAILURES: &str = "ordereddeployment_watch_failures_total";
-    /// When the API server was last heard of on a watch, by resource, in seconds since 1970. Where nothing changes, it says so
-    /// about once a minute.
+    /// When data last arrived on a watch, by resource, in seconds since 1970. If nothing changes, the API server sends a
+    /// bookmark about once a minute.
     pub const WATCH_CONTACT: &str = "ordereddeployment_watch_last_contact_timestamp_seconds";
-    /// When a watch last showed a whole list, by resource, in seconds since 1970.
+    /// When a watch last completed a list, by resource, in seconds since 1970.
     pub const WATCH_SYNC: &str = "ordereddeployment_watch_last_sync_timestamp_seconds";
-    /// How long after the answer to an own write it was noticed that the watch shows it, in seconds.
+    /// The time from the answer to an own write until the controller saw it in the watch, in seconds.
     pub const WATCH_LAG: &str = "ordereddeployment_watch_lag_seconds";
-    /// 1 while this process leads, or needs no lead; 0 while it stands by.
+    /// 1 while this process leads, or needs no leader election; 0 on a standby.
     pub const LEADS: &str = "leader_election_master_status";
-    /// Deployments that wait to be looked at.
+    /// Deployments that wait to be reconciled.
     pub const QUEUE_DEPTH: &str = "workqueue_depth";
     /// How long they wait, in seconds.
     pub const QUEUE_WAIT: &str = "workqueue_queue_duration_seconds";
     /// Requests to the API server, by method and code (`<error>`: there was no answer).
     pub const REQUESTS: &str = "rest_client_requests_total";
-    /// How long requests wait for the limits of `--kube-api-qps` and its like, in seconds.
+    /// How long requests wait for the limits (`--kube-api-qps` and others), in seconds.
     pub const LIMITER_WAIT: &str = "rest_client_rate_limiter_duration_seconds";
-    /// Deletion costs written or taken back on pods of plain Deployments.
+    /// Deletion costs written or removed on pods of plain Deployments.
     pub const NODE_COST_WRITES: &str = "ordereddeployment_node_cost_writes_total";
-    /// 1 while the rules for deletion costs are malformed and those before are in force.
+    /// 1 while the rules for deletion costs are malformed and the previous ones are in force.
     pub const NODE_COST_CONFIG_INVALID: &str = "ordereddeployment_node_cost_config_invalid";
 }
 
-/// Adds it to the registry.
+/// Registers a collector.
 fn kept<C: Collector + Clone + 'static>(
     registry: &Registry,
     collector: prometheus::Result<C>,
@@ -151,7 +151,7 @@ impl Metrics {
             kept(registry, Histogram::with_opts(HistogramOpts { common_opts, buckets }))
         };
         let object = ["namespace", "name"];
-        // Names that others use too, in the manner of client-go.
+        // Metrics of client-go have a label with the controller's name.
         let of_this = |name: &str, help: &str| Opts::new(name, help).const_label("name", CONTROLLER);
         let metrics = Self {
             reconciles: count_by(metric::RECONCILES, "Passes over a deployment.", &["result"])?,
@@ -237,7 +237,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// What never happened is 0 rather than absent, so that the first time is an increase.
+    /// Sets counters to 0 instead of leaving them absent, so that the first event is an increase.
     fn begin_at_zero(&self) {
         let all: [(&IntCounterVec, &[&str]); 4] = [
             (&self.reconciles, &["ok", "failed", "error"]),
@@ -252,9 +252,9 @@ impl Metrics {
         }
     }
 
-    /// All of them in Prometheus' text format.
+    /// All metrics in Prometheus' text format.
     pub fn render(&self) -> Result<String, Error> {
-        // Held until all is gathered: another scrape begins with none of them.
+        // The lock is held until all metrics are gathered: another scrape starts without these labels.
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         self.tell_waiting(&waiting);
         let mut text = Vec::new();
@@ -270,12 +270,12 @@ impl Metrics {
         self.watch_failures.with_label_values(&[resource]).inc();
     }
 
-    /// The API server was heard of on the watch of that resource.
+    /// Data arrived on the watch of that resource.
     pub(crate) fn heard(&self, resource: &str, now: Timestamp) {
         self.watch_contact.with_label_values(&[resource]).set(seconds(now));
     }
 
-    /// A watch has shown a whole list.
+    /// A watch completed a list.
     pub(crate) fn synced(&self, resource: &str, now: Timestamp) {
         self.watch_sync.with_label_values(&[resource]).set(seconds(now));
     }
@@ -285,7 +285,7 @@ impl Metrics {
         self.pod_deletions.with_label_values(&[purpose, rule.map_or("last", label)]).inc();
     }
 
-    /// What an object waits for now. Only who leads says so.
+    /// Records why an object waits. Only the leader reports it.
     pub(crate) fn waits(&self, uid: &str, namespace: &str, name: &str, waits: WaitTimes) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waits == WaitTimes::default() {
@@ -295,7 +295,7 @@ impl Metrics {
         }
     }
 
-    /// Forgets all objects but those whose UID is wanted.
+    /// Drops all objects except those whose UID is wanted.
     pub(crate) fn forget(&self, keep: impl Fn(&str) -> bool) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| keep(uid));
     }
@@ -325,7 +325,7 @@ fn seconds(time: Timestamp) -> f64 {
     time.as_duration().as_secs_f64()
 }
 
-/// A rule, as a label.
+/// A rule as a label.
 fn label(rule: Rule) -> &'static str {
     match rule {
         Rule::DeletePriority => "delete_priority",
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_waits_for_is_told_as_long_as_it_does() {
+    fn a_waiting_object_has_metrics_as_long_as_it_waits() {
         let metrics = Metrics::new().unwrap();
         let held = WaitTimes { held: Some(at(7)), ..WaitTimes::default() };
         metrics.waits("1", "shop", "web", held);
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn two_controllers_in_one_process_count_apart() {
+    fn two_controllers_in_one_process_have_separate_metrics() {
         let (first, second) = (Metrics::new().unwrap(), Metrics::new().unwrap());
         first.pod_creations.inc();
         assert_eq!((first.pod_creations.get(), second.pod_creations.get()), (1, 0));

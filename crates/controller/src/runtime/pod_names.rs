@@ -1,4 +1,4 @@
-//! Random parts of names. The controller names pods itself: with `generateName` a repeated POST would make two pods.
+//! Random suffixes of names. The controller names pods itself: with `generateName` a repeated POST would create two pods.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-/// Letters and digits that make up no words, as Kubernetes uses them.
+/// Letters and digits that form no words, as in Kubernetes.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Long enough that two pods of one OrderedDeployment never get the same name.
 const LENGTH: usize = 8;
-/// A pod's name is also its host name, which ends here.
+/// The name of a pod is also its host name, which is limited to this length.
 const LONGEST_POD_NAME: usize = 63;
 
 /// A source of random names. Clones share it.
@@ -18,7 +18,7 @@ const LONGEST_POD_NAME: usize = 63;
 pub struct Names(Arc<Mutex<StdRng>>);
 
 impl Names {
-    /// Different names in every process.
+    /// Different names in each process.
     #[must_use]
     pub fn random() -> Self {
         Self::seeded(rand::random())
@@ -36,7 +36,7 @@ impl Names {
         (0..LENGTH).map(|_| char::from(ALPHABET[rng.random_range(0..ALPHABET.len())])).collect()
     }
 
-    /// A name for a pod of that set which `taken` does not know.
+    /// A name for a pod of that set that is not `taken`.
     pub(crate) fn pod(&self, set: &str, taken: impl Fn(&str) -> bool) -> String {
         let mut end = set.len().min(LONGEST_POD_NAME - LENGTH - 1);
         while !set.is_char_boundary(end) {
@@ -58,7 +58,8 @@ impl fmt::Debug for Names {
     }
 }
 
-/// Words about a pod without the random part of its name, so that equal failures read alike and are told as one.
+/// A message about a pod without the random suffix of its name, so that equal failures
+/// have equal messages and are counted as one.
 pub(crate) fn without_name(words: &str, pod: &str, set: &str) -> String {
     words.replace(pod, &format!("{set}-"))
 }
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_name_is_passed_over() {
+    fn a_taken_name_is_skipped() {
         let asked = RefCell::new(Vec::new());
         let name = Names::seeded(1).pod("web", |name| {
             asked.borrow_mut().push(name.to_owned());

@@ -1,6 +1,6 @@
-//! The queue: which deployments are to be looked at, each once, however often it was named.
+//! The work queue: the deployments to reconcile, each at most once.
 //!
-//! It is as long as there are deployments and no longer: a standby, which looks at nothing, gathers no more than that.
+//! It holds at most one entry per deployment: the queue of a standby, which reconciles nothing, does not grow further.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +14,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::Metrics;
 
-/// How long changes that come together are gathered before they are looked at: pods of one moment become ready, or are
-/// placed, in one decision, which spares requests and does not depend on which of them was seen first.
+/// How long events are coalesced: pods that become ready or are scheduled at the same moment are handled in one decision.
+/// That saves requests and makes the result independent of the order of the events.
 const COALESCE: Duration = Duration::from_millis(20);
 
 type Named = ObjectRef<OrderedDeployment>;
-/// Namespace and name: references have no order of their own.
+/// Namespace and name: object references have no order.
 type Key = (Option<String>, String);
 
-/// Clones are one queue.
+/// Clones share one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue(Arc<Kept>);
 
@@ -35,11 +35,11 @@ struct Kept {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Not taken out yet, and since when.
+    /// Entries not taken yet, and since when they wait.
     named: BTreeMap<Key, (Named, Instant)>,
-    /// Taken out, and no pass has begun since.
+    /// Entries taken whose reconciliation has not begun yet.
     taken: BTreeMap<Key, Instant>,
-    /// Whether somebody takes out at all.
+    /// Whether a consumer takes entries at all.
     works: bool,
 }
 
@@ -48,7 +48,7 @@ impl Queue {
         Self(Arc::new(Kept { waiting: Mutex::default(), added: Notify::new(), metrics }))
     }
 
-    /// Names one to be looked at.
+    /// Adds a deployment to reconcile.
     pub(crate) fn add(&self, deployment: Named) {
         let mut waiting = self.waiting();
         waiting.named.entry(key(&deployment)).or_insert_with(|| (deployment, Instant::now()));
@@ -56,7 +56,7 @@ impl Queue {
         self.0.added.notify_one();
     }
 
-    /// What is to be looked at, in bursts of what was named together.
+    /// The deployments to reconcile, in bursts of entries that were added together.
     pub(crate) fn bursts(&self) -> impl Stream<Item = Named> + use<> {
         let bursts = stream::unfold(self.clone(), |queue| async move {
             queue.begin_to_work();
@@ -77,7 +77,7 @@ impl Queue {
         bursts.flatten()
     }
 
-    /// From the first time on things wait: what was named before was for nobody.
+    /// Waiting times count from here: entries that were added earlier had no consumer.
     fn begin_to_work(&self) {
         let mut waiting = self.waiting();
         if !std::mem::replace(&mut waiting.works, true) {
@@ -87,7 +87,7 @@ impl Queue {
         }
     }
 
-    /// A pass over that one begins.
+    /// A reconciliation of that deployment begins.
     pub(crate) fn begins(&self, namespace: Option<&str>, name: &str) {
         let key = (namespace.map(str::to_owned), name.to_owned());
         let mut waiting = self.waiting();
@@ -97,7 +97,7 @@ impl Queue {
         self.measure(&waiting);
     }
 
-    /// That one is not there any more.
+    /// That deployment does not exist any more.
     pub(crate) fn forget(&self, namespace: Option<&str>, name: &str) {
         let key = (namespace.map(str::to_owned), name.to_owned());
         let mut waiting = self.waiting();
@@ -106,7 +106,7 @@ impl Queue {
         self.measure(&waiting);
     }
 
-    /// On a standby nothing waits: it is not looked at.
+    /// On a standby no entry counts as waiting: it reconciles nothing.
     fn measure(&self, waiting: &Waiting) {
         if !waiting.works {
             return;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_is_looked_at_once_however_often_it_was_named() {
+    async fn each_deployment_is_reconciled_once_however_often_it_was_added() {
         let metrics = Arc::new(Metrics::new().unwrap());
         let queue = Queue::new(Arc::clone(&metrics));
         for _ in 0..1000 {

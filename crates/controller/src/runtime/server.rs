@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz` and `/readyz`. It answers questions; it never touches the cluster.
+//! The server of `/metrics`, `/healthz` and `/readyz`. It sends no requests to the cluster.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,11 +16,11 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::{Health, Metrics};
 
-/// How long a client may take for the head of a request.
+/// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many connections are open at once. One more ends the oldest: whoever opens many and asks nothing keeps no probe out.
+/// The most open connections. A further one closes the oldest: idle connections do not block probes.
 const CONNECTIONS: usize = 128;
-/// How much is kept of what a client sends before it is answered, in bytes.
+/// The read buffer of a connection, in bytes.
 const BUFFER: usize = 16 * 1024;
 
 /// Serves until `shutdown` ends.
@@ -85,7 +85,7 @@ fn answer(method: &Method, path: &str, metrics: &Metrics, health: &Health) -> Re
     }
 }
 
-/// What a probe is answered, where that is wrong.
+/// The answer to a probe.
 fn state(wrong: Option<String>) -> Response<Full<Bytes>> {
     match wrong {
         None => text(StatusCode::OK, "ok\n".to_owned()),
@@ -114,7 +114,7 @@ mod tests {
     use crate::{Health, Metrics};
 
     #[test]
-    fn each_path_answers_its_own_question() {
+    fn each_path_has_its_own_answer() {
         let metrics = Metrics::new().unwrap();
         let health = Health::default();
         let status = |method: &Method, path: &str| answer(method, path, &metrics, &health).status();
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(status(&Method::GET, "/readyz"), StatusCode::OK);
     }
 
-    /// A server, and connections to it that have sent that much.
+    /// A server, and connections to it on which these bytes were sent.
     async fn with_connections(count: usize, sent: &[u8]) -> (std::net::SocketAddr, Vec<TcpStream>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -144,10 +144,10 @@ mod tests {
         (address, open)
     }
 
-    /// What the server says before it closes the connection, which is sooner than a head runs out of time.
+    /// What the server sends before it closes the connection, which is sooner than the timeout of a head.
     async fn told(stream: &mut TcpStream) -> String {
         let mut told = Vec::new();
-        // It may be closed with an error: what was sent is not read.
+        // The close may be an error: the server does not read all that was sent.
         let closed = tokio::time::timeout(HEAD_TIMEOUT / 2, stream.read_to_end(&mut told)).await;
         assert!(closed.is_ok(), "still open");
         String::from_utf8_lossy(&told).into_owned()
@@ -162,14 +162,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_that_ask_nothing_keep_nobody_out_and_the_oldest_end() {
+    async fn idle_connections_do_not_block_probes_and_the_oldest_is_closed() {
         let (address, mut open) = with_connections(CONNECTIONS + 20, b"GET /metrics HTTP/1.1\r\n").await;
         assert!(healthz(address).await.starts_with("HTTP/1.1 200"));
         assert_eq!(told(&mut open[0]).await, "", "closed without an answer");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_that_is_not_sent_to_its_end_is_not_waited_for() {
+    async fn an_incomplete_head_times_out() {
         let (_, mut open) = with_connections(1, b"GET /metrics HTTP/1.1\r\n").await;
         let closed = tokio::time::timeout(2 * HEAD_TIMEOUT, open[0].read_to_end(&mut Vec::new())).await;
         assert!(closed.is_ok(), "still open");
@@ -178,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn a_head_without_an_end_is_refused_at_the_limit() {
         let (_, mut open) = with_connections(1, b"GET /metrics HTTP/1.1\r\nx: ").await;
-        // It may be closed before all is written.
+        // The server may close it before all is written.
         let _ = open[0].write_all(&vec![b'a'; 4 * BUFFER]).await;
         let told = told(&mut open[0]).await;
         assert!(told.is_empty() || told.starts_with("HTTP/1.1 431"), "{told}");

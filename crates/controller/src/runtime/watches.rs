@@ -1,4 +1,4 @@
-//! The watches: they feed the cache, and name the deployments to look at. They never decide and never write.
+//! The watches: they update the cache and queue the deployments to reconcile. They make no decisions and no writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Runs all of them, for ever.
+    /// Runs all watches; never ends.
     pub(crate) async fn run(&self, writer: Writer<OrderedDeployment>) {
         let store = writer.as_reader();
         futures::join!(self.deployments(writer), self.sets(store), self.pods(), self.nodes());
@@ -61,7 +61,7 @@ impl Watches {
         match event {
             watcher::Event::Init | watcher::Event::InitApply(_) => {}
             watcher::Event::Apply(object) => {
-                // Whoever wrote it knows it.
+                // The reconciliation that wrote this version already knows it.
                 if !self.ctx.is_own_write(object) {
                     self.enqueue([ObjectRef::from_obj(object)]);
                 }
@@ -98,7 +98,7 @@ impl Watches {
         .await;
     }
 
-    /// Lets those adopt the set whose selector matches it.
+    /// Marks the deployments whose selector matches this orphaned set, so that they adopt it.
     fn offer(&self, set: &OrderedReplicaSet, deployments: &Store<OrderedDeployment>) {
         let mut adopters = deployments.state();
         adopters.retain(|object| {
@@ -165,7 +165,7 @@ impl Watches {
             match event {
                 Ok(event) => {
                     let is_whole = matches!(event, watcher::Event::InitDone);
-                    // What a list shows says nothing before its end.
+                    // Objects of a list do not count as a success before the list is complete.
                     if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                         self.health.works(&watch);
                     }
@@ -185,7 +185,7 @@ impl Watches {
     }
 
     fn enqueue(&self, deployments: impl IntoIterator<Item = ObjectRef<OrderedDeployment>>) {
-        // One that is not there any more is named too, by what it owned as that goes.
+        // A deleted deployment is also returned, when the objects that it owned are deleted; it is skipped.
         for deployment in deployments.into_iter().filter(|named| self.ctx.is_known(named)) {
             self.queue.add(deployment);
         }
@@ -196,7 +196,7 @@ impl Watches {
     }
 }
 
-/// As the API has it, in metrics.
+/// The name of the resource, for metrics.
 fn resource(what: Watched) -> &'static str {
     match what {
         Watched::Deployments => "ordereddeployments",

@@ -1,5 +1,5 @@
-//! Backups: etcd restored from one, where what the API server says is older than what was known, and counts; and manifests
-//! restored from one, without owners and status.
+//! Backups: etcd restored from one, where the API server shows older versions than known before, which are valid; and
+//! manifests restored from one, without owners and status.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::cluster::{Cluster, names};
 
 #[tokio::test(start_paused = true)]
-async fn what_a_restored_backup_says_counts_though_its_versions_are_older() {
+async fn a_restored_backup_replaces_newer_versions_in_memory() {
     for (before, after) in [(3, 6), (6, 3)] {
         let cluster = Cluster::start().await;
         let pods = names(&cluster.deployed(json!({"replicas": before})).await);
@@ -21,7 +21,7 @@ async fn what_a_restored_backup_says_counts_though_its_versions_are_older() {
         let backup = cluster.sandbox.backup();
         cluster.scale(after).await;
         cluster.until_complete().await;
-        // Kubelets are done with those that went.
+        // The kubelets have removed the deleted pods.
         cluster.pass(Duration::from_secs(20)).await;
         let mark = cluster.mark();
         cluster.sandbox.restore(&backup);
@@ -36,8 +36,8 @@ async fn what_a_restored_backup_says_counts_though_its_versions_are_older() {
     }
 }
 
-/// What a tool restores of these objects that keeps names, labels, annotations and spec, as Velero does: no UID, no owners, no
-/// status, no node.
+/// The objects as a tool like Velero restores them, with names, labels, annotations and
+/// spec: no UID, no owners, no status, no node.
 async fn restore<K>(api: &Api<K>, saved: &[K])
 where
     K: kube::Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
@@ -56,7 +56,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn restored_manifests_are_adopted_and_a_rollout_halts_again_where_it_was_held() {
+async fn restored_manifests_are_adopted_and_a_rollout_pauses_again_where_it_was_held() {
     let mut cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({})).await);
     for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {

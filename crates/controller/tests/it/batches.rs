@@ -1,4 +1,4 @@
-//! One act is one batch: what is asked for in the midst of a long one counts.
+//! One act is one batch: a change during a long one takes effect.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn slow(cluster: &Cluster, method: Method, part: &'static str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scaling_to_zero_that_is_taken_back_ends_within_its_batch() {
+async fn a_reverted_scaling_to_zero_ends_within_its_batch() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 120})).await;
     slow(&cluster, Method::DELETE, "/pods/");
@@ -36,7 +36,7 @@ async fn a_scaling_to_zero_that_is_taken_back_ends_within_its_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn evictions_that_are_taken_back_end_with_the_one_under_way() {
+async fn reverted_evictions_end_with_the_one_in_flight() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 20, "podDeletion": "Evict"})).await;
     slow(&cluster, Method::POST, "/eviction");
@@ -51,7 +51,7 @@ async fn evictions_that_are_taken_back_end_with_the_one_under_way() {
     cluster.until_complete().await;
 }
 
-/// Scales down, and has the pod that would go last turn unready meanwhile; how many go before it then.
+/// Scales down, and makes the last pod of the order unready meanwhile. Returns how many pods are deleted before it.
 async fn before_an_unready_pod(cluster: &Cluster, to: i32, meanwhile: Duration) -> usize {
     let view = cluster.view().await;
     let last = view.active().iter().find(|pod| is_ready(pod)).map(ResourceExt::name_any).unwrap();
@@ -69,9 +69,9 @@ async fn before_an_unready_pod(cluster: &Cluster, to: i32, meanwhile: Duration) 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_order_is_looked_at_anew_after_a_thousand_deletes() {
+async fn the_order_is_computed_again_after_a_thousand_deletes() {
     let cluster = Cluster::start().await;
-    // More than there is room for: those that wait go first.
+    // More than fit on the nodes: the pending pods are deleted first.
     cluster.deploy(json!({"replicas": 1300})).await;
     let there = |view: &View| view.active().len() == 1300 && view.available() > 600;
     cluster.until_each(Duration::from_secs(20), "they are there", there).await;
@@ -81,7 +81,7 @@ async fn the_order_is_looked_at_anew_after_a_thousand_deletes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_order_is_looked_at_anew_after_three_seconds_of_evictions() {
+async fn the_order_is_computed_again_after_three_seconds_of_evictions() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 20, "podDeletion": "Evict"})).await;
     slow(&cluster, Method::POST, "/eviction");
@@ -89,8 +89,8 @@ async fn the_order_is_looked_at_anew_after_three_seconds_of_evictions() {
     assert!((2..=4).contains(&before), "{before}");
 }
 
-/// Three pods, of which the second one is first of the order. One is to go; before it does, the sizes are published, which takes
-/// a second: what changes meanwhile, the watch shows at once.
+/// Three pods, of which the second is the first of the order. One is to be deleted; before that the sizes are published,
+/// which takes a second. The watch shows changes meanwhile at once.
 async fn about_to_delete(cluster: &Cluster, spec: Value) -> String {
     let pods = names(&cluster.deployed(spec).await);
     cluster.prioritise(&pods[1], 9).await;
@@ -154,7 +154,7 @@ async fn relabel(cluster: &Cluster, pod: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_point_that_comes_in_the_midst_of_an_act_holds_before_the_next_group() {
+async fn a_pause_point_added_during_an_act_holds_before_the_next_group() {
     let cluster = Cluster::start().await;
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "100%"}});
     let pods = names(&cluster.deployed(json!({"replicas": 48, "strategy": bounds})).await);

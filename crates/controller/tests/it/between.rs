@@ -1,4 +1,4 @@
-//! What stands between a controller and the server: a test may delay a request, do something before it, change it, or answer it.
+//! Rules between a controller and the server: a test may delay a request, do something before it, change it, or answer it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,53 +10,53 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Debug)]
 pub struct Ask {
     pub method: Method,
     /// With the query.
     pub path: String,
-    /// Null where there is none.
+    /// Null without a body.
     pub body: Value,
 }
 
 impl Ask {
-    /// Whether it is of that method, and its path has that in it.
+    /// Whether it has that method, and its path contains that part.
     pub fn is(&self, method: &Method, part: &str) -> bool {
         self.method == *method && self.path.contains(part) && !self.path.contains("watch=1")
     }
 
-    /// Whether it changes a pod: labels, owners.
+    /// Whether it patches a pod: labels, owners.
     pub fn patches_pod(&self) -> bool {
         self.is(&Method::PATCH, "/pods/")
     }
 
-    /// Whether it asks whether a pod could be created.
+    /// Whether it is a dry run of a pod create.
     pub fn is_dry_run(&self) -> bool {
         self.path.contains("/pods?") && self.path.contains("dryRun=All")
     }
 
-    /// Whether it creates a pod, or asks whether it could, of that image.
+    /// Whether it creates a pod with that image, or is a dry run of that.
     pub fn creates_pod(&self, image: &str) -> bool {
         self.method == Method::POST
             && self.body.pointer("/spec/containers/0/image").is_some_and(|found| found == image)
     }
 }
 
-/// What becomes of a request.
+/// What happens to a request.
 pub enum Fate {
     Forward,
     /// It arrives later.
     Late(Duration),
-    /// It arrives after this.
+    /// It arrives after this future.
     After(BoxFuture<'static, ()>),
-    /// It arrives like this.
+    /// It arrives with this body.
     Changed(Value),
     /// It does not arrive, and this is the answer.
     Answered(u16),
-    /// It does not arrive: the server sheds it under load, and asks to wait for so many seconds.
+    /// It does not arrive: the server sheds it under load, and asks to wait that many seconds.
     Shed(u32),
-    /// The same for a create: its name is taken.
+    /// The same for a create: its name exists.
     Taken,
     /// It does not arrive, and there is no answer.
     Lost,
@@ -64,7 +64,7 @@ pub enum Fate {
 
 type Rule = Box<dyn FnMut(&Ask) -> Fate + Send>;
 
-/// Rules for requests: each is asked about each request, in turn.
+/// Rules for requests; each rule sees each request, in order.
 #[derive(Clone, Default)]
 pub struct Between(Arc<Mutex<Vec<Rule>>>);
 
@@ -77,7 +77,7 @@ impl Between {
         self.0.lock().unwrap().clear();
     }
 
-    /// Does this before the first request of that method whose path has that in it.
+    /// Does this before the first request of that method whose path contains that part.
     pub fn before(
         &self,
         method: Method,

@@ -1,4 +1,4 @@
-//! Whose pods are whose: release, adoption, and an object deleted without what it owns.
+//! Ownership of pods: release, adoption, and an object deleted with orphan propagation.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn a_pod_relabelled_by_hand_is_released_and_replaced() {
     assert_eq!(released.owner_references(), []);
     assert!(released.metadata.deletion_timestamp.is_none());
 
-    // Labelled back it is taken in again; then there is one too many.
+    // With its old label it is adopted again; then there is one pod too many.
     cluster.prioritise(&pods[1], -1).await;
     let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "web"}}}));
     cluster.pods().patch(&pods[1], &PatchParams::default(), &relabel).await.unwrap();
@@ -40,7 +40,7 @@ async fn a_pod_relabelled_by_hand_is_released_and_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_relabelled_in_the_midst_of_a_pass_is_released_and_not_deleted() {
+async fn a_pod_relabelled_during_a_reconciliation_is_released_and_not_deleted() {
     for method in [Method::DELETE, Method::GET] {
         let cluster = Cluster::start().await;
         let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
@@ -50,7 +50,7 @@ async fn a_pod_relabelled_in_the_midst_of_a_pass_is_released_and_not_deleted() {
         let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
         let (taken, api) = (pods[1].clone(), cluster.pods());
         if method == Method::GET {
-            // The delete meets another write first, and what it reads then is of other labels.
+            // The delete meets a conflict first, and the read after it shows other labels.
             let (name, api) = (pods[1].clone(), cluster.pods());
             cluster.between.before(Method::DELETE, "/pods/", async move {
                 let write = Patch::Merge(json!({"metadata": {"annotations": {"other": "x"}}}));
@@ -103,12 +103,12 @@ async fn label_set(cluster: &Cluster, name: &str, app: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_relabelled_by_hand_is_released_with_its_pods_and_taken_again_when_labelled_back() {
+async fn a_set_relabelled_by_hand_is_released_with_its_pods_and_adopted_again_when_labelled_back() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
     label_set(&cluster, &set, "quarantine").await;
-    // Its name stays taken: the set that comes in its stead has another hash, as a Deployment's would.
+    // Its name stays taken: the new set has another hash, as a Deployment's would.
     let replaced = |view: &View| {
         view.status().collision_count == Some(1) && view.updated().len() == 3 && view.is_complete()
     };
@@ -122,12 +122,12 @@ async fn a_set_relabelled_by_hand_is_released_with_its_pods_and_taken_again_when
     label_set(&cluster, &set, "web").await;
     let view = cluster.until("it is taken again", |view| view.pods.len() == 3 && view.is_complete()).await;
     assert_eq!(cluster.sets().get(&set).await.unwrap().owner_references().len(), 1);
-    // Of two sets of one template the older one is the current one.
+    // Of two sets with one template the older one is the current one.
     assert_eq!(names(&view.pods), pods);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_another_hash_or_another_controller_is_not_taken() {
+async fn a_pod_of_another_hash_or_another_controller_is_not_adopted() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 1})).await;
     let view = cluster.view().await;
@@ -143,7 +143,7 @@ async fn a_pod_of_another_hash_or_another_controller_is_not_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_deleted_without_its_sets_takes_them_again_when_it_comes_back() {
+async fn an_object_recreated_after_an_orphaning_delete_adopts_its_sets_again() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     cluster.deployments().delete("web", &DeleteParams::orphan()).await.unwrap();
@@ -155,8 +155,8 @@ async fn an_object_deleted_without_its_sets_takes_them_again_when_it_comes_back(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_of_the_same_hash_that_was_anothers_is_taken_with_its_pods() {
-    // Which of the sets comes first in the UIDs' order is drawn: here each does.
+async fn an_orphaned_set_with_the_same_hash_is_adopted_with_its_pods() {
+    // The order of the sets' UIDs is random: here each order occurs.
     for drawn in 0..4 {
         let cluster = Cluster::start().await;
         for index in 0..drawn {
@@ -178,18 +178,18 @@ async fn a_set_of_the_same_hash_that_was_anothers_is_taken_with_its_pods() {
         cluster.pods().delete(&left[0], &DeleteParams::default()).await.unwrap();
         cluster.pass(Duration::from_secs(30)).await;
         assert_eq!(there().await.len(), 2);
-        // Two for the one that came, and one for the one that was lost.
+        // Two for the new set, and one for the lost pod.
         assert_eq!((cluster.asked(mark, "create", "pods").len(), cluster.deleted(mark).len()), (3, 2));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_left_by_a_set_are_taken_in_by_the_one_that_comes_in_its_stead() {
+async fn pods_orphaned_by_a_set_are_adopted_by_the_set_that_replaces_it() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
     let mark = cluster.mark();
-    // It comes later than the watch has told of its pods.
+    // The set appears after the watch has shown the pods.
     cluster.sandbox.inject(Fault {
         verb: Some("create"),
         plural: Some("orderedreplicasets".to_owned()),
@@ -206,11 +206,11 @@ async fn pods_left_by_a_set_are_taken_in_by_the_one_that_comes_in_its_stead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_seen_to_be_released_after_the_other_set_came_are_taken_in_by_it_too() {
+async fn pods_seen_as_orphans_after_the_new_set_was_created_are_adopted_by_it_too() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 3})).await;
     let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
-    // After four seconds the pods are released and the other set comes; that is seen two and four seconds later.
+    // After four seconds the pods are released and the other set is created; the watches show it two and four seconds later.
     cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(4));
     cluster.sandbox.delay_watch("pods", Duration::from_secs(2));
     cluster.sets().delete(&set, &DeleteParams::orphan()).await.unwrap();
@@ -220,7 +220,7 @@ async fn pods_seen_to_be_released_after_the_other_set_came_are_taken_in_by_it_to
     assert!(there.is_complete() && there.active().len() == 3);
 }
 
-/// Has the server take any spec, as one without validation rules does.
+/// Makes the server accept any spec, like one without validation rules.
 async fn take_any_spec(cluster: &Cluster) {
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     let name = "ordereddeployments.ordereddeployment.io";
@@ -231,7 +231,7 @@ async fn take_any_spec(cluster: &Cluster) {
     api.replace(name, &PostParams::default(), &crd).await.unwrap();
 }
 
-/// The owners of all sets and pods.
+/// The owner references of all sets and pods.
 async fn owners(cluster: &Cluster) -> Vec<String> {
     let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
     let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
@@ -243,12 +243,12 @@ async fn owners(cluster: &Cluster) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_spec_is_invalid_takes_nothing_before_it_is_mended() {
+async fn an_object_with_an_invalid_spec_adopts_nothing_until_it_is_valid() {
     let cluster = Cluster::start().await;
     take_any_spec(&cluster).await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let set = cluster.sets().list(&ListParams::default()).await.unwrap().items[0].name_any();
-    // Pods of a set that it has, and then that set.
+    // Pods of an own set, and then that set.
     let orphan = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     cluster.patch(json!({"spec": {"minReadySeconds": -1}})).await;
     cluster.pass(Duration::from_secs(5)).await;
@@ -271,7 +271,7 @@ async fn pod(cluster: &Cluster, name: &str, hash: &str, owners: serde_json::Valu
     cluster.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
 }
 
-/// Takes the pods away from their set, as somebody may who edits them.
+/// Removes the owner references of the pods, as a user with edit permission can.
 async fn free(cluster: &Cluster, pods: &[String]) {
     let owners = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
     for pod in pods {
@@ -286,7 +286,7 @@ fn failure(view: &View) -> Option<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_created_or_deleted_beside_pods_whose_adoption_is_refused_until_it_works() {
+async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     let mark = cluster.mark();
@@ -301,7 +301,7 @@ async fn nothing_is_created_or_deleted_beside_pods_whose_adoption_is_refused_unt
     assert!(message.contains(&pods[0]) && message.contains("403"), "{message}");
     assert!(!cluster.events_of(reason::FAILED_CLAIM).await.is_empty());
 
-    // One is lost: it comes back once it is known who is there.
+    // One pod is lost: it is replaced once the owners of all pods are known.
     cluster.pods().delete(&pods[3], &DeleteParams::default()).await.unwrap();
     cluster.pass(Duration::from_secs(10)).await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
@@ -313,7 +313,7 @@ async fn nothing_is_created_or_deleted_beside_pods_whose_adoption_is_refused_unt
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_adoption_that_met_another_writer_is_tried_again_at_once_and_not_told() {
+async fn an_adoption_with_a_conflict_is_retried_at_once_without_an_event() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let mut conflicts = 1;
@@ -333,7 +333,7 @@ async fn an_adoption_that_met_another_writer_is_tried_again_at_once_and_not_told
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_another_takes_just_before_its_adoption_stays_with_the_other() {
+async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let (api, name) = (cluster.pods(), pods[0].clone());

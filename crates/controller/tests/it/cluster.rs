@@ -1,4 +1,4 @@
-//! A sandbox with a controller on it, and what the scenarios do and look at. Time is tokio's, and paused.
+//! A sandbox with a controller, and the actions and observations of the scenarios. Time is tokio's, and paused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use tokio::task::JoinHandle;
 
 use crate::between::Between;
 
-/// How often a condition is looked at, in simulated time.
+/// The interval between checks of a condition, in simulated time.
 const STEP: Duration = Duration::from_millis(250);
-/// How long a scenario waits for anything, in simulated time.
+/// The timeout of every wait, in simulated time.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 pub struct Cluster {
@@ -32,14 +32,14 @@ pub struct Cluster {
     pub limits: Limits,
     /// How far the clocks of controllers that start from now on are ahead of the server's.
     pub ahead: SignedDuration,
-    /// What the requests of controllers that start from now on go through.
+    /// The request rules for controllers that start from now on.
     pub between: Between,
     clock: SandboxClock,
     controllers: u64,
     controller: Option<JoinHandle<()>>,
 }
 
-/// What a scenario looks at.
+/// The state that a scenario checks.
 #[derive(Debug)]
 pub struct View {
     pub deployment: OrderedDeployment,
@@ -53,7 +53,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Server, CRDs and a running controller.
+    /// A sandbox with the CRDs and a running controller.
     pub async fn start() -> Self {
         let mut cluster = Self::without_controller().await;
         cluster.start_controller();
@@ -121,7 +121,7 @@ impl Cluster {
         self.deploy_as("web", spec).await;
     }
 
-    /// The same by that name.
+    /// The same with that name.
     pub async fn deploy_as(&self, name: &str, spec: Value) {
         let mut whole = json!({
             "replicas": 10,
@@ -172,7 +172,7 @@ impl Cluster {
         self.annotate(pod, annotation::DELETE_PRIORITY, priority.to_string()).await;
     }
 
-    /// Says that a pod is ready, or is not, as its kubelet would.
+    /// Sets whether a pod is ready, as its kubelet would.
     pub async fn set_ready(&self, pod: &str, ready: bool) {
         let now = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let status = if ready { "True" } else { "False" };
@@ -193,12 +193,12 @@ impl Cluster {
         View { deployment, pods }
     }
 
-    /// Waits for this, in simulated time.
+    /// Waits for this condition, in simulated time.
     pub async fn until(&self, what: &str, reached: impl Fn(&View) -> bool) -> View {
         self.until_each(STEP, what, reached).await
     }
 
-    /// The same, looking that often.
+    /// The same with that interval between checks.
     pub async fn until_each(&self, step: Duration, what: &str, reached: impl Fn(&View) -> bool) -> View {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -231,14 +231,14 @@ impl Cluster {
         tokio::time::sleep(time).await;
     }
 
-    /// Requests of controllers that match, from the one at `from` on.
+    /// The matching requests of controllers, from number `from` on.
     pub fn asked(&self, from: usize, verb: &str, plural: &str) -> Vec<Record> {
         let requests = self.sandbox.requests().into_iter().skip(from);
         let own = requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager"));
         own.filter(|record| record.verb == verb && record.plural == plural).collect()
     }
 
-    /// The names of the pods deleted since, in order.
+    /// The names of the pods deleted since then, in order.
     pub fn deleted(&self, from: usize) -> Vec<String> {
         self.asked(from, "delete", "pods")
             .into_iter()
@@ -251,7 +251,7 @@ impl Cluster {
         self.sandbox.requests().len()
     }
 
-    /// Reason and message of every event, and how often it was told.
+    /// Reason, message and count of every Event.
     pub async fn events(&self) -> Vec<(String, String, i32)> {
         let api: Api<Event> = Api::default_namespaced(self.client.clone());
         let events = api.list(&ListParams::default()).await.unwrap().items;
@@ -280,7 +280,7 @@ impl View {
         self.deployment.status.clone().unwrap_or_default()
     }
 
-    /// Whether the status speaks of the current spec and says that it is complete.
+    /// Whether the status is of the current spec and says that it is complete.
     pub fn is_complete(&self) -> bool {
         let status = self.status();
         let complete = status.condition(condition::COMPLETE);

@@ -1,4 +1,4 @@
-//! What a rollout costs the API server, and how far behind the published sizes may be for that.
+//! The requests of a rollout, and how far behind the published sizes may be in exchange.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, names};
 
-/// What the controller asked from that request on.
+/// The requests of the controller from that number on.
 fn asked(cluster: &Cluster, from: usize) -> Vec<Record> {
     let requests = cluster.sandbox.requests().into_iter().skip(from);
     requests.filter(|record| record.user_agent.starts_with("ordered-controller-manager")).collect()
 }
 
-/// Requests by verb and resource; watches left out, which stay open.
+/// Requests by verb and resource, without watches, which stay open.
 fn counted(requests: &[Record]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for record in requests.iter().filter(|record| record.verb != "watch") {
@@ -27,7 +27,7 @@ fn counted(requests: &[Record]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Ten pods, one more and one less at a time, all replaced.
+/// Ten pods, a surge and an unavailability of 1, all replaced.
 async fn rolled_out(spec: Value) -> (Vec<Record>, Vec<String>) {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(spec).await);
@@ -38,10 +38,10 @@ async fn rolled_out(spec: Value) -> (Vec<Record>, Vec<String>) {
     (asked(&cluster, mark), pods)
 }
 
-/// Two requests a pod move it. Beside those: one change of each of the two sizes for two pods, and what is told of them at most
-/// once a second (the pods of the sandbox are ready after one): in one event that they were created, in one that they were
-/// deleted, in one that the sets were scaled, and in one status for the deployment and each of the sets. It was 139 in all when
-/// each pod was told of and each size changed by itself.
+/// Each pod is replaced with two requests. Besides those: one change of each of the two sizes for two pods, and reports at
+/// most once a second (the pods of the sandbox are ready after one): one event for the created pods, one for the deleted
+/// pods, one for the scaled sets, and one status each for the deployment and its sets. The total was 139 when each pod had
+/// its own events and each size its own write.
 #[tokio::test(start_paused = true)]
 async fn a_replaced_pod_costs_eight_requests() {
     let (requests, _) = rolled_out(json!({})).await;
@@ -55,9 +55,9 @@ async fn a_replaced_pod_costs_eight_requests() {
         ("patch events", 0),
         ("patch ordereddeployments/status", 11),
         ("patch orderedreplicasets/status", 15),
-        // The live read that a new generation asks for.
+        // The live read for the new generation.
         ("get ordereddeployments", 1),
-        // Dry runs: whether the new template is the set's, spelled differently.
+        // Dry runs: whether the new template equals the set's, spelled differently.
         ("create podtemplates", 2),
         ("list orderedreplicasets", 1),
         ("list pods", 1),
@@ -72,15 +72,15 @@ async fn a_replaced_pod_costs_eight_requests() {
 
 /// A batch of deletions.
 struct Batch {
-    /// The published size of the old pods' set as it went.
+    /// The published size of the old pods' set at that time.
     published: i64,
     /// How many of its pods were left before.
     left: i64,
-    /// How many went.
+    /// How many were deleted.
     gone: i64,
 }
 
-/// The batches: deletions of one moment together, and evictions, which go one by one, with nothing published in between.
+/// The batches: deletions at one moment together, and evictions, which are sent one by one with nothing published in between.
 fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option<&str>) -> Vec<Batch> {
     let (mut published, mut left) = (10, 10);
     let mut seen: Vec<Batch> = Vec::new();
@@ -116,7 +116,7 @@ fn batches(requests: &[Record], pods: &[String], verb: &str, subresource: Option
 async fn published_sizes_are_at_most_one_batch_behind() {
     let (requests, pods) = rolled_out(json!({})).await;
     for Batch { published, left, gone } in batches(&requests, &pods, "delete", None) {
-        // As it goes, its own batch may be published already or not; the one before it is.
+        // At that time its own batch may be published already or not; the one before it is.
         assert!(published == left || published == left - gone, "{published} published, {left} left");
     }
 }
@@ -130,7 +130,7 @@ async fn with_evictions_the_sizes_are_published_before_each_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_that_waits_publishes_its_last_batch_all_the_same() {
+async fn a_waiting_rollout_publishes_its_last_batch() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({})).await;
     cluster.set_image("web:broken").await;
@@ -150,7 +150,7 @@ async fn a_rollout_that_waits_publishes_its_last_batch_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_pod_that_came_and_went_is_told_of_by_name() {
+async fn events_name_every_created_and_deleted_pod() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({})).await);
     cluster.set_image("web:2").await;
@@ -173,7 +173,7 @@ async fn every_pod_that_came_and_went_is_told_of_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_takeover_left_halfway_costs_one_read_a_second_and_no_list() {
+async fn an_unfinished_migration_costs_one_read_a_second_and_no_list() {
     let cluster = Cluster::start().await;
     let spec = json!({
         "replicas": 0, "selector": {"matchLabels": {"app": "web"}},

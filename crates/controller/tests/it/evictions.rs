@@ -1,4 +1,4 @@
-//! `podDeletion: Evict`: what budgets refuse is waited for, in order, at a pace, and told by the budgets' names.
+//! `podDeletion: Evict`: the controller waits for refused evictions in order and with backoff, and names the budgets.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn budgets(cluster: &Cluster) -> Api<PodDisruptionBudget> {
     Api::default_namespaced(cluster.client.clone())
 }
 
-/// A budget of all pods of `web`, and time for its numbers to be counted.
+/// A budget for all pods of `web`, and time for its status to be computed.
 async fn budget(cluster: &Cluster, name: &str, min_available: Value) {
     let spec = json!({"minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}});
     let budget = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap();
@@ -51,7 +51,7 @@ fn is_refused(view: &View) -> bool {
     told(view, condition::REPLICA_FAILURE).is_some_and(|told| told.reason == reason::EVICTION_REFUSED)
 }
 
-/// The evictions that were asked for since, accepted or not.
+/// The evictions requested since then, accepted or not.
 fn evictions(cluster: &Cluster, from: usize, accepted: bool) -> Vec<Record> {
     let mut asked = cluster.asked(from, "create", "pods");
     asked.retain(|one| one.subresource.as_deref() == Some("eviction") && (one.code < 300) == accepted);
@@ -63,7 +63,7 @@ fn evicted(cluster: &Cluster, from: usize) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_eviction_is_waited_for_in_order_and_the_budget_is_named_until_it_went_through() {
+async fn a_refused_eviction_blocks_the_next_ones_and_the_budget_is_named_until_it_is_accepted() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
     budget(&cluster, "web", json!(9)).await;
@@ -90,7 +90,7 @@ async fn a_refused_eviction_is_waited_for_in_order_and_the_budget_is_named_until
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_refuses_for_hours_is_asked_twice_a_minute() {
+async fn an_eviction_refused_for_hours_is_retried_twice_a_minute() {
     let cluster = Cluster::start().await;
     deployed(&cluster, 3).await;
     budget(&cluster, "web", json!(9)).await;
@@ -101,7 +101,7 @@ async fn a_budget_that_refuses_for_hours_is_asked_twice_a_minute() {
     cluster.pass(Duration::from_secs(3600)).await;
     let asked = evictions(&cluster, mark, false).len();
     assert!((115..=121).contains(&asked), "{asked}");
-    // One event is counted up, at most once for each; the status tells that the deadline passes; nothing is read.
+    // One event is updated, at most once per refusal; the status says that the deadline has passed; nothing is read.
     assert!(cluster.asked(mark, "patch", "events").len() <= asked);
     assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 1);
     for (verb, plural) in [("get", "ordereddeployments"), ("list", "pods"), ("get", "pods")] {
@@ -110,7 +110,7 @@ async fn a_budget_that_refuses_for_hours_is_asked_twice_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_pods_do_not_hasten_a_refused_eviction_but_one_more_ready_pod_does() {
+async fn a_refused_eviction_is_retried_early_only_after_another_pod_becomes_ready() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
     budget(&cluster, "web", json!(9)).await;
@@ -124,7 +124,7 @@ async fn changes_of_pods_do_not_hasten_a_refused_eviction_but_one_more_ready_pod
     }
     let asked = evictions(&cluster, mark, false).len();
     assert!(asked <= 1, "{asked} in ten seconds");
-    // Left to itself the next attempt is up to half a minute away. (Blocked by the floor, it would be deleted.)
+    // Without an event, the next attempt is up to half a minute away. (Blocked by the floor, the pod would be deleted.)
     cluster.patch(json!({"spec": {"deletionOrder": {"unavailablePods": "InOrder"}}})).await;
     cluster.set_ready(&pods[2], false).await;
     cluster.pass(Duration::from_secs(1)).await;
@@ -153,7 +153,7 @@ async fn several_budgets_of_one_pod_stall_it_and_are_named_until_one_is_left() {
     let refused = evictions(&cluster, mark, false).len();
     assert!(refused <= 131, "{refused} in an hour");
     assert_eq!(cluster.asked(mark, "list", "poddisruptionbudgets").len(), refused);
-    // A refusal is an answer: nothing need be read to know what became of the eviction.
+    // A refusal is an answer: no read is needed to find the outcome of the eviction.
     assert!(cluster.asked(mark, "list", "pods").len() <= 1);
     budgets(&cluster).delete("more", &DeleteParams::default()).await.unwrap();
     let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
@@ -169,7 +169,7 @@ async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget() {
     budget(&cluster, "web", json!(4)).await;
     let mark = cluster.mark();
     cluster.scale(2).await;
-    // One goes, as the budget allows, and the next one is waited for.
+    // One pod is evicted, as the budget allows, and the next one waits.
     cluster.until("it is refused", is_refused).await;
     cluster.pass(Duration::from_secs(60)).await;
     assert_eq!(evicted(&cluster, mark), pods[..1]);
@@ -183,7 +183,7 @@ async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unavailable_pods_are_deleted_whatever_the_budget_says() {
+async fn unavailable_pods_are_deleted_regardless_of_budgets() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
     cluster.set_ready(&pods[0], false).await;
@@ -198,7 +198,7 @@ async fn unavailable_pods_are_deleted_whatever_the_budget_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_something_else_is_not_found_loses_no_pod_and_no_version_of_evictions() {
+async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_version() {
     let cluster = Cluster::start().await;
     let pods = deployed(&cluster, 3).await;
     let versions = Arc::new(Mutex::new(Vec::new()));
@@ -229,7 +229,7 @@ async fn an_answer_that_something_else_is_not_found_loses_no_pod_and_no_version_
     });
     cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
     assert_eq!(evicted(&cluster, mark), pods);
-    // Both are tried while neither is known; the usual one stays the first.
+    // Both versions are tried while neither is known; the usual one stays the first.
     assert_eq!(versions.lock().unwrap()[..2], ["policy/v1", "policy/v1beta1"]);
     assert!(last.lock().unwrap().iter().all(|version| version == "policy/v1"), "{last:?}");
 }

@@ -1,4 +1,4 @@
-//! Pods that their kubelets fail: how soon others come in their stead.
+//! Pods that their kubelets fail: how soon they are replaced.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn refused() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_pods_come_at_ever_longer_waits_of_at_most_five_minutes_though_the_controller_dies() {
+async fn refused_pods_are_replaced_with_backoff_up_to_five_minutes_across_restarts_of_the_controller() {
     let mut cluster = Cluster::start().await;
     cluster.deploy(refused()).await;
     for minutes in [3, 11, 16, 30] {
@@ -47,27 +47,27 @@ async fn refused_pods_come_at_ever_longer_waits_of_at_most_five_minutes_though_t
     for (place, gap) in gaps.iter().enumerate() {
         assert!((0..=1).contains(&(gap - expected(place))), "{gaps:?}");
     }
-    // The first nine take eight minutes and a half, each other one five.
+    // The first nine take eight minutes and a half, each further one five minutes.
     assert!((19..=20).contains(&gaps.len()), "{gaps:?}");
     let failure = cluster.view().await.status().condition(condition::REPLICA_FAILURE).cloned().unwrap();
     assert_eq!((failure.status, failure.reason.as_str()), (ConditionStatus::True, reason::PODS_FAILED));
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_pods_wait_for_others_by_a_clock_that_is_wrong_by_hours_too() {
+async fn the_backoff_of_refused_pods_is_right_with_a_clock_that_is_hours_off() {
     for hours in [-3, 3] {
         let mut cluster = Cluster::without_controller().await;
         cluster.ahead = SignedDuration::from_hours(hours);
         cluster.start_controller();
         cluster.deploy(refused()).await;
         cluster.pass(4 * MINUTE).await;
-        // After 1, 2, 4 seconds and so on, as far as two minutes.
+        // After 1, 2, 4 seconds and so on, up to two minutes.
         assert_eq!(pods(&cluster).await.len(), 8, "{hours} hours ahead");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_evicted_together_come_back_together() {
+async fn pods_evicted_together_are_replaced_together() {
     for age in [Duration::from_secs(20), 11 * MINUTE] {
         let cluster = Cluster::start().await;
         let evicted = cluster.deployed(json!({"replicas": 30})).await;

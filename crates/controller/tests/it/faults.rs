@@ -1,4 +1,4 @@
-//! Servers that fail, watches that break, writers that race.
+//! Failing servers, broken watches, concurrent writers.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn a_server_that_fails_for_a_while_only_delays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sets_status_that_could_not_be_stored_is_tried_again_within_moments() {
+async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
     let cluster = Cluster::start().await;
     for code in [429, 500, 409] {
         cluster.sandbox.inject(fault("patch", "orderedreplicasets", code, 3));
@@ -63,7 +63,7 @@ async fn a_sets_status_that_could_not_be_stored_is_tried_again_within_moments() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_could_not_be_let_go_or_taken_is_tried_again_within_moments() {
+async fn a_failed_release_or_adoption_is_retried_within_moments() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let label = async |app: &str| {
@@ -90,7 +90,7 @@ async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
         |view: &View| view.status().hold.is_some() && view.available() == 10 && view.updated().len() == 1;
     let view = cluster.until("it is held", both).await;
     cluster.kill();
-    // One of each revision is lost, and the first that is to come in their stead is refused.
+    // One pod of each revision is lost, and the first create of a replacement is refused.
     for lost in [&names(&view.updated())[0], &pods[0]] {
         cluster.pods().delete(lost, &DeleteParams::default()).await.unwrap();
     }
@@ -102,13 +102,13 @@ async fn a_pod_refused_in_one_set_does_not_keep_another_set_from_its_pods() {
     let creates = cluster.asked(mark, "create", "pods");
     let codes: Vec<_> = creates.iter().map(|record| record.code).collect();
     assert_eq!(codes, [403, 201, 201]);
-    // The refused one backs off, the other's is asked for at once.
+    // The refused create backs off; the create in the other set is sent at once.
     let waited = |index: usize| creates[index].at.duration_since(creates[index - 1].at);
     assert!(waited(1) < SignedDuration::from_millis(5) && waited(2) > waited(1) * 2, "{creates:#?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_vanished_while_the_watches_were_broken_is_replaced() {
+async fn pods_deleted_while_the_watches_were_broken_are_replaced() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     cluster.sandbox.delay_watch("pods", Duration::from_secs(3600));
@@ -118,14 +118,14 @@ async fn what_vanished_while_the_watches_were_broken_is_replaced() {
         .await
         .unwrap();
     cluster.pass(Duration::from_secs(5)).await;
-    // The lagging watches expire: lists follow, and no event ever tells of the deletion.
+    // The lagging watches expire: lists follow, and no event ever shows the deletion.
     cluster.sandbox.compact();
     cluster.sandbox.delay_watch("pods", Duration::ZERO);
     cluster.until("there are four again", |view| view.is_complete() && view.available() == 4).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_killed_at_any_moment_leaves_a_rollout_that_another_one_ends() {
+async fn another_controller_finishes_the_rollout_of_one_killed_at_any_moment() {
     for moment in [1, 20, 150, 900, 1300, 2500] {
         let mut cluster = Cluster::start().await;
         cluster.deployed(json!({})).await;

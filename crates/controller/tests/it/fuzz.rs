@@ -1,5 +1,5 @@
-//! Specs and statuses as anybody could send them: what the API server takes can be decoded, and is valid by the rules in
-//! Rust too. `PROPTEST_CASES` raises the number of cases.
+//! Random specs and statuses: an object that the API server accepts can be decoded, and the validation in Rust accepts it
+//! too. `PROPTEST_CASES` raises the number of cases.
 
 use http::Request;
 use http_body_util::BodyExt;
@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 
 const PATH: &str = "/apis/ordereddeployment.io/v1alpha1/namespaces/default/ordereddeployments";
 
-/// Where a value of another kind, or out of its range, might be let through.
+/// Fields where the schema might accept a value of another type, or one out of range.
 const PLACES: &str = "\
     /spec/replicas /spec/minReadySeconds /spec/progressDeadlineSeconds /spec/revisionHistoryLimit /spec/paused \
     /spec/podDeletion /spec/podReplacementPolicy /spec/strategy /spec/strategy/type /spec/strategy/rollingUpdate \
@@ -75,7 +75,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Changes of a sound object.
+/// Changes of a valid object.
 fn changes() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
     let place = prop::sample::select(PLACES.split_whitespace().collect::<Vec<_>>());
     proptest::collection::vec((place, value()), 1..4)
@@ -143,7 +143,7 @@ async fn play(all: &[Vec<(&'static str, Value)>]) -> Result<(), String> {
         }
         let (code, made) = send(&cluster, "POST", PATH, &object).await;
         if code != 201 {
-            // What is refused for its status alone is not: a create drops it.
+            // An object that is refused only for its status is accepted: a create drops the status.
             if ![400, 422].contains(&code) {
                 return Err(format!("{code} {made} to {object}"));
             }
@@ -183,7 +183,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_the_api_server_takes_can_be_decoded_and_is_valid(
+    fn an_object_that_the_api_server_accepts_can_be_decoded_and_is_valid(
         all in proptest::collection::vec(changes(), 1..40)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

@@ -1,4 +1,4 @@
-//! What a process says of itself: readiness that falls back, and metrics that the leader alone counts.
+//! What a process reports: readiness that ends with a failure, and metrics that only the leader reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::between::Fate;
 use crate::cluster::{Cluster, names};
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_refused_for_long_takes_readiness_away_until_it_is_not() {
+async fn a_watch_refused_for_long_ends_readiness_until_it_works() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({})).await;
     assert_eq!(cluster.health.unready(), None);
@@ -20,7 +20,7 @@ async fn a_watch_that_is_refused_for_long_takes_readiness_away_until_it_is_not()
         let of_pods = ask.path.starts_with("/api/v1/pods?");
         if of_pods && ask.method == Method::GET { Fate::Answered(403) } else { Fate::Forward }
     });
-    // The watch that is open ends by itself within five minutes, as every watch does.
+    // The open watch ends by itself within five minutes, as every watch does.
     cluster.pass(Duration::from_secs(360)).await;
     let why = cluster.health.unready().unwrap();
     assert!(why.starts_with("the watch of pods has failed for "), "{why}");
@@ -32,7 +32,7 @@ async fn a_watch_that_is_refused_for_long_takes_readiness_away_until_it_is_not()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_counted_by_the_leader_and_not_by_a_standby_and_goes_with_its_object() {
+async fn a_hold_is_counted_only_by_the_leader_and_only_while_its_object_exists() {
     let cluster = Cluster::start().await;
     let pods = cluster.deployed(json!({"replicas": 3})).await;
     let standby = Arc::new(Metrics::new().unwrap());

@@ -1,4 +1,4 @@
-//! Pause points: where a rollout halts, what lifts it, and what does not.
+//! Pause points: where a rollout pauses, what ends the pause, and what does not.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, View, names};
 
-/// Ten pods, priorities 5, 5, 3 and 0s, a pause point on the 3; the rollout under way. The pod with the pause point.
+/// Ten pods, priorities 5, 5, 3 and 0s, a pause point on the 3; the rollout in progress. Returns the pod with the pause point.
 async fn paused_at_the_third(cluster: &Cluster, side: &str) -> (String, Vec<String>) {
     let pods = names(&cluster.deployed(json!({})).await);
     for (pod, priority) in [(&pods[3], 5), (&pods[8], 5), (&pods[5], 3)] {
@@ -64,7 +64,7 @@ async fn restarting_the_controller_in_a_hold_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resume_that_names_anything_else_is_dropped_and_the_right_one_goes_on() {
+async fn a_resume_with_another_id_is_ignored_and_the_right_one_continues() {
     let cluster = Cluster::start().await;
     let (pod, _) = paused_at_the_third(&cluster, "before").await;
     let hold = cluster.view().await.status().hold.unwrap();
@@ -92,7 +92,7 @@ async fn a_resume_that_names_anything_else_is_dropped_and_the_right_one_goes_on(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_point_after_deletes_its_pod_and_nothing_behind_it() {
+async fn a_pause_point_after_deletes_its_pod_and_no_later_one() {
     let cluster = Cluster::start().await;
     let (pod, gone) = paused_at_the_third(&cluster, "after").await;
     let view = cluster.view().await;
@@ -118,7 +118,7 @@ async fn a_timed_pause_ends_by_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn taking_the_annotation_away_lifts_the_hold() {
+async fn removing_the_annotation_ends_the_hold() {
     let cluster = Cluster::start().await;
     let (pod, _) = paused_at_the_third(&cluster, "before").await;
     cluster.annotate(&pod, annotation::PAUSE_POINT, serde_json::Value::Null).await;
@@ -126,7 +126,7 @@ async fn taking_the_annotation_away_lifts_the_hold() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_lost_in_a_hold_comes_back_in_its_own_revision() {
+async fn a_pod_lost_in_a_hold_is_replaced_in_its_own_revision() {
     let cluster = Cluster::start().await;
     let (pod, _) = paused_at_the_third(&cluster, "before").await;
     let view = cluster.view().await;
@@ -141,7 +141,7 @@ async fn a_pod_lost_in_a_hold_comes_back_in_its_own_revision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_value_is_told_once_and_pauses_nothing() {
+async fn a_malformed_value_has_one_warning_and_pauses_nothing() {
     let mut cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
     cluster.annotate(&pods[0], annotation::PAUSE_POINT, "Before").await;

@@ -1,4 +1,4 @@
-//! Limits: no object keeps another one waiting, and a server that asks for a pause gets it.
+//! Limits: no object blocks another one, and a server that asks for a wait gets it.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn spec(name: &str, image: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_behind_a_hanging_webhook_keep_no_other_one_waiting() {
+async fn objects_behind_a_hanging_webhook_do_not_block_others() {
     let cluster = Cluster::start().await;
     let webhook = Duration::from_secs(30);
     cluster
@@ -32,7 +32,7 @@ async fn objects_behind_a_hanging_webhook_keep_no_other_one_waiting() {
         let name = format!("slow-{number}");
         cluster.deploy_as(&name, spec(&name, "slow:1")).await;
     }
-    // All of them wait for their answers by now.
+    // By now all of them wait for their answers.
     cluster.pass(Duration::from_secs(5)).await;
     let began = tokio::time::Instant::now();
     cluster.deployed(json!({})).await;
@@ -40,7 +40,7 @@ async fn objects_behind_a_hanging_webhook_keep_no_other_one_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_a_pause_is_asked_nothing_more_of_that_object_until_it_is_over() {
+async fn after_retry_after_no_request_for_that_object_is_sent_until_the_wait_is_over() {
     let cluster = Cluster::start().await;
     let mut shed = false;
     cluster.between.rule(move |ask| {
@@ -53,10 +53,10 @@ async fn a_server_that_asks_for_a_pause_is_asked_nothing_more_of_that_object_unt
     cluster.deploy_as("busy", spec("busy", "busy:1")).await;
     cluster.pass(Duration::from_secs(2)).await;
     let from = cluster.mark();
-    // What happens meanwhile is a reason to look again, and yet it is not asked.
+    // A change meanwhile triggers a reconciliation, but no request.
     let patch = Patch::Merge(json!({"metadata": {"annotations": {"note": "now"}}}));
     cluster.deployments().patch("busy", &PatchParams::default(), &patch).await.unwrap();
-    // Another object is looked at, meanwhile.
+    // Another object is reconciled meanwhile.
     cluster.deployed(json!({})).await;
     cluster.pass(Duration::from_secs(10)).await;
     let asked = |plural, verb| {
@@ -78,7 +78,7 @@ async fn a_server_that_asks_for_a_pause_is_asked_nothing_more_of_that_object_unt
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_keep_to_the_limits() {
+async fn requests_stay_within_the_limits() {
     let mut cluster = Cluster::without_controller().await;
     cluster.limits = Limits { qps: 2.0, burst: 5, in_flight: 200 };
     cluster.start_controller();
@@ -98,7 +98,7 @@ async fn requests_keep_to_the_limits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_object_whose_deletes_take_long_keeps_no_other_one_waiting_and_is_scaled_back_in_time() {
+async fn a_large_object_with_slow_deletes_does_not_block_others_and_is_scaled_back_in_time() {
     let cluster = Cluster::start().await;
     let mut large = spec("large", "large:1");
     large["replicas"] = json!(400);

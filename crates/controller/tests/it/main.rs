@@ -1,4 +1,4 @@
-//! The controller on the sandbox, under the simulated clock: what users see and what the API server is asked.
+//! Tests of the controller on the sandbox, under the simulated clock: what users see, and the requests to the API server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! Deletion costs of plain Deployments by node: written, changed with the nodes and the rules, taken back, and never over
-//! somebody else's.
+//! Deletion costs of plain Deployments by node: written, changed with the nodes and the rules, removed, and never written
+//! over another client's value.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Drop for Bench {
 }
 
 impl Bench {
-    /// A Deployment with a pod on each node, made by hand: the sandbox has no Deployment controller.
+    /// A Deployment with a pod on each node, created by hand: the sandbox has no Deployment controller.
     async fn start() -> Self {
         let cluster = Cluster::without_controller().await;
         let bench = Self { run: Self::control(&cluster), cluster };
@@ -110,7 +110,7 @@ impl Bench {
         self.cluster.pass(Duration::from_secs(5)).await;
     }
 
-    /// The costs of the pods of that pool, written by us or by others.
+    /// The costs of the pods of that pool, written by the controller or by another client.
     async fn costs(&self, pool: &str) -> Vec<Option<String>> {
         self.settle().await;
         let pods = self.cluster.pods().list(&ListParams::default()).await.unwrap().items;
@@ -131,11 +131,11 @@ impl Bench {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_get_the_cost_of_their_node_and_keep_no_other() {
+async fn pods_get_only_the_cost_of_their_node() {
     let bench = Bench::start().await;
     bench.all_have("hybrid", Some("-100")).await;
     bench.all_have("inference", None).await;
-    // Once written, nothing is written again.
+    // After the first write nothing is written again.
     let mark = bench.cluster.mark();
     bench.cluster.pass(Duration::from_secs(120)).await;
     assert_eq!(bench.cluster.asked(mark, "patch", "pods").len(), 0);
@@ -170,7 +170,7 @@ async fn a_change_of_a_node_a_rule_or_the_deployments_labels_takes_effect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cost_of_somebody_else_is_left_alone_also_where_it_replaced_ours() {
+async fn a_cost_of_another_client_is_left_alone_also_if_it_replaced_ours() {
     let bench = Bench::start().await;
     bench.all_have("hybrid", Some("-100")).await;
     let pods = bench.cluster.pods().list(&ListParams::default()).await.unwrap().items;
@@ -186,7 +186,7 @@ async fn a_cost_of_somebody_else_is_left_alone_also_where_it_replaced_ours() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn malformed_rules_leave_those_before_in_force_and_are_told() {
+async fn malformed_rules_are_reported_and_leave_the_previous_ones_in_force() {
     let bench = Bench::start().await;
     bench.write_rules("deployments: [{nodeCosts: [{deletionCost: 1}]}]").await;
     bench.all_have("hybrid", Some("-100")).await;

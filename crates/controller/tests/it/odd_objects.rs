@@ -1,4 +1,4 @@
-//! Objects that no client should write, and that any client may: none of them hides the others.
+//! Objects that no client should write and every client can: none of them hides the others.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn another(name: &str, deep: &Value) -> DynamicObject {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_nested_beyond_decoding_stops_nobody_elses_rollout() {
+async fn a_template_nested_beyond_decoding_stops_no_other_rollout() {
     let mut cluster = Cluster::without_controller().await;
     let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
     raw(&cluster).create(&PostParams::default(), &another("deep", &deep)).await.unwrap();
@@ -48,7 +48,7 @@ async fn a_template_nested_beyond_decoding_stops_nobody_elses_rollout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_with_times_beyond_reckoning_stops_nobody_elses_rollout() {
+async fn a_status_with_times_out_of_range_stops_no_other_rollout() {
     let mut cluster = Cluster::without_controller().await;
     raw(&cluster).create(&PostParams::default(), &another("odd", &json!(1))).await.unwrap();
     let end = "9999-12-31T23:59:59Z";
@@ -65,7 +65,7 @@ async fn a_status_with_times_beyond_reckoning_stops_nobody_elses_rollout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_that_is_no_duration_stops_no_rollout() {
+async fn an_annotation_with_a_malformed_duration_stops_no_rollout() {
     let cluster = Cluster::start().await;
     let pods = cluster.deployed(json!({"replicas": 3})).await;
     let name = pods[0].metadata.name.clone().unwrap();
@@ -75,7 +75,7 @@ async fn an_annotation_that_is_no_duration_stops_no_rollout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_that_cannot_be_read_any_more_is_not_taken_for_gone_with_its_pods() {
+async fn a_set_that_becomes_undecodable_does_not_count_as_gone_with_its_pods() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     cluster.annotate(&pods[1], annotation::PAUSE_POINT, "before").await;
@@ -97,7 +97,7 @@ async fn a_set_that_cannot_be_read_any_more_is_not_taken_for_gone_with_its_pods(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_of_nobody_that_cannot_be_read_keeps_nobody_from_going_on() {
+async fn an_undecodable_orphaned_set_blocks_no_deployment() {
     let cluster = Cluster::start().await;
     let deep = (0..120).fold(json!(1), |inner, _| json!({"a": inner}));
     let mut odd = another("odd", &deep);
@@ -108,7 +108,7 @@ async fn a_set_of_nobody_that_cannot_be_read_keeps_nobody_from_going_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn as_much_annotation_as_a_server_takes_neither_stops_a_rollout_nor_is_told_in_full() {
+async fn the_largest_annotations_neither_stop_a_rollout_nor_appear_in_full_in_events() {
     let cluster = Cluster::start().await;
     let pods = cluster.deployed(json!({"replicas": 3})).await;
     let long = "٣".repeat(120 * 1024);

@@ -1,5 +1,5 @@
-//! An object deleted without what it owns, while the garbage collector takes its time: it marks the object, releases its
-//! dependents one by one, and then lets the object go. The collector is played here, step by step.
+//! An object deleted with orphan propagation while the garbage collector is slow: it marks the object, releases its
+//! dependents one by one, and then removes the object. The test plays the garbage collector, step by step.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::cluster::Cluster;
 
-/// Keeps an object that is being deleted, as the collector's own finalizer does.
+/// Keeps a terminating object, like the finalizer of the garbage collector.
 const FINALIZER: &str = "test/collector";
 
 fn of<K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>>(client: &Client) -> Api<K> {
@@ -55,12 +55,12 @@ async fn release_pods(client: &Client) {
     }
 }
 
-/// Wakes the controller, and has it read live.
+/// Triggers a reconciliation with a live read.
 async fn wake(cluster: &Cluster) {
     cluster.scale(4).await;
 }
 
-/// How many owners the objects have, by kind: sets, pods.
+/// How many owner references the objects have, by kind: sets, pods.
 async fn owners(cluster: &Cluster) -> (usize, usize) {
     let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
     let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
@@ -78,7 +78,7 @@ fn writes(cluster: &Cluster, mark: usize) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_found_terminating_adopts_nothing_though_the_watch_does_not_show_it_yet() {
+async fn an_object_read_live_as_terminating_adopts_nothing_before_the_watch_shows_it() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 3})).await;
     cluster.sandbox.delay_watch("ordereddeployments", Duration::from_secs(60));
@@ -99,7 +99,7 @@ async fn a_set_released_while_the_object_is_read_is_not_adopted() {
     wake(&cluster).await;
     let from = cluster.mark();
     let client = cluster.client.clone();
-    // The object was read before, and nothing was wrong with it.
+    // The object was read before, when it was not terminating.
     cluster.between.before(Method::GET, "orderedreplicasets?", async move {
         mark(&client).await;
         release_sets(&client).await;
@@ -122,7 +122,7 @@ async fn a_pod_released_by_a_set_that_is_being_deleted_is_not_adopted() {
         release_pods(&client).await;
     });
     cluster.pass(Duration::from_secs(80)).await;
-    // The set stays as it is; nobody has taken the pods back for it.
+    // The set does not change; the controller has not adopted the pods for it.
     let set = cluster.sets().list(&ListParams::default()).await.unwrap().items.remove(0);
     let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
     let taken =
@@ -143,7 +143,7 @@ async fn adoptions_end_once_the_watch_shows_that_the_object_is_being_deleted() {
     cluster.pass(Duration::from_millis(4500)).await;
     mark(&cluster.client).await;
     cluster.pass(Duration::from_secs(30)).await;
-    // The one that was under way, and no other one.
+    // Only the adoptions that were in flight.
     assert_eq!(cluster.asked(from, "patch", "pods").len(), 5);
 }
 
@@ -160,6 +160,6 @@ async fn an_act_ends_once_the_watch_shows_that_the_object_is_being_deleted() {
     let from = cluster.mark();
     mark(&cluster.client).await;
     cluster.pass(Duration::from_secs(20)).await;
-    // The batch that was under way, and no other one.
+    // Only the batch that was in flight.
     assert_eq!(cluster.asked(from, "create", "pods").len(), 16);
 }

@@ -1,4 +1,4 @@
-//! Rollouts without pause points: what comes, what goes, in which order.
+//! Rollouts without pause points: which pods are created and deleted, in which order.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::cluster::{Cluster, View, line, names};
 
 #[tokio::test(start_paused = true)]
-async fn a_fresh_deployment_reaches_its_replicas_and_says_so() {
+async fn a_new_deployment_reaches_its_replicas_and_reports_it() {
     let cluster = Cluster::start().await;
     let pods = cluster.deployed(json!({"replicas": 3})).await;
     assert_eq!(pods.len(), 3);
@@ -35,7 +35,7 @@ async fn a_fresh_deployment_reaches_its_replicas_and_says_so() {
     );
 }
 
-/// Checks at every look what a rollout of ten with a surge and an unavailability of 1 each promises.
+/// Checks on every poll the bounds of a rollout of ten with a surge of 1 and an unavailability of 1.
 fn within_bounds(view: &View) -> bool {
     assert!(view.active().len() <= 11, "ceiling: {}", view.active().len());
     assert!(view.available() >= 9, "floor: {}", view.available());
@@ -68,7 +68,7 @@ async fn a_rollout_deletes_by_priority_within_its_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_lost_comes_back() {
+async fn a_lost_pod_is_replaced() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     cluster.pods().delete(&pods[1], &DeleteParams::default()).await.unwrap();
@@ -78,7 +78,7 @@ async fn a_pod_that_is_lost_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_undo_takes_the_old_set_again() {
+async fn an_undo_uses_the_old_set_again() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 3})).await;
     let first = cluster.view().await.status().rollout.unwrap();
@@ -147,7 +147,7 @@ async fn a_complete_deployment_costs_no_writes() {
     assert_eq!(writes, Vec::<String>::new());
 }
 
-/// The trace of a whole rollout: every request the server answered.
+/// The trace of a whole rollout: every request that the server answered.
 async fn trace() -> Vec<String> {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({})).await;
@@ -177,6 +177,6 @@ async fn a_hundred_pods_roll_in_batches() {
     assert_eq!(view.active().len(), 100);
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 100);
     assert_eq!(cluster.deleted(mark).len(), 100);
-    // One report for many pods that become ready at once, not one each.
+    // One report for many pods that become ready at once, not one per pod.
     assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 60);
 }

@@ -1,4 +1,4 @@
-//! Scaling: an annotation written before the change that needs it counts, however far the pod watch lags.
+//! Scaling: an annotation that was written before the change that needs it takes effect, however far the pod watch lags.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cluster::{Cluster, names};
 
-/// Annotates a pod, scales from ten to nine at once, and back; so many times over.
+/// Annotates a pod, scales from ten to nine at once, and back; repeated that many times.
 async fn the_annotated_pod_goes(lag: Duration, times: usize) {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({})).await;
@@ -27,12 +27,12 @@ async fn the_annotated_pod_goes(lag: Duration, times: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_down_takes_the_annotated_pod() {
+async fn a_scale_down_deletes_the_annotated_pod() {
     the_annotated_pod_goes(Duration::ZERO, 10).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scale_down_takes_the_annotated_pod_fifty_times_though_the_pod_watch_lags_by_two_seconds() {
+async fn a_scale_down_deletes_the_annotated_pod_fifty_times_though_the_pod_watch_lags_by_two_seconds() {
     the_annotated_pod_goes(Duration::from_secs(2), 50).await;
 }
 
@@ -59,7 +59,7 @@ async fn scaling_to_nothing_and_back_works() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn node_rules_choose_by_where_pods_run() {
+async fn node_rules_choose_pods_by_their_nodes() {
     let cluster = Cluster::start().await;
     let rule = json!({"nodeSelector": {"matchLabels": {"node.usage": "hybrid"}}, "priority": 10});
     let pods = cluster.deployed(json!({"replicas": 6, "deletionOrder": {"nodePriorities": [rule]}})).await;
@@ -74,7 +74,7 @@ async fn node_rules_choose_by_where_pods_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_billion_pods_asked_for_by_mistake_can_be_taken_back() {
+async fn a_mistaken_scaling_to_two_billion_pods_can_be_reverted() {
     let cluster = Cluster::start().await;
     cluster.deploy(json!({"replicas": i32::MAX})).await;
     let soon = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! Templates that are spelled differently restart nothing, as under a Deployment: the API server tells.
+//! Templates that are spelled differently restart nothing, as with a Deployment: the API server normalizes them.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn plain() -> Value {
     template(&json!({}), &json!({}))
 }
 
-/// Other words for the same.
+/// Other spellings of the same template.
 fn spellings() -> [Value; 4] {
     [
         template(&json!({"resources": {"limits": {"cpu": "1000m"}}}), &json!({})),
@@ -61,7 +61,7 @@ impl Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_words_for_a_template_restart_nothing_and_are_asked_for_once() {
+async fn another_spelling_of_a_template_restarts_nothing_and_is_compared_once() {
     let mut cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 4, "template": plain()})).await);
     let mark = cluster.mark();
@@ -70,7 +70,7 @@ async fn other_words_for_a_template_restart_nothing_and_are_asked_for_once() {
         cluster.pass(Duration::from_secs(5)).await;
         cluster.until_complete().await;
     }
-    // New and old, for each of them.
+    // The new and the old template, for each spelling.
     assert_eq!(cluster.compared(mark), 8);
     let mark = cluster.mark();
     for spelled in [plain()].into_iter().chain(spellings()) {
@@ -100,7 +100,7 @@ async fn a_real_change_is_rolled_out_after_one_comparison() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_undo_in_other_words_finds_the_older_set() {
+async fn an_undo_in_another_spelling_finds_the_older_set() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 3, "template": plain()})).await;
     cluster.set_template(&template(&json!({"image": "web:2"}), &json!({}))).await;
@@ -120,7 +120,7 @@ async fn an_undo_in_other_words_finds_the_older_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_goes_on() {
+async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_continues() {
     let mut cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 4, "template": plain()})).await;
     let mark = cluster.mark();
@@ -152,7 +152,7 @@ async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_goes_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_right_templates_are_compared_as_they_are_written_and_that_is_told() {
+async fn without_permission_templates_are_compared_as_written_and_an_event_says_so() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 2, "template": plain()})).await;
     cluster.refuse("create", "podtemplates", 403, 1_000_000);

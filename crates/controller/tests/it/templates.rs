@@ -1,4 +1,4 @@
-//! Templates that the API server refuses never cost a running pod; hashes that collide are told apart.
+//! Templates that the API server refuses never cost a running pod; colliding hashes are distinguished.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn a_refused_template_costs_no_pod(max_surge: i32, max_unavailable: i32) {
     let bounds = json!({"rollingUpdate": {"maxSurge": max_surge, "maxUnavailable": max_unavailable}});
     let pods = names(&cluster.deployed(json!({"replicas": 4, "strategy": bounds})).await);
     let mark = cluster.mark();
-    // Duplicate names of containers: the CRD does not know, the API server does.
+    // Duplicate container names: the CRD does not check them, the API server does.
     let containers = json!([{"name": "main", "image": "a"}, {"name": "main", "image": "b"}]);
     cluster.patch(json!({"spec": {"template": {"spec": {"containers": containers}}}})).await;
     cluster.pass(Duration::from_secs(300)).await;
@@ -28,7 +28,7 @@ async fn a_refused_template_costs_no_pod(max_surge: i32, max_unavailable: i32) {
         .filter_map(|type_| status.condition(type_));
     let told: Vec<_> = told.filter(|told| told.status == ConditionStatus::True).collect();
     assert!(told.iter().any(|told| told.message.contains("Duplicate")), "{status:#?}");
-    // It backs off instead of asking again and again.
+    // It backs off instead of retrying constantly.
     assert!(
         cluster.asked(mark, "create", "pods").len() < 80,
         "{}",
@@ -40,17 +40,17 @@ async fn a_refused_template_costs_no_pod(max_surge: i32, max_unavailable: i32) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_template_costs_no_pod_where_a_new_one_comes_first() {
+async fn a_refused_template_costs_no_pod_with_a_surge() {
     a_refused_template_costs_no_pod(1, 0).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first() {
+async fn a_refused_template_costs_no_pod_without_a_surge() {
     a_refused_template_costs_no_pod(0, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_stays_refused_is_told_once() {
+async fn a_template_that_stays_refused_is_reported_once() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}})).await;
     let containers = json!([{"name": "Not A Name", "image": "a"}]);
@@ -58,7 +58,7 @@ async fn a_template_that_stays_refused_is_told_once() {
     cluster.pass(Duration::from_secs(60)).await;
     let mark = cluster.mark();
     cluster.pass(Duration::from_secs(300)).await;
-    // The server names the pod, and each try is made with another name.
+    // The message of the API server contains the name of the pod, and each try has another name.
     assert_eq!(cluster.asked(mark, "patch", "ordereddeployments").len(), 0);
     assert!(cluster.asked(mark, "create", "pods").len() >= 5, "it is tried on");
 }
@@ -78,7 +78,7 @@ async fn a_broken_image_stops_the_rollout_at_its_floor() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_of_somebody_else_under_our_name_is_a_collision() {
+async fn a_set_of_another_owner_with_our_name_is_a_collision() {
     let cluster = Cluster::start().await;
     let template = ordereddeployment_api::Template::new(&json!({
         "metadata": {"labels": {"app": "web"}},
@@ -98,7 +98,7 @@ async fn a_set_of_somebody_else_under_our_name_is_a_collision() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_field_nobody_knows_reaches_the_pod() {
+async fn an_unknown_field_reaches_the_pod() {
     let cluster = Cluster::start().await;
     let template = json!({
         "metadata": {"labels": {"app": "web"}, "annotations": {"team": "shop"}},

@@ -1,4 +1,4 @@
-//! An API server whose CRDs are older than the controller drops what it does not know of a status.
+//! An API server with CRDs older than the controller drops unknown fields of a status.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn a_hold_that_the_server_drops_stalls_the_rollout_until_the_crd_is_update
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_count_that_the_server_drops_is_told_and_pods_are_kept_all_the_same() {
+async fn a_count_that_the_server_drops_is_reported_and_pods_are_kept() {
     let cluster = Cluster::start().await;
     status_schema(&cluster, |fields| _ = fields.as_object_mut().unwrap().remove("terminatingReplicas")).await;
     let mark = cluster.mark();

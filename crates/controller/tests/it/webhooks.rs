@@ -25,7 +25,7 @@ fn told(view: &View, type_: &str) -> Option<(String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_takes_as_long_as_a_webhook_may_is_waited_for() {
+async fn a_create_as_slow_as_a_webhook_may_be_succeeds() {
     let cluster = Cluster::start().await;
     cluster.between.rule(|ask| {
         if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(30)) } else { Fate::Forward }
@@ -36,7 +36,7 @@ async fn a_create_that_takes_as_long_as_a_webhook_may_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dry_run_without_an_answer_stops_only_what_needs_it_and_shows() {
+async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() {
     for fate in [500, 503, 429] {
         let cluster = Cluster::start().await;
         let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 60});
@@ -60,7 +60,7 @@ async fn a_dry_run_without_an_answer_stops_only_what_needs_it_and_shows() {
     }
 }
 
-/// Loses two of four old pods while creates of the new template are not answered as they should be.
+/// Loses two of four old pods while creates of the new template fail.
 async fn old_pods_heal(fate: impl Fn() -> Fate + Send + 'static) {
     let cluster = Cluster::start().await;
     let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 200});
@@ -94,8 +94,7 @@ async fn old_pods_heal_while_admission_gives_no_answer_for_the_new_template() {
     old_pods_heal(|| Fate::Lost).await;
 }
 
-/// What a webhook makes of the pods that are created.
-/// What a mutating webhook makes of a request.
+/// The request as a mutating webhook changes it.
 fn changed(ask: &Ask, change: fn(&mut Value)) -> Fate {
     let mut body = ask.body.clone();
     change(&mut body);
@@ -130,12 +129,12 @@ async fn strays(change: fn(&mut Value), missing: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_come_back_without_their_labels_are_not_made_without_end() {
+async fn pods_that_come_back_without_their_labels_are_not_created_endlessly() {
     strays(|pod| pod["metadata"]["labels"] = json!({"other": "x"}), "app=web").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_come_back_without_their_owner_are_not_made_without_end() {
+async fn pods_that_come_back_without_their_owner_are_not_created_endlessly() {
     let owner = |pod: &mut Value| {
         pod["metadata"]["ownerReferences"] = json!([]);
         pod["metadata"]["labels"] = json!({"other": "x"});
@@ -144,7 +143,7 @@ async fn pods_that_come_back_without_their_owner_are_not_made_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sets_that_come_back_without_their_owner_are_not_made_without_end() {
+async fn sets_that_come_back_without_their_owner_are_not_created_endlessly() {
     let cluster = Cluster::start().await;
     cluster.between.rule(|ask| {
         if !ask.is(&Method::POST, "/orderedreplicasets") {
@@ -165,7 +164,7 @@ async fn sets_that_come_back_without_their_owner_are_not_made_without_end() {
     assert_eq!(sets().await, 2, "the first one keeps the name that it has");
 }
 
-/// What a webhook makes of the sets that are created.
+/// The sets that are created, as a webhook changes them.
 async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     let cluster = Cluster::start().await;
     let mut asked = 0;
@@ -174,7 +173,7 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
             return Fate::Forward;
         }
         asked += 1;
-        // A loop without an end would never let the time pass.
+        // An endless loop would never let the time pass.
         assert!(asked < 200, "asked without end");
         changed(ask, change)
     });
@@ -192,7 +191,7 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sets_that_come_back_with_another_template_are_not_made_without_end() {
+async fn sets_that_come_back_with_another_template_are_not_created_endlessly() {
     let change =
         |set: &mut Value| set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("other:1");
     let cluster = stray_sets(change, "with another template").await;
@@ -201,7 +200,7 @@ async fn sets_that_come_back_with_another_template_are_not_made_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_pod_is_made_in_a_set_that_does_not_select_it() {
+async fn no_pod_is_created_in_a_set_that_does_not_select_it() {
     let change = |set: &mut Value| {
         set["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] = json!("other");
     };
@@ -211,7 +210,7 @@ async fn no_pod_is_made_in_a_set_that_does_not_select_it() {
     cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
 }
 
-/// Changes of sets that come back without one field: they are told of, wait, and go on once nothing takes it any more.
+/// Changes of sets that come back without one field: they are reported, back off, and continue once the field is kept.
 async fn set_changes_not_kept(
     cluster: Cluster,
     field: &'static str,
@@ -244,7 +243,7 @@ async fn set_changes_not_kept(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_size_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
+async fn a_size_of_a_set_that_is_not_kept_is_not_written_endlessly() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 2})).await;
     let patch = json!({"spec": {"replicas": 3}});
@@ -252,7 +251,7 @@ async fn a_size_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_min_ready_time_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
+async fn a_min_ready_time_of_a_set_that_is_not_kept_is_not_written_endlessly() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 2})).await;
     let patch = json!({"spec": {"replicas": 3, "minReadySeconds": 1}});
@@ -261,7 +260,7 @@ async fn a_min_ready_time_of_a_set_that_is_not_kept_is_not_asked_for_without_end
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revision_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
+async fn a_revision_of_a_set_that_is_not_kept_is_not_written_endlessly() {
     let cluster = Cluster::start().await;
     let first = cluster.deployed(json!({"replicas": 3})).await.remove(0).spec.unwrap().containers.remove(0);
     cluster.set_image("web:2").await;
@@ -271,7 +270,7 @@ async fn a_revision_of_a_set_that_is_not_kept_is_not_asked_for_without_end() {
     set_changes_not_kept(cluster, field, json!("1"), patch, "ordereddeployment.io/revision (\"3\")").await;
 }
 
-/// Requests that are refused for ever as if somebody else were quicker: they are told of, wait, and go on after that.
+/// Requests that are always refused with a conflict: they are reported, back off, and continue after that.
 async fn conflicts(spec: Value, method: Method, part: &'static str, fate: fn() -> Fate, to: i32, why: &str) {
     let cluster = Cluster::start().await;
     cluster.deployed(spec).await;
@@ -281,7 +280,7 @@ async fn conflicts(spec: Value, method: Method, part: &'static str, fate: fn() -
         if !ask.is(&method, part) || ask.is_dry_run() {
             return Fate::Forward;
         }
-        // A loop without an end would never let the time pass.
+        // An endless loop would never let the time pass.
         assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
         fate()
     });
@@ -300,33 +299,33 @@ async fn conflicts(spec: Value, method: Method, part: &'static str, fate: fn() -
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletes_that_are_refused_with_conflicts_are_not_asked_for_without_end() {
+async fn deletes_refused_with_conflicts_are_not_retried_endlessly() {
     let conflict = || Fate::Answered(409);
     conflicts(json!({"replicas": 3}), Method::DELETE, "/pods/", conflict, 2, reason::FAILED_DELETE).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn evictions_that_are_refused_with_conflicts_are_not_asked_for_without_end() {
+async fn evictions_refused_with_conflicts_are_not_retried_endlessly() {
     let spec = json!({"replicas": 3, "podDeletion": "Evict"});
     let conflict = || Fate::Answered(409);
     conflicts(spec, Method::POST, "/eviction", conflict, 2, reason::FAILED_DELETE).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_sets_that_are_refused_with_conflicts_are_not_asked_for_without_end() {
+async fn changes_of_sets_refused_with_conflicts_are_not_retried_endlessly() {
     let conflict = || Fate::Answered(409);
     let part = "/orderedreplicasets/";
     conflicts(json!({"replicas": 3}), Method::PATCH, part, conflict, 4, reason::FAILED_CREATE).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn creates_whose_names_are_always_taken_are_not_asked_for_without_end() {
+async fn creates_whose_names_are_always_taken_are_not_retried_endlessly() {
     let taken = || Fate::Taken;
     conflicts(json!({"replicas": 3}), Method::POST, "/pods?", taken, 4, reason::FAILED_CREATE).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_refused_with_conflicts_is_not_written_without_end() {
+async fn a_status_refused_with_conflicts_is_not_written_endlessly() {
     for code in [409, 404] {
         let cluster = Cluster::start().await;
         cluster.deployed(json!({"replicas": 3})).await;
@@ -336,7 +335,7 @@ async fn a_status_that_is_refused_with_conflicts_is_not_written_without_end() {
             if !ask.is(&Method::PATCH, "/ordereddeployments/web/status") {
                 return Fate::Forward;
             }
-            // A loop without an end would never let the time pass.
+            // An endless loop would never let the time pass.
             assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
             Fate::Answered(code)
         });

@@ -1,4 +1,4 @@
-//! Rows of failures, and how long replacements wait for them.
+//! Rows of failures, and the backoff after them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use ordereddeployment_sorter::{Facts, Phase};
 use super::{Failure, count_rows, young};
 use crate::{Failed, Pod, Point};
 
-/// A pod made and failed at these seconds.
+/// A pod that was created and failed at these seconds.
 fn failed(name: &str, created: i64, at: i64) -> Pod {
     let time = |seconds: i64| Timestamp::from_second(seconds).unwrap();
     let word = |text: &str| Arc::from(text);
@@ -52,31 +52,31 @@ fn rows(times: &[(i64, i64)]) -> Vec<u32> {
 }
 
 #[test]
-fn a_failure_follows_those_that_ended_before_its_pod_was_made() {
+fn a_failure_follows_those_before_the_creation_of_its_pod() {
     assert_eq!(rows(&[(0, 0), (1, 1), (3, 3), (7, 7)]), [1, 2, 3, 4]);
     // Two slots at once.
     assert_eq!(rows(&[(0, 0), (0, 0), (1, 2), (1, 1), (3, 3), (3, 3)]), [1, 1, 2, 2, 3, 3]);
-    // Whatever their order in the list.
+    // In any order of the list.
     assert_eq!(rows(&[(3, 3), (0, 0), (1, 1)]), [3, 1, 2]);
 }
 
 #[test]
-fn pods_that_fail_together_are_one_failure_however_they_were_made() {
+fn pods_that_fail_together_are_one_failure_regardless_of_their_creation() {
     let evicted: Vec<_> = (0..30).map(|index| (index, 100)).collect();
     assert!(rows(&evicted).iter().all(|row| *row == 1));
 }
 
 #[test]
-fn an_old_failure_is_forgotten_and_a_pod_that_lived_long_counts_for_none() {
+fn an_old_failure_and_a_pod_that_lived_long_do_not_count() {
     assert_eq!(rows(&[(0, 0), (599, 599)]), [1, 2]);
     assert_eq!(rows(&[(0, 0), (600, 600)]), [1, 1]);
     assert_eq!(rows(&[(0, 600), (601, 601)]), [1], "the first lived too long to count");
-    // The longest row that is not forgotten counts, not the latest one.
+    // The longest row within the time counts, not the latest one.
     assert_eq!(rows(&[(0, 0), (1, 1), (2, 2), (-50, 550), (560, 560)]).last(), Some(&4));
 }
 
 #[test]
-fn waits_double_up_to_five_minutes() {
+fn backoff_doubles_up_to_five_minutes() {
     let pod = failed("p", 0, 0);
     let wait = |row| Failure { row, ..young(&pod).unwrap() }.wait();
     let seconds: Vec<_> = (1..=11).map(|row| wait(row).as_secs()).collect();
@@ -87,8 +87,8 @@ fn waits_double_up_to_five_minutes() {
 }
 
 #[test]
-fn rows_are_those_of_the_plain_definition() {
-    // The sliding window against a search through all.
+fn rows_match_a_search_through_all_failures() {
+    // Compares the sliding window with a search through all failures.
     let mut seed = 7_u64;
     let mut next = |below: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,4 +1,4 @@
-//! A rollout that cannot reach its pause point: only unavailable pods at or behind the point could go.
+//! A rollout that cannot reach its pause point: only unavailable pods at or behind the point could be deleted.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn blocked(side: PausePoint, unready: usize, mode: &str) -> (Cluster, String) {
     (cluster, format!("{name}@2"))
 }
 
-/// The message of the condition, where it stands.
+/// The message of the condition, if it is true.
 fn told(cluster: &Cluster) -> Option<String> {
     let status = cluster.status();
     let stalled = status.condition(condition::STALLED).filter(|found| found.reason == reason::BLOCKED)?;
@@ -40,7 +40,7 @@ fn wait_out_the_grace_time(cluster: &mut Cluster) {
 }
 
 #[test]
-fn a_blocked_rollout_says_so_after_a_minute_and_holds_nothing() {
+fn a_blocked_rollout_reports_it_after_a_minute_and_is_not_held() {
     for (side, mode, unready) in [
         (PausePoint::Before, "WhenBlocked", 9),
         (PausePoint::Before, "InOrder", 9),
@@ -61,7 +61,7 @@ fn a_blocked_rollout_says_so_after_a_minute_and_holds_nothing() {
 }
 
 #[test]
-fn a_blocked_rollout_goes_on_by_itself_and_still_halts_at_its_point() {
+fn a_blocked_rollout_continues_by_itself_and_still_pauses_at_its_point() {
     for grace in [0, 100] {
         let (mut cluster, id) = blocked(PausePoint::Before, 9, "WhenBlocked");
         cluster.tick(grace);
@@ -89,7 +89,7 @@ fn the_time_of_a_timed_point_does_not_run_while_the_rollout_is_blocked() {
 }
 
 #[test]
-fn a_resume_passes_the_point_only_while_the_condition_stands_and_names_it() {
+fn a_resume_passes_the_point_only_while_the_condition_names_it() {
     let (mut cluster, id) = blocked(PausePoint::Before, 9, "WhenBlocked");
     cluster.request_resume(&id);
     cluster.settle();
@@ -115,7 +115,7 @@ fn a_resume_of_all_points_passes_a_blocked_one() {
 }
 
 #[test]
-fn a_restart_does_not_begin_the_grace_time_anew() {
+fn a_restart_does_not_restart_the_grace_time() {
     let (mut cluster, _) = blocked(PausePoint::Before, 9, "WhenBlocked");
     for _ in 0..3 {
         cluster.tick(20);
@@ -126,7 +126,7 @@ fn a_restart_does_not_begin_the_grace_time_anew() {
 }
 
 #[test]
-fn a_hold_written_ahead_of_a_delete_that_the_floor_forbids_stays_and_is_passed_by_its_id() {
+fn a_hold_stored_ahead_of_a_delete_that_the_floor_forbids_stays_and_is_passed_by_its_id() {
     let mut cluster = Cluster::running(&json!({
         "replicas": 4,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -164,7 +164,7 @@ fn a_rollout_that_wants_no_more_updated_pods_is_blocked_below_the_ceiling_too() 
 }
 
 #[test]
-fn the_pod_of_a_point_after_never_goes_out_of_turn() {
+fn the_pod_of_a_point_after_is_never_deleted_out_of_order() {
     let mut cluster = Cluster::running(&json!({
         "replicas": 4,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -174,7 +174,7 @@ fn the_pod_of_a_point_after_never_goes_out_of_turn() {
     cluster.set_image("v2");
     cluster.rest();
     assert_eq!(cluster.status().hold.unwrap().deleted, Some(false));
-    // Another pod comes to stand ahead, and the pod of the point becomes unavailable.
+    // Another pod is now ahead, and the pod of the point becomes unavailable.
     cluster.pod(1).facts.priority = Some(10);
     cluster.pod(0).facts.ready = false;
     cluster.settle();

@@ -1,4 +1,4 @@
-//! Sets that are being deleted: their pods are the garbage collector's.
+//! Terminating sets: the garbage collector decides about their pods.
 
 use ordereddeployment_api::PausePoint;
 use serde_json::json;
@@ -26,7 +26,7 @@ fn pods_of_the_current_template_stay_while_their_set_is_being_deleted() {
         let mut cluster = collected(&strategy);
         cluster.rest();
         assert_eq!((cluster.deleted.len(), cluster.active().count()), (0, 4), "{strategy}");
-        // Another set takes its place at once, and would take in what is released.
+        // Another set replaces it at once, and would adopt released pods.
         let [first, second] = &cluster.sets[..] else { panic!("{:?}", cluster.sets) };
         assert_eq!(first.hash, second.hash);
         assert_eq!(second.name, format!("{}-2", first.name));
@@ -44,7 +44,7 @@ fn pods_of_the_current_template_stay_while_their_set_is_being_deleted() {
 }
 
 #[test]
-fn a_lost_pod_is_replaced_in_the_set_that_takes_the_place() {
+fn a_lost_pod_is_replaced_in_the_new_set() {
     for strategy in strategies() {
         let mut cluster = collected(&strategy);
         cluster.rest();
@@ -69,7 +69,7 @@ fn scaling_deletes_no_pod_of_a_set_that_is_being_deleted() {
 }
 
 #[test]
-fn a_rollout_passes_over_old_pods_that_are_being_released() {
+fn a_rollout_skips_old_pods_that_are_being_released() {
     let mut cluster = Cluster::running(&json!({
         "replicas": 4,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},

@@ -1,4 +1,4 @@
-//! Numbers at the end of their range: nothing overflows, loops or allocates for them.
+//! Numbers at the end of their range: no overflow, no long loop and no large allocation.
 
 use ordereddeployment_api::{Hold, PausePoint};
 use ordereddeployment_planner::{Act, Decision, DryRun, Snapshot, decide};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::model::Cluster;
 
-/// What is done for a deployment that is observed as it is, once everything that must be stored is stored.
+/// The act for the current state of a deployment, after everything that must be stored is stored.
 fn act(cluster: &mut Cluster) -> Act {
     loop {
         match decide(&Snapshot { live: true, dry_run: DryRun::Accepted, ..cluster.observed() }) {
@@ -31,7 +31,7 @@ fn the_largest_numbers_are_counted_without_overflow() {
         let mut cluster = Cluster::new(&json!({"replicas": i32::MAX, "strategy": strategy}));
         let created = act(&mut cluster).creates;
         assert_eq!(created.iter().map(|create| create.count).sum::<usize>(), most);
-        // Scaled, paused and rolled out from a few pods to as many as can be.
+        // Scaled, paused and rolled out from a few pods to the maximum.
         let mut cluster = Cluster::running(&json!({"replicas": 3, "strategy": strategy}));
         cluster.set_image("v2");
         cluster.edit(|spec| spec.replicas = i32::MAX);
@@ -45,7 +45,7 @@ fn the_largest_numbers_are_counted_without_overflow() {
 }
 
 #[test]
-fn stored_sizes_beyond_all_reason_are_apportioned_at_once() {
+fn absurd_stored_sizes_are_apportioned_without_a_long_loop() {
     let mut cluster = Cluster::running(&json!({"replicas": 3}));
     cluster.set_image("v2");
     cluster.settle();
@@ -65,7 +65,7 @@ fn stored_sizes_beyond_all_reason_are_apportioned_at_once() {
 }
 
 #[test]
-fn counts_forged_to_the_ends_of_their_range_are_reported_anew_without_overflow() {
+fn forged_extreme_counts_are_recomputed_without_overflow() {
     for (all, updated) in [(i32::MIN, i32::MAX), (i32::MAX, i32::MIN), (-1, i32::MAX)] {
         let mut cluster = Cluster::running(&json!({"replicas": 3}));
         cluster.set_image("v2");
@@ -78,7 +78,7 @@ fn counts_forged_to_the_ends_of_their_range_are_reported_anew_without_overflow()
 }
 
 #[test]
-fn a_hold_forged_to_two_billion_pods_makes_no_more_than_twice_as_many_as_are_wanted() {
+fn a_hold_forged_to_two_billion_pods_creates_at_most_twice_the_replicas() {
     let mut cluster = Cluster::running(&json!({"replicas": 3}));
     cluster.pause_at(0, PausePoint::Before);
     cluster.set_image("v2");

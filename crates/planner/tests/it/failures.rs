@@ -1,4 +1,4 @@
-//! Pods that fail, that no node takes, or that do not end: what waits for what, and what is told of it.
+//! Pods that fail, that are unschedulable, or that do not terminate: what waits for what, and what is reported.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn rolling(replicas: i32, surge: i32, unavailable: i32) -> Value {
     })
 }
 
-/// Its kubelet gives the pod up now.
+/// The kubelet fails the pod now.
 fn fail(pod: &mut Pod, now: Timestamp, why: &str) {
     pod.finished = true;
     pod.facts.ready = false;
@@ -29,7 +29,7 @@ fn fail(pod: &mut Pod, now: Timestamp, why: &str) {
     pod.failed = Some(Box::new(failed));
 }
 
-/// Fails every active pod of that image; how many.
+/// Fails every active pod with that image; returns how many.
 fn fail_all(cluster: &mut Cluster, image: &str) -> usize {
     let doomed: Vec<Arc<str>> = cluster
         .active()
@@ -49,7 +49,7 @@ fn condition_of(cluster: &Cluster, type_: &str) -> Option<(ConditionStatus, Stri
 }
 
 #[test]
-fn pods_failed_again_and_again_come_back_ever_more_slowly_but_within_five_minutes() {
+fn pods_that_fail_repeatedly_are_replaced_with_backoff_up_to_five_minutes() {
     let mut cluster = Cluster::running(&rolling(3, 1, 1));
     cluster.set_image("v2");
     let (start, mut attempts, mut last) = (cluster.now, Vec::new(), cluster.now);
@@ -67,7 +67,7 @@ fn pods_failed_again_and_again_come_back_ever_more_slowly_but_within_five_minute
         }
         cluster.tick(1);
     }
-    // The second wave is of another pod, whose room the first one of the old ones made.
+    // The second wave is of another pod, for which the first deletion of an old pod made room.
     assert!(attempts.len() <= 22, "{attempts:?}");
     assert!(attempts.iter().all(|gap| *gap <= 300), "{attempts:?}");
     assert!(attempts.iter().filter(|gap| **gap == 300).count() >= 8, "{attempts:?}");
@@ -76,7 +76,7 @@ fn pods_failed_again_and_again_come_back_ever_more_slowly_but_within_five_minute
     let (holds, why, message) = condition_of(&cluster, condition::REPLICA_FAILURE).unwrap();
     assert_eq!((holds, why.as_str()), (ConditionStatus::True, reason::PODS_FAILED));
     assert!(message.contains("OutOfcpu") && message.contains("300 seconds"), "{message}");
-    // A good template does not wait for the failures of a bad one, and the condition goes.
+    // A good template does not wait for the failures of a bad one, and the condition disappears.
     cluster.set_image("v3");
     cluster.settle();
     assert!(cluster.is_complete());
@@ -84,7 +84,7 @@ fn pods_failed_again_and_again_come_back_ever_more_slowly_but_within_five_minute
 }
 
 #[test]
-fn pods_that_ran_for_long_are_replaced_at_once_all_of_them() {
+fn pods_that_ran_for_long_are_all_replaced_at_once() {
     let mut cluster = Cluster::running(&rolling(9, 1, 1));
     cluster.tick(601);
     let now = cluster.now;
@@ -97,7 +97,7 @@ fn pods_that_ran_for_long_are_replaced_at_once_all_of_them() {
 }
 
 #[test]
-fn a_young_pod_that_fails_once_is_back_in_a_second_and_that_is_no_failure_of_the_set() {
+fn a_young_pod_that_fails_once_is_replaced_after_a_second_without_a_condition() {
     let mut cluster = Cluster::running(&rolling(3, 1, 1));
     let now = cluster.now;
     fail(cluster.pod(0), now, "Evicted");
@@ -132,12 +132,12 @@ fn one_fails_again_and_again() -> Cluster {
 }
 
 #[test]
-fn what_is_to_come_besides_does_not_wait_for_a_pod_that_fails() {
+fn other_creates_do_not_wait_for_a_failing_pod() {
     let mut cluster = one_fails_again_and_again();
     cluster.edit(|spec| spec.replicas = 8);
     cluster.rest();
     assert_eq!(cluster.active().count(), 7);
-    // A pod that ran is replaced meanwhile.
+    // A running pod is replaced meanwhile.
     let uid = cluster.pod(0).facts.uid.clone();
     cluster.delete(&uid);
     cluster.rest();
@@ -145,7 +145,7 @@ fn what_is_to_come_besides_does_not_wait_for_a_pod_that_fails() {
 }
 
 #[test]
-fn deleting_the_failed_pods_ends_the_waiting() {
+fn deleting_the_failed_pods_ends_the_backoff() {
     let mut cluster = one_fails_again_and_again();
     cluster.pods.retain(|pod| !pod.finished);
     cluster.rest();
@@ -153,7 +153,7 @@ fn deleting_the_failed_pods_ends_the_waiting() {
 }
 
 #[test]
-fn a_rollout_away_from_a_set_that_was_scaled_while_its_pods_failed_goes_on() {
+fn a_rollout_from_a_set_scaled_while_its_pods_failed_continues() {
     let mut cluster = Cluster::running(&rolling(4, 1, 1));
     cluster.set_image("v2");
     for _ in 0..120 {
@@ -170,7 +170,7 @@ fn a_rollout_away_from_a_set_that_was_scaled_while_its_pods_failed_goes_on() {
 }
 
 #[test]
-fn a_deadline_that_passes_for_want_of_a_node_says_so() {
+fn a_deadline_exceeded_by_unschedulable_pods_says_so() {
     let mut cluster = Cluster::running(&rolling(3, 2, 0));
     cluster.broken.insert("v2".into());
     cluster.set_image("v2");
@@ -189,7 +189,7 @@ fn a_deadline_that_passes_for_want_of_a_node_says_so() {
 }
 
 #[test]
-fn a_pod_that_does_not_end_is_told_of_where_creates_wait_for_it_and_only_then() {
+fn a_stuck_terminating_pod_is_reported_only_if_creates_wait_for_it() {
     let stuck = |spec: &Value, policy: PodReplacementPolicy| {
         let mut cluster = Cluster::running(spec);
         cluster.edit(|spec| spec.pod_replacement_policy = policy);
@@ -203,11 +203,11 @@ fn a_pod_that_does_not_end_is_told_of_where_creates_wait_for_it_and_only_then() 
         }
         cluster
     };
-    // Without a surge there is no room beside it.
+    // Without a surge there is no room for another pod.
     let spec = rolling(3, 0, 1);
     let mut cluster = stuck(&spec, PodReplacementPolicy::TerminationComplete);
     let told = |cluster: &mut Cluster, seconds: i64| {
-        // `tick` would end it.
+        // `tick` would remove it.
         cluster.now += SignedDuration::from_secs(seconds);
         cluster.rest();
         condition_of(cluster, condition::STALLED).unwrap()
@@ -221,21 +221,21 @@ fn a_pod_that_does_not_end_is_told_of_where_creates_wait_for_it_and_only_then() 
     cluster.settle();
     assert!(cluster.is_complete());
     assert_eq!(condition_of(&cluster, condition::STALLED).unwrap().0, ConditionStatus::False);
-    // A pod in its place has come already.
+    // It has been replaced already.
     let mut cluster = stuck(&spec, PodReplacementPolicy::TerminationStarted);
     assert_eq!(told(&mut cluster, 100).0, ConditionStatus::False);
     assert_eq!(cluster.active().count(), 3);
 }
 
 #[test]
-fn a_pod_that_does_not_end_is_no_hindrance_where_no_create_waits_for_it() {
+fn a_stuck_terminating_pod_stalls_nothing_if_no_create_waits_for_it() {
     let mut cluster = Cluster::running(&rolling(3, 2, 0));
     cluster.edit(|spec| spec.pod_replacement_policy = PodReplacementPolicy::TerminationComplete);
     cluster.set_image("v2");
     cluster.rest();
     cluster.tick(1);
     cluster.rest();
-    // Two of the old ones go, and one of these does not end.
+    // Two of the old pods are deleted, and one of these does not terminate.
     let stuck = cluster.pods.iter().find(|pod| pod.terminating).unwrap().facts.uid.clone();
     cluster.pods.retain(|pod| !pod.terminating || pod.facts.uid == stuck);
     let ends = whole_seconds(cluster.now) + SignedDuration::from_secs(30);
@@ -254,7 +254,7 @@ fn a_pod_that_does_not_end_is_no_hindrance_where_no_create_waits_for_it() {
 }
 
 #[test]
-fn pods_in_the_place_of_failed_ones_are_no_progress_and_the_deadline_passes() {
+fn replacements_of_failed_pods_are_no_progress_and_the_deadline_passes() {
     let mut cluster = Cluster::running(&rolling(3, 1, 0));
     cluster.set_image("v2");
     for _ in 0..110 {
@@ -276,7 +276,7 @@ fn refused_creates_are_a_row_until_one_is_accepted() {
     let mut since = Vec::new();
     let begun = cluster.now;
     for second in 0..8 {
-        // Room for one pod comes at the fourth second.
+        // There is room for one pod from the fourth second on.
         cluster.quota = Some(usize::from(second >= 4));
         cluster.step();
         let seconds =
@@ -289,7 +289,7 @@ fn refused_creates_are_a_row_until_one_is_accepted() {
     assert!(since.last().is_some_and(|last| *last >= 4), "{since:?}");
 }
 
-/// Four pods of the priorities 5, 4, 3 and 0, the last one crashing, with a quota of four.
+/// Four pods with priorities 5, 4, 3 and 0, the last one crashing, with a quota of four.
 fn with_a_quota_of_four() -> Cluster {
     let mut cluster = Cluster::running(&json!({
         "replicas": 4,
@@ -303,7 +303,7 @@ fn with_a_quota_of_four() -> Cluster {
 }
 
 #[test]
-fn creates_that_are_refused_for_a_while_count_as_the_ceiling_reached() {
+fn creates_refused_for_some_time_count_as_a_reached_ceiling() {
     let mut cluster = with_a_quota_of_four();
     let crashing = cluster.pod(3).name.clone();
     cluster.rest();
@@ -318,7 +318,7 @@ fn creates_that_are_refused_for_a_while_count_as_the_ceiling_reached() {
 }
 
 #[test]
-fn a_rollout_without_room_for_its_surge_asks_to_be_woken() {
+fn a_rollout_without_room_for_its_surge_has_a_requeue_time() {
     let mut cluster = with_a_quota_of_four();
     cluster.rest();
     let wake = cluster.wake.unwrap();
@@ -332,7 +332,7 @@ fn decide_with(cluster: &Cluster, dry_run: DryRun) -> Act {
 }
 
 #[test]
-fn while_claiming_fails_nothing_is_created_or_deleted_and_the_deadline_runs() {
+fn while_adoption_fails_nothing_is_created_or_deleted_and_the_deadline_runs() {
     let mut cluster = Cluster::running(&rolling(4, 1, 1));
     cluster.set_image("v2");
     cluster.step();
@@ -355,7 +355,7 @@ fn while_claiming_fails_nothing_is_created_or_deleted_and_the_deadline_runs() {
 }
 
 #[test]
-fn without_an_answer_to_the_dry_run_no_pod_is_deleted_for_the_template_and_all_else_goes_on() {
+fn without_an_answer_to_the_dry_run_only_deletions_for_the_template_wait() {
     for spec in [rolling(4, 0, 1), json!({"replicas": 4, "strategy": {"type": "Recreate"}})] {
         let mut cluster = Cluster::running(&spec);
         cluster.set_image("v2");

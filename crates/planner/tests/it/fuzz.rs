@@ -1,5 +1,5 @@
-//! Specs at the ends of every range, times at the ends of time, and statuses that somebody forged: a decision never panics,
-//! stays small, and the rules hold. `PROPTEST_CASES` raises the number of cases.
+//! Specs at the ends of every range, extreme times, and forged statuses: a decision never panics, stays small, and follows
+//! the rules. `PROPTEST_CASES` raises the number of cases.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ fn node_rule() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Fields of a spec; many of them no server takes.
+/// Fields of a spec; many of them are invalid.
 fn spec() -> impl Strategy<Value = Value> {
     let strategy = prop_oneof![
         5 => (amount(), amount()).prop_map(|(surge, unavailable)| {
@@ -105,7 +105,7 @@ fn spec() -> impl Strategy<Value = Value> {
     )
 }
 
-/// The object with these fields, where they can be decoded.
+/// The object with these fields, if they can be decoded.
 fn with(deployment: &OrderedDeployment, fields: &Value) -> Option<OrderedDeployment> {
     let mut object = serde_json::to_value(deployment).unwrap();
     for (key, value) in fields.as_object().unwrap() {
@@ -114,7 +114,7 @@ fn with(deployment: &OrderedDeployment, fields: &Value) -> Option<OrderedDeploym
     serde_json::from_value(object).ok()
 }
 
-/// What is told of an object is a number of pods.
+/// The counts of a status.
 fn counts(status: &OrderedDeploymentStatus) -> Vec<i32> {
     let counts = [
         status.replicas,
@@ -127,7 +127,7 @@ fn counts(status: &OrderedDeploymentStatus) -> Vec<i32> {
     counts.into_iter().flatten().collect()
 }
 
-/// A plan names pods that are there, and only counts those that are not.
+/// Whether a decision names only existing pods, and only counts new ones.
 fn is_small(snapshot: &Snapshot, decision: &Decision) -> bool {
     let Decision::Act(act) = decision else { return true };
     let targets: usize = act.deletes.iter().map(|group| group.targets.len()).sum();
@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(config(150))]
 
     #[test]
-    fn every_spec_that_is_valid_can_be_worked_on_and_no_other_moves_anything(
+    fn every_valid_spec_is_handled_and_an_invalid_one_moves_no_pod(
         specs in proptest::collection::vec(spec(), 1..4), present in 0_i32..5, breaks in 1_usize..8,
     ) {
         let mut cluster = Cluster::running(&json!({"replicas": present}));
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn no_time_makes_a_decision_panic(
+    fn a_decision_never_panics_at_any_time(
         spec in spec(), now in times(), all in proptest::collection::vec(times(), 8), side in any::<bool>(),
     ) {
         let mut cluster = Cluster::running(&json!({"replicas": 4}));
@@ -212,7 +212,7 @@ proptest! {
     }
 }
 
-/// A status as somebody could write it, with words for what only the cluster knows: `POD0` its name, `UID0`, `HASH0`.
+/// A forged status, with placeholders for names of the cluster: `POD0` for a name, `UID0`, `HASH0`.
 fn status() -> impl Strategy<Value = Value> {
     let time = prop::sample::select(vec![
         "0000-01-01T00:00:00Z",
@@ -277,7 +277,7 @@ fn status() -> impl Strategy<Value = Value> {
         })
 }
 
-/// The status, with the names that there are.
+/// The status, with the names of the cluster.
 fn forged(cluster: &Cluster, status: &Value) -> OrderedDeploymentStatus {
     let mut text = status.to_string();
     for (index, pod) in cluster.pods.iter().take(9).enumerate() {
@@ -288,7 +288,7 @@ fn forged(cluster: &Cluster, status: &Value) -> OrderedDeploymentStatus {
         text = text.replace(&format!("HASH{index}"), &set.hash);
     }
     let mut status: Value = serde_json::from_str(&text).unwrap();
-    // A server takes one condition of a type.
+    // A server accepts one condition per type.
     let mut seen = std::collections::BTreeSet::new();
     status["conditions"]
         .as_array_mut()
@@ -301,7 +301,7 @@ proptest! {
     #![proptest_config(config(100))]
 
     #[test]
-    fn a_forged_status_passes_no_pause_point_that_it_does_not_name_and_comes_to_rest(
+    fn a_forged_status_passes_only_the_pause_points_that_it_names_and_settles(
         replicas in 1_i32..6, steps in 0_usize..6, first in status(), second in status(),
         points in proptest::collection::vec((0_usize..6, any::<bool>()), 0..3), spec in spec(), keeps_spec in any::<bool>(),
     ) {
@@ -332,7 +332,7 @@ proptest! {
                 cluster.tick(1);
             }
         }
-        // Left alone, and resumed wherever it stands, it gets there.
+        // Without further changes, and resumed at every hold, it completes.
         let ready = cluster.deployment.spec.min_ready_seconds;
         cluster.edit(|spec| (spec.paused, spec.min_ready_seconds) = (false, ready.min(5)));
         for _ in 0..30 {

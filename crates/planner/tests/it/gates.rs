@@ -18,7 +18,7 @@ fn rolling(replicas: i32, surge: i32, unavailable: i32) -> Cluster {
     }))
 }
 
-/// Ten pods in a rollout whose new pods never get ready; the third pod of the order has a pause point.
+/// Ten pods in a rollout whose new pods never become ready; the third pod of the order has a pause point.
 fn running(side: PausePoint) -> (Cluster, String) {
     let mut cluster = rolling(10, 1, 1);
     cluster.prioritize(&[9, 8, 7]);
@@ -30,7 +30,7 @@ fn running(side: PausePoint) -> (Cluster, String) {
     (cluster, name)
 }
 
-/// The new pods get ready after all.
+/// The new pods become ready after all.
 fn mend(cluster: &mut Cluster) {
     cluster.broken.clear();
     let now = cluster.now;
@@ -41,7 +41,7 @@ fn mend(cluster: &mut Cluster) {
 }
 
 #[test]
-fn a_smaller_number_of_replicas_leaves_the_pod_with_the_point_and_the_rollout_halts_there() {
+fn a_scale_down_leaves_the_pod_with_the_point_and_the_rollout_pauses_there() {
     for (side, replicas) in [(PausePoint::Before, 7), (PausePoint::Before, 2), (PausePoint::After, 3)] {
         let (mut cluster, name) = running(side);
         cluster.edit(|spec| spec.replicas = replicas);
@@ -80,7 +80,7 @@ fn scaling_to_zero_stores_the_hold_first_and_back_restores_the_split() {
 }
 
 #[test]
-fn a_hold_written_ahead_survives_scaling_to_zero_with_its_split() {
+fn a_hold_stored_ahead_survives_scaling_to_zero_with_its_split() {
     let mut cluster = rolling(4, 1, 0);
     cluster.prioritize(&[9]);
     cluster.pause_at(0, PausePoint::After);
@@ -109,7 +109,7 @@ fn a_paused_rollout_scaled_to_zero_is_held_at_its_first_point() {
 #[test]
 fn the_split_over_old_sets_yields_to_the_points() {
     let mut cluster = rolling(8, 2, 2);
-    // Two of the first revision stay at their points.
+    // Two pods of the first revision stay at their points.
     cluster.prioritize(&[0, 0, 9, 9, 9, 9, 9, 9]);
     cluster.pause_at(0, PausePoint::Before);
     cluster.pause_at(1, PausePoint::Before);
@@ -126,7 +126,7 @@ fn the_split_over_old_sets_yields_to_the_points() {
     assert_eq!(cluster.of_image("v1"), 2, "the pods with points stay");
     let scaled = cluster.deleted[deleted..].iter().filter(|(_, purpose)| *purpose == Purpose::Scale);
     assert!(scaled.count() > 0);
-    // It comes to rest: nothing is created in one old set to be deleted in the other.
+    // It settles: no pod is created in one old set and deleted in the other.
     let before = (cluster.count, cluster.deleted.len());
     cluster.tick(5);
     cluster.settle();
@@ -134,7 +134,7 @@ fn the_split_over_old_sets_yields_to_the_points() {
 }
 
 #[test]
-fn where_only_pods_with_points_are_left_the_first_remaining_one_is_the_barrier() {
+fn if_only_pods_with_points_are_left_the_first_one_is_the_barrier() {
     let mut cluster = rolling(4, 1, 1);
     cluster.prioritize(&[9, 8, 7, 6]);
     let names: Vec<_> = (0..4).map(|index| cluster.pause_at(index, PausePoint::Before)).collect();
@@ -156,7 +156,7 @@ fn a_hold_without_a_duration_keeps_no_surge_and_a_timed_one_does() {
         cluster.broken.insert("v2".into());
         cluster.settle();
         assert_eq!(cluster.active().count(), 13);
-        // Marked with the surge there already.
+        // The pod is annotated when the surge exists already.
         cluster.pod(0).point = Point::At { side: PausePoint::Before, duration: Ok(duration) };
         cluster.settle();
         let hold = cluster.status().hold.unwrap();
@@ -169,7 +169,7 @@ fn a_hold_without_a_duration_keeps_no_surge_and_a_timed_one_does() {
 }
 
 #[test]
-fn surge_goes_unavailable_pods_first_and_within_the_floor() {
+fn surge_pods_are_deleted_unavailable_first_and_within_the_floor() {
     let mut cluster = rolling(10, 3, 0);
     cluster.prioritize(&[9, 8, 7]);
     cluster.set_image("v2");
@@ -199,7 +199,7 @@ fn surge_goes_unavailable_pods_first_and_within_the_floor() {
 }
 
 #[test]
-fn a_timed_hold_that_loses_its_duration_gives_its_surge_up() {
+fn a_timed_hold_that_loses_its_duration_drops_its_surge() {
     let mut cluster = rolling(4, 2, 0);
     cluster.set_image("v2");
     cluster.broken.insert("v2".into());
@@ -216,7 +216,7 @@ fn a_timed_hold_that_loses_its_duration_gives_its_surge_up() {
 }
 
 #[test]
-fn a_point_after_is_not_scaled_away_by_taking_the_pods_behind_it() {
+fn a_point_after_is_kept_when_scaling_deletes_the_pods_behind_it() {
     let mut cluster = rolling(4, 1, 1);
     cluster.prioritize(&[9, 5, 4, 3]);
     let name = cluster.pause_at(2, PausePoint::After);
@@ -233,7 +233,7 @@ fn a_point_after_is_not_scaled_away_by_taking_the_pods_behind_it() {
     assert!(cluster.status().hold.is_some() && cluster.of_image("v1") > 0);
 }
 
-/// Held at a point of ten minutes; another one, without a duration, comes later.
+/// Held at a point of ten minutes; another point, without a duration, follows.
 fn timed_before_untimed() -> (Cluster, String) {
     let mut cluster = rolling(10, 1, 1);
     cluster.prioritize(&[0, 0, 0, 0, 0, 9, 8]);
@@ -245,7 +245,7 @@ fn timed_before_untimed() -> (Cluster, String) {
 }
 
 #[test]
-fn a_point_that_waits_for_somebody_outlives_scaling_in_a_timed_hold() {
+fn an_untimed_point_survives_scaling_in_a_timed_hold() {
     for replicas in [2, 1, 0] {
         let (mut cluster, name) = timed_before_untimed();
         cluster.settle();
@@ -263,7 +263,7 @@ fn a_point_that_waits_for_somebody_outlives_scaling_in_a_timed_hold() {
 }
 
 #[test]
-fn of_points_that_go_at_once_the_rollout_is_held_at_one_that_waits_for_somebody() {
+fn when_scaling_deletes_several_points_the_rollout_is_held_at_an_untimed_one() {
     let (mut cluster, name) = timed_before_untimed();
     cluster.edit(|spec| spec.replicas = 0);
     cluster.settle();
@@ -272,14 +272,14 @@ fn of_points_that_go_at_once_the_rollout_is_held_at_one_that_waits_for_somebody(
 }
 
 #[test]
-fn a_timed_point_that_stays_does_not_stand_for_one_that_waits_for_somebody() {
+fn a_remaining_timed_point_does_not_replace_an_untimed_one() {
     let mut cluster = rolling(4, 0, 1);
     cluster.prioritize(&[9, 8, 7, 6]);
     let timed = Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(600))) };
     cluster.pod(1).point = timed;
     let name = cluster.pause_at(2, PausePoint::After);
     cluster.set_image("v2");
-    // Of the pods behind the point none is to stay.
+    // None of the pods behind the point stays.
     cluster.edit(|spec| spec.replicas = 2);
     cluster.settle();
     cluster.tick(3600);
@@ -313,13 +313,13 @@ fn scaling_holds_at_no_point_of_a_set_that_is_being_deleted() {
 }
 
 #[test]
-fn an_interrupted_scaling_on_the_way_to_zero_comes_back_to_the_split_it_began_from() {
+fn an_interrupted_scaling_continued_to_zero_and_back_restores_its_first_split() {
     let (mut cluster, _) = running(PausePoint::Before);
     let split = (cluster.of_image("v1"), cluster.of_image("v2"));
     cluster.edit(|spec| spec.replicas = 7);
     cluster.step();
     assert!(cluster.status().rollout.unwrap().scaled_from.is_some());
-    // One eviction went through, and the budget refuses the next.
+    // One eviction was accepted, and the budget refuses the next.
     let at = cluster.pods.iter().rposition(|pod| cluster.image(pod) == "v1").unwrap();
     cluster.pods.remove(at);
     cluster.edit(|spec| spec.replicas = 0);
@@ -332,13 +332,13 @@ fn an_interrupted_scaling_on_the_way_to_zero_comes_back_to_the_split_it_began_fr
 }
 
 #[test]
-fn a_pause_that_is_being_scaled_keeps_its_split_on_the_way_to_zero() {
+fn a_pause_scaled_to_zero_during_another_scaling_keeps_its_split() {
     let (mut cluster, _) = running(PausePoint::Before);
     let old = cluster.of_image("v1");
     cluster.edit(|spec| spec.paused = true);
     cluster.settle();
     cluster.edit(|spec| spec.replicas = 5);
-    // Evictions went through, and the budget refuses the next.
+    // Some evictions were accepted, and the budget refuses the next.
     cluster.pods.remove(9);
     cluster.pods.remove(8);
     cluster.edit(|spec| spec.replicas = 0);
@@ -397,7 +397,7 @@ fn a_set_that_is_being_deleted_costs_no_pod_of_another_in_a_hold() {
 }
 
 #[test]
-fn surge_that_no_budget_can_refuse_goes_ahead_of_what_it_can() {
+fn surge_pods_that_no_budget_protects_are_deleted_first() {
     let mut cluster = rolling(10, 3, 0);
     cluster.edit(|spec| spec.pod_deletion = ordereddeployment_api::PodDeletion::Evict);
     cluster.set_image("v2");

@@ -1,4 +1,4 @@
-//! While pods change hands nothing is created and nothing deleted.
+//! During a migration no pod is created or deleted.
 
 use std::collections::BTreeMap;
 
@@ -42,20 +42,20 @@ fn closed(cluster: &Cluster, why: &str) -> Act {
         assert_eq!(act.status.condition(type_).unwrap().reason, why);
     }
     assert_eq!(act.status.condition(condition::COMPLETE).unwrap().status, ConditionStatus::False);
-    // The pods that it does not have serve all the same.
+    // Pods that are not adopted yet still serve.
     assert_eq!(act.status.condition(condition::AVAILABLE).unwrap().status, ConditionStatus::Unknown);
     act
 }
 
 #[test]
-fn nothing_is_done_before_it_is_known_whether_the_others_are_gone() {
+fn nothing_is_done_before_the_sources_were_read() {
     let cluster = adopting("deployments/web, replicasets/web-5d9c");
     let Decision::Read(Read::Sources(asked)) = decision(&cluster, true) else { panic!("asked for nothing") };
     assert_eq!(asked, [deployment(), replica_set()].into());
 }
 
 #[test]
-fn nothing_is_done_while_one_of_the_others_is_there() {
+fn nothing_is_done_while_a_source_exists() {
     let mut cluster = adopting("deployments/web,replicasets/web-5d9c");
     for there in [[true, true], [true, false], [false, true]] {
         cluster.sources = [(deployment(), there[0]), (replica_set(), there[1])].into();
@@ -68,7 +68,7 @@ fn nothing_is_done_while_one_of_the_others_is_there() {
 }
 
 #[test]
-fn once_the_others_are_gone_and_all_pods_are_taken_in_it_begins() {
+fn the_rollout_begins_once_the_sources_are_gone_and_all_pods_are_adopted() {
     let mut cluster = adopting("deployments/web,replicasets/web-5d9c");
     cluster.sources = [(deployment(), false), (replica_set(), false)].into();
     assert!(matches!(decision(&cluster, false), Decision::Read(Read::Live)));
@@ -82,7 +82,7 @@ fn once_the_others_are_gone_and_all_pods_are_taken_in_it_begins() {
 }
 
 #[test]
-fn what_was_taken_over_from_counts_no_more_once_the_first_rollout_has_begun() {
+fn the_sources_are_ignored_after_the_first_rollout_has_begun() {
     let cluster = Cluster::running(&json!({"replicas": 3}));
     let mut cluster = annotated(cluster, ADOPTING, "deployments/web");
     cluster.sources = [(deployment(), true)].into();
@@ -92,7 +92,7 @@ fn what_was_taken_over_from_counts_no_more_once_the_first_rollout_has_begun() {
 }
 
 #[test]
-fn an_annotation_that_names_nothing_keeps_everything_as_it_is() {
+fn a_malformed_adopting_annotation_changes_nothing() {
     for value in ["", "web", "pods/web", "deployments/", "deployments/web,,"] {
         let act = closed(&adopting(value), reason::ADOPTING);
         let message = &act.status.condition(condition::PROGRESSING).unwrap().message;
@@ -101,7 +101,7 @@ fn an_annotation_that_names_nothing_keeps_everything_as_it_is() {
 }
 
 #[test]
-fn nothing_is_done_while_the_pods_are_handed_back_and_all_goes_on_after() {
+fn nothing_is_done_while_the_pods_are_handed_back_and_the_controller_continues_afterwards() {
     let cluster = Cluster::running(&json!({"replicas": 3}));
     let mut cluster = annotated(cluster, "ordereddeployment.io/handing-back", "step-7");
     cluster.pods.pop();

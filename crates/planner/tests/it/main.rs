@@ -1,4 +1,4 @@
-//! The planner against a simple model of a cluster, which asserts the contract at every step.
+//! Tests of the planner on a simple model of a cluster, which checks the contract at every step.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panicking")]
 #![allow(clippy::similar_names, reason = "hold and held are the words of this field")]

@@ -1,5 +1,5 @@
-//! A [`SimulatedCluster`] whose scheduler and kubelets are done when `tick` is called, and whose API server refuses what it is told to.
-//! Every decision goes by the oracle before it is carried out.
+//! A [`SimulatedCluster`] whose scheduler and kubelets act when `tick` is called, and whose API server refuses what a test
+//! asks for. The oracle checks every decision before it is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -24,27 +24,27 @@ pub(crate) struct Cluster {
     pub(crate) refused: BTreeSet<String>,
     /// Images that never become ready.
     pub(crate) broken: BTreeSet<String>,
-    /// How many pods the namespace may have, terminating ones included.
+    /// The quota of the namespace in pods, including terminating ones.
     pub(crate) quota: Option<usize>,
     /// How many pods one decision creates or deletes before the connection breaks.
     pub(crate) breaks_after: Option<usize>,
-    /// Whether its status is not the planner's own: then only what no status may bring about is checked.
+    /// Whether the status was forged: then only the rules that hold for every status are checked.
     pub(crate) forged: bool,
-    /// When the last act wanted to be asked again.
+    /// The requeue time of the last act.
     pub(crate) wake: Option<Timestamp>,
-    /// Names of the pods deleted, in order, with what for.
+    /// Names of the deleted pods, in order, with the purpose.
     pub(crate) deleted: Vec<(String, Purpose)>,
     pub(crate) events: Vec<Event>,
-    /// The API server that compares templates; without one, each that is written differently is new.
+    /// The API server that compares templates; without one, templates with different spellings are different.
     pub(crate) compares: Option<Compares>,
-    /// How many dry runs were asked for.
+    /// How many dry runs were requested.
     pub(crate) dry_runs: usize,
-    /// How many decisions were carried out.
+    /// How many decisions were applied.
     pub(crate) steps: usize,
     reached: BTreeSet<Arc<str>>,
 }
 
-/// An API server that compares templates. All that it reads of one is the image, and the field `real`.
+/// An API server that compares templates. It reads only the image and the field `real` of a template.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Compares {
     /// Since when it does not answer.
@@ -73,7 +73,7 @@ impl DerefMut for Cluster {
 }
 
 impl Cluster {
-    /// A deployment of the image `v1`, with nothing of it there yet.
+    /// A deployment with the image `v1` and without sets and pods.
     pub(crate) fn new(spec: &Value) -> Self {
         let mut object = json!({
             "apiVersion": "ordereddeployment.io/v1alpha1",
@@ -94,14 +94,14 @@ impl Cluster {
             deployment: serde_json::from_value(object).unwrap(),
             sets: Vec::new(),
             pods: Vec::new(),
-            // Pods run on `n3` too, which is gone.
+            // Pods also run on `n3`, which does not exist any more.
             nodes: ["n0", "n1", "n2"]
                 .map(|name| {
                     let labels = [("pool".to_owned(), name.to_owned())].into();
                     (name.into(), NodeFacts { labels, ..NodeFacts::default() })
                 })
                 .into(),
-            // The controller's clock is finer than the times that an API server stores.
+            // The clock of the controller has a finer resolution than the times that an API server stores.
             now: Timestamp::from_millisecond(1_700_000_000_700).unwrap(),
             failure: None,
             refused_since: None,
@@ -128,7 +128,7 @@ impl Cluster {
         }
     }
 
-    /// The same, with all its pods there and ready.
+    /// The same, with all its pods ready.
     pub(crate) fn running(spec: &Value) -> Self {
         let mut cluster = Self::new(spec);
         cluster.settle();
@@ -168,7 +168,7 @@ impl Cluster {
         image(&set.template)
     }
 
-    /// Active pods of that image.
+    /// Active pods with that image.
     pub(crate) fn of_image(&self, name: &str) -> usize {
         self.active().filter(|pod| self.image(pod) == name).count()
     }
@@ -189,13 +189,13 @@ impl Cluster {
         pod.name.clone()
     }
 
-    /// Another process takes over: what only memory held is gone.
+    /// Another process becomes leader: state in memory is lost.
     pub(crate) fn restart(&mut self) {
         self.known_points.clear();
         self.failure = None;
     }
 
-    /// Somebody deletes a set, and its pods with it.
+    /// A user deletes a set, and its pods with it.
     pub(crate) fn delete_set(&mut self, index: usize) {
         let SimulatedCluster { sets, pods, .. } = &mut self.world;
         let set = &mut sets[index];
@@ -205,7 +205,7 @@ impl Cluster {
         }
     }
 
-    /// One decision, carried out and checked. Whether anything was done.
+    /// Makes, checks and applies one decision. Returns whether anything was done.
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
         if self.compares.is_some() {
@@ -245,7 +245,7 @@ impl Cluster {
         }
     }
 
-    /// Asks the API server, and decides on its answer.
+    /// Asks the API server, and decides with its answer.
     fn compare(&mut self, sets: &[Arc<str>]) -> (Snapshot, Decision) {
         let own = read(&self.deployment.spec.template);
         let is_equal = |uid: &&Arc<str>| {
@@ -271,7 +271,7 @@ impl Cluster {
         decided
     }
 
-    /// No rollout deletes a pod whose template is the spec's, however it is spelled.
+    /// No rollout deletes a pod whose template equals the spec's, however it is spelled.
     fn check_that_no_equal_pod_goes(&self, act: &Act) {
         if self.compares.is_none() {
             return;
@@ -285,12 +285,12 @@ impl Cluster {
         }
     }
 
-    /// Writes the same template in another way.
+    /// Writes the same template in another spelling.
     pub(crate) fn respell(&mut self, how: u32) {
         self.edit(|spec| spec.template.edit(|template| template["spec"]["spelling"] = json!(how)));
     }
 
-    /// The API server stops to answer, or answers again.
+    /// The API server stops answering, or answers again.
     pub(crate) fn silence(&mut self, silent: bool) {
         let now = self.now;
         self.compares.get_or_insert_default().silent = silent.then_some(now);
@@ -342,7 +342,7 @@ impl Cluster {
         done.changed
     }
 
-    /// What of an act is done before the connection breaks.
+    /// The part of an act that is applied before the connection breaks.
     fn as_far_as_it_comes(&self, act: &Act) -> Act {
         let mut act = act.clone();
         let mut left = self.breaks_after.unwrap_or(usize::MAX);
@@ -371,7 +371,7 @@ impl Cluster {
         }
     }
 
-    /// Time passes: pods become ready, terminating ones are gone.
+    /// Advances the time: pods become ready, terminating ones are gone.
     pub(crate) fn tick(&mut self, seconds: i64) {
         self.tick_to(self.now + SignedDuration::from_secs(seconds));
     }
@@ -409,7 +409,7 @@ impl Cluster {
         panic!("it does not come to rest: {:#?}", self.status());
     }
 
-    /// Decides and lets time pass until nothing has changed for some seconds.
+    /// Decides and advances the time until nothing has changed for some seconds.
     pub(crate) fn settle(&mut self) {
         let mut quiet = 0;
         for _ in 0..1000 {
@@ -428,8 +428,8 @@ impl Cluster {
         panic!("it does not settle: {:#?}", self.status());
     }
 
-    /// Decides, and lets time pass only to the next thing that a kubelet does, or to when the last act wanted to be asked
-    /// again: what it does not ask for it does not get.
+    /// Decides, and advances the time only to the next action of a kubelet, or to the requeue time of the last act: without
+    /// a requeue time there is no further decision.
     pub(crate) fn settle_when_asked(&mut self) {
         let mut quiet = 0;
         for _ in 0..3000 {

@@ -1,4 +1,4 @@
-//! Pause points: where a rollout halts, and what makes it go on.
+//! Pause points: where a rollout pauses, and what makes it continue.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn a_point_after_on_the_last_old_pod_holds_nothing() {
 }
 
 #[test]
-fn a_resume_naming_the_hold_continues_and_any_other_is_dropped_with_a_warning() {
+fn a_resume_naming_the_hold_continues_and_any_other_is_ignored_with_a_warning() {
     let (mut cluster, name) = ten(PausePoint::Before);
     for wrong in ["", "web", &format!("{name}@1"), "other@2", "*@1", "*@3", "*", &name] {
         cluster.request_resume(wrong);
@@ -87,7 +87,7 @@ fn a_late_resume_never_skips_another_point() {
 }
 
 #[test]
-fn a_resume_of_all_points_lifts_this_and_all_later_ones_of_the_rollout() {
+fn a_resume_of_all_points_ends_this_hold_and_passes_all_later_points_of_the_rollout() {
     let (mut cluster, _) = ten(PausePoint::Before);
     let last = cluster.active().filter(|pod| pod.facts.priority.is_none()).last().unwrap().name.clone();
     cluster.pods.iter_mut().find(|pod| pod.name == last).unwrap().point =
@@ -103,7 +103,7 @@ fn a_resume_of_all_points_lifts_this_and_all_later_ones_of_the_rollout() {
 }
 
 #[test]
-fn a_hold_outlives_its_pod_and_heals_every_set() {
+fn a_hold_stays_without_its_pod_and_replaces_lost_pods_in_every_set() {
     let (mut cluster, name) = ten(PausePoint::Before);
     let uid = cluster.pods.iter().find(|pod| pod.name == name).unwrap().facts.uid.clone();
     cluster.delete(&uid);
@@ -116,7 +116,7 @@ fn a_hold_outlives_its_pod_and_heals_every_set() {
 }
 
 #[test]
-fn a_hold_ends_when_its_annotation_is_taken_away_but_not_when_it_is_malformed_or_the_order_changes() {
+fn a_hold_ends_when_its_annotation_is_removed_but_not_when_it_is_malformed_or_the_order_changes() {
     let (mut cluster, name) = ten(PausePoint::Before);
     let held = |cluster: &mut Cluster, point: Point| {
         let pod = cluster.pods.iter_mut().find(|pod| pod.name == name).unwrap();
@@ -196,7 +196,7 @@ fn a_hold_stops_the_clock_of_the_progress_deadline_until_it_is_resumed() {
 }
 
 #[test]
-fn a_point_lost_before_it_was_reached_is_told() {
+fn a_point_lost_before_it_was_reached_is_reported() {
     let mut cluster = Cluster::running(&json!({
         "replicas": 10,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
@@ -264,7 +264,7 @@ fn the_time_of_a_pause_after_runs_from_when_its_pod_is_gone() {
 fn a_set_deleted_by_hand_ends_no_hold() {
     let (mut cluster, _) = ten(PausePoint::Before);
     let hold = cluster.status().hold.unwrap();
-    // Another template has met a collision since.
+    // Another template has had a collision since.
     cluster.deployment.status.get_or_insert_default().collision_count = Some(1);
     cluster.delete_set(1);
     cluster.settle();
@@ -277,7 +277,7 @@ fn an_older_set_of_the_same_hash_that_is_being_deleted_ends_no_hold() {
     let (mut cluster, _) = ten(PausePoint::Before);
     let (hold, rollout) = (cluster.status().hold, cluster.status().rollout);
     let current = cluster.sets[1].clone();
-    // It was another deployment's, and was adopted.
+    // It was adopted from another deployment.
     let older = Set {
         name: "api".to_owned(),
         uid: "older".into(),
@@ -334,7 +334,7 @@ fn under_recreate_a_hold_keeps_no_more_than_replicas() {
 }
 
 #[test]
-fn unavailable_pods_ahead_of_the_point_go_before_the_rollout_counts_as_blocked() {
+fn unavailable_pods_ahead_of_the_point_are_deleted_before_the_rollout_counts_as_blocked() {
     let mut cluster = Cluster::running(&json!({
         "replicas": 10,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -360,7 +360,7 @@ fn a_hold_that_leaves_all_pods_warns_of_nothing() {
     assert_eq!(cluster.told(reason::HOLD_BELOW_REPLICAS), 0);
 }
 
-/// A hold stored ahead of the DELETE of the first of four pods, which cannot go yet.
+/// A hold that was stored ahead of the DELETE of the first of four pods, which cannot be deleted yet.
 fn begun_after() -> Cluster {
     let mut cluster = Cluster::running(&json!({
         "replicas": 4,
@@ -385,7 +385,7 @@ fn a_point_annotated_on_a_pod_that_moved_ahead_of_a_begun_after_is_reached_first
         let hold = cluster.status().hold.unwrap();
         assert_eq!((&hold.pod, hold.point), (&ahead, side));
         assert_eq!(cluster.rolled_out().len(), gone, "nothing at or behind the first point goes");
-        // The resume of the hold that had not begun to hold names nothing, and its point is still reached.
+        // A resume of the hold that did not hold yet has no effect, and its point is still reached.
         cluster.request_resume(&begun.id);
         cluster.settle();
         assert_eq!(cluster.status().hold.unwrap().pod, ahead);
@@ -401,7 +401,7 @@ fn a_point_annotated_on_a_pod_that_moved_ahead_of_a_begun_after_is_reached_first
 }
 
 #[test]
-fn pods_that_moved_ahead_of_a_begun_after_go_first_up_to_the_next_point() {
+fn pods_that_moved_ahead_of_a_begun_after_are_deleted_first_up_to_the_next_point() {
     let mut cluster = begun_after();
     let begun = cluster.status().hold.unwrap();
     cluster.pod(2).facts.priority = Some(11);
@@ -415,7 +415,7 @@ fn pods_that_moved_ahead_of_a_begun_after_go_first_up_to_the_next_point() {
 }
 
 #[test]
-fn a_begun_after_that_is_made_a_before_keeps_its_pod() {
+fn a_begun_after_changed_to_before_keeps_its_pod() {
     let mut cluster = begun_after();
     let begun = cluster.status().hold.unwrap();
     cluster.pause_at(0, PausePoint::Before);
@@ -471,7 +471,7 @@ fn the_end_of_a_pause_is_a_whole_second_and_never_too_early() {
 }
 
 #[test]
-fn a_pause_entered_while_held_stores_nothing_of_its_own_and_the_hold_outlives_it() {
+fn a_pause_that_begins_while_held_stores_nothing_and_the_hold_stays_after_it() {
     let (mut cluster, name) = ten(PausePoint::Before);
     cluster.edit(|spec| spec.paused = true);
     cluster.settle();
@@ -479,7 +479,7 @@ fn a_pause_entered_while_held_stores_nothing_of_its_own_and_the_hold_outlives_it
     cluster.edit(|spec| spec.paused = false);
     cluster.settle();
     assert_eq!(cluster.status().hold.unwrap().pod, name);
-    // Resumed while paused, the pause takes its sizes over.
+    // Resumed while paused: the pause gets its sizes.
     cluster.edit(|spec| spec.paused = true);
     cluster.settle();
     let sizes = cluster.status().hold.unwrap().sizes;
@@ -501,7 +501,7 @@ fn a_malformed_duration_neither_ends_a_hold_nor_moves_its_end() {
     pod.point = Point::At { side: PausePoint::Before, duration: Err(Malformed) };
     cluster.settle();
     assert_eq!(cluster.status().hold.unwrap().until, hold.until);
-    // Without one it lasts until it is resumed.
+    // Without a duration it lasts until it is resumed.
     cluster.pods.iter_mut().find(|pod| pod.name == hold.pod).unwrap().point =
         Point::At { side: PausePoint::Before, duration: Ok(None) };
     cluster.settle();
@@ -511,7 +511,7 @@ fn a_malformed_duration_neither_ends_a_hold_nor_moves_its_end() {
 }
 
 #[test]
-fn a_hold_whose_last_old_pod_is_lost_gets_it_back_and_one_without_any_to_restore_ends() {
+fn a_hold_replaces_its_last_old_pod_and_ends_without_an_old_set() {
     let (mut cluster, _) = ten(PausePoint::Before);
     cluster.edit(|spec| spec.replicas = 1);
     cluster.settle();
@@ -520,7 +520,7 @@ fn a_hold_whose_last_old_pod_is_lost_gets_it_back_and_one_without_any_to_restore
     cluster.delete(&uid);
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.status().hold.is_some()), (1, true));
-    // The set itself is deleted: nothing is left to hold.
+    // The set itself is deleted: there is nothing left to hold.
     cluster.delete_set(0);
     cluster.settle();
     assert_eq!(cluster.status().hold, None);

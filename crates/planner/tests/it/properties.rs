@@ -1,4 +1,4 @@
-//! Random clusters: the oracle holds at every step, and once nobody interferes any more, it settles.
+//! Random clusters: the oracle checks every step, and without further interference the cluster settles.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::model::Cluster;
 
-/// Something that happens from outside.
+/// An event from outside.
 #[derive(Clone, Debug)]
 enum Happening {
     Step,
@@ -235,12 +235,12 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
     }
 }
 
-/// Nobody interferes any more: pods get ready, and every hold is resumed.
+/// Ends the interference: pods become ready, and every hold is resumed.
 fn finish(cluster: &mut Cluster, when_asked: bool) {
     cluster.edit(|spec| spec.paused = false);
     cluster.quota = None;
     if !when_asked {
-        // Replacements of failed pods have waited long enough; where it is asked, it wakes up for them.
+        // Replacements of failed pods have waited long enough; with requeue times the planner asks for them.
         cluster.tick(300);
     }
     for _ in 0..100 {
@@ -261,7 +261,7 @@ fn finish(cluster: &mut Cluster, when_asked: bool) {
     }
 }
 
-/// `PROPTEST_CASES` says how many cases there are, as everywhere; without it they are enough for a while.
+/// `PROPTEST_CASES` sets the number of cases, as everywhere; by default there are fewer.
 fn config() -> ProptestConfig {
     let cases = std::env::var_os("PROPTEST_CASES").is_none().then_some(600);
     let default = ProptestConfig { max_shrink_iters: 20_000, ..ProptestConfig::default() };
@@ -272,7 +272,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn every_step_keeps_the_contract_and_it_settles_once_left_alone(
+    fn every_step_keeps_the_contract_and_the_cluster_settles_without_interference(
         spec in spec(),
         happenings in proptest::collection::vec(happening(), 0..80),
         when_asked in any::<bool>(),

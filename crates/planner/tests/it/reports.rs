@@ -1,4 +1,4 @@
-//! What the status says: the clock of the progress deadline, the counts, the points passed.
+//! The status: the clock of the progress deadline, the counts, the passed points.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn whole(time: Timestamp) -> Timestamp {
 }
 
 #[test]
-fn every_kind_of_progress_starts_the_clock_of_the_deadline_anew_and_nothing_else_does() {
+fn only_progress_restarts_the_clock_of_the_deadline() {
     let ready = |cluster: &mut Cluster, image: &str| {
         let index = cluster.active().position(|pod| cluster.image(pod) == image && !pod.facts.ready).unwrap();
         let now = cluster.now;
@@ -50,7 +50,7 @@ fn every_kind_of_progress_starts_the_clock_of_the_deadline_anew_and_nothing_else
         let uid = cluster.active().find(|pod| cluster.image(pod) == image).unwrap().facts.uid.clone();
         cluster.delete(&uid);
     };
-    // Ready but not available yet, an old pod gone, a new pod ready.
+    // Ready but not available yet; an old pod gone; a new pod ready.
     let mut cluster = stuck();
     let before = progressing(&cluster).1;
     cluster.tick(10);
@@ -81,7 +81,7 @@ fn every_kind_of_progress_starts_the_clock_of_the_deadline_anew_and_nothing_else
 
     let mut cluster = stuck();
     cluster.tick(10);
-    // Else one would come in its stead before anything is told.
+    // Otherwise the pod would be replaced before the status is written.
     cluster.quota = Some(0);
     lose(&mut cluster, "v1");
     cluster.step();
@@ -91,12 +91,12 @@ fn every_kind_of_progress_starts_the_clock_of_the_deadline_anew_and_nothing_else
 
 #[test]
 fn the_first_pods_of_a_rollout_are_its_first_progress() {
-    // The counts stored before are of the template before.
+    // The stored counts are of the template before.
     assert_eq!(progressing(&stuck()).0, reason::REPLICA_SET_UPDATED);
 }
 
 #[test]
-fn the_deadline_passes_at_its_second_and_not_before_and_progress_takes_it_back() {
+fn the_deadline_passes_at_its_second_and_progress_revokes_it() {
     let mut cluster = stuck();
     let start = progressing(&cluster).1;
     let deadline = start.as_second() + 100;
@@ -109,7 +109,7 @@ fn the_deadline_passes_at_its_second_and_not_before_and_progress_takes_it_back()
     while progressing(&cluster).0 != reason::PROGRESS_DEADLINE_EXCEEDED {
         assert!(cluster.step());
     }
-    // What follows from it, follows at once.
+    // The consequences follow at once.
     assert!(cluster.wake.unwrap() < Timestamp::from_second(deadline + 1).unwrap());
     cluster.rest();
     assert_eq!(progressing(&cluster).0, reason::PROGRESS_DEADLINE_EXCEEDED);
@@ -181,7 +181,7 @@ fn in_a_hold_the_clock_runs_while_wanted_updated_pods_are_unavailable() {
 }
 
 #[test]
-fn the_points_passed_are_forgotten_once_the_rollout_is_complete_and_not_before() {
+fn the_passed_points_are_dropped_only_when_the_rollout_is_complete() {
     let mut cluster = Cluster::running(&rolling(4, 1, 1));
     cluster.prioritize(&[5]);
     let name = cluster.pause_at(0, PausePoint::Before);
@@ -204,7 +204,7 @@ fn the_points_passed_are_forgotten_once_the_rollout_is_complete_and_not_before()
 }
 
 #[test]
-fn the_counts_are_those_of_what_is_there() {
+fn the_counts_are_those_of_the_active_pods() {
     let mut cluster = stuck();
     let uid = cluster.active().find(|pod| cluster.image(pod) == "v1").unwrap().facts.uid.clone();
     cluster.pods.iter_mut().find(|pod| pod.facts.uid == uid).unwrap().facts.ready = false;
@@ -219,7 +219,7 @@ fn the_counts_are_those_of_what_is_there() {
         (ConditionStatus::False, "MinimumReplicasUnavailable")
     );
     assert_eq!(status.observed_generation, cluster.deployment.metadata.generation);
-    // One that terminates, and one that has finished, are not active.
+    // Terminating and finished pods are not active.
     cluster.delete(&uid);
     cluster.rest();
     let status = cluster.status();
@@ -230,7 +230,7 @@ fn the_counts_are_those_of_what_is_there() {
 }
 
 #[test]
-fn under_recreate_enough_are_available_only_where_all_are() {
+fn under_recreate_available_needs_all_pods() {
     let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": {"type": "Recreate"}}));
     let holds = |cluster: &Cluster| cluster.status().condition(condition::AVAILABLE).unwrap().status;
     assert_eq!(holds(&cluster), ConditionStatus::True);
@@ -240,7 +240,7 @@ fn under_recreate_enough_are_available_only_where_all_are() {
 }
 
 #[test]
-fn each_hindrance_is_told_by_its_own_reason() {
+fn each_failure_has_its_own_reason() {
     let table = [
         (FailureKind::Claim, reason::FAILED_CLAIM),
         (FailureKind::Create, reason::FAILED_CREATE),
@@ -259,7 +259,7 @@ fn each_hindrance_is_told_by_its_own_reason() {
         };
         let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
         assert_eq!((told.reason.as_str(), told.message.as_str()), (expected, "why"));
-        // Only what no waiting helps against stalls it.
+        // Only a problem that no retry solves stalls it.
         let stalled = act.status.condition(condition::STALLED).unwrap();
         let told = if what == FailureKind::EvictAmbiguous { expected } else { reason::NOT_STALLED };
         assert_eq!(
@@ -270,7 +270,7 @@ fn each_hindrance_is_told_by_its_own_reason() {
 }
 
 #[test]
-fn what_stalls_a_rollout_is_looked_at_again_soon() {
+fn a_stalled_rollout_has_a_short_requeue_time() {
     let mut spec = rolling(4, 0, 1);
     spec["progressDeadlineSeconds"] = json!(i32::MAX);
     let mut cluster = Cluster::running(&spec);
@@ -282,7 +282,7 @@ fn what_stalls_a_rollout_is_looked_at_again_soon() {
 }
 
 #[test]
-fn a_point_is_lost_only_where_the_rollout_had_not_dealt_with_it() {
+fn a_point_is_lost_only_if_the_rollout_has_not_reached_it() {
     let start = || {
         let mut cluster = Cluster::running(&rolling(4, 1, 1));
         cluster.prioritize(&[5, 4, 3]);
@@ -298,12 +298,12 @@ fn a_point_is_lost_only_where_the_rollout_had_not_dealt_with_it() {
         cluster.settle();
         cluster.told(reason::PAUSE_POINT_LOST)
     };
-    // The held one is not: its hold goes on.
+    // The held one is not lost: its hold continues.
     let (mut cluster, names) = start();
     assert_eq!(lose(&mut cluster, &names[0]), 0);
-    // One further on is, once.
+    // A later one is lost, once.
     assert_eq!(lose(&mut cluster, &names[2]), 1);
-    // One whose annotation was taken away is not, nor one that a resume of all has passed.
+    // A point with a removed annotation is not lost, nor one that a resume of all points has passed.
     let (mut cluster, names) = start();
     cluster.pods.iter_mut().find(|pod| pod.name == names[2]).unwrap().point =
         ordereddeployment_planner::Point::None;
@@ -318,7 +318,7 @@ fn a_point_is_lost_only_where_the_rollout_had_not_dealt_with_it() {
 }
 
 #[test]
-fn with_no_replicas_nothing_is_created_whatever_the_surge() {
+fn with_no_replicas_nothing_is_created_regardless_of_the_surge() {
     let mut cluster = Cluster::running(&rolling(4, 3, 1));
     cluster.set_image("v2");
     cluster.step();
@@ -332,7 +332,7 @@ fn with_no_replicas_nothing_is_created_whatever_the_surge() {
     assert!(cluster.steps > count);
 }
 
-/// Held with two updated pods wanted, none of which is ready.
+/// Held, with two updated pods wanted, neither of which is ready.
 fn held_and_waiting() -> Cluster {
     let mut spec = rolling(6, 1, 2);
     spec["minReadySeconds"] = json!(50);
@@ -350,7 +350,7 @@ fn held_and_waiting() -> Cluster {
 }
 
 #[test]
-fn an_updated_pod_that_becomes_available_is_progress_though_another_one_is_not() {
+fn an_updated_pod_that_becomes_available_is_progress_while_another_one_is_unavailable() {
     let mut cluster = held_and_waiting();
     let index = cluster.active().position(|pod| cluster.image(pod) == "v2").unwrap();
     let now = cluster.now;
@@ -376,7 +376,7 @@ fn a_pause_that_ends_in_a_hold_starts_the_clock_of_the_pods_it_waits_for() {
 }
 
 #[test]
-fn a_pause_is_told_of_though_the_rollout_is_complete() {
+fn a_pause_is_reported_although_the_rollout_is_complete() {
     let mut cluster = Cluster::running(&rolling(3, 1, 0));
     cluster.edit(|spec| spec.paused = true);
     cluster.settle();
@@ -421,7 +421,7 @@ fn the_sets_count_as_scaled_only_once_they_are() {
 }
 
 #[test]
-fn after_an_invalid_spec_and_after_pods_changed_hands_progress_is_told_anew_and_the_clock_starts() {
+fn after_an_invalid_spec_and_after_a_migration_progress_is_reported_and_the_clock_restarts() {
     type Change = fn(&mut Cluster);
     let table: [(&str, Change, Change); 2] = [
         (

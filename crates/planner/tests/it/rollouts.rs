@@ -14,7 +14,7 @@ fn rolling(replicas: i32, surge: &Value, unavailable: &Value) -> Value {
 }
 
 #[test]
-fn a_fresh_deployment_gets_its_pods_and_completes() {
+fn a_new_deployment_gets_its_pods_and_completes() {
     let cluster = Cluster::running(&json!({"replicas": 3}));
     assert_eq!(cluster.of_image("v1"), 3);
     assert!(cluster.is_complete());
@@ -38,7 +38,7 @@ fn a_rollout_follows_the_priorities_and_ends_with_new_pods_only() {
 }
 
 #[test]
-fn without_surge_a_dry_run_proves_the_template_before_the_first_delete() {
+fn without_surge_a_dry_run_verifies_the_template_before_the_first_delete() {
     let mut cluster = Cluster::running(&rolling(4, &json!(0), &json!(1)));
     cluster.refused.insert("v2".into());
     cluster.set_image("v2");
@@ -86,7 +86,7 @@ fn a_template_that_never_becomes_ready_stops_at_the_floor_and_passes_the_deadlin
 }
 
 #[test]
-fn unavailable_old_pods_go_out_of_turn_only_where_the_rollout_is_blocked() {
+fn unavailable_old_pods_are_deleted_out_of_order_only_if_the_rollout_is_blocked() {
     for (mode, expected) in [("WhenBlocked", 10), ("InOrder", 2)] {
         let mut spec = rolling(10, &json!(1), &json!(0));
         spec["deletionOrder"] = json!({"unavailablePods": mode});
@@ -118,7 +118,7 @@ fn recreate_deletes_all_in_order_and_creates_when_the_last_is_gone() {
 }
 
 #[test]
-fn a_pod_lost_in_a_rollout_comes_back_from_the_current_revision_unless_too_few_would_be_left() {
+fn a_pod_lost_in_a_rollout_is_replaced_from_the_current_revision_unless_too_few_would_be_left() {
     let mut cluster = Cluster::running(&rolling(10, &json!(1), &json!(0)));
     cluster.broken.insert("v2".into());
     cluster.set_image("v2");
@@ -131,7 +131,7 @@ fn a_pod_lost_in_a_rollout_comes_back_from_the_current_revision_unless_too_few_w
 }
 
 #[test]
-fn an_undo_takes_the_old_set_again_as_a_new_revision() {
+fn an_undo_uses_the_old_set_again_as_a_new_revision() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
     cluster.set_image("v2");
     cluster.settle();
@@ -172,7 +172,7 @@ fn an_invalid_spec_moves_nothing_and_says_why() {
 }
 
 #[test]
-fn a_paused_rollout_starts_nothing_and_goes_on_when_unpaused() {
+fn a_paused_rollout_starts_nothing_and_continues_when_unpaused() {
     let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(0)));
     cluster.edit(|spec| spec.paused = true);
     cluster.set_image("v2");
@@ -185,7 +185,7 @@ fn a_paused_rollout_starts_nothing_and_goes_on_when_unpaused() {
 }
 
 #[test]
-fn pods_lost_while_the_template_is_refused_come_back_from_the_old_set() {
+fn pods_lost_while_the_template_is_refused_are_replaced_from_the_old_set() {
     let mut cluster = Cluster::running(&rolling(10, &json!(1), &json!(1)));
     cluster.refused.insert("v2".into());
     cluster.set_image("v2");
@@ -201,7 +201,7 @@ fn pods_lost_while_the_template_is_refused_come_back_from_the_old_set() {
 }
 
 #[test]
-fn an_old_set_whose_pods_are_refused_does_not_hinder_the_new_one() {
+fn an_old_set_whose_pods_are_refused_does_not_block_the_new_one() {
     let mut cluster = Cluster::running(&rolling(3, &json!(0), &json!(1)));
     // In either order of the hashes.
     for (old, new) in [("v1", "v2"), ("v2", "v1")] {
@@ -221,7 +221,7 @@ fn an_old_set_whose_pods_are_refused_does_not_hinder_the_new_one() {
 }
 
 #[test]
-fn a_hash_that_somebody_else_uses_is_told_apart_by_the_collision_count() {
+fn the_collision_count_distinguishes_a_hash_of_another_owner() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
     let mut template = cluster.deployment.spec.template.clone();
     template.edit(|template| template["spec"]["containers"][0]["image"] = json!("v2"));
@@ -237,7 +237,7 @@ fn a_hash_that_somebody_else_uses_is_told_apart_by_the_collision_count() {
 }
 
 #[test]
-fn it_asks_to_be_woken_when_time_alone_makes_pods_available_or_the_deadline_pass() {
+fn the_requeue_time_is_when_pods_become_available_or_the_deadline_passes() {
     let mut spec = rolling(4, &json!(1), &json!(0));
     spec["minReadySeconds"] = json!(30);
     let mut cluster = Cluster::new(&spec);
@@ -267,14 +267,14 @@ fn a_pod_is_available_by_the_time_of_its_own_set() {
     cluster.tick(100);
     cluster.rest();
     assert!(cluster.is_complete());
-    // At rest the spec counts, for pods that are there already too.
+    // Without a rollout the spec applies, also to existing pods.
     cluster.edit(|spec| spec.min_ready_seconds = 300);
     cluster.rest();
     assert_eq!(cluster.status().available_replicas, Some(0));
 }
 
 #[test]
-fn a_template_that_carries_a_hash_label_of_its_own_is_rolled_out_once() {
+fn a_template_with_its_own_hash_label_is_rolled_out_once() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
     cluster.edit(|spec| {
         spec.template.edit(|template| template["metadata"]["labels"]["pod-template-hash"] = json!("mine"));
@@ -287,7 +287,7 @@ fn a_template_that_carries_a_hash_label_of_its_own_is_rolled_out_once() {
 }
 
 #[test]
-fn a_pod_that_can_come_first_is_the_proof_and_no_dry_run_is_asked_for() {
+fn with_surge_the_first_pod_verifies_the_template_without_a_dry_run() {
     let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(0)));
     cluster.set_image("v2");
     cluster.settle();
@@ -295,7 +295,7 @@ fn a_pod_that_can_come_first_is_the_proof_and_no_dry_run_is_asked_for() {
 }
 
 #[test]
-fn nothing_goes_out_of_turn_while_the_ceiling_is_not_reached() {
+fn no_pod_is_deleted_out_of_order_below_the_ceiling() {
     let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(1)));
     cluster.prioritize(&[9, 8, 7, 6]);
     cluster.pod(3).facts.ready = false;
@@ -309,7 +309,7 @@ fn nothing_goes_out_of_turn_while_the_ceiling_is_not_reached() {
 }
 
 #[test]
-fn once_the_deadline_has_passed_unavailable_old_pods_go_even_if_updated_ones_are_unavailable() {
+fn after_the_deadline_unavailable_old_pods_are_deleted_even_if_updated_ones_are_unavailable() {
     let mut cluster = Cluster::running(&rolling(4, &json!(1), &json!(1)));
     cluster.prioritize(&[9, 8, 7, 6]);
     cluster.pod(3).facts.ready = false;
@@ -325,7 +325,7 @@ fn once_the_deadline_has_passed_unavailable_old_pods_go_even_if_updated_ones_are
 }
 
 #[test]
-fn the_rollout_does_not_count_on_surplus_pods_that_go_in_the_same_decision() {
+fn the_rollout_does_not_count_on_surplus_pods_deleted_in_the_same_decision() {
     let mut cluster = Cluster::running(&rolling(4, &json!(4), &json!(0)));
     cluster.broken.insert("v2".into());
     cluster.set_image("v2");
@@ -340,13 +340,13 @@ fn the_rollout_does_not_count_on_surplus_pods_that_go_in_the_same_decision() {
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (2, 4));
     cluster.edit(|spec| spec.replicas = 3);
     cluster.settle();
-    // The first of the order of the updated pods goes, an available one: three are left, as many as the floor asks for.
+    // The first updated pod of the order is deleted, an available one: three are left, as the floor requires.
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (2, 3));
     assert_eq!(cluster.deleted.last().unwrap().1, Purpose::Scale);
 }
 
 #[test]
-fn a_lost_pod_comes_back_from_the_old_set_with_most_available_pods() {
+fn a_lost_pod_is_replaced_from_the_old_set_with_most_available_pods() {
     let mut spec = rolling(6, &json!(2), &json!(0));
     spec["deletionOrder"] = json!({"unavailablePods": "InOrder"});
     let mut cluster = Cluster::running(&spec);
@@ -366,7 +366,7 @@ fn a_lost_pod_comes_back_from_the_old_set_with_most_available_pods() {
 }
 
 #[test]
-fn under_recreate_only_old_pods_that_still_run_are_waited_for() {
+fn recreate_waits_only_for_old_pods_that_still_run() {
     let mut cluster = Cluster::running(&json!({"replicas": 2, "strategy": {"type": "Recreate"}}));
     let uid = cluster.pod(0).facts.uid.clone();
     cluster.delete(&uid);
@@ -397,7 +397,7 @@ fn a_quota_that_leaves_no_room_for_the_surge_does_not_stop_a_rollout() {
 }
 
 #[test]
-fn a_revision_is_never_given_twice_though_its_set_was_deleted() {
+fn a_revision_is_never_reused_after_its_set_was_deleted() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
     cluster.set_image("v2");
     cluster.settle();
@@ -409,7 +409,7 @@ fn a_revision_is_never_given_twice_though_its_set_was_deleted() {
 }
 
 #[test]
-fn a_set_of_the_newest_revision_keeps_it_where_the_status_was_lost() {
+fn a_set_of_the_newest_revision_keeps_it_if_the_status_was_lost() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
     cluster.set_image("v2");
     cluster.settle();
@@ -417,7 +417,7 @@ fn a_set_of_the_newest_revision_keeps_it_where_the_status_was_lost() {
     cluster.settle();
     assert_eq!(cluster.status().rollout.unwrap().revision, 2);
     assert!(cluster.is_complete());
-    // Where the newest one is another, it gets the next.
+    // If another set is the newest, it gets the next one.
     cluster.set_image("v1");
     cluster.deployment.status = None;
     cluster.settle();
@@ -444,7 +444,7 @@ fn an_old_set_with_pods_that_still_terminate_is_kept_beyond_the_limit() {
 }
 
 #[test]
-fn of_old_sets_of_one_revision_the_older_one_goes_first() {
+fn of_old_sets_with_one_revision_the_older_one_is_deleted_first() {
     let mut spec = rolling(1, &json!(1), &json!(0));
     spec["revisionHistoryLimit"] = json!(1);
     let mut cluster = Cluster::running(&spec);
@@ -466,12 +466,12 @@ fn of_old_sets_of_one_revision_the_older_one_goes_first() {
 }
 
 #[test]
-fn a_collision_met_in_a_rollout_under_way_is_no_other_rollout() {
+fn a_collision_during_a_rollout_starts_no_other_rollout() {
     let mut cluster = Cluster::running(&rolling(3, &json!(1), &json!(0)));
     cluster.set_image("v2");
     cluster.step();
     let rollout = cluster.status().rollout.unwrap();
-    // Only as the set is made it is met that its name is taken.
+    // Only the create of the set shows that its name is taken.
     cluster.taken_names.insert(format!("web-{}", rollout.template_hash));
     cluster.settle();
     let status = cluster.status();
@@ -485,8 +485,8 @@ fn a_collision_met_in_a_rollout_under_way_is_no_other_rollout() {
 }
 
 #[test]
-fn neither_floor_counts_on_surplus_pods_that_go_in_the_same_decision() {
-    // How many old pods are unready: the last one, which counts for the second floor alone; all, and then only that one binds.
+fn neither_floor_counts_surplus_pods_deleted_in_the_same_decision() {
+    // The number of unready old pods: the last one, which only the second floor counts; all, so that only the second floor binds.
     for (unready, left) in [(1, 3), (4, 2)] {
         let mut cluster = Cluster::running(&rolling(4, &json!(4), &json!(0)));
         cluster.prioritize(&[4, 3, 2, 1]);

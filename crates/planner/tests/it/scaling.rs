@@ -14,7 +14,7 @@ fn ten() -> Cluster {
 }
 
 #[test]
-fn a_scale_down_takes_the_first_of_the_order() {
+fn a_scale_down_deletes_the_first_of_the_order() {
     let mut cluster = ten();
     cluster.pod(6).facts.priority = Some(9);
     let name = cluster.pod(6).name.clone();
@@ -96,7 +96,7 @@ fn scaling_in_a_running_rollout_is_proportional() {
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (9, 2));
     cluster.edit(|spec| spec.replicas = 20);
     cluster.settle();
-    // 11 pods become 21: 9 and 2 in proportion are 17 and 4; the floor of 19 asks for two more old ones in their stead.
+    // 11 pods become 21: 9 and 2 in proportion are 17 and 4; the floor of 19 requires two more old ones instead.
     assert_eq!(cluster.of_image("v1") + cluster.of_image("v2"), 21);
     assert!(cluster.of_image("v1") >= 17, "{}", cluster.of_image("v1"));
     cluster.edit(|spec| spec.replicas = 5);
@@ -193,7 +193,7 @@ fn a_new_template_while_paused_moves_no_pod() {
 }
 
 #[test]
-fn a_larger_number_of_replicas_in_a_rollout_makes_no_more_updated_pods_than_that() {
+fn a_scale_up_in_a_rollout_creates_no_more_updated_pods_than_replicas() {
     let mut cluster = Cluster::running(&json!({
         "replicas": 4,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 4, "maxUnavailable": 0}},
@@ -215,7 +215,7 @@ fn a_larger_number_of_replicas_in_a_rollout_makes_no_more_updated_pods_than_that
 }
 
 #[test]
-fn replicas_taken_back_while_paused_are_scaled_although_the_first_scaling_never_ended() {
+fn replicas_reverted_while_paused_are_scaled_although_the_first_scaling_never_ended() {
     for surge in [json!("25%"), json!(1)] {
         let strategy = json!({"rollingUpdate": {"maxSurge": surge}});
         let mut cluster = Cluster::running(&json!({"replicas": 0, "strategy": strategy}));
@@ -233,7 +233,7 @@ fn replicas_taken_back_while_paused_are_scaled_although_the_first_scaling_never_
 }
 
 #[test]
-fn healing_in_a_hold_waits_for_terminating_pods_where_the_policy_says_so() {
+fn replacements_in_a_hold_wait_for_terminating_pods_if_the_policy_says_so() {
     let mut cluster = held();
     cluster.edit(|spec| {
         spec.pod_replacement_policy = ordereddeployment_api::PodReplacementPolicy::TerminationComplete;
@@ -250,7 +250,7 @@ fn healing_in_a_hold_waits_for_terminating_pods_where_the_policy_says_so() {
 }
 
 #[test]
-fn a_pause_keeps_its_surge_pods_though_the_surge_was_lowered() {
+fn a_pause_keeps_its_surge_pods_after_the_surge_was_lowered() {
     let mut cluster = ten();
     cluster.broken.insert("v2".into());
     cluster.set_image("v2");
@@ -268,7 +268,7 @@ fn a_pause_keeps_its_surge_pods_though_the_surge_was_lowered() {
 }
 
 #[test]
-fn what_scaling_takes_from_several_sets_goes_in_one_order() {
+fn pods_that_scaling_deletes_from_several_sets_follow_one_order() {
     for hold in [true, false] {
         let mut cluster = held();
         if !hold {
@@ -294,7 +294,7 @@ fn what_scaling_takes_from_several_sets_goes_in_one_order() {
 }
 
 #[test]
-fn a_percentage_of_surge_is_that_of_the_replicas_then() {
+fn a_percentage_of_surge_is_of_the_new_replicas() {
     let mut cluster = Cluster::running(&json!({
         "replicas": 10,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
@@ -308,7 +308,7 @@ fn a_percentage_of_surge_is_that_of_the_replicas_then() {
 }
 
 #[test]
-fn a_rollout_goes_on_though_it_cannot_be_scaled() {
+fn a_rollout_that_cannot_be_scaled_continues() {
     let mut cluster = ten();
     cluster.quota = Some(11);
     cluster.set_image("v2");
@@ -323,7 +323,7 @@ fn a_rollout_goes_on_though_it_cannot_be_scaled() {
 }
 
 #[test]
-fn pods_lost_just_before_a_pause_come_back_in_it() {
+fn pods_lost_just_before_a_pause_are_replaced_in_it() {
     for strategy in ["RollingUpdate", "Recreate"] {
         let mut cluster = Cluster::running(&json!({"replicas": 4, "strategy": {"type": strategy}}));
         for _ in 0..2 {
@@ -416,7 +416,7 @@ fn stuck(surge: i32, unavailable: i32) -> Cluster {
     cluster
 }
 
-/// The pods of each revision once the sets have been scaled, before the rollout goes on.
+/// The pods of each revision after the scaling of the sets, before the rollout continues.
 fn scaled(cluster: &mut Cluster) -> [usize; 3] {
     for _ in 0..100 {
         let rollout = cluster.status().rollout.unwrap();
@@ -429,7 +429,7 @@ fn scaled(cluster: &mut Cluster) -> [usize; 3] {
 }
 
 #[test]
-fn scaling_that_is_interrupted_ends_in_the_same_split() {
+fn interrupted_scaling_ends_in_the_same_split() {
     for (surge, unavailable) in [(1, 1), (3, 0), (5, 3)] {
         for replicas in [1, 2, 4, 7, 9, 11, 14, 20, 33] {
             let mut whole = stuck(surge, unavailable);
@@ -446,7 +446,7 @@ fn scaling_that_is_interrupted_ends_in_the_same_split() {
 }
 
 #[test]
-fn replicas_changed_again_while_the_sets_are_scaled_are_measured_by_where_that_began() {
+fn replicas_changed_again_during_scaling_are_split_from_its_start() {
     for (first, second) in [(20, 14), (2, 1), (20, 4), (5, 2), (14, 33)] {
         let mut whole = stuck(3, 3);
         whole.edit(|spec| spec.replicas = second);
@@ -454,7 +454,7 @@ fn replicas_changed_again_while_the_sets_are_scaled_are_measured_by_where_that_b
         let mut cluster = stuck(3, 3);
         cluster.breaks_after = Some(2);
         cluster.edit(|spec| spec.replicas = first);
-        // Stored, and the first two pods moved.
+        // The start is stored, and the first two pods are moved.
         cluster.step();
         cluster.step();
         assert!(cluster.status().rollout.unwrap().scaled_from.is_some());
@@ -465,7 +465,7 @@ fn replicas_changed_again_while_the_sets_are_scaled_are_measured_by_where_that_b
 }
 
 #[test]
-fn replicas_taken_back_while_the_sets_are_scaled_give_each_set_what_it_had() {
+fn replicas_reverted_during_scaling_restore_each_set() {
     for replicas in [3, 25] {
         let mut cluster = stuck(3, 3);
         let before = ["v1", "v2", "v3"].map(|image| cluster.of_image(image));
@@ -521,7 +521,7 @@ fn recreate_that_begins_while_the_sets_are_scaled_refills_nothing() {
 }
 
 #[test]
-fn a_pause_keeps_the_share_of_an_older_set_though_none_of_its_pods_could_be_created() {
+fn a_pause_keeps_the_share_of_an_older_set_whose_pods_could_not_be_created() {
     let mut cluster = Cluster::new(&json!({"replicas": 6}));
     cluster.quota = Some(2);
     for _ in 0..6 {
@@ -537,7 +537,7 @@ fn a_pause_keeps_the_share_of_an_older_set_though_none_of_its_pods_could_be_crea
         spec.paused = true;
         spec.replicas = 3;
     });
-    // Now the pods that are there are of the current template, and those of v2 are the old ones.
+    // Now the existing pods are of the current template, and those of v2 are the old ones.
     cluster.set_image("v1");
     cluster.quota = None;
     cluster.settle();
@@ -545,7 +545,7 @@ fn a_pause_keeps_the_share_of_an_older_set_though_none_of_its_pods_could_be_crea
 }
 
 #[test]
-fn pods_that_took_the_place_of_a_deleted_set_while_paused_stay_in_the_hold_after_it() {
+fn pods_that_replaced_a_deleted_set_while_paused_stay_in_the_hold_after_it() {
     let mut cluster = Cluster::running(&json!({"replicas": 3}));
     cluster.set_image("v2");
     cluster.settle();
@@ -558,7 +558,7 @@ fn pods_that_took_the_place_of_a_deleted_set_while_paused_stay_in_the_hold_after
     cluster.edit(|spec| spec.paused = true);
     cluster.delete_set(1);
     cluster.settle();
-    // No set of v3 was made yet: the only one there is fills the gap.
+    // The set of v3 does not exist yet: the only existing set fills the gap.
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v3")), (3, 0));
     cluster.edit(|spec| spec.paused = false);
     cluster.settle();
@@ -570,7 +570,7 @@ fn pods_that_took_the_place_of_a_deleted_set_while_paused_stay_in_the_hold_after
 }
 
 #[test]
-fn a_percentage_of_surge_that_was_is_that_of_the_replicas_before() {
+fn a_previous_percentage_of_surge_is_of_the_previous_replicas() {
     for (replicas, expected) in [(10, (10, 5)), (4, (4, 2)), (40, (40, 20))] {
         let mut cluster = Cluster::running(&json!({
             "replicas": 20,
@@ -587,7 +587,7 @@ fn a_percentage_of_surge_that_was_is_that_of_the_replicas_before() {
 }
 
 #[test]
-fn a_pause_that_begins_before_the_new_set_is_made_fills_the_largest_old_one() {
+fn a_pause_that_begins_before_the_new_set_is_created_fills_the_largest_old_one() {
     let mut spec = json!({"replicas": 6, "deletionOrder": {"unavailablePods": "InOrder"}});
     spec["strategy"] =
         json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}});
@@ -603,12 +603,12 @@ fn a_pause_that_begins_before_the_new_set_is_made_fills_the_largest_old_one() {
     cluster.edit(|spec| spec.paused = true);
     cluster.set_image("v3");
     cluster.settle();
-    // Five are there, six are wanted.
+    // There are five pods, and six are wanted.
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2"), cluster.of_image("v3")), (4, 2, 0));
 }
 
 #[test]
-fn a_larger_number_of_replicas_in_a_recreate_hold_adds_to_what_it_left() {
+fn a_scale_up_in_a_recreate_hold_adds_to_the_remaining_pods() {
     let mut cluster = Cluster::running(&json!({"replicas": 6, "strategy": {"type": "Recreate"}}));
     cluster.prioritize(&[5, 5, 3]);
     cluster.pause_at(2, PausePoint::Before);

@@ -1,4 +1,4 @@
-//! Templates that are spelled differently: what is one revision, when the API server is asked, and what waits for its answer.
+//! Templates with different spellings: which belong to one revision, when the API server is asked, and what waits for its answer.
 
 use ordereddeployment_api::{ConditionStatus, PausePoint, names::condition, names::reason};
 use ordereddeployment_planner::ComparisonResult;
@@ -18,7 +18,7 @@ fn revision(cluster: &Cluster) -> i64 {
 }
 
 #[test]
-fn a_template_spelled_differently_restarts_nothing_and_is_asked_for_once() {
+fn a_template_spelled_differently_restarts_nothing_and_is_compared_once() {
     let mut cluster = running(&json!({"replicas": 4}));
     cluster.respell(1);
     cluster.settle();
@@ -28,7 +28,7 @@ fn a_template_spelled_differently_restarts_nothing_and_is_asked_for_once() {
     assert_eq!((cluster.deleted.len(), cluster.sets.len(), revision(&cluster)), (0, 1, 1));
     assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 0);
     assert_eq!(cluster.asked(), 1);
-    // Back to what was written first, and to a spelling that is remembered.
+    // Back to the first spelling, and to a stored one.
     for template in [json!({}), json!({"spelling": 1})] {
         cluster.edit(|spec| {
             spec.template.edit(|written| {
@@ -43,21 +43,21 @@ fn a_template_spelled_differently_restarts_nothing_and_is_asked_for_once() {
 }
 
 #[test]
-fn the_equality_is_stored_before_anything_else_is_done_and_only_then_counts() {
+fn the_equality_is_stored_before_any_other_write_and_only_then_used() {
     let mut cluster = running(&json!({"replicas": 4}));
     cluster.respell(1);
     cluster.edit(|spec| spec.replicas = 6);
     cluster.step();
     assert_eq!(cluster.sets[0].equal_templates.len(), 1);
     assert_eq!(cluster.active().count(), 4);
-    // A crash before: the next process asks again.
+    // The controller crashes before the write: the next process asks again.
     cluster.sets[0].equal_templates.clear();
     cluster.settle();
     assert_eq!((cluster.asked(), cluster.active().count(), cluster.deleted.len()), (2, 6, 0));
 }
 
 #[test]
-fn eight_spellings_are_remembered_the_newest_first() {
+fn eight_spellings_are_stored_the_newest_first() {
     let mut cluster = running(&json!({"replicas": 2}));
     for how in 1..=12 {
         cluster.respell(how);
@@ -73,7 +73,7 @@ fn eight_spellings_are_remembered_the_newest_first() {
 }
 
 #[test]
-fn what_a_set_remembers_is_void_once_its_template_is_edited() {
+fn stored_spellings_are_invalid_once_the_template_of_the_set_is_edited() {
     let mut cluster = running(&json!({"replicas": 2}));
     cluster.respell(1);
     cluster.settle();
@@ -83,7 +83,7 @@ fn what_a_set_remembers_is_void_once_its_template_is_edited() {
 }
 
 #[test]
-fn a_real_change_rolls_and_is_asked_for_once() {
+fn a_real_change_is_rolled_out_and_compared_once() {
     let mut cluster = running(&json!({"replicas": 3}));
     cluster.set_image("v2");
     cluster.settle();
@@ -92,7 +92,7 @@ fn a_real_change_rolls_and_is_asked_for_once() {
 }
 
 #[test]
-fn a_new_object_and_equal_templates_are_not_asked_for() {
+fn a_new_object_and_equal_templates_are_not_compared() {
     let mut cluster = Cluster::new(&json!({"replicas": 3}));
     cluster.compares = Some(Compares::default());
     cluster.settle();
@@ -102,7 +102,7 @@ fn a_new_object_and_equal_templates_are_not_asked_for() {
 }
 
 #[test]
-fn a_spelling_written_in_the_middle_of_a_rollout_lets_it_go_on() {
+fn a_new_spelling_during_a_rollout_does_not_interrupt_it() {
     let mut cluster = running(&json!({"replicas": 6}));
     cluster.set_image("v2");
     while cluster.of_image("v2") == 0 {
@@ -116,7 +116,7 @@ fn a_spelling_written_in_the_middle_of_a_rollout_lets_it_go_on() {
 }
 
 #[test]
-fn a_hold_outlives_another_spelling() {
+fn a_hold_survives_another_spelling() {
     let mut cluster = running(&json!({"replicas": 4}));
     cluster.pause_at(1, PausePoint::Before);
     cluster.set_image("v2");
@@ -145,7 +145,7 @@ fn an_undo_spelled_differently_finds_the_older_set() {
 }
 
 #[test]
-fn without_an_answer_no_rollout_starts_and_scaling_and_healing_go_on() {
+fn without_an_answer_no_rollout_starts_and_scaling_and_replacements_continue() {
     let mut cluster = running(&json!({"replicas": 4}));
     cluster.silence(true);
     cluster.set_image("v2");
@@ -169,7 +169,7 @@ fn without_an_answer_no_rollout_starts_and_scaling_and_healing_go_on() {
     assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::True, reason::TEMPLATE_NOT_COMPARED));
     assert!(told.message.contains("it is down"), "{}", told.message);
     assert_eq!(cluster.told(reason::TEMPLATE_NOT_COMPARED), 1);
-    // Another process does not begin to count anew.
+    // A restarted process does not start to count again.
     let now = cluster.now;
     cluster.compares.as_mut().unwrap().silent = Some(now);
     cluster.comparison = ComparisonResult::Not;
@@ -182,12 +182,12 @@ fn without_an_answer_no_rollout_starts_and_scaling_and_healing_go_on() {
 }
 
 #[test]
-fn without_an_answer_the_progress_deadline_passes_without_a_decision_after_the_other() {
+fn without_an_answer_the_progress_deadline_passes_without_repeated_decisions() {
     let mut cluster = running(&json!({"replicas": 3, "progressDeadlineSeconds": 60}));
     cluster.silence(true);
     cluster.set_image("v2");
     cluster.settle();
-    // The model refuses to decide again at once.
+    // The model allows no second decision at once.
     cluster.tick(600);
     cluster.rest();
     let status = cluster.status();
@@ -198,7 +198,7 @@ fn without_an_answer_the_progress_deadline_passes_without_a_decision_after_the_o
 }
 
 #[test]
-fn without_an_answer_a_rollout_under_way_deletes_no_more() {
+fn without_an_answer_a_running_rollout_deletes_no_more_pods() {
     for strategy in [json!({"type": "RollingUpdate"}), json!({"type": "Recreate"})] {
         let mut cluster = running(&json!({"replicas": 6, "strategy": strategy}));
         cluster.breaks_after = Some(2);
@@ -222,7 +222,7 @@ fn without_an_answer_a_rollout_under_way_deletes_no_more() {
 }
 
 #[test]
-fn a_rollout_whose_set_is_not_made_yet_begins_no_other_without_an_answer() {
+fn without_an_answer_a_rollout_without_a_set_starts_no_other() {
     let mut cluster = running(&json!({"replicas": 3}));
     cluster.edit(|spec| spec.paused = true);
     cluster.set_image("v2");
@@ -236,7 +236,7 @@ fn a_rollout_whose_set_is_not_made_yet_begins_no_other_without_an_answer() {
     assert_eq!(cluster.sets[0].revision, 1);
 }
 
-/// What happens to an object.
+/// An action on an object.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Image(u8),
@@ -295,9 +295,9 @@ fn happen(cluster: &mut Cluster, deed: Deed) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each step asserts that no rollout deletes a pod whose template reads like the spec's.
+    /// Each step checks that no rollout deletes a pod whose template equals the spec's.
     #[test]
-    fn no_pod_goes_for_its_own_template_however_it_is_spelled(replicas in 1_i32..5, deeds in deeds()) {
+    fn no_pod_is_deleted_for_its_own_template_in_any_spelling(replicas in 1_i32..5, deeds in deeds()) {
         let mut cluster = running(&json!({"replicas": replicas}));
         for deed in deeds {
             happen(&mut cluster, deed);
@@ -315,11 +315,11 @@ proptest! {
 }
 
 #[test]
-fn the_first_spelling_restarts_nothing_after_the_set_that_remembered_it_was_replaced() {
+fn the_first_spelling_restarts_nothing_after_its_set_was_replaced() {
     let mut cluster = running(&json!({"replicas": 4}));
     cluster.respell(1);
     cluster.settle();
-    // Orphan deletion of the set: its successor is written as the spec is now.
+    // The set is deleted with orphan propagation: the set that replaces it has the current spelling.
     cluster.sets[0].terminating = true;
     cluster.rest();
     let [first, second] = &cluster.sets[..] else { panic!("{:?}", cluster.sets) };

@@ -1,4 +1,4 @@
-//! What tools that wait are told: kstatus, Argo CD, `kubectl wait`.
+//! The status as tools that wait read it: kstatus, Argo CD, `kubectl wait`.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn four() -> Value {
     json!({"replicas": 4, "progressDeadlineSeconds": 100, "strategy": {"rollingUpdate": bounds}})
 }
 
-/// kstatus' rules for kinds that it does not know (`pkg/kstatus/status/generic.go` in sigs.k8s.io/cli-utils).
+/// kstatus' rules for unknown kinds (`pkg/kstatus/status/generic.go` in sigs.k8s.io/cli-utils).
 fn kstatus(object: &OrderedDeployment) -> &'static str {
     let Some(status) = &object.status else { return "Current" };
     if status.observed_generation.is_some_and(|seen| Some(seen) != object.metadata.generation) {
@@ -42,13 +42,13 @@ fn customization(kind: &str) -> String {
 
 fn run(script: &str, object: &Value) -> Value {
     let lua = Lua::new();
-    // Argo CD hands over objects in which what is absent is nil.
+    // Argo CD passes objects in which an absent field is nil.
     lua.globals().set("obj", lua.to_value(object).unwrap()).unwrap();
     let answer: LuaValue = lua.load(script).eval().unwrap();
     lua.from_value(answer).unwrap()
 }
 
-/// What Argo CD shows.
+/// The health that Argo CD shows.
 fn health(object: &OrderedDeployment) -> (String, String) {
     let answer = run(&customization("health"), &serde_json::to_value(object).unwrap());
     let text = |key: &str| answer[key].as_str().unwrap().to_owned();
@@ -67,7 +67,7 @@ fn offered(object: &OrderedDeployment) -> BTreeSet<String> {
     found.as_object().unwrap().iter().filter(|(_, it)| enabled(it)).map(|(name, _)| name.clone()).collect()
 }
 
-/// The object as an action leaves it.
+/// The object after an action.
 fn act(object: &OrderedDeployment, action: &str) -> OrderedDeployment {
     let actions = actions();
     let mut all = actions["definitions"].as_array().unwrap().iter();
@@ -95,7 +95,7 @@ fn held() -> Cluster {
 #[test]
 fn an_object_that_the_controller_has_not_seen_is_in_progress() {
     let mut cluster = Cluster::new(&four());
-    // As the API server fills it in.
+    // As the API server defaults it.
     cluster.deployment.status = serde_json::from_value(json!({"observedGeneration": -1})).unwrap();
     assert_eq!(told(&cluster), is("InProgress", "Progressing"));
     cluster.settle();
@@ -174,7 +174,7 @@ fn the_restart_action_is_a_rollout() {
 }
 
 #[test]
-fn what_needs_somebody_has_failed_until_it_is_mended() {
+fn a_problem_that_needs_a_user_is_reported_as_failed_until_it_is_fixed() {
     // Past its deadline.
     let mut cluster = Cluster::running(&four());
     cluster.broken.insert("v2".into());
@@ -188,7 +188,7 @@ fn what_needs_somebody_has_failed_until_it_is_mended() {
     cluster.settle();
     assert_eq!(told(&cluster), is("Current", "Healthy"));
 
-    // A template that is refused.
+    // A refused template.
     cluster.refused.insert("v3".into());
     cluster.set_image("v3");
     cluster.settle();
@@ -197,7 +197,7 @@ fn what_needs_somebody_has_failed_until_it_is_mended() {
     cluster.settle();
     assert_eq!(told(&cluster), is("Current", "Healthy"));
 
-    // A spec that no rule of an old server refused: also where nothing was there before.
+    // An invalid spec that an old server accepted: also without any pods before.
     for mut cluster in [cluster, Cluster::new(&four())] {
         cluster.edit(|spec| spec.progress_deadline_seconds = 0);
         cluster.settle();
@@ -212,7 +212,7 @@ fn what_needs_somebody_has_failed_until_it_is_mended() {
 }
 
 #[test]
-fn in_order_stalls_nothing_while_a_new_pod_is_on_its_way() {
+fn in_order_does_not_stall_while_a_new_pod_starts() {
     let mut cluster = Cluster::running(&json!({
         "replicas": 4,
         "deletionOrder": {"unavailablePods": "InOrder"},

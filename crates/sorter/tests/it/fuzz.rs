@@ -1,11 +1,11 @@
-//! The grammar of priority and cost against texts made to break it: digits of other scripts, signs, spaces, NULs, numbers
-//! at the ends of 32 bits, values as large as annotations can be.
+//! The grammar of priority and cost with difficult texts: digits of other scripts, signs, spaces, NULs, numbers at the ends
+//! of 32 bits, values as large as annotations can be.
 
 use ordereddeployment_sorter::parse_int32;
 use proptest::prelude::*;
 
-/// A reference that shares nothing with the parser: the two alternatives of the grammar, then a comparison of digit
-/// strings, without any arithmetic.
+/// A reference that shares no code with the parser: the two alternatives of the grammar, then a
+/// comparison of digit strings, without arithmetic.
 fn reference(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let digits = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
@@ -26,7 +26,7 @@ fn reference(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// Digits that are none here.
+/// Digits of other scripts, which are not digits here.
 const FOREIGN: &str = "٠٥٩۵०９０¹²³⁴①Ⅳ五½𝟗";
 
 fn piece() -> impl Strategy<Value = String> {
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn texts_put_together_from_odd_pieces_are_read_by_the_grammar(
+    fn texts_of_odd_pieces_follow_the_grammar(
         pieces in proptest::collection::vec(piece(), 0..4)
     ) {
         let text = pieces.concat();
@@ -89,7 +89,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_near_the_ends_of_32_bits_are_read_by_the_grammar(
+    fn numbers_near_the_ends_of_32_bits_follow_the_grammar(
         value in prop_oneof![(i64::from(i32::MAX) - 3)..(i64::from(i32::MAX) + 4), (i64::from(i32::MIN) - 4)..(i64::from(i32::MIN) + 3)],
         zeros in 0_usize..3,
     ) {
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn a_value_as_large_as_annotations_can_be_is_read_like_any_other() {
+fn a_value_of_the_maximum_annotation_size_follows_the_grammar() {
     const SIZE: usize = 256 * 1024;
     assert_eq!(parse_int32(&format!("-{}7", "0".repeat(SIZE))), Some(-7));
     for byte in ["0", "1", "-", " ", "٥", "\u{0}"] {

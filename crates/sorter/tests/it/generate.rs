@@ -1,4 +1,4 @@
-//! Pods for the tests: one plain pod, and random ones of few values, so that ties reach down to every rule.
+//! Pods for the tests: a plain pod, and random ones with few values, so that ties reach every rule.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ordereddeployment_sorter::{
 };
 use proptest::prelude::*;
 
-/// The instant of every decision in the tests.
+/// The time of every decision in the tests.
 pub(crate) const NOW: i128 = 1_800_000_000_000_000_000;
 
 /// A time this many nanoseconds before the decision.
@@ -26,7 +26,7 @@ pub(crate) fn now() -> Option<Timestamp> {
     ago(0)
 }
 
-/// A pod that runs, is ready, and differs from others of its kind by nothing but its UID.
+/// A running and ready pod that differs from other ones only by its UID.
 pub(crate) fn pod(uid: &str) -> Facts {
     Facts {
         uid: uid.into(),
@@ -42,7 +42,7 @@ pub(crate) fn pod(uid: &str) -> Facts {
     }
 }
 
-/// Everything a context borrows.
+/// Everything that a context borrows.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) now: Option<Timestamp>,
@@ -52,7 +52,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A decision without node rules and without related pods.
+    /// A decision without node rules and related pods.
     pub(crate) fn plain() -> Self {
         Self { now: now(), rules: Vec::new(), nodes: Nodes::new(), ranks: Ranks::none() }
     }
@@ -77,7 +77,7 @@ fn annotation() -> impl Strategy<Value = Option<i32>> {
 }
 
 prop_compose! {
-    /// One random pod, its UID out of few.
+    /// A random pod, with one of a few UIDs.
     pub(crate) fn facts()(
         uid in prop::sample::select(vec!["a", "b", "c", "d", "e", "aa", "B"]),
         node in prop::sample::select(vec![None, Some("n1"), Some("n1"), Some("n2"), Some("gone")]),
@@ -97,7 +97,7 @@ prop_compose! {
     }
 }
 
-/// A random pod that likely is like `plain` in most that the upper rules read, so that the lower ones are asked.
+/// A random pod that is often equal to `plain` in what the upper rules read, so that the lower ones decide.
 pub(crate) fn like_others() -> impl Strategy<Value = Facts> {
     (facts(), prop::bool::weighted(0.6)).prop_map(|(mut random, alike)| {
         if alike {
@@ -111,7 +111,7 @@ pub(crate) fn like_others() -> impl Strategy<Value = Facts> {
     })
 }
 
-/// Random pods, each with a UID of its own.
+/// Random pods with distinct UIDs.
 pub(crate) fn distinct(up_to: usize) -> impl Strategy<Value = Vec<Facts>> {
     (prop::collection::vec(like_others(), 0..=up_to), any::<u64>()).prop_map(|(mut pods, salt)| {
         for (place, pod) in pods.iter_mut().enumerate() {
@@ -153,7 +153,7 @@ pub(crate) fn node(pool: &str, unschedulable: bool, taints: &[&str]) -> NodeFact
 }
 
 prop_compose! {
-    /// A random decision: with a clock or without, node rules or none, the ranks of these related pods or none.
+    /// A random decision: with or without a clock, node rules and ranks of related pods.
     pub(crate) fn world()(
         clock in prop::bool::weighted(0.8),
         rules in prop::collection::vec(rule(), 0..3),

@@ -39,8 +39,8 @@ fn priority_and_cost_are_decimal_int32() {
     }
 }
 
-/// The rule of Kubernetes' own reading, said again by hand: a check of the first character, then base 10 with a
-/// sign, digits only, within 32 bits.
+/// How Kubernetes reads the value, written again: a check of the first character, then base 10
+/// with a sign, digits only, within 32 bits.
 fn as_kubernetes_reads(text: &str) -> Option<i32> {
     let mut chars = text.chars();
     let may_begin = match chars.next()? {

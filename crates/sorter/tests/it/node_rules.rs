@@ -1,4 +1,4 @@
-//! What pods get from where they run.
+//! What pods get from their nodes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ordereddeployment_sorter::{
 use crate::generate::{World, node, pod};
 use crate::order::order;
 
-/// A rule without fields that gives this priority.
+/// A rule without fields that grants this priority.
 fn gives(priority: i32) -> NodeRule {
     NodeRule {
         requirements: Vec::new(),
@@ -121,7 +121,7 @@ fn fields_of_a_rule_match_nodes_and_all_of_them_must() {
 }
 
 #[test]
-fn priority_of_a_rule_fills_rule_0_only_where_the_pod_has_none() {
+fn priority_of_a_rule_fills_rule_0_only_if_the_pod_has_none() {
     let world = world(vec![in_pool("hybrid", Grant::Priority(7))]);
     let ctx = world.context();
     for (pod, priority, cost) in [
@@ -142,7 +142,7 @@ fn priority_of_a_rule_fills_rule_0_only_where_the_pod_has_none() {
 }
 
 #[test]
-fn cost_of_a_rule_fills_rule_4_only_where_the_pod_has_none() {
+fn cost_of_a_rule_fills_rule_4_only_if_the_pod_has_none() {
     let world = world(vec![in_pool("hybrid", Grant::Cost(-100))]);
     let ctx = world.context();
     for (pod, priority, cost) in [
@@ -160,7 +160,7 @@ fn cost_of_a_rule_fills_rule_4_only_where_the_pod_has_none() {
 }
 
 #[test]
-fn unready_pod_elsewhere_goes_before_pod_of_a_pool_with_a_cost() {
+fn unready_pod_elsewhere_is_before_pod_of_a_pool_with_a_cost() {
     let world = world(vec![in_pool("hybrid", Grant::Cost(-100))]);
     let pods = [on("hybrid"), Facts { ready: false, ..on("spot") }, on("cordoned")];
     let placed = order(&pods, &world.context());
@@ -170,7 +170,7 @@ fn unready_pod_elsewhere_goes_before_pod_of_a_pool_with_a_cost() {
 }
 
 #[test]
-fn only_the_first_matching_rule_counts() {
+fn only_the_first_matching_rule_applies() {
     let rules = vec![
         in_pool("hybrid", Grant::Cost(-1)),
         NodeRule { requirements: vec![Requirement::Exists { key: "pool".to_owned() }], ..gives(9) },
@@ -181,7 +181,7 @@ fn only_the_first_matching_rule_counts() {
     let ctx = world.context();
     for (pod, rule, priority, cost) in [
         (on("hybrid"), Some(0), 0, -1),
-        // Its own cost overrules what the first rule gives, and the second rule still does not count.
+        // Its own cost overrides the grant of the first rule, and the second rule still does not apply.
         (Facts { cost: Some(6), ..on("hybrid") }, Some(0), 0, 6),
         (on("spot"), Some(1), 9, 0),
         (unassigned(), Some(2), 3, 0),
@@ -194,7 +194,7 @@ fn only_the_first_matching_rule_counts() {
 }
 
 #[test]
-fn nodes_are_asked_for_only_where_a_rule_reads_them() {
+fn nodes_are_requested_only_if_a_rule_reads_them() {
     let pods = [
         on("hybrid"),
         on("gone"),

@@ -1,4 +1,4 @@
-//! A table per rule: who goes first, by which rule, and the words for it.
+//! A table per rule: which pod sorts first, by which rule, and the text of the reason.
 
 use jiff::Timestamp;
 use ordereddeployment_sorter::{Context, Facts, Nodes, Phase, Ranks, Rule, key, reason, why};
@@ -7,10 +7,10 @@ use crate::order::order;
 
 use crate::generate::{World, ago, now, pod, seconds};
 
-/// One line of a table: the pod that goes first, the other one, and the words.
+/// A line of a table: the pod that sorts first, the other one, and the text.
 struct Line(fn(&mut Facts), fn(&mut Facts), &'static str);
 
-/// The first pod has the larger UID and comes second in the input, so that no line passes by rule 9 or by chance.
+/// The first pod has the larger UID and is second in the input, so that no line succeeds by rule 9 or by chance.
 fn check(world: &World, rule: Rule, lines: &[Line]) {
     let ctx = world.context();
     for Line(one, other, words) in lines {
@@ -35,7 +35,7 @@ fn plain(rule: Rule, lines: &[Line]) {
 const SAME: fn(&mut Facts) = |_| {};
 
 #[test]
-fn rule_0_larger_delete_priority_goes_first_and_missing_is_zero() {
+fn rule_0_larger_delete_priority_is_first_and_missing_is_zero() {
     plain(
         Rule::DeletePriority,
         &[
@@ -54,7 +54,7 @@ fn rule_0_larger_delete_priority_goes_first_and_missing_is_zero() {
 }
 
 #[test]
-fn ready_pod_of_higher_priority_goes_before_crashing_pod() {
+fn ready_pod_of_higher_priority_is_before_crashing_pod() {
     plain(
         Rule::DeletePriority,
         &[Line(
@@ -69,7 +69,7 @@ fn ready_pod_of_higher_priority_goes_before_crashing_pod() {
 }
 
 #[test]
-fn rule_1_unassigned_pod_goes_before_assigned_pod() {
+fn rule_1_unassigned_pod_is_before_assigned_pod() {
     plain(
         Rule::Unassigned,
         &[
@@ -88,7 +88,7 @@ fn rule_1_unassigned_pod_goes_before_assigned_pod() {
 }
 
 #[test]
-fn rule_2_pending_goes_before_unknown_before_running() {
+fn rule_2_pending_is_before_unknown_before_running() {
     plain(
         Rule::Phase,
         &[
@@ -114,7 +114,7 @@ fn any_other_phase_counts_as_pending() {
 }
 
 #[test]
-fn rule_3_older_unready_pod_goes_before_newer_ready_pod() {
+fn rule_3_older_unready_pod_is_before_newer_ready_pod() {
     plain(
         Rule::NotReady,
         &[
@@ -132,7 +132,7 @@ fn rule_3_older_unready_pod_goes_before_newer_ready_pod() {
 }
 
 #[test]
-fn rule_4_lower_deletion_cost_goes_first_and_missing_is_zero() {
+fn rule_4_lower_deletion_cost_is_first_and_missing_is_zero() {
     plain(
         Rule::DeletionCost,
         &[
@@ -153,7 +153,7 @@ fn on(node: &str) -> Facts {
 }
 
 #[test]
-fn rule_5_pod_that_shares_its_node_goes_before_pod_alone() {
+fn rule_5_pod_that_shares_its_node_is_before_pod_alone() {
     let unassigned = Facts { node: None, ..pod("u") };
     let related = [
         on("n1"),
@@ -199,7 +199,7 @@ fn sets_without_an_owner_have_no_ranks() {
 }
 
 #[test]
-fn rule_6_pod_ready_for_less_time_goes_first_by_buckets() {
+fn rule_6_pod_ready_for_less_time_is_first_by_buckets() {
     plain(
         Rule::ReadyTime,
         &[
@@ -219,7 +219,7 @@ fn rule_6_pod_ready_for_less_time_goes_first_by_buckets() {
 }
 
 #[test]
-fn ready_times_of_one_bucket_leave_it_to_the_restarts() {
+fn restarts_decide_between_ready_times_of_one_bucket() {
     plain(
         Rule::Restarts,
         &[
@@ -231,7 +231,7 @@ fn ready_times_of_one_bucket_leave_it_to_the_restarts() {
                 |p| p.ready_since = ago(1 << 37),
                 "1 restart, the next has 0",
             ),
-            // Now and any time to come are one bucket.
+            // Now and the future share one bucket.
             Line(
                 |p| {
                     p.restarts = 1;
@@ -273,7 +273,7 @@ fn time_of_turning_unready_is_not_compared() {
 }
 
 #[test]
-fn rule_7_more_restarts_go_first_and_sidecars_come_second() {
+fn rule_7_more_restarts_are_first_and_sidecars_are_second() {
     plain(
         Rule::Restarts,
         &[
@@ -292,7 +292,7 @@ fn rule_7_more_restarts_go_first_and_sidecars_come_second() {
 }
 
 #[test]
-fn rule_8_newer_pod_goes_first_by_buckets() {
+fn rule_8_newer_pod_is_first_by_buckets() {
     plain(
         Rule::CreationTime,
         &[
@@ -330,7 +330,7 @@ fn without_a_now_exact_times_are_compared_newest_first() {
 }
 
 #[test]
-fn rule_9_smaller_uid_goes_first_bytewise() {
+fn rule_9_smaller_uid_is_first_bytewise() {
     let world = World::plain();
     let ctx = world.context();
     let bytewise = ["", "0", "B", "a", "aa", "b", "é"];
@@ -348,7 +348,7 @@ fn rule_9_smaller_uid_goes_first_bytewise() {
 }
 
 #[test]
-fn rules_carry_the_numbers_of_the_table_and_short_names() {
+fn rules_have_the_numbers_of_the_table_and_short_names() {
     let rules = [
         (Rule::DeletePriority, 0, "delete priority"),
         (Rule::Unassigned, 1, "unassigned"),
@@ -369,7 +369,7 @@ fn rules_carry_the_numbers_of_the_table_and_short_names() {
 }
 
 #[test]
-fn the_keys_tell_what_they_compared() {
+fn keys_return_the_compared_values() {
     let nodes = Nodes::new();
     let ranks = Ranks::of([&pod("a")]);
     let ctx = Context { now: now(), rules: &[], nodes: &nodes, ranks: &ranks };

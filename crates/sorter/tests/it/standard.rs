@@ -1,5 +1,4 @@
-//! The standard order of a ReplicaSet's pods, written again as the pairwise comparator that it is, and how far this
-//! order agrees with it.
+//! The standard order of a ReplicaSet's pods, written again as a pairwise comparator, and a comparison with this order.
 
 use std::cmp::Ordering;
 
@@ -9,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::generate::{World, ago, like_others, pod, seconds, world};
 
-/// Which of the standard rules decided.
+/// The standard rule that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Unassigned,
@@ -18,12 +17,12 @@ enum By {
     Cost,
     Rank,
     ReadyTime,
-    /// Both ready in one bucket at different times: by UID, at once.
+    /// Both ready in one bucket at different times: decided by UID at once.
     ReadyBucketUid,
     Restarts,
     SidecarRestarts,
     CreationTime,
-    /// Created in one bucket at different times: by UID, at once.
+    /// Created in one bucket at different times: decided by UID at once.
     CreationBucketUid,
     Nothing,
 }
@@ -81,7 +80,7 @@ fn by_time(a: Option<Timestamp>, b: Option<Timestamp>, now: Option<Timestamp>) -
     }
 }
 
-/// In floating point, as the standard order has it: the ages of these tests are exact there.
+/// In floating point, as in the standard order: it represents the ages of these tests exactly.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -119,23 +118,23 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn pods_of_equal_priority_go_by_the_standard_rules(
+    fn pods_of_equal_priority_follow_the_standard_rules(
         mut a in like_others(), mut b in like_others(), priority in prop::option::of(-1..2_i32), mut world in world(),
     ) {
         (a.priority, b.priority) = (priority, priority);
-        // The standard order knows no node rules.
+        // The standard order has no node rules.
         world.rules.clear();
         let ctx = world.context();
         let (one, other) = (key(&a, &ctx), key(&b, &ctx));
         let (ordering, by) = compare(&a, &b, &world);
         if by == By::ReadyBucketUid {
-            // The one place where they may part: here the rules below are asked first.
+            // The one possible difference: here the rules below decide first.
             let below = [Rule::Restarts, Rule::SidecarRestarts, Rule::CreationTime, Rule::Uid];
             prop_assert!(parted_by(&one, &other).is_none_or(|rule| below.contains(&rule)));
             let same_below = (a.restarts, a.sidecar_restarts, a.created) == (b.restarts, b.sidecar_restarts, b.created);
             prop_assert!(!same_below || one.cmp(&other) == ordering);
         } else if by == By::Nothing {
-            // It leaves them as they come; here the UID parts them.
+            // The standard order leaves such pods unsorted; here the UID decides.
             prop_assert_eq!(one.cmp(&other), a.uid.cmp(&b.uid));
         } else {
             prop_assert_eq!(one.cmp(&other), ordering);
@@ -146,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn the_standard_order_cycles_over_three_pods_that_this_one_puts_in_line() {
+fn the_standard_order_cycles_over_three_pods_that_this_one_sorts() {
     // All became ready within one bucket (137 to 274 seconds ago); b and c at the same time.
     let a = Facts { ready_since: ago(seconds(150)), ..pod("2") };
     let b = Facts { ready_since: ago(seconds(200)), restarts: 1, ..pod("3") };

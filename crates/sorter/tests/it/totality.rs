@@ -1,4 +1,4 @@
-//! The order is one line: whoever asks, in whatever order, about however many pods.
+//! The order is total and independent of the order and the number of pods in the input.
 
 use std::cmp::Ordering;
 
@@ -19,13 +19,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn two_pods_stand_in_one_order_whoever_is_asked_first(a in like_others(), b in like_others(), world in world()) {
+    fn two_pods_have_one_order_in_both_directions(a in like_others(), b in like_others(), world in world()) {
         let ctx = world.context();
         let (one, other) = (key(&a, &ctx), key(&b, &ctx));
         prop_assert_eq!(one.cmp(&other), other.cmp(&one).reverse());
         prop_assert_eq!(one == other, one.cmp(&other) == Ordering::Equal);
         prop_assert!(a.uid == b.uid || one != other);
-        // A key is a function of the pod: asked again, it is the same.
+        // A key is a function of the pod: computed again, it is equal.
         prop_assert_eq!(&one, &key(&a.clone(), &ctx));
         prop_assert_eq!(one.priority(), effective_priority(&a, &ctx));
         prop_assert_eq!(one.cost(), effective_cost(&a, &ctx));
@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn order_names_each_pod_once_and_no_later_one_goes_before_an_earlier_one(
+    fn order_has_each_pod_once_and_is_sorted(
         pods in prop::collection::vec(facts(), 0..12), world in world(),
     ) {
         let ctx = world.context();
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_goes_first_has_a_reason_and_nobody_else(
+    fn only_the_first_of_two_pods_has_a_reason(
         a in like_others(), b in like_others(), world in world(),
     ) {
         let ctx = world.context();
@@ -76,12 +76,12 @@ proptest! {
         prop_assert_eq!(rule.is_some(), one < other);
         prop_assert_eq!(why(&one, &other).map(|why| why.rule), rule);
         prop_assert!(why(&one, &other).is_none_or(|why| !why.to_string().is_empty()));
-        // Delete priority is ahead of everything else.
+        // The delete priority is the first criterion.
         prop_assert_eq!(rule == Some(Rule::DeletePriority), one.priority() > other.priority());
     }
 
     #[test]
-    fn nodes_that_nobody_asks_for_change_nothing(pods in distinct(8), world in world()) {
+    fn nodes_that_are_not_requested_change_nothing(pods in distinct(8), world in world()) {
         let mut known = world.clone();
         let missing = missing_nodes(&pods, &world.rules, &Nodes::new());
         known.nodes.retain(|name, _| missing.contains(name));

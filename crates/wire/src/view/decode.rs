@@ -1,4 +1,4 @@
-//! What is read of the bytes: all other fields are skipped without being built.
+//! Decodes the fields that are read; all other fields are skipped without building them.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ impl<'de> Deserialize<'de> for PodView {
             let written = written.filter_map(|entry| entry.time.clone()).max_by_key(|time| time.0);
             status.failed_at = status.failed_at.or(written);
         } else {
-            // What nobody reads of the many that run.
+            // These fields are not read of running pods, of which there are many.
             (status.reason, status.message, status.start_time) = (None, None, None);
         }
         Ok(Self { metadata: metadata.into(), spec, status })
@@ -94,7 +94,7 @@ fields!(Meta {
     "managedFields" => managed_fields,
 });
 
-/// The time by which an object is gone. That it is there at all says that the object is being deleted, whatever it reads.
+/// The deletionTimestamp. Its existence alone says that the object is being deleted, whatever its value.
 #[derive(Default)]
 struct Deletion(Option<Time>);
 
@@ -119,7 +119,7 @@ fields!(Owner {
     "blockOwnerDeletion" => block_owner_deletion,
 });
 
-/// Who wrote last, and when.
+/// The last writer, and the time of the write.
 #[derive(Default)]
 struct Written {
     manager: Option<String>,
@@ -130,7 +130,7 @@ struct Written {
 fields!(Written { "manager" => manager, "subresource" => subresource, "time" => time });
 
 impl Written {
-    /// Whether it was the status. Servers before 1.22 name no subresource.
+    /// Whether it wrote the status. API servers before 1.22 name no subresource.
     fn is_status(&self) -> bool {
         let by_kubelet = || self.manager.as_deref() == Some("kubelet");
         self.subresource.as_deref().map_or_else(by_kubelet, |subresource| subresource == "status")
@@ -183,7 +183,7 @@ fields!(TaintView { "key" => key });
 impl<'de> Deserialize<'de> for NodeView {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Node { metadata, spec } = lenient::read(deserializer)?;
-        // Less is kept of a node.
+        // Fewer fields of a node are kept.
         let metadata = ObjectMeta {
             name: metadata.name,
             uid: metadata.uid,

@@ -1,9 +1,8 @@
-//! Reading that fails at nothing but broken JSON: what is of another shape than expected counts as absent, field by field.
+//! Lenient decoding, which fails only for invalid JSON: a field with an unexpected type counts as absent.
 //!
-//! A watch hands out a list of thousands of objects as one document: one that cannot be decoded would hide all the
-//! others, and whoever may write a pod could so blind the controller. It needs no malice: a server shows a time beyond
-//! the year 9999 for a pod that was deleted with a grace period of 300,000 years. Nothing is buffered, and no unread field
-//! is built.
+//! A watch sends a list of thousands of objects as one document: one undecodable object would hide all others, and every client
+//! that may write a pod could blind the controller. That also happens without malice: an API server shows a time beyond the year
+//! 9999 for a pod that was deleted with a grace period of 300,000 years. Nothing is buffered, and no unread field is built.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +14,7 @@ use ordereddeployment_api::parse_time;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// What can be made of any JSON; of what does not suit it, the default.
+/// A value that can be made of any JSON; of an unexpected type, the default.
 pub(super) trait Shape: Default {
     fn text(_: &str) -> Self {
         Self::default()
@@ -40,12 +39,12 @@ pub(super) trait Shape: Default {
     }
 }
 
-/// Reads any value as a `T`.
+/// Decodes any value as a `T`.
 pub(super) fn read<'de, T: Shape, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     deserializer.deserialize_any(Reader(PhantomData))
 }
 
-/// The same where a type is asked for.
+/// The same as a type that implements `Deserialize`.
 pub(super) struct Lenient<T>(pub(super) T);
 
 impl<'de, T: Shape> Deserialize<'de> for Lenient<T> {
@@ -195,7 +194,7 @@ impl Visitor<'_> for Field {
     }
 }
 
-/// Reads an object by the names of its fields, and skips all others.
+/// Decodes an object by the names of its fields, and skips all others.
 macro_rules! fields {
     ($type:ty { $($key:literal => $field:ident),* $(,)? }) => {
         impl $crate::view::lenient::Shape for $type {

@@ -1,4 +1,4 @@
-//! Tables: one object in, what is kept and read of it out.
+//! Tables: an object as input, the kept and parsed fields as output.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn pod(annotations: &[(&str, &str)]) -> PodView {
 }
 
 #[test]
-fn a_pod_keeps_what_is_read_and_nothing_else() {
+fn a_pod_keeps_only_the_fields_that_are_read() {
     let full = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -66,7 +66,7 @@ fn a_pod_keeps_what_is_read_and_nothing_else() {
 }
 
 #[test]
-fn a_bare_pod_is_pending_unready_and_nobodys() {
+fn a_bare_pod_is_pending_unready_and_without_a_set() {
     let view: PodView = serde_json::from_value(json!({
         "metadata": {"name": "web-1"}, "spec": {"nodeName": ""}, "status": {"conditions": null},
     }))
@@ -78,7 +78,7 @@ fn a_bare_pod_is_pending_unready_and_nobodys() {
 }
 
 #[test]
-fn a_failed_pod_says_when_and_why_by_the_surest_time_there_is() {
+fn a_failed_pod_has_its_reason_and_the_most_reliable_time() {
     let failed = |managed: Value, conditions: Value, start: Value, created: &str| {
         let view: PodView = serde_json::from_value(json!({
             "metadata": {"name": "web-1", "creationTimestamp": created, "managedFields": managed},
@@ -127,7 +127,7 @@ fn a_failed_pod_says_when_and_why_by_the_surest_time_there_is() {
 }
 
 #[test]
-fn a_pod_that_no_node_takes_says_why() {
+fn an_unschedulable_pod_has_its_message() {
     let unscheduled = |type_: &str, status: &str| {
         let condition = json!({"type": type_, "status": status, "message": "0/6 nodes are available"});
         let view: PodView = serde_json::from_value(json!({"status": {"conditions": [condition]}})).unwrap();
@@ -139,7 +139,7 @@ fn a_pod_that_no_node_takes_says_why() {
 }
 
 #[test]
-fn finished_and_terminating_pods_say_so() {
+fn finished_and_terminating_pods_are_marked() {
     for (phase, finished) in [("Succeeded", true), ("Failed", true), ("Running", false), ("Unknown", false)] {
         let view: PodView = serde_json::from_value(json!({
             "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": phase},
@@ -189,7 +189,7 @@ fn pause_points_are_exact_words() {
 }
 
 #[test]
-fn a_duration_needs_a_point_and_a_malformed_one_stays_apart_from_none() {
+fn a_duration_needs_a_point_and_a_malformed_one_differs_from_none() {
     let point = |duration| {
         pod(&[(annotation::PAUSE_POINT, "after"), (annotation::PAUSE_DURATION, duration)]).pod().point
     };
@@ -201,7 +201,7 @@ fn a_duration_needs_a_point_and_a_malformed_one_stays_apart_from_none() {
 }
 
 #[test]
-fn of_a_long_malformed_value_only_the_beginning_is_kept() {
+fn a_long_malformed_value_is_truncated() {
     let malformed = pod(&[(annotation::PAUSE_POINT, &"é".repeat(100_000))]).malformed();
     assert_eq!(malformed[0].value, "é".repeat(64));
 }
@@ -249,7 +249,7 @@ fn a_node_keeps_labels_cordon_and_taint_keys() {
 }
 
 #[test]
-fn a_set_gives_its_template_without_the_hash() {
+fn a_set_has_its_template_without_the_hash() {
     let object: OrderedReplicaSet = serde_json::from_value(json!({
         "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet",
         "metadata": {"name": "web-h", "uid": "s1", "labels": {"app": "web", "pod-template-hash": "h"},
@@ -278,8 +278,8 @@ fn a_pod_that_ends_beyond_the_year_9999_is_read_and_terminates() {
 }
 
 #[test]
-fn a_time_that_any_client_may_write_hides_no_pod() {
-    // A server keeps managed fields as clients send them.
+fn an_extreme_time_of_another_client_hides_no_pod() {
+    // An API server keeps managed fields as clients send them.
     for time in ["9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "2030-01-01T00:00:00+99:99"] {
         let view: PodView = serde_json::from_value(json!({
             "metadata": {"name": "p", "managedFields": [{"manager": "x", "time": time}], "creationTimestamp": time},
@@ -293,7 +293,7 @@ fn a_time_that_any_client_may_write_hides_no_pod() {
 }
 
 #[test]
-fn a_field_of_another_shape_counts_as_absent_and_costs_no_other() {
+fn a_field_of_an_unexpected_type_counts_as_absent_and_affects_no_other() {
     let odd: PodView = serde_json::from_value(json!({
         "metadata": {"name": "p", "labels": {"a": "b", "n": 5, "o": null}, "annotations": [],
                      "ownerReferences": [null, 5, {"uid": 7}], "managedFields": {}},
@@ -322,7 +322,7 @@ fn a_field_of_another_shape_counts_as_absent_and_costs_no_other() {
     }
 }
 
-/// Annotations put together from pieces that break parsers.
+/// Annotations composed of pieces that break parsers.
 fn annotation_value() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! A watch that lags, skips and relists, and what is known all the same.
+//! Expectations under a watch that lags, skips events and relists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ fn shows(entry: PodEntry) -> WatchEvent<PodEntry> {
     WatchEvent::Applied { uid: Arc::clone(entry.uid()), version: entry.version(), entry: Some(entry) }
 }
 
-/// The merged view of the set `s1`: UID, version, whether it terminates.
+/// The merged view of the set `s1`: UID, version, whether the pod terminates.
 fn view(index: &Index<PodEntry>, expectations: &Expectations<PodEntry>) -> Vec<(String, u64, bool)> {
     let merged = merge([&Arc::from("s1")], index, expectations);
     merged.iter().map(|entry| (entry.uid().to_string(), entry.version(), entry.is_terminating())).collect()
@@ -44,7 +44,7 @@ fn an_older_event_does_not_hide_what_was_read_live() {
 }
 
 #[test]
-fn a_pod_that_came_back_and_terminates_is_not_gone_by_having_been_given_away_before() {
+fn a_readopted_terminating_pod_is_not_hidden_by_its_old_tombstone() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     expectations.terminating(&pod("a", 7), at(1));
@@ -58,7 +58,7 @@ fn a_pod_that_came_back_and_terminates_is_not_gone_by_having_been_given_away_bef
 }
 
 #[test]
-fn a_pod_known_to_be_gone_does_not_come_back_when_the_watch_shows_how_it_went_to_and_fro_before() {
+fn a_deleted_pod_does_not_come_back_when_the_watch_shows_its_earlier_releases_and_adoptions() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod_of("s2", "a", 4)), at(0));
     expectations.present(pod("a", 6), at(1));
@@ -75,7 +75,7 @@ fn a_pod_known_to_be_gone_does_not_come_back_when_the_watch_shows_how_it_went_to
 }
 
 #[test]
-fn a_pod_read_live_as_nobodys_is_ours_no_more_until_it_comes_back() {
+fn a_pod_read_live_as_an_orphan_is_not_ours_until_it_is_adopted_again() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     expectations.away(&"a".into(), 6, at(1));
@@ -88,7 +88,7 @@ fn a_pod_read_live_as_nobodys_is_ours_no_more_until_it_comes_back() {
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 7, false)]);
 }
 
-/// What a live read that begins at that time makes of this pod.
+/// Applies a live read at that time that found this pod.
 fn read_live(
     index: &mut Index<PodEntry>,
     expectations: &mut Expectations<PodEntry>,
@@ -105,7 +105,7 @@ fn read_live(
 }
 
 #[test]
-fn a_pod_read_live_older_than_it_was_known_is_as_it_was_read() {
+fn a_live_read_of_an_older_version_replaces_what_was_known() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 9)), at(0));
     expectations.present(pod("b", 9), at(0));
@@ -121,7 +121,7 @@ fn a_pod_read_live_older_than_it_was_known_is_as_it_was_read() {
 }
 
 #[test]
-fn a_pod_known_to_be_gone_that_is_read_live_later_is_back() {
+fn a_live_read_brings_a_deleted_pod_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     index.apply(WatchEvent::Deleted("a".into()), at(0));
@@ -133,7 +133,7 @@ fn a_pod_known_to_be_gone_that_is_read_live_later_is_back() {
 }
 
 #[test]
-fn a_pod_that_goes_while_it_is_read_live_is_not_back() {
+fn a_pod_deleted_during_a_live_read_does_not_come_back() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     let merged = merge([&Arc::from("s1")], &index, &expectations);
@@ -160,12 +160,12 @@ fn a_create_deleted_before_the_watch_showed_it_stays_gone_when_the_watch_arrives
 }
 
 #[test]
-fn an_accepted_deletion_holds_until_the_watch_shows_a_deletion_timestamp() {
+fn an_accepted_deletion_stays_until_the_watch_shows_a_deletion_timestamp() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     expectations.terminating(&pod("a", 5), at(0));
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, true)]);
-    // An eviction first writes a condition: a later version that terminates not yet.
+    // An eviction writes a condition first: a later version without a deletionTimestamp.
     index.apply(shows(pod("a", 6)), at(1));
     expectations.observe(&index, at(1));
     assert_eq!(view(&index, &expectations), [("a".to_owned(), 5, true)]);
@@ -176,7 +176,7 @@ fn an_accepted_deletion_holds_until_the_watch_shows_a_deletion_timestamp() {
 }
 
 #[test]
-fn a_relist_settles_what_it_shows_and_what_vanished() {
+fn a_relist_confirms_what_it_shows_and_what_is_deleted() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     for uid in ["a", "b"] {
         index.apply(shows(pod(uid, 1)), at(0));
@@ -204,7 +204,7 @@ fn a_recreated_name_is_another_pod() {
 }
 
 #[test]
-fn a_pod_read_live_with_another_owner_is_ours_no_more() {
+fn a_pod_read_live_with_another_owner_is_not_ours() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 1)), at(0));
     expectations.present(pod_of("s2", "a", 2), at(0));
@@ -212,7 +212,7 @@ fn a_pod_read_live_with_another_owner_is_ours_no_more() {
 }
 
 #[test]
-fn an_unconfirmed_entry_is_believed_until_a_live_read_that_becomes_due() {
+fn an_unconfirmed_entry_is_valid_until_the_live_read_that_it_makes_due() {
     let (index, mut expectations) = (Index::default(), Expectations::default());
     for uid in ["a", "b"] {
         expectations.present(pod(uid, 5), at(0));
@@ -221,7 +221,7 @@ fn an_unconfirmed_entry_is_believed_until_a_live_read_that_becomes_due() {
     assert!(!expectations.observe(&index, at(0) + BOUND));
     let due = at(0) + BOUND + SignedDuration::from_secs(1);
     assert!(expectations.observe(&index, due));
-    // The read has to know what to look for, whatever labels it has by now.
+    // The live read must look for the pod, whatever labels it has now.
     assert_eq!(view(&index, &expectations).len(), 2);
     let before = expectations.dates();
     expectations.present(pod("a", 5), due);
@@ -231,8 +231,8 @@ fn an_unconfirmed_entry_is_believed_until_a_live_read_that_becomes_due() {
 }
 
 #[test]
-fn what_a_long_read_found_at_its_beginning_is_believed_from_its_end_on() {
-    // The clock jumps meanwhile, or does not.
+fn a_slow_live_read_is_valid_from_its_end_on() {
+    // The clock jumps during the read, or does not.
     for jump in [0, -3600, 3600] {
         let (index, mut expectations) = (Index::default(), Expectations::default());
         for uid in ["a", "b"] {
@@ -249,7 +249,7 @@ fn what_a_long_read_found_at_its_beginning_is_believed_from_its_end_on() {
 }
 
 #[test]
-fn what_lies_ahead_of_a_clock_that_was_set_back_is_read_again() {
+fn entries_in_the_future_of_a_clock_that_was_set_back_are_read_again() {
     let (index, mut expectations) = (Index::default(), Expectations::default());
     expectations.present(pod("a", 5), at(3600));
     assert!(expectations.observe(&index, at(0)));
@@ -261,7 +261,7 @@ fn what_lies_ahead_of_a_clock_that_was_set_back_is_read_again() {
 }
 
 #[test]
-fn a_pod_known_to_be_gone_is_looked_for_again_where_the_watch_still_shows_it() {
+fn a_deleted_pod_that_the_watch_still_shows_is_read_again() {
     let (mut index, mut expectations) = (Index::default(), Expectations::default());
     index.apply(shows(pod("a", 5)), at(0));
     expectations.gone(&"a".into(), at(0));
@@ -273,30 +273,30 @@ fn a_pod_known_to_be_gone_is_looked_for_again_where_the_watch_still_shows_it() {
     expectations.confirm(&before, due, &index, due);
     assert!(!expectations.observe(&index, due));
     assert_eq!(view(&index, &expectations), []);
-    // One that becomes old while others are looked for stays until it is looked for itself.
+    // An entry that expires while others are looked for stays until it is looked for itself.
     let later = due + BOUND + SignedDuration::from_secs(1);
     expectations.confirm(&expectations.dates(), later, &index, later);
     assert_eq!(view(&index, &expectations), []);
 }
 
-/// One thing that happens: to a pod, or to the watch.
+/// One event, of a pod or of the watch.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Create,
     Touch(usize),
-    /// Somebody lets go of it, or takes it.
+    /// Another client releases or adopts the pod.
     Give(usize, Owner),
     MarkDeleted(usize),
     Delete(usize),
-    /// The controller reads or writes this pod, whatever it is now.
+    /// The controller reads or writes this pod in its current state.
     Know(usize),
     /// The watch shows one more event.
     Watch,
-    /// The watch breaks and lists anew, as of now.
+    /// The watch breaks and lists again, as of now.
     Relist,
 }
 
-/// The set that controls a pod, if one does.
+/// The set that controls a pod, if any.
 type Owner = Option<&'static str>;
 
 const OURS: Owner = Some("s1");
@@ -317,7 +317,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..60)
 }
 
-/// A pod as it is, or was.
+/// The state of a pod, current or past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     version: u64,
@@ -326,14 +326,14 @@ struct State {
 }
 
 impl State {
-    /// `None`: nobody of ours controls it.
+    /// `None` if none of our sets controls it.
     fn entry(self, uid: &str) -> Option<PodEntry> {
         let entry = pod_of(self.owner?, uid, self.version);
         Some(if self.is_terminating { terminating(&entry) } else { entry })
     }
 }
 
-/// The truth, its history, and what the controller knows of it.
+/// The pods on the server, their history, and what the controller knows of them.
 #[derive(Default)]
 struct World {
     version: u64,
@@ -343,7 +343,7 @@ struct World {
     shown: usize,
     index: Index<PodEntry>,
     expectations: Expectations<PodEntry>,
-    /// The latest that the controller was told of each pod; `None` for gone.
+    /// The latest state that the controller was shown of each pod; `None` for a deleted one.
     told: BTreeMap<String, Option<State>>,
 }
 
@@ -401,7 +401,7 @@ impl World {
                     self.index.apply(WatchEvent::Listed { uid, version, entry }, at(0));
                 }
                 self.index.apply(WatchEvent::End, at(0));
-                // What came and went unseen is told by the live read that follows every relist.
+                // The live read that follows every relist shows what the watch skipped.
                 for pick in 0..self.created.len() {
                     self.know(pick);
                 }
@@ -430,13 +430,13 @@ impl World {
             .collect()
     }
 
-    /// What `merged` should be in the end.
+    /// The expected content of `merged` in the end.
     fn ours(&self) -> BTreeMap<String, (u64, bool)> {
         let ours = self.pods.iter().filter(|(_, state)| state.owner == OURS);
         ours.map(|(uid, state)| (uid.clone(), (state.version, state.is_terminating))).collect()
     }
 
-    /// Whether it was ours after that version, as far as the watch has shown or not.
+    /// Whether the pod was ours after that version, whether or not the watch has shown it.
     fn came_back(&self, uid: &str, after: u64) -> bool {
         self.history.iter().any(|(other, version, state)| {
             other == uid && *version > after && state.is_some_and(|state| state.owner == OURS)
@@ -452,7 +452,7 @@ impl World {
 
 proptest! {
     #[test]
-    fn the_merged_view_never_falls_behind_what_was_known_and_ends_at_the_truth(steps in steps()) {
+    fn the_merged_view_never_falls_behind_what_was_known_and_converges_to_the_server(steps in steps()) {
         let mut world = World::default();
         for step in steps {
             world.step(step);
@@ -467,7 +467,7 @@ proptest! {
                     (Some(told), Some(_)) => {
                         prop_assert!(world.came_back(uid, told.version), "{} is somebody else's", uid);
                     }
-                    // Unseen only if it really is gone by now, or was given away since.
+                    // A pod may be missing only if it is deleted by now, or was released since.
                     (Some(told), None) => prop_assert!(
                         told.owner != OURS || world.went_away(uid, told.version), "{} was lost", uid),
                 }
@@ -478,8 +478,8 @@ proptest! {
         }
         prop_assert!(!world.expectations.observe(&world.index, at(1)));
         prop_assert_eq!(world.merged(), world.ours());
-        // Only what a relist skipped over, or what was never seen to be ours, can never be confirmed: it is waited for
-        // until the bound.
+        // Only changes that a relist skipped, or pods that were never seen to be ours, cannot be
+        // confirmed: their entries stay until the bound.
         let unconfirmed: BTreeSet<_> = world.expectations.0.keys().map(ToString::to_string).collect();
         for uid in unconfirmed {
             prop_assert!(!world.ours().contains_key(&uid), "{} is still unconfirmed", uid);

@@ -1,4 +1,4 @@
-//! What is made of objects that no client should write, and that any client may.
+//! Decoding of objects that no client should write and every client can.
 
 use kube::api::ObjectList;
 use kube::core::WatchEvent;
@@ -24,7 +24,7 @@ fn nested(levels: usize) -> Value {
         .fold(json!(1), |value, level| if level % 2 == 0 { json!([value]) } else { json!({"a": value}) })
 }
 
-/// As it goes through a connection: cut off, in pieces.
+/// The text after the depth limit, sent in chunks.
 fn sent(text: &str, size: usize) -> String {
     let mut cut = DepthLimit::default();
     let pieces = text.as_bytes().chunks(size.max(1)).map(|piece| cut.piece(Bytes::copy_from_slice(piece)));
@@ -55,7 +55,7 @@ fn a_managed_field_that_any_client_may_write_hides_no_deployment() {
 }
 
 #[test]
-fn what_kubectl_keeps_for_itself_is_not_kept_here() {
+fn the_last_applied_annotation_of_kubectl_is_not_cached() {
     let mut applied = deployment("web");
     applied["metadata"]["annotations"] = json!({
         "kubectl.kubernetes.io/last-applied-configuration": deployment("web").to_string(),
@@ -73,7 +73,7 @@ fn a_deployment_that_cannot_be_decoded_hides_no_other() {
         read(listed(&[deployment("a"), old.clone(), json!({}), json!(null), deployment("b")])),
         ["a", "b"]
     );
-    // Where it was known before, it is gone: nothing is done by a spec that is not its any more.
+    // If it was known before, it is gone: the controller does not act on an outdated spec.
     let event: WatchEvent<Decoded<OrderedDeployment>> =
         serde_json::from_value(json!({"type": "MODIFIED", "object": old})).unwrap();
     let WatchEvent::Modified(old) = event else { panic!("{event:?}") };
@@ -147,7 +147,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn whatever_a_watch_sends_is_taken_as_something(value in any_json(), size in 1_usize..50) {
+    fn every_event_of_a_watch_decodes(value in any_json(), size in 1_usize..50) {
         let text = sent(&value.to_string(), size);
         prop_assert!(serde_json::from_str::<Decoded<OrderedDeployment>>(&text).is_ok());
         prop_assert!(serde_json::from_str::<Decoded<OrderedReplicaSet>>(&text).is_ok());
@@ -163,13 +163,13 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_cut_out_of_what_can_be_decoded(value in any_json(), size in 1_usize..50) {
+    fn the_depth_limit_keeps_everything_that_can_be_decoded(value in any_json(), size in 1_usize..50) {
         let text = value.to_string();
         prop_assert_eq!(sent(&text, size), text);
     }
 
     #[test]
-    fn what_is_left_of_a_stream_can_be_decoded(
+    fn a_stream_cut_at_the_depth_limit_can_be_decoded(
         levels in proptest::collection::vec((0_usize..300, any::<bool>()), 1..5), size in 1_usize..50,
     ) {
         let deep = |(levels, list): &(usize, bool)| {

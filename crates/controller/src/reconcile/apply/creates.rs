@@ -1,4 +1,4 @@
-//! Creates pods, in batches that double as long as all goes well.
+//! Creates pods in batches that double as long as all creates succeed (slow start).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::runtime::pod_names::without_name;
 /// The largest batch.
 const LARGEST: usize = 100;
 
-/// The sizes of the batches in which so many pods are created.
+/// The sizes of the batches for that many pods.
 pub(crate) fn batches(count: usize) -> impl Iterator<Item = usize> {
     let mut left = count;
     let mut next = 1;
@@ -31,12 +31,12 @@ pub(crate) fn batches(count: usize) -> impl Iterator<Item = usize> {
 }
 
 impl Reconciler<'_> {
-    /// The names of the pods that are known.
+    /// The names of the known pods.
     pub(super) fn pod_names(&self) -> BTreeSet<String> {
         self.observation.pods.iter().map(|entry| entry.pod.name.clone()).collect()
     }
 
-    /// Names for that many new pods of the set, which are taken from then on.
+    /// Names for that many new pods of the set; adds them to `taken`.
     pub(super) fn new_pod_names(
         &self,
         set: &SetEntry,
@@ -51,7 +51,7 @@ impl Reconciler<'_> {
         (0..count).map(|_| new(taken)).collect()
     }
 
-    /// Creates pods of these names, in parallel.
+    /// Creates pods with these names, in parallel.
     pub(super) async fn create_batch(&self, set: &SetEntry, names: &[String]) -> Vec<Effect> {
         let template = &set.template();
         let answers = join_all(names.iter().map(|name| {
@@ -61,7 +61,7 @@ impl Reconciler<'_> {
         .await;
         let mut effects = Vec::new();
         if answers.iter().any(|answer| answer.as_ref().is_err_and(RequestError::is_already_there)) {
-            // The names are random: the pod is rather ours, made by a request that something on the way repeated.
+            // Names are random: most likely the pod is ours, created by a request that a proxy repeated.
             effects.extend([Effect::NameTaken, Effect::LiveReadDue(LiveReadReason::Unknown)]);
         }
         let taken_before = self.taken > 0;
@@ -84,7 +84,7 @@ impl Reconciler<'_> {
         effects
     }
 
-    /// Asks whether a pod of this set would come back as its own, where the last one did not: a dry run.
+    /// Checks by a dry run whether a pod of this set comes back unchanged, after the last one did not.
     pub(super) async fn try_pod(&self, set: &SetEntry) -> Vec<Effect> {
         let name = self.ctx.names.pod(&set.set.name, |_| false);
         let pod = new_pod(&set.set.name, set.uid(), &set.template(), &name, &self.namespace);
@@ -100,14 +100,14 @@ impl Reconciler<'_> {
         }
     }
 
-    /// What would be created for that owner still comes back altered.
+    /// Objects created for that owner still come back changed.
     pub(super) fn still_altered(&self, owner: &str) -> Effect {
         let message = self.state.altered_creates.get(owner).cloned().unwrap_or_default();
         altered_failure(message)
     }
 }
 
-/// A set whose template was changed so that no pod of it would be its own.
+/// Fails if the template of the set was changed so that its selector matches no pod of it.
 pub(super) fn selects_no_pod(set: &SetEntry) -> Option<Effect> {
     if set.object.spec.selector.matches(&set.template().labels()) {
         return None;
@@ -124,7 +124,7 @@ pub(super) fn selects_no_pod(set: &SetEntry) -> Option<Effect> {
     }))
 }
 
-/// What was created for that owner came back as another's.
+/// An object created for that owner came back changed, so that it is not the owner's.
 pub(super) fn altered(owner: &Arc<str>, what: &str, change: &str) -> [Effect; 2] {
     let message = format!(
         "{what} was created, but came back {change}, as if a mutating webhook had changed it. No other one is created before a \
@@ -149,7 +149,7 @@ fn create_failed(doing: &str, error: &RequestError, message: String) -> Effect {
     Effect::Failed(WriteFailure::of(FailureKind::Create, "create", doing, error, message))
 }
 
-/// What keeps a pod that was created for this set from being its own.
+/// The change that prevents a pod created for this set from belonging to it.
 fn change_of(set: &SetEntry, pod: &PodView) -> Option<String> {
     if pod.set_uid() != Some(&**set.uid()) {
         return Some("without its owner reference".to_owned());

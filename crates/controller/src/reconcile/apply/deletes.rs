@@ -1,4 +1,4 @@
-//! Deletes or evicts pods, each only as it was when the decision was made.
+//! Deletes or evicts pods, each only in the state that the decision was made for.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
 
-/// How often a delete is tried again with a fresh version, where the pod is the same in all that counts.
+/// How often a delete is retried with a newer version, if nothing relevant to the decision changed.
 const RETRIES: usize = 5;
 
-/// How old the pods are that remain: their mean time of creation, if there are any.
+/// The mean creation time of the remaining pods, if there are any.
 pub(super) struct Ages(Option<Timestamp>);
 
 impl Ages {
-    /// Of all pods but those of the group.
+    /// Of all pods except those of the group.
     pub(super) fn of_rest(observation: &Observation, group: &DeleteGroup) -> Self {
         let going: BTreeSet<&str> = group.targets.iter().map(|target| &**target.uid()).collect();
         let stays = |entry: &&Arc<PodEntry>| !entry.pod.terminating && !going.contains(&**entry.uid());
@@ -40,7 +40,7 @@ impl Ages {
         Self(mean.and_then(|mean| Timestamp::from_second(mean).ok()))
     }
 
-    /// The age of that pod by theirs.
+    /// The age of that pod divided by the mean age of the remaining ones.
     fn of(&self, pod: &Pod, now: Timestamp) -> Option<f64> {
         let age = |since: Timestamp| now.duration_since(since).as_secs_f64();
         let (own, theirs) = (age(pod.facts.created?), age(self.0?));
@@ -48,23 +48,23 @@ impl Ages {
     }
 }
 
-/// What became of one delete.
+/// The result of one delete.
 #[derive(Debug)]
 enum Outcome {
-    /// Accepted: it terminates.
+    /// Accepted: the pod is terminating.
     Terminating,
-    /// Accepted: it is gone at once.
+    /// Accepted: the pod is gone at once.
     Deleted,
-    /// It was gone before.
+    /// The pod was gone before.
     Gone,
-    /// It is another than the decision was made about.
+    /// The pod differs from the decision.
     Changed(Option<Box<PodEntry>>),
     /// Refused, or failed; the verb.
     Failed(&'static str, RequestError),
 }
 
 impl Reconciler<'_> {
-    /// How many pods are ready and not on their way out.
+    /// How many pods are ready and not terminating.
     pub(super) fn ready_pods(&self) -> usize {
         let pods = self.observation.pods.iter();
         pods.filter(|entry| entry.pod.facts.ready && !entry.pod.terminating).count()
@@ -82,7 +82,7 @@ impl Reconciler<'_> {
         outcomes.flat_map(|(target, outcome)| self.effects_of(target, purpose, outcome, ages)).collect()
     }
 
-    /// Evicts a pod, unless it is known that this is refused.
+    /// Evicts a pod, unless a recent refusal is still valid.
     pub(super) async fn evict(
         &self,
         target: &Target,
@@ -122,7 +122,7 @@ impl Reconciler<'_> {
             Outcome::Changed(fresh) => {
                 let shown = match fresh {
                     Some(fresh) => Effect::Pod(Fact::Is(*fresh)),
-                    // It has no controller now: the watch tells, or the next live read.
+                    // The pod has no controller now: the watch or the next live read shows it.
                     None => Effect::LiveReadDue(LiveReadReason::Conflict),
                 };
                 vec![shown, Effect::DecideAgain]
@@ -164,14 +164,14 @@ impl Reconciler<'_> {
             };
             let Some(fresh) = fresh else { return Outcome::Gone };
             let entry = PodEntry::of(&fresh);
-            // One with other labels may have to be released instead.
+            // A pod with other labels may have to be released instead.
             let is_same = matches!((decided, &entry), (Some(decided), Some(entry))
                 if decided.labels == entry.labels && counts_as_same(&target.pod, &entry.pod));
             match entry {
                 Some(entry) if is_same && attempt < RETRIES => {
                     version.clone_from(&entry.pod.resource_version);
                 }
-                // It is not the pod: a webhook, say, refuses with this code.
+                // The conflict is not about the pod: a webhook, for instance, can refuse with this code.
                 Some(_) if is_same => return Outcome::Failed(verb, error),
                 entry => return Outcome::Changed(entry.map(Box::new)),
             }
@@ -180,8 +180,8 @@ impl Reconciler<'_> {
     }
 }
 
-/// Whether a delete that was decided for the one is right for the other: same UID, priority, pause keys, owner, node and
-/// availability.
+/// Whether a delete that was decided for one version is correct for the other: same UID, priority,
+/// pause keys, owner, node and availability.
 fn counts_as_same(decided: &Pod, fresh: &Pod) -> bool {
     let (one, other) = (&decided.facts, &fresh.facts);
     one.uid == other.uid
@@ -189,7 +189,7 @@ fn counts_as_same(decided: &Pod, fresh: &Pod) -> bool {
         && decided.point == fresh.point
         && decided.set == fresh.set
         && one.node == other.node
-        // Time alone makes a ready pod available, and never the other way round.
+        // Time alone makes a ready pod available, and never the reverse.
         && (one.ready, one.ready_since) == (other.ready, other.ready_since)
         && (decided.terminating, decided.finished) == (fresh.terminating, fresh.finished)
 }
@@ -203,7 +203,7 @@ mod tests {
     use crate::testing::pod;
 
     #[test]
-    fn a_delete_is_tried_again_only_where_nothing_that_counts_has_changed() {
+    fn a_delete_is_retried_only_if_nothing_relevant_changed() {
         let decided = pod("a", 1).pod;
         let unchanged: [fn(&mut Pod); 3] = [
             |pod| pod.resource_version = "2".into(),

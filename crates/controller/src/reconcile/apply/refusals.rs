@@ -1,4 +1,4 @@
-//! Which PodDisruptionBudgets keep a pod from being evicted: said by the server where it says so, looked up where not.
+//! Which PodDisruptionBudgets refuse an eviction: named by the API server, or looked up if it does not name them.
 //!
 //! Nothing is decided here, and budgets are read only after a refusal.
 
@@ -10,7 +10,7 @@ use crate::client::budgets::Budget;
 use crate::client::error::Refusal;
 use crate::client::requests::Requests;
 
-/// What a refused eviction is told as: what it hinders, and a sentence with the names of the budgets.
+/// The failure kind of a refused eviction, and a sentence with the names of the budgets.
 pub(super) async fn explain(
     requests: &Requests,
     namespace: &str,
@@ -36,7 +36,7 @@ pub(super) async fn explain(
     }
 }
 
-/// The budgets that select pods with these labels, for people.
+/// The budgets that select pods with these labels, as text for messages.
 async fn names(requests: &Requests, namespace: &str, labels: &BTreeMap<String, String>) -> String {
     match requests.budgets(namespace).await {
         Ok((budgets, beta)) => {
@@ -49,7 +49,7 @@ async fn names(requests: &Requests, namespace: &str, labels: &BTreeMap<String, S
                 names => format!("PodDisruptionBudgets {}", names.join(", ")),
             }
         }
-        // The refusal stands; who may not list budgets is told that much.
+        // The refusal is valid; without permission to list budgets the message says so.
         Err(error) => format!("which ones is not known: {error}"),
     }
 }

@@ -49,7 +49,7 @@ impl Reconciler<'_> {
                     effects.push(Effect::Unaltered(Arc::clone(&self.uid)));
                 }
                 Ok(_) => return vec![self.still_altered(&self.uid)],
-                // It came to be ours after all, or the name is another's.
+                // The set is ours after all, or another object has the name.
                 Err(error) if error.is_already_there() => return self.meet_set(name, &error).await,
                 Err(error) => return vec![set_failed(FailureKind::Create, "create", "trying", name, &error)],
             }
@@ -62,7 +62,7 @@ impl Reconciler<'_> {
                     return effects;
                 }
                 if self.ctx.cache().has_orphan_of(&created) {
-                    // Left by a set of the same template that was deleted: they come before fresh ones.
+                    // Orphans of a deleted set with the same template: they are adopted before new pods are created.
                     effects.push(Effect::LiveReadDue(LiveReadReason::Orphan));
                 }
                 effects.extend(shown(created));
@@ -75,7 +75,7 @@ impl Reconciler<'_> {
         effects
     }
 
-    /// What keeps a set that was created from being the object's own, and of its template.
+    /// The change that prevents a created set from belonging to the object, or from having its template.
     fn change_of_set(&self, sent: &OrderedReplicaSet, came: &OrderedReplicaSet) -> Option<String> {
         if owner_of(came).is_none_or(|owner| owner.uid != *self.uid) {
             return Some("without its owner reference".to_owned());
@@ -88,14 +88,14 @@ impl Reconciler<'_> {
         change_of_spec(sent, came)
     }
 
-    /// A set of that name exists already: ours of the same template, which the watch has not shown yet, or not.
+    /// A set of that name exists: either ours with the same template, which the watch does not show yet, or another one.
     async fn meet_set(&self, name: &str, error: &RequestError) -> Vec<Effect> {
         let met = match self.requests.set(&self.namespace, name).await {
             Ok(met) => met,
             Err(error) => return vec![set_failed(FailureKind::Create, "create", "reading", name, &error)],
         };
         let Some(met) = met else {
-            // It may just have gone. The second time that is not the reason.
+            // It may just have been deleted. The second time, that is not the reason.
             let stop = if self.taken > 0 {
                 set_failed(FailureKind::Create, "create", "creating", name, error)
             } else {
@@ -109,11 +109,11 @@ impl Reconciler<'_> {
         if !is_ours || !is_same {
             return vec![Effect::SetNameTaken(name.to_owned()), Effect::DecideAgain];
         }
-        // One that is being deleted must be gone first.
+        // A terminating set must be gone first.
         shown(met).into_iter().chain(is_ending.then_some(Effect::DecideAgain)).collect()
     }
 
-    /// Changes a set. `unkept` names what the answer lacks besides the fields that were sent.
+    /// Patches a set. `unkept_besides` names what the answer lacks besides the fields that were sent.
     async fn update_set(
         &self,
         entry: &SetEntry,
@@ -135,7 +135,7 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Stores the templates that are equal to the set's.
+    /// Stores the hashes of the templates that equal the set's own.
     async fn remember_equal(&self, entry: &SetEntry, equal_templates: &[String]) -> Vec<Effect> {
         let patch = json!({"metadata": {
             "resourceVersion": entry.object.metadata.resource_version,
@@ -169,7 +169,7 @@ impl Reconciler<'_> {
     }
 }
 
-/// A set as an answer shows it, where it is ours.
+/// A set as an answer shows it, if it is ours.
 fn shown(set: OrderedReplicaSet) -> Option<Effect> {
     SetEntry::of(set).map(|entry| Effect::Set(Box::new(Fact::Is(entry))))
 }
@@ -185,7 +185,7 @@ fn set_failed(
     Effect::Failed(WriteFailure::of(kind, verb, &doing, error, error.to_string()))
 }
 
-/// A set was changed, and came back without that: to ask for it again at once would not help.
+/// The answer to a patch of a set does not contain the change: an immediate retry would not help.
 fn not_kept(name: &str, field: &str) -> Effect {
     let message = format!(
         "set {name} came back without {field} as it was sent, as if a mutating webhook had changed it"
@@ -199,7 +199,7 @@ fn not_kept(name: &str, field: &str) -> Effect {
     })
 }
 
-/// What of the spec of a set came back otherwise than it was sent. How a template is spelled does not count.
+/// The field of a set's spec that came back changed. Different spellings of a template do not count.
 fn change_of_spec(sent: &OrderedReplicaSet, came: &OrderedReplicaSet) -> Option<String> {
     let (one, other) = (&sent.spec, &came.spec);
     if !one.template.without_hash().same_as(&other.template.without_hash()) {
@@ -215,7 +215,7 @@ fn change_of_spec(sent: &OrderedReplicaSet, came: &OrderedReplicaSet) -> Option<
     (one != other).then(|| format!("with the selector {other} instead of {one}"))
 }
 
-/// The field that was sent, and came back otherwise.
+/// The field that was sent and came back changed.
 fn unkept(patch: &Value, set: &OrderedReplicaSet) -> Option<String> {
     let revision = set.annotations().get(annotation::REVISION).map(|revision| json!(revision));
     let fields = [
