@@ -36,7 +36,7 @@ pub struct Column {
     /// Header, as written in the CRD.
     pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
-    pub column_type: String,
+    pub type_: String,
     /// Optional format.
     pub format: String,
     /// Human-readable description.

@@ -228,7 +228,7 @@ fn read_columns(version: &Value, path: &str, causes: &mut Vec<Cause>) -> Vec<Col
         }
         columns.push(Column {
             name: text(&column["name"]),
-            column_type,
+            type_: column_type,
             format: text(&column["format"]),
             description: text(&column["description"]),
             priority: column["priority"].as_i64().unwrap_or(0),

@@ -18,7 +18,7 @@ pub(super) fn heads(info: &ResourceInfo) -> Vec<Head> {
     }
     heads.extend(info.columns.iter().map(|column| Head {
         name: column.name.clone(),
-        column_type: column.column_type.clone(),
+        column_type: column.type_.clone(),
         format: column.format.clone(),
         description: if column.description.is_empty() {
             format!("Custom resource definition column (in JSONPath format): {}", column.json_path)
@@ -37,7 +37,7 @@ pub(super) fn cells(info: &ResourceInfo, object: &Value, now: Timestamp) -> Vec<
     }
     cells.extend(info.columns.iter().map(|column| {
         let found = jsonpath::first(object, &column.json_path);
-        found.map_or(Value::Null, |value| cell(&column.column_type, value, now))
+        found.map_or(Value::Null, |value| cell(&column.type_, value, now))
     }));
     cells
 }

@@ -169,7 +169,7 @@ fn events_of_both_apis_read_the_same() {
 fn custom_columns_follow_their_paths_and_types() {
     let column = |name: &str, column_type: &str, path: &str, priority: i64| Column {
         name: name.to_owned(),
-        column_type: column_type.to_owned(),
+        type_: column_type.to_owned(),
         format: String::new(),
         description: String::new(),
         priority,
