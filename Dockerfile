@@ -31,7 +31,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="ordered-controller-manager" \
-      org.opencontainers.image.description="Deployments whose pods go in the order you choose" \
+      org.opencontainers.image.description="Deployments in which you choose which pods are deleted first" \
       org.opencontainers.image.source="https://github.com/ordereddeployment/ordereddeployment" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /ordered-controller-manager /ordered-controller-manager

@@ -159,7 +159,7 @@ impl World {
     pub async fn deleted(&self) -> Result<Vec<String>> {
         let deletions = self.deletions().await?;
         let others: Vec<_> = deletions.iter().filter(|one| !one.by_the_controller()).collect();
-        ensure!(others.is_empty(), "somebody else deleted pods: {others:?}");
+        ensure!(others.is_empty(), "another client deleted pods: {others:?}");
         Ok(deletions.into_iter().map(|one| one.pod).collect())
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{OrderedDeployment, OrderedReplicaSet};
 
-/// Whoever deletes a definition deletes all its objects, and garbage collection their pods. Helm leaves it where it would
+/// Deleting a definition deletes all its objects, and the garbage collector their pods. Helm keeps it where it would
 /// remove it with a release (<https://helm.sh/docs/howto/charts_tips_and_tricks/>), and Argo CD does not prune it
 /// (<https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/>).
 const KEPT: [(&str, &str); 2] =

@@ -4,46 +4,46 @@
 pub const GROUP: &str = "ordereddeployment.io";
 /// The version of the API.
 pub const VERSION: &str = "v1alpha1";
-/// The name under which the controller signs its requests, its events and its leases.
+/// The controller's name in its User-Agent, its events and its lease.
 pub const CONTROLLER: &str = "ordered-controller-manager";
 
 /// Annotation keys.
 pub mod annotation {
-    /// Delete priority of a pod: an int32, the larger goes first (rule 0 of the order).
+    /// Delete priority of a pod: an int32. Pods with a higher value are deleted first (rule 0 of the order).
     pub const DELETE_PRIORITY: &str = "ordereddeployment.io/delete-priority";
-    /// Alias of [`DELETE_PRIORITY`], read where that one is absent or malformed.
+    /// Alias of [`DELETE_PRIORITY`]. It is used if that annotation is absent or malformed.
     pub const DELETE_PRIORITY_ALIAS: &str = "controller.alpha.kubernetes.io/delete-priority";
     /// A pause point: `before` or `after`; `true` means `before`.
     pub const PAUSE_POINT: &str = "ordereddeployment.io/pause-point";
-    /// How long the pause lasts, in Go's syntax (`10m`); absent: until it is resumed.
+    /// How long the rollout is paused, as a Go duration (`10m`). Without it, until the rollout is resumed.
     pub const PAUSE_DURATION: &str = "ordereddeployment.io/pause-duration";
-    /// Kubernetes' own pod deletion cost (KEP-2255; rule 4 of the order): the lower goes first.
+    /// Kubernetes' pod deletion cost (KEP-2255; rule 4 of the order). Pods with a lower value are deleted first.
     pub const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
     /// The revision of a set: a decimal number that grows with every rollout.
     pub const REVISION: &str = "ordereddeployment.io/revision";
-    /// The object takes over from these others: `deployments/web,replicasets/web-5d9c`, of its own namespace. Until all of
-    /// them are gone, its controller takes orphans in and neither creates nor deletes anything.
+    /// The objects of the same namespace that this one takes over from: `deployments/web,replicasets/web-5d9c`. Until all of
+    /// them are deleted, the controller adopts orphans, and creates and deletes no pod.
     pub const ADOPTING: &str = "ordereddeployment.io/adopting";
-    /// Which state of the Deployment an object that takes over was made of.
+    /// The state of the Deployment that the object was converted from.
     pub const ADOPTED_GENERATION: &str = "ordereddeployment.io/adopted-generation";
-    /// The object's pods are being given to a Deployment, in that step (any text): its controller does nothing while this
-    /// is there, and says so with that text.
+    /// The object's pods are being moved to a Deployment. While the annotation is set, the controller does nothing; a condition
+    /// shows its value, the current step.
     pub const HANDING_BACK: &str = "ordereddeployment.io/handing-back";
-    /// The deletion cost that the controller `nodecosts` wrote on a pod of a plain Deployment: how it knows its own value.
+    /// The deletion cost that the controller `nodecosts` wrote to a pod of a plain Deployment. It identifies the value as its own.
     pub const NODE_COST: &str = "ordereddeployment.io/node-cost";
-    /// On a set: hashes of templates that the API server found equal to the set's own, though they are spelled differently. The
-    /// newest comes first; see [`crate::equality_hash`].
+    /// On a set: hashes of templates that the API server found equal to the set's own template, although they are spelled
+    /// differently. Newest first; see [`crate::equality_hash`].
     pub const EQUAL_TEMPLATES: &str = "ordereddeployment.io/equal-templates";
-    /// Why a revision was made: copied from the `OrderedDeployment` to its newest set, shown by the history.
+    /// The cause of a revision. It is copied from the `OrderedDeployment` to its newest set, and shown in the history.
     pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 }
 
 /// Label keys.
 pub mod label {
-    /// The hash of the pod template, on sets and pods, as a Deployment labels its own.
+    /// The hash of the pod template, on sets and pods, as Deployments use it.
     pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
-    /// On a Deployment that is being made of an `OrderedDeployment`: `true`. A label, since the Deployment controller copies
-    /// annotations to its `ReplicaSets`.
+    /// `true` on a Deployment that an `OrderedDeployment` is being converted to. It is a label, since the Deployment controller
+    /// copies annotations to its `ReplicaSets`.
     pub const HANDING_BACK: &str = "ordereddeployment.io/handing-back";
 }
 
@@ -51,41 +51,41 @@ pub mod label {
 pub mod condition {
     /// At least `replicas − maxUnavailable` pods are available.
     pub const AVAILABLE: &str = "Available";
-    /// The rollout goes on or is done; `False` once the progress deadline has passed.
+    /// The rollout progresses or is complete. `False` if the progress deadline is exceeded.
     pub const PROGRESSING: &str = "Progressing";
-    /// A pod could not be created or deleted; the message says why.
+    /// A pod could not be created or deleted. The message has the cause.
     pub const REPLICA_FAILURE: &str = "ReplicaFailure";
-    /// The rollout is held at a pause point; the message names it and says how to go on.
+    /// The rollout is paused at a pause point. The message names it and says how to resume.
     pub const HELD: &str = "Held";
-    /// Every pod is of the current template and available, and none is left over.
+    /// All pods have the current template and are available, and no old pod is left.
     pub const COMPLETE: &str = "Complete";
-    /// Nothing goes on until somebody changes the spec or the cluster; the message says what. A rollout past its progress
-    /// deadline is stalled too (kstatus: failed).
+    /// The rollout cannot continue until the spec or the cluster is changed. The message says what to change. A rollout that
+    /// exceeds its progress deadline is stalled too (kstatus: failed).
     pub const STALLED: &str = "Stalled";
-    /// The pods are not yet what the spec says, and nothing keeps them from getting there but time, a hold or a pause
-    /// (kstatus: in progress). Never `True` beside [`STALLED`].
+    /// The pods do not match the spec yet: the rollout progresses or is paused (kstatus: in progress). Never `True` together
+    /// with [`STALLED`].
     pub const RECONCILING: &str = "Reconciling";
-    /// Those that every object has once it was acted on, so that `kubectl wait` finds them.
+    /// The conditions that every observed object has, so that `kubectl wait` finds them.
     pub const ALWAYS: [&str; 6] = [AVAILABLE, PROGRESSING, HELD, COMPLETE, STALLED, RECONCILING];
 }
 
 /// Reasons of conditions and of events.
 pub mod reason {
-    /// Progressing: a new set was made.
+    /// Progressing: a new set was created.
     pub const NEW_REPLICA_SET_CREATED: &str = "NewReplicaSetCreated";
-    /// Progressing: an older set is the current one again.
+    /// Progressing: an older set has the current template.
     pub const FOUND_NEW_REPLICA_SET: &str = "FoundNewReplicaSet";
-    /// Progressing: pods come and go.
+    /// Progressing: pods are created and deleted.
     pub const REPLICA_SET_UPDATED: &str = "ReplicaSetUpdated";
-    /// Progressing: the rollout is done.
+    /// Progressing: the rollout is complete.
     pub const NEW_REPLICA_SET_AVAILABLE: &str = "NewReplicaSetAvailable";
     /// Progressing and Stalled: no progress within `progressDeadlineSeconds`.
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
     /// Progressing and Reconciling: `spec.paused` is set.
     pub const DEPLOYMENT_PAUSED: &str = "DeploymentPaused";
-    /// Progressing: `spec.paused` was taken away.
+    /// Progressing: `spec.paused` was removed.
     pub const DEPLOYMENT_RESUMED: &str = "DeploymentResumed";
-    /// Progressing, Held and Reconciling: the rollout is held at a pause point.
+    /// Progressing, Held and Reconciling: the rollout is paused at a pause point.
     pub const ROLLOUT_HELD: &str = "RolloutHeld";
     /// Progressing: the rollout was resumed.
     pub const ROLLOUT_RESUMED: &str = "RolloutResumed";
@@ -93,46 +93,46 @@ pub mod reason {
     pub const MINIMUM_REPLICAS_AVAILABLE: &str = "MinimumReplicasAvailable";
     /// Available: too few pods are available.
     pub const MINIMUM_REPLICAS_UNAVAILABLE: &str = "MinimumReplicasUnavailable";
-    /// Held: no pause point holds the rollout.
+    /// Held: the rollout is not paused at a pause point.
     pub const NOT_HELD: &str = "NotHeld";
-    /// Complete and Reconciling: the rollout still goes on.
+    /// Complete and Reconciling: the rollout is in progress.
     pub const ROLLOUT_IN_PROGRESS: &str = "RolloutInProgress";
     /// Complete and Reconciling: every pod is updated and available.
     pub const ROLLOUT_COMPLETE: &str = "RolloutComplete";
-    /// Stalled and all conditions that it makes void: the spec breaks a rule that the API server did not check.
+    /// Stalled and the conditions that depend on the spec: the spec violates a rule that the API server did not check.
     pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// Stalled: the API server refuses pods of this template.
+    /// Stalled: the API server rejects pods of this template.
     pub const TEMPLATE_REFUSED: &str = "TemplateRefused";
-    /// Progressing, Complete, Reconciling, and Stalled and event after 30 seconds: the API server does not answer whether the
-    /// template differs from those of the sets.
+    /// Progressing, Complete and Reconciling, after 30 seconds Stalled and an event: the API server does not answer whether the
+    /// template differs from the templates of the sets.
     pub const TEMPLATE_NOT_COMPARED: &str = "TemplateNotCompared";
-    /// Event: the API server refuses the requests that compare templates; they are compared as they are written.
+    /// Event: the API server rejects the requests that compare templates. Templates are compared as they are written.
     pub const COMPARED_AS_WRITTEN: &str = "TemplateComparedAsWritten";
-    /// Stalled: unavailable pods wait for their turn (`unavailablePods: InOrder`).
+    /// Stalled: unavailable pods must wait for their place in the order (`unavailablePods: InOrder`).
     pub const WAITING_IN_ORDER: &str = "WaitingInOrder";
-    /// ReplicaFailure and event: a PodDisruptionBudget refuses the eviction of the next pod; the message names it.
+    /// ReplicaFailure and event: a PodDisruptionBudget prevents the eviction of the next pod. The message names it.
     pub const EVICTION_REFUSED: &str = "EvictionRefused";
-    /// ReplicaFailure, Stalled and event: several PodDisruptionBudgets select the next pod, which no server evicts then; the
-    /// message names them.
+    /// ReplicaFailure, Stalled and event: more than one PodDisruptionBudget selects the next pod, so that the API server does not
+    /// evict it. The message names them.
     pub const SEVERAL_BUDGETS: &str = "SeveralDisruptionBudgets";
-    /// Progressing and Complete: what the object takes over from is not gone yet.
+    /// Progressing and Complete: the objects that this one takes over from still exist.
     pub const ADOPTING: &str = "Adopting";
-    /// Progressing and Complete: the pods are being given to a Deployment.
+    /// Progressing and Complete: the pods are being moved to a Deployment.
     pub const HANDING_BACK: &str = "HandingBack";
-    /// Stalled: only unavailable pods at or behind the pause point could go; the message names them and the point.
+    /// Stalled: only unavailable pods at or behind the pause point could be deleted. The message names them and the pause point.
     pub const BLOCKED: &str = "Blocked";
-    /// Stalled: a pod that should have ended does not, and creates wait for it.
+    /// Stalled: a pod does not terminate in time, and creates wait for it.
     pub const POD_STUCK_TERMINATING: &str = "PodStuckTerminating";
-    /// ReplicaFailure: pods fail on their nodes again and again, and the next ones wait.
+    /// ReplicaFailure: pods fail repeatedly on their nodes; replacements are delayed.
     pub const PODS_FAILED: &str = "PodsFailed";
-    /// Stalled: nothing stands in the way.
+    /// Stalled: nothing prevents the rollout from continuing.
     pub const NOT_STALLED: &str = "NotStalled";
-    /// ReplicaFailure and event: the API server refused or failed a create.
+    /// ReplicaFailure and event: a create was rejected or failed.
     pub const FAILED_CREATE: &str = "FailedCreate";
-    /// ReplicaFailure and event: the API server refused or failed a delete.
+    /// ReplicaFailure and event: a delete was rejected or failed.
     pub const FAILED_DELETE: &str = "FailedDelete";
-    /// ReplicaFailure and event: a pod or set that matches could not be adopted, or one that does not match any more could not be
-    /// released. Until it can, no pod is created and none deleted.
+    /// ReplicaFailure and event: a matching pod or set could not be adopted, or one that no longer matches could not be released.
+    /// Until then no pod is created or deleted.
     pub const FAILED_CLAIM: &str = "FailedClaim";
     /// Stalled and event: the API server does not store fields of the status. The CRDs are older than the controller.
     pub const STATUS_NOT_STORED: &str = "StatusNotStored";
@@ -140,34 +140,34 @@ pub mod reason {
     pub const SUCCESSFUL_CREATE: &str = "SuccessfulCreate";
     /// Event: a pod was deleted.
     pub const SUCCESSFUL_DELETE: &str = "SuccessfulDelete";
-    /// Event: a set was made or its size changed.
+    /// Event: a set was created, or its size was changed.
     pub const SCALING_REPLICA_SET: &str = "ScalingReplicaSet";
-    /// Event: a rollout starts; tells how many pause points lie ahead.
+    /// Event: a rollout starts. The message has the number of its pause points.
     pub const ROLLOUT_STARTED: &str = "RolloutStarted";
-    /// Event: the rollout reached a pause point and is held.
+    /// Event: the rollout is paused at a pause point.
     pub const PAUSE_POINT_REACHED: &str = "PausePointReached";
-    /// Event: the hold ended; the message says by what.
+    /// Event: the rollout continues after a pause point. The message has the cause.
     pub const PAUSE_POINT_RESUMED: &str = "PausePointResumed";
-    /// Event: a pod went away with a pause point that the rollout had not reached.
+    /// Event: a pod with a pause point was deleted before the rollout reached it.
     pub const PAUSE_POINT_LOST: &str = "PausePointLost";
-    /// Event: a `resumeRequested` that names no current hold was dropped.
+    /// Event: a `resumeRequested` that names no current hold was ignored.
     pub const RESUME_IGNORED: &str = "ResumeIgnored";
-    /// Event on a ConfigMap: its rules for deletion costs are malformed, and those before stay in force.
+    /// Event on a ConfigMap: its rules for deletion costs are malformed. The previous rules stay in force.
     pub const MALFORMED_RULES: &str = "MalformedRules";
-    /// Event: an annotation is malformed and counts as absent.
+    /// Event: an annotation has an invalid value, which is ignored.
     pub const MALFORMED_ANNOTATION: &str = "MalformedAnnotation";
-    /// Event: under Recreate a hold leaves fewer pods than wanted.
+    /// Event: with Recreate, the rollout is paused with fewer pods than desired.
     pub const HOLD_BELOW_REPLICAS: &str = "HoldBelowReplicas";
-    /// ReplicaFailure and event: the dry run that would prove the template got no answer, or could not decide. Without an answer
+    /// ReplicaFailure and event: the dry run of a pod of the new template got no answer, or was inconclusive. Without an answer
     /// no pod is deleted for the template.
     pub const TEMPLATE_UNPROVEN: &str = "TemplateUnproven";
 }
 
 /// Values of [`annotation::PAUSE_POINT`].
 pub mod pause_point {
-    /// Halt before the pod is deleted.
+    /// Pause before the pod is deleted.
     pub const BEFORE: &str = "before";
-    /// Halt after the pod was deleted.
+    /// Pause after the pod is deleted.
     pub const AFTER: &str = "after";
     /// Short for [`BEFORE`].
     pub const TRUE: &str = "true";

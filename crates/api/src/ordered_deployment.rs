@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LabelSelector, OrderedDeploymentStatus, Round, Template, resolve, rules, schema};
 
-/// What the user wants: the fields and defaults of a Deployment, plus `deletionOrder` and `podDeletion`.
+/// The desired state: the fields and defaults of a Deployment, plus `deletionOrder` and `podDeletion`.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "ordereddeployment.io",
@@ -19,7 +19,7 @@ use crate::{LabelSelector, OrderedDeploymentStatus, Round, Template, resolve, ru
     shortname = "od",
     category = "all",
     namespaced,
-    doc = "A Deployment whose pods go in the order you choose, and whose rollout halts at the pods you choose.",
+    doc = "A Deployment in which you choose the order in which pods are deleted, and the pods at which a rollout pauses.",
     status = "OrderedDeploymentStatus",
     derive = "PartialEq",
     scale(
@@ -52,41 +52,42 @@ use crate::{LabelSelector, OrderedDeploymentStatus, Round, Template, resolve, ru
     validation = rules::PROGRESS_DEADLINE.rule(),
 )]
 pub struct OrderedDeploymentSpec {
-    /// How many pods are wanted.
+    /// The desired number of pods.
     #[serde(default = "one")]
     #[schemars(range(min = 0))]
     pub replicas: i32,
-    /// Which pods belong to this object. It must match the template's labels and cannot be changed.
+    /// Selects the pods of this object. It must match the template's labels and is immutable.
     #[x_kube(validation = rules::SELECTOR_IMMUTABLE.rule(), validation = rules::SELECTOR_EMPTY.rule())]
     pub selector: LabelSelector,
-    /// The pods' template.
+    /// The template of the pods.
     #[schemars(schema_with = "schema::template")]
     pub template: Template,
-    /// How pods of an older template are replaced.
+    /// How pods with an older template are replaced.
     #[serde(default)]
     pub strategy: Strategy,
-    /// In which order pods are deleted, in a rollout and in a scale-down.
+    /// The order in which pods are deleted, in rollouts and in scale-downs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_order: Option<DeletionOrder>,
     /// How pods are deleted.
     #[serde(default)]
     pub pod_deletion: PodDeletion,
-    /// When a pod counts as gone and may be replaced.
+    /// When a deleted pod is replaced.
     #[serde(default)]
     pub pod_replacement_policy: PodReplacementPolicy,
-    /// How long a pod must be ready, in seconds, before it counts as available.
+    /// The number of seconds that a pod must be ready to be available.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub min_ready_seconds: i32,
-    /// How many old sets are kept, for an undo.
+    /// The number of old sets that are kept for an undo.
     #[serde(default = "ten")]
     #[schemars(range(min = 0))]
     pub revision_history_limit: i32,
-    /// After how many seconds without progress the rollout counts as failed. A hold stops this clock.
+    /// The number of seconds without progress after which a rollout is considered failed. The time while the rollout is paused
+    /// does not count.
     #[serde(default = "ten_minutes")]
     #[schemars(range(min = 0))]
     pub progress_deadline_seconds: i32,
-    /// Whether the rollout is paused as a whole, beside its pause points.
+    /// Whether the rollout is paused, independently of pause points.
     #[serde(default)]
     pub paused: bool,
 }
@@ -103,7 +104,7 @@ fn ten_minutes() -> i32 {
     600
 }
 
-/// How pods of an older template are replaced.
+/// How pods with an older template are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = rules::ROLLING_UPDATE_WITH_RECREATE.rule())]
@@ -111,7 +112,7 @@ pub struct Strategy {
     /// RollingUpdate or Recreate.
     #[serde(default, rename = "type")]
     pub type_: StrategyType,
-    /// The bounds of a rolling update; 25% and 25% where it is absent.
+    /// The bounds of a rolling update. Default: 25% and 25%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdate>,
 }
@@ -135,11 +136,11 @@ pub enum StrategyType {
     validation = rules::BOTH_ZERO.rule(),
 )]
 pub struct RollingUpdate {
-    /// How many pods may exist beyond `replicas`: a number, or a percentage rounded up.
+    /// The number of pods that may exist above `replicas`: a number, or a percentage rounded up.
     #[serde(default = "quarter")]
     #[schemars(schema_with = "schema::max_surge")]
     pub max_surge: IntOrString,
-    /// How many pods may be unavailable: a number, or a percentage rounded down.
+    /// The number of pods that may be unavailable: a number, or a percentage rounded down.
     #[serde(default = "quarter")]
     #[schemars(schema_with = "schema::max_unavailable")]
     pub max_unavailable: IntOrString,
@@ -155,20 +156,20 @@ impl Default for RollingUpdate {
     }
 }
 
-/// In which order pods are deleted. The pods' own annotations come first.
+/// The order in which pods are deleted. Annotations of the pods take precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionOrder {
-    /// Priorities by node, for pods without an annotation of their own. The first rule that matches counts.
+    /// Priorities by node, for pods without an annotation. The first matching rule applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub node_priorities: Option<Vec<NodePriority>>,
-    /// What happens in a rollout to unavailable pods whose turn has not come.
+    /// Whether a rollout may delete unavailable pods out of order.
     #[serde(default)]
     pub unavailable_pods: UnavailablePods,
 }
 
-/// One rule by node. Its fields are ANDed.
+/// A rule that selects pods by their node. All of its fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -187,44 +188,45 @@ pub struct NodePriority {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub taint_keys: Option<Vec<String>>,
-    /// Matches pods that no node was found for yet (`true`), or pods on any node (`false`).
+    /// Matches pods that are not assigned to a node (`true`), or that are (`false`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unassigned: Option<bool>,
-    /// The delete priority of the pods matched: the larger goes first, ahead of all other rules.
+    /// The delete priority of the matching pods. Pods with a higher value are deleted first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// The pod deletion cost of the pods matched: the lower goes first, behind unassigned, pending and unready pods.
+    /// The pod deletion cost of the matching pods. Pods with a lower value are deleted first, after unassigned, pending and
+    /// unready pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_cost: Option<i32>,
 }
 
-/// What happens in a rollout to unavailable pods whose turn has not come.
+/// Whether a rollout may delete unavailable pods out of order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum UnavailablePods {
-    /// They may go out of turn where the rollout could not go on otherwise, never past a pause point.
+    /// They may be deleted out of order if the rollout cannot continue otherwise, but not past a pause point.
     #[default]
     WhenBlocked,
-    /// They wait for their turn, even if the rollout then waits for ever; a condition says so.
+    /// They are deleted in order, even if the rollout cannot continue then. A condition reports it.
     InOrder,
 }
 
 /// How pods are deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PodDeletion {
-    /// By a DELETE.
+    /// With a DELETE request.
     #[default]
     Delete,
-    /// Through the eviction API, which honours PodDisruptionBudgets. Unavailable pods are still deleted.
+    /// With the eviction API, which respects PodDisruptionBudgets. Unavailable pods are deleted.
     Evict,
 }
 
-/// When a pod counts as gone and may be replaced (KEP-3973).
+/// When a deleted pod is replaced (KEP-3973).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PodReplacementPolicy {
-    /// Once it terminates.
+    /// When it starts to terminate.
     #[default]
     TerminationStarted,
-    /// Once it has terminated.
+    /// When it has terminated.
     TerminationComplete,
 }
 

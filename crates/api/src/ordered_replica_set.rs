@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{LabelSelector, Template, rules, schema};
 
-/// The pods of one template.
+/// The desired state of the pods of one template.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[kube(
     group = "ordereddeployment.io",
@@ -43,15 +43,15 @@ use crate::{LabelSelector, Template, rules, schema};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct OrderedReplicaSetSpec {
-    /// How many pods it has when nothing is lost. Published by the controller, not read back in a running rollout.
+    /// The number of pods. The controller publishes it; it is not read back during a rollout.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub replicas: i32,
-    /// How long its pods must be ready, in seconds, before they count as available.
+    /// The number of seconds that a pod must be ready to be available.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub min_ready_seconds: i32,
-    /// Which pods belong to it: the `OrderedDeployment`'s selector and the `pod-template-hash`.
+    /// Selects the pods of this set: the `OrderedDeployment`'s selector and the `pod-template-hash`.
     #[x_kube(validation = rules::SELECTOR_IMMUTABLE.rule(), validation = rules::SELECTOR_EMPTY.rule())]
     pub selector: LabelSelector,
     /// The template of its pods.
@@ -59,26 +59,26 @@ pub struct OrderedReplicaSetSpec {
     pub template: Template,
 }
 
-/// What was observed of the set's pods.
+/// The observed state of the set's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderedReplicaSetStatus {
-    /// The generation that this status speaks of.
+    /// The generation of the spec that this status is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Pods that run or start: not terminating, not finished.
+    /// Number of pods that are neither terminating nor finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Those that are ready.
+    /// Number of ready pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// Those that have been ready for `minReadySeconds`.
+    /// Number of available pods: those that have been ready for `minReadySeconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
-    /// Pods that terminate.
+    /// Number of terminating pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
-    /// The selector as a string, for the scale subresource.
+    /// The selector in string form, for the scale subresource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
 }

@@ -9,59 +9,59 @@ use serde::{Deserialize, Serialize};
 
 use crate::{schema, time};
 
-/// What was observed, and what must survive a restart of the controller: the rollout's identity, its hold and the
-/// pause points passed.
+/// The observed state, and the state that survives a restart of the controller: the rollout, its hold, and the pause points
+/// that it has passed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 // Tools that wait (kstatus) take an object without any status for one that is done.
 #[schemars(extend("default" = {"observedGeneration": -1}))]
 pub struct OrderedDeploymentStatus {
-    /// The generation of the spec that this status speaks of; -1: of none yet.
+    /// The generation of the spec that this status is for. -1: no controller has observed the object yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Pods that run or start: not terminating, not finished.
+    /// Number of pods that are neither terminating nor finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// Those of the current template.
+    /// Number of pods with the current template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_replicas: Option<i32>,
-    /// Those that are ready.
+    /// Number of ready pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_replicas: Option<i32>,
-    /// Those that have been ready for `minReadySeconds`.
+    /// Number of available pods: those that have been ready for `minReadySeconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_replicas: Option<i32>,
-    /// Those still missing until all wanted pods are available.
+    /// Number of pods that are missing or not available yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unavailable_replicas: Option<i32>,
-    /// Pods that terminate.
+    /// Number of terminating pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
-    /// How many hash collisions of templates were met.
+    /// Number of hash collisions of templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// The selector as a string, for the scale subresource and the `HorizontalPodAutoscaler`.
+    /// The selector in string form, for the scale subresource and the `HorizontalPodAutoscaler`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// What can be said of the object now.
+    /// The conditions of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Option<Vec<Condition>>,
-    /// The rollout that this status speaks of.
+    /// The current rollout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
-    /// The pause point at which the rollout is held.
+    /// The pause point that the rollout is paused at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// The pause point that only unavailable pods at or behind it keep the rollout from reaching, and since when. No hold:
-    /// it ends by itself once the next pod may go.
+    /// The pause point that the rollout cannot reach, since only unavailable pods at or behind it could be deleted. This ends
+    /// without a resume, once the next pod can be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Blocked>,
     /// The pause points that this rollout has passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<Vec<Passed>>,
-    /// Written by whoever wants the rollout to go on: the id of the hold (or, while the condition `Stalled` has the reason
-    /// `Blocked`, of `blocked`), or `*@revision` for all points of the rollout.
+    /// A request to resume the rollout, written by a client: the id of the hold, or of `blocked` while the condition `Stalled`
+    /// has the reason `Blocked`, or `*@revision` for all pause points of the rollout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub resume_requested: Option<String>,
@@ -70,85 +70,84 @@ pub struct OrderedDeploymentStatus {
     pub pause: Option<Pause>,
 }
 
-/// A rollout: the way to one template.
+/// A rollout to one template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
-    /// Its number. It grows with every change of the template, an undo included.
+    /// Its number. It increases with every change of the template, including an undo.
     pub revision: i64,
     /// The `pod-template-hash` of its template.
     pub template_hash: String,
     /// The number of replicas that its sets were last scaled for.
     pub replicas: i32,
-    /// While the running rollout is scaled to another number of replicas: the pods that each set had before, by
-    /// `pod-template-hash`.
+    /// While the rollout is being scaled: the number of pods that each set had before, by `pod-template-hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_from: Option<BTreeMap<String, i32>>,
 }
 
-/// A pause point at which the rollout is held.
+/// A pause point that the rollout is paused at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
-    /// What a resume names: `<pod>@<revision>`.
+    /// The id that a resume names: `<pod>@<revision>`.
     pub id: String,
     /// The name of the pod.
     pub pod: String,
     /// Its UID.
     #[serde(rename = "podUID")]
     pub pod_uid: String,
-    /// The node it runs on.
+    /// The node of the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Whether the rollout halts before or after this pod.
+    /// Whether the rollout is paused before or after the deletion of this pod.
     pub point: PausePoint,
-    /// The revision that the rollout leads to.
+    /// The revision of the rollout.
     pub revision: i64,
-    /// Since when.
+    /// When it began.
     #[serde(deserialize_with = "time::stored")]
     pub since: Time,
-    /// Until when; absent: until somebody resumes it.
+    /// When it ends. Without it, the rollout is paused until it is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "time::stored_if_any")]
     pub until: Option<Time>,
-    /// With point `After`: whether the pod is deleted already.
+    /// With the point `After`: whether the pod is already deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<bool>,
     /// The number of replicas that `sizes` were stored for.
     pub replicas: i32,
-    /// The wanted number of pods of each set, by its `pod-template-hash`.
+    /// The desired number of pods of each set, by `pod-template-hash`.
     #[schemars(schema_with = "schema::sizes")]
     pub sizes: BTreeMap<String, i32>,
 }
 
-/// On which side of its pod a pause point lies.
+/// The side of its pod on which a pause point is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PausePoint {
-    /// The pod stays until the rollout is resumed.
+    /// The rollout is paused before the pod is deleted.
     Before,
-    /// The pod is deleted, none behind it.
+    /// The rollout is paused after the pod is deleted.
     After,
 }
 
-/// A pause point that a rollout cannot reach: deleting the next pod leaves too few available pods, and the only unavailable
-/// old pods are at or behind the point.
+/// A pause point that a rollout cannot reach: the deletion of the next pod would leave too few available pods, and the only
+/// unavailable old pods are at or behind the pause point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
-    /// The id that a resume names to pass the point: `<pod>@<revision>`.
+    /// The id that a resume names to pass the pause point: `<pod>@<revision>`.
     pub id: String,
-    /// Since when.
+    /// When it began.
     #[serde(deserialize_with = "time::stored")]
     pub since: Time,
 }
 
-/// A pause point that was passed.
+/// A pause point that the rollout has passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Passed {
     /// The UID of its pod, or `*` for all points of this rollout.
     #[serde(rename = "podUID")]
     pub pod_uid: String,
-    /// When.
+    /// When it was passed.
     #[serde(deserialize_with = "time::stored")]
     pub resumed_at: Time,
 }
@@ -159,28 +158,28 @@ pub struct Passed {
 pub struct Pause {
     /// The number of replicas that `sizes` were stored for.
     pub replicas: i32,
-    /// The wanted number of pods of each set, by its `pod-template-hash`.
+    /// The desired number of pods of each set, by `pod-template-hash`.
     #[schemars(schema_with = "schema::sizes")]
     pub sizes: BTreeMap<String, i32>,
 }
 
-/// One thing that can be said of the object, as in a Deployment.
+/// A condition, as of a Deployment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// Its type, such as `Available`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Whether it holds.
+    /// `True`, `False` or `Unknown`.
     pub status: ConditionStatus,
-    /// One word for programs.
+    /// A machine-readable reason, in one word.
     pub reason: String,
-    /// One sentence for people.
+    /// A human-readable message.
     pub message: String,
     /// When `status` last changed.
     #[serde(deserialize_with = "time::stored")]
     pub last_transition_time: Time,
-    /// When anything of it last changed, or, for `Progressing`, when progress was last seen.
+    /// When the condition last changed. For `Progressing`: when progress was last observed.
     #[serde(deserialize_with = "time::stored")]
     pub last_update_time: Time,
 }

@@ -107,7 +107,7 @@ impl Template {
         Self(Arc::new(Packed { text, length, canonical }))
     }
 
-    /// Its JSON. It is read anew each time: ask once.
+    /// Its JSON. It is decompressed at each call.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.0.text()).unwrap_or_default()
@@ -259,7 +259,7 @@ pub fn template_hash(template: &Template, collisions: i32) -> String {
 }
 
 /// What a set remembers of a template that is equal to its own though it is spelled differently: a hash of both, so that it
-/// says nothing any more once somebody edits the set's template. Both come without the `pod-template-hash` label.
+/// is void once the template of the set is edited. Both come without the `pod-template-hash` label.
 ///
 /// FNV-1a, 128 bits: equal hashes of different templates would silently skip a rollout.
 #[must_use]

@@ -207,7 +207,7 @@ fn election(
     let namespace = arguments.leader_election_namespace.as_deref().unwrap_or(client.default_namespace());
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "host".to_owned());
     let identity = identity(&host, std::process::id());
-    tracing::info!(%identity, namespace, "standing for the lead");
+    tracing::info!(%identity, namespace, "attempting to acquire lease");
     let (clock, health) = (options.clock.clone(), options.health.clone());
     Ok((Candidate::new(client, namespace, &identity, timing, fence, clock, health), lead))
 }

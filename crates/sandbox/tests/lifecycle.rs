@@ -201,7 +201,7 @@ async fn pods_of_a_lost_node_are_unready_then_evicted_and_stuck_until_it_is_back
     tokio::time::sleep(Duration::from_secs(290)).await;
     assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_none());
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_some(), "nobody ends it");
+    assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_some(), "no client deletes it");
     sandbox.restore_node("n1").await.unwrap();
     wait_for(&api, "a", gone).await;
 }

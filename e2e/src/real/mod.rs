@@ -245,12 +245,12 @@ impl ControlPlane {
     }
 
     fn own(&self) -> Result<&Children> {
-        self.children.as_ref().context("this control plane is somebody else's")
+        self.children.as_ref().context("this control plane was not started here")
     }
 
     /// The client of its etcd.
     pub(crate) fn store(&self) -> Result<&Store> {
-        self.store.as_ref().context("this control plane is somebody else's: its store is not known")
+        self.store.as_ref().context("this control plane was not started here: its store is not known")
     }
 
     /// Compacts the history of etcd.

@@ -99,7 +99,7 @@ fn commit(event: &Value) -> Result<Option<Commit>> {
         let text = event.pointer(&format!("/kv/{field}")).and_then(Value::as_str).unwrap_or_default();
         STANDARD.decode(text).context("etcd gives no base64")
     };
-    let key = String::from_utf8(decoded("key")?).context("a key that is no text")?;
+    let key = String::from_utf8(decoded("key")?).context("a key is not UTF-8")?;
     let mut parts = key.strip_prefix(OBJECTS).unwrap_or_default().rsplit('/');
     let (Some(name), Some(namespace), Some(plural)) = (parts.next(), parts.next(), parts.next()) else {
         return Ok(None);

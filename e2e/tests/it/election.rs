@@ -111,7 +111,7 @@ async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_
         rules.refuse(Matching::new(verb, "leases"), 403, 2);
     }
     let mut candidate = world.start_manager_with(&ARGUMENTS).unwrap();
-    candidate.until_logged("cannot stand for the lead").await.unwrap();
+    candidate.until_logged("failed to acquire lease").await.unwrap();
     candidate.until_logged("leading").await.unwrap();
     assert_eq!(rules.faults_left(), 0);
 }

@@ -65,7 +65,10 @@ async fn the_proxy_delays_watches_and_breaks_requests(server: Server) {
 
     rules.lose_answers(Matching::new("create", "pods"), 1);
     assert!(pods.create(&PostParams::default(), &pod("one")).await.is_err());
-    assert!(straight.get_opt("one").await.unwrap().is_some(), "the server did it, though nobody heard");
+    assert!(
+        straight.get_opt("one").await.unwrap().is_some(),
+        "the server did it, though no response arrived"
+    );
     assert_eq!(rules.faults_left(), 0);
     assert!(events.next().await.unwrap().is_ok(), "watches go on");
 

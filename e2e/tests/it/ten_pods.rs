@@ -27,7 +27,7 @@ const NEW_IMAGE: &str = r#"{"spec":{"template":{"spec":{"containers":[{"name":"w
 async fn deletions(world: &World) -> Vec<String> {
     let deletions = world.deletions().await.unwrap();
     let others: Vec<_> = deletions.iter().filter(|one| !one.by_the_controller()).collect();
-    assert!(others.is_empty(), "somebody else deleted our pods: {others:?}");
+    assert!(others.is_empty(), "another client deleted our pods: {others:?}");
     deletions.into_iter().map(|one| one.pod).collect()
 }
 
@@ -64,7 +64,7 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
     gone.sort();
     let mut expected = fives.map(Clone::clone);
     expected.sort();
-    assert_eq!(gone, expected, "the two fives, and nobody else");
+    assert_eq!(gone, expected, "the two fives, and no other pod");
     assert_eq!(world.pods().await.unwrap().len(), 10);
     assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 2);
     let table = kubectl.run(&["get", "od", "web"]).await.unwrap();

@@ -20,7 +20,7 @@ async fn observed(world: &World) -> String {
 async fn waiting_clients_ignore_the_status_of_an_older_spec(server: Server) {
     let world = World::start(server).await.unwrap();
     world.apply(&json!({})).await.unwrap();
-    assert_eq!(observed(&world).await, "-1", "nobody has seen it");
+    assert_eq!(observed(&world).await, "-1", "no controller has observed it");
     assert!(at_once(&world, "Complete").await.is_err());
     let manager = world.start_manager().unwrap();
     world.complete("web", 6).await.unwrap();

@@ -34,7 +34,7 @@ fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, en
     uids.dedup();
     assert_eq!(uids.len(), deletions.len(), "no pod was deleted twice: {deletions:#?}");
     for deletion in deletions {
-        assert!(deletion.by_the_controller(), "somebody else deleted a pod: {deletion:?}");
+        assert!(deletion.by_the_controller(), "another client deleted a pod: {deletion:?}");
         // The sandbox has only one user.
         assert!(
             deletion.user.as_deref().is_none_or(|user| user == "ordered-controller-manager"),
@@ -155,7 +155,7 @@ async fn evictions_wait_for_a_budget_and_keep_the_order(world: World) {
         .collect();
     assert!(!attempts.is_empty());
     for attempt in attempts {
-        assert_eq!(priorities[attempt.name.as_ref().unwrap()], 7, "nobody is asked of out of turn");
+        assert_eq!(priorities[attempt.name.as_ref().unwrap()], 7, "no other pod is evicted");
     }
 
     budget(&world, json!(1)).await;

@@ -36,7 +36,7 @@ pub enum Error {
     #[error("cannot store the status: {0}")]
     StoreStatus(#[source] RequestError),
     /// This process lost the lease.
-    #[error("the lead is lost: ending, so that a fresh start reads everything anew")]
+    #[error("leader election lost: the process ends, and a new one reads everything live")]
     LoseLead,
     /// A controller panicked.
     #[error("the controller broke off: {0}")]

@@ -21,7 +21,7 @@ use crate::runtime::backoff::WatchBackoff;
 use crate::{Clock, Error, Fence, Health, RequestError};
 
 /// The name of this check in the answer of a probe.
-const CANDIDATURE: &str = "standing for the lead";
+const ELECTION: &str = "leader election";
 
 /// A candidate for leadership.
 pub struct Candidate {
@@ -96,11 +96,11 @@ impl Candidate {
         loop {
             let wait = match self.step().await {
                 Ok(None) => {
-                    self.health.works(CANDIDATURE);
+                    self.health.works(ELECTION);
                     return;
                 }
                 Ok(Some(wait)) => {
-                    self.health.works(CANDIDATURE);
+                    self.health.works(ELECTION);
                     told = None;
                     wait
                 }
@@ -108,11 +108,11 @@ impl Candidate {
                     // Another candidate was faster, which is part of an election.
                     let failed = (error.code() != Some(409)).then(|| error.to_string());
                     if failed.is_some() {
-                        self.health.fails(CANDIDATURE);
+                        self.health.fails(ELECTION);
                     }
                     if failed.is_some() && failed != told {
                         // Logged once: no other message says why this process is idle.
-                        tracing::warn!(%error, "cannot stand for the lead, and asks again");
+                        tracing::warn!(%error, "failed to acquire lease, retrying");
                         told = failed;
                     }
                     self.timing.retry
@@ -144,7 +144,7 @@ impl Candidate {
         loop {
             sleep(self.timing.retry).await;
             if renewed.elapsed() >= self.timing.renew_deadline {
-                tracing::error!("the lead was not renewed in time");
+                tracing::error!("failed to renew lease in time");
                 break;
             }
             let version = self.lease.as_ref().and_then(ResourceExt::resource_version);
@@ -155,11 +155,11 @@ impl Candidate {
                     let read = self.read().await;
                     let ours = self.observed.as_ref().and_then(|observed| observed.record.holder.as_deref());
                     if read.is_ok() && ours != Some(self.identity.as_str()) {
-                        tracing::error!("somebody else took the lead");
+                        tracing::error!("another replica holds the lease");
                         break;
                     }
                 }
-                Err(error) => tracing::warn!(%error, "cannot renew the lead"),
+                Err(error) => tracing::warn!(%error, "failed to renew lease, retrying"),
             }
         }
         self.fence.close();
@@ -174,7 +174,7 @@ impl Candidate {
         // As in client-go: for an observer the lease expires at once.
         spec.lease_duration_seconds = Some(1);
         if let Err(error) = self.put(&lease).await {
-            tracing::debug!(%error, "cannot release the lead: it runs out by itself");
+            tracing::debug!(%error, "failed to release lease: it expires by itself");
         }
     }
 

@@ -149,7 +149,7 @@ mod tests {
             queue.add(named("gone"));
         }
         queue.forget(Some("shop"), "gone");
-        assert_eq!(metrics.queue_depth.get(), 0, "nobody works yet");
+        assert_eq!(metrics.queue_depth.get(), 0, "no worker runs yet");
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let mut bursts = Box::pin(queue.bursts());
         let burst: Vec<_> = bursts.by_ref().take(2).map(|named| named.name).collect().await;

@@ -208,7 +208,7 @@ impl Cluster {
             }
             assert!(
                 tokio::time::Instant::now() < deadline,
-                "waited in vain until {what}: {:#?}, {} active, {} updated and available; requests: {:#?}",
+                "timed out waiting until {what}: {:#?}, {} active, {} updated and available; requests: {:#?}",
                 view.status(),
                 view.active().len(),
                 view.updated().len(),

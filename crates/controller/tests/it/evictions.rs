@@ -79,7 +79,7 @@ async fn a_refused_eviction_blocks_the_next_ones_and_the_budget_is_named_until_i
     assert_eq!(told(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
     assert_eq!(cluster.asked(mark, "list", "poddisruptionbudgets").len(), 0, "the server has named it");
     for refused in evictions(&cluster, mark, false) {
-        assert_eq!((refused.code, refused.name.as_ref()), (429, Some(&pods[0])), "nobody out of turn");
+        assert_eq!((refused.code, refused.name.as_ref()), (429, Some(&pods[0])), "no other pod");
     }
     assert!(!cluster.events_of(reason::EVICTION_REFUSED).await.is_empty());
     loosen(&cluster, json!(1)).await;

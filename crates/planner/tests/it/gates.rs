@@ -284,7 +284,7 @@ fn a_remaining_timed_point_does_not_replace_an_untimed_one() {
     cluster.settle();
     cluster.tick(3600);
     cluster.settle();
-    let hold = cluster.status().hold.expect("nobody has resumed it");
+    let hold = cluster.status().hold.expect("it is not resumed");
     assert_eq!((hold.pod, hold.until), (name, None));
     assert!(cluster.of_image("v1") > 0);
 }

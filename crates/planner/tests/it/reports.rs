@@ -177,7 +177,7 @@ fn in_a_hold_the_clock_runs_while_wanted_updated_pods_are_unavailable() {
     let status = cluster.status();
     let told = status.condition(condition::PROGRESSING).unwrap();
     assert_eq!((told.reason.as_str(), told.status), (reason::ROLLOUT_HELD, ConditionStatus::Unknown));
-    assert_eq!(cluster.wake, None, "a clock that stands wakes nobody");
+    assert_eq!(cluster.wake, None, "a stopped clock wakes nothing");
 }
 
 #[test]

@@ -299,7 +299,7 @@ async fn works_in_one_namespace(cluster: &mut Cluster) {
     ]);
     let seen = seen.await.unwrap();
     let (generation, observed) = seen.split_once(' ').unwrap();
-    assert_ne!(generation, observed, "nobody looks after the other namespace");
+    assert_ne!(generation, observed, "no controller watches the other namespace");
 }
 
 /// As in the guide: a user who first deletes the objects without their dependents loses no pod.

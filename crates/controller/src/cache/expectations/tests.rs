@@ -465,7 +465,7 @@ proptest! {
                         prop_assert!(*shown >= told.version, "{} went back", uid);
                     }
                     (Some(told), Some(_)) => {
-                        prop_assert!(world.came_back(uid, told.version), "{} is somebody else's", uid);
+                        prop_assert!(world.came_back(uid, told.version), "{} belongs to another owner", uid);
                     }
                     // A pod may be missing only if it is deleted by now, or was released since.
                     (Some(told), None) => prop_assert!(
