@@ -105,7 +105,7 @@ struct ContainerStatusView {
 pub struct MalformedAnnotation {
     /// Its key.
     pub key: &'static str,
-    /// The first [`SHOWN`] characters of its value, which are stored and reported: an annotation may have up to 256 KiB.
+    /// The first 64 characters of its value, which are stored and reported: an annotation may have up to 256 KiB.
     pub value: String,
 }
 
