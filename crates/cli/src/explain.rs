@@ -44,7 +44,7 @@ fn role_for(doing: &str, message: &str) -> &'static str {
     if doing.contains("resume") {
         "ask for the chart's role `ordered-deployment-resumer`: `edit` and `admin` may not patch ordereddeployments/status"
     } else if message.contains("at the cluster scope") && !doing.contains("nodes") {
-        "choose one namespace with -n, or ask for a ClusterRoleBinding"
+        "ask for a ClusterRoleBinding, or choose one namespace with -n"
     } else if doing.contains("nodes") {
         "ask for a role that may list nodes: the order reads their labels and taints"
     } else if message.contains("cannot patch resource \"pods\"") {
