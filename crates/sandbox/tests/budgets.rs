@@ -1,5 +1,5 @@
 //! Evictions and PodDisruptionBudgets.
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 mod common;
 

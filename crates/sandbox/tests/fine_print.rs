@@ -1,7 +1,7 @@
 //! Regression tests for differences that the random comparison with a real API server found: which of two errors a
 //! response contains, what each endpoint writes, and the last state that a watch shows.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
 
 mod common;

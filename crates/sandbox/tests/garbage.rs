@@ -1,6 +1,6 @@
 //! Finalizers, ownership and the three propagation policies.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 mod common;
 
@@ -205,7 +205,7 @@ fn writes(sandbox: &Sandbox) -> Vec<Record> {
     writes
 }
 
-fn told(writes: &[Record]) -> Vec<String> {
+fn requests(writes: &[Record]) -> Vec<String> {
     writes
         .iter()
         .map(|write| {
@@ -232,10 +232,10 @@ async fn dependents_are_released_one_by_one_and_the_owner_last() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
     let writes = writes(&sandbox);
-    let mut pods = told(&writes[..2]);
+    let mut pods = requests(&writes[..2]);
     pods.sort();
     assert_eq!(pods, ["patch pods/a 200", "patch pods/b 200"]);
-    assert_eq!(told(&writes[2..]), ["patch gadgets/g 200"]);
+    assert_eq!(requests(&writes[2..]), ["patch gadgets/g 200"]);
     let pauses = writes.windows(2).map(|two| two[1].at.duration_since(two[0].at).as_secs());
     assert_eq!(pauses.collect::<Vec<_>>(), [10, 10]);
 }
@@ -292,9 +292,9 @@ async fn a_lagging_collector_retries_writes_after_a_conflict() {
     let seen = json!({"metadata": {"annotations": {"example.com/seen": "yes"}}});
     gadgets(&client).patch("child", &PatchParams::default(), &Patch::Merge(seen)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let told = told(&writes(&sandbox));
-    assert_eq!(told.first().map(String::as_str), Some("patch gadgets/child 409"));
-    assert_eq!(told[told.len() - 2..], ["patch gadgets/child 200", "patch gadgets/g 200"]);
+    let written = requests(&writes(&sandbox));
+    assert_eq!(written.first().map(String::as_str), Some("patch gadgets/child 409"));
+    assert_eq!(written[written.len() - 2..], ["patch gadgets/child 200", "patch gadgets/g 200"]);
     assert!(gadgets(&client).get("child").await.unwrap().owner_references().is_empty());
 }
 

@@ -1,5 +1,5 @@
 //! Real kubectl against the sandbox, over TLS on loopback: the commands of users and their output.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed assumption fails the test")]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
 
 mod common;

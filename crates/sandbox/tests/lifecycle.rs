@@ -1,6 +1,6 @@
 //! The life of a pod from creation to removal: scheduler, kubelets, graceful deletion.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 mod common;
 

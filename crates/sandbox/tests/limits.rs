@@ -1,5 +1,5 @@
 //! Quotas that reject pods, and taints that evict them.
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Reads and writes of objects and lists: conflicts, generations, dry runs, subresources, pagination.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 
 mod common;
 

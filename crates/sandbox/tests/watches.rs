@@ -1,6 +1,6 @@
 //! Watches: start, resume, expiry, bookmarks, selectors, delay.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed assumption fails the test")]
 
 mod common;
 
@@ -25,7 +25,7 @@ fn map(name: &str) -> ConfigMap {
     map
 }
 
-fn told(event: &WatchEvent<ConfigMap>) -> String {
+fn text(event: &WatchEvent<ConfigMap>) -> String {
     match event {
         WatchEvent::Added(object) => format!("added {}", object.name_any()),
         WatchEvent::Modified(object) => format!("modified {}", object.name_any()),
@@ -38,7 +38,7 @@ fn told(event: &WatchEvent<ConfigMap>) -> String {
 /// All events of a watch with this timeout.
 async fn seen(api: &Api<ConfigMap>, params: WatchParams, version: &str) -> Vec<String> {
     let stream = api.watch(&params, version).await.unwrap();
-    stream.map_ok(|event| told(&event)).try_collect().await.unwrap()
+    stream.map_ok(|event| text(&event)).try_collect().await.unwrap()
 }
 
 async fn make(api: &Api<ConfigMap>, name: &str) -> String {
@@ -78,7 +78,7 @@ async fn a_compacted_version_expires_at_the_start_and_during_a_watch() {
         make(&api, name).await;
     }
     let event = lagging.next().await.unwrap().unwrap();
-    assert_eq!(told(&event), "error 410");
+    assert_eq!(text(&event), "error 410");
     assert!(lagging.next().await.is_none(), "the stream ends after the error");
     assert_eq!(seen(&api, WatchParams::default(), &version).await, ["error 410"]);
 }

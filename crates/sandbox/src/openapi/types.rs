@@ -1,26 +1,24 @@
 //! Schemas of the `OpenAPI` documents.
 
-use k8s_openapi::{
-    api::{
-        apps::v1::{Deployment, ReplicaSet},
-        coordination::v1::Lease,
-        core::v1::{
-            ConfigMap, Event as CoreEvent, Namespace, Node, Pod, PodTemplate, ResourceQuota, Secret, Service,
-            ServiceAccount,
-        },
-        events::v1::Event,
-        policy::v1::PodDisruptionBudget,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-    apimachinery::pkg::apis::meta::v1::{ListMeta, ObjectMeta},
-};
-use schemars::{JsonSchema, SchemaGenerator};
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use crate::{
     patch::ROWS,
     resource::{Origin, ResourceInfo},
 };
+
+/// The schemas of the built-in kinds by name. A test generates the file from k8s-openapi: the program would need its schema
+/// feature, which takes long to compile.
+static BUILTIN: LazyLock<Map<String, Value>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("builtin.json")).unwrap_or_default());
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+
+/// What a reference to a schema begins with, in that file and until `translate`.
+const REFERENCE: &str = "#/$defs/";
 
 /// The two versions of `OpenAPI`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +43,7 @@ impl Dialect {
 
 /// Name of the schema of a resource.
 pub(super) fn name(info: &ResourceInfo) -> String {
-    if info.origin == Origin::Builtin
-        && let Some((name, _)) = builtin(info)
-    {
+    if let Some(name) = builtin(info) {
         return name;
     }
     let mut parts: Vec<&str> = info.group.rsplit('.').collect();
@@ -62,22 +58,20 @@ pub(super) fn list_name(info: &ResourceInfo) -> String {
 
 /// All schemas that these resources need.
 pub(super) fn schemas(infos: &[&ResourceInfo], dialect: Dialect) -> Value {
-    let mut generator = SchemaGenerator::default();
-    generator.subschema_for::<ObjectMeta>();
-    generator.subschema_for::<ListMeta>();
-    for (_, generate) in infos.iter().filter_map(|info| builtin(info)) {
-        generate(&mut generator);
-    }
-    let mut schemas: Map<String, Value> = generator.take_definitions(true);
+    let mut schemas = Map::new();
+    put_with_references(&mut schemas, OBJECT_META);
+    put_with_references(&mut schemas, LIST_META);
     for info in infos {
-        let own = name(info);
-        if builtin(info).is_none() {
+        let (own, list) = (name(info), list_name(info));
+        if builtin(info).is_some() {
+            put_with_references(&mut schemas, &own);
+        } else {
             let schema = info.schema.as_ref().map_or_else(|| json!({"type": "object"}), |s| s.raw().clone());
             schemas.insert(own.clone(), schema);
         }
         put_gvk(&mut schemas, &own, info, &info.kind);
-        schemas.insert(list_name(info), list_schema(&own, &info.list_kind));
-        put_gvk(&mut schemas, &list_name(info), info, &info.list_kind);
+        schemas.insert(list.clone(), list_schema(&own, &info.list_kind));
+        put_gvk(&mut schemas, &list, info, &info.list_kind);
     }
     put_merge_keys(&mut schemas);
     for (name, schema) in &mut schemas {
@@ -89,45 +83,48 @@ pub(super) fn schemas(infos: &[&ResourceInfo], dialect: Dialect) -> Value {
     Value::Object(schemas)
 }
 
-type Generate = fn(&mut SchemaGenerator);
-
-/// The schema name of a built-in kind, and the function that generates the schema.
-fn builtin(info: &ResourceInfo) -> Option<(String, Generate)> {
-    fn generate<T: JsonSchema>(generator: &mut SchemaGenerator) {
-        generator.subschema_for::<T>();
-    }
-    fn take<T: JsonSchema>() -> (String, Generate) {
-        (T::schema_name().into_owned(), generate::<T>)
-    }
+/// The schema name of a built-in kind, as in the documents of kube-apiserver; `None` for others.
+fn builtin(info: &ResourceInfo) -> Option<String> {
     if info.origin == Origin::Crd {
         return None;
     }
-    Some(match (info.group.as_str(), info.kind.as_str()) {
-        ("", "Namespace") => take::<Namespace>(),
-        ("", "Node") => take::<Node>(),
-        ("", "Pod") => take::<Pod>(),
-        ("", "PodTemplate") => take::<PodTemplate>(),
-        ("", "Event") => take::<CoreEvent>(),
-        ("", "ConfigMap") => take::<ConfigMap>(),
-        ("", "Secret") => take::<Secret>(),
-        ("", "ServiceAccount") => take::<ServiceAccount>(),
-        ("", "ResourceQuota") => take::<ResourceQuota>(),
-        ("", "Service") => take::<Service>(),
-        ("apps", "Deployment") => take::<Deployment>(),
-        ("apps", "ReplicaSet") => take::<ReplicaSet>(),
-        ("events.k8s.io", "Event") => take::<Event>(),
-        ("coordination.k8s.io", "Lease") => take::<Lease>(),
-        ("policy", "PodDisruptionBudget") => take::<PodDisruptionBudget>(),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => take::<CustomResourceDefinition>(),
-        _ => return None,
-    })
+    let package = match info.group.as_str() {
+        "" => "io.k8s.api.core",
+        "apiextensions.k8s.io" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+        group => &format!("io.k8s.api.{}", group.split('.').next().unwrap_or_default()),
+    };
+    let name = format!("{package}.{}.{}", info.version, info.kind);
+    BUILTIN.contains_key(&name).then_some(name)
+}
+
+/// Adds a schema, and the schemas that it refers to.
+fn put_with_references(schemas: &mut Map<String, Value>, name: &str) {
+    if schemas.contains_key(name) {
+        return;
+    }
+    let Some(schema) = BUILTIN.get(name) else { return };
+    schemas.insert(name.to_owned(), schema.clone());
+    put_referenced(schemas, schema);
+}
+
+fn put_referenced(schemas: &mut Map<String, Value>, schema: &Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(name) = fields.get("$ref").and_then(Value::as_str) {
+                put_with_references(schemas, name.trim_start_matches(REFERENCE));
+            }
+            fields.values().for_each(|field| put_referenced(schemas, field));
+        }
+        Value::Array(items) => items.iter().for_each(|item| put_referenced(schemas, item)),
+        _ => {}
+    }
 }
 
 fn put_gvk(schemas: &mut Map<String, Value>, name: &str, info: &ResourceInfo, kind: &str) {
     let Some(schema) = schemas.get_mut(name) else { return };
     schema["x-kubernetes-group-version-kind"] =
         json!([{"group": info.group, "version": info.version, "kind": kind}]);
-    let meta = if kind == info.kind { ObjectMeta::schema_name() } else { ListMeta::schema_name() };
+    let meta = if kind == info.kind { OBJECT_META } else { LIST_META };
     for (field, said) in [
         ("apiVersion", json!({"type": "string", "description": "The versioned schema of this object."})),
         ("kind", json!({"type": "string", "description": "The kind of this object."})),
@@ -138,12 +135,12 @@ fn put_gvk(schemas: &mut Map<String, Value>, name: &str, info: &ResourceInfo, ki
     }
     // A CRD contains little about metadata; the API server completes it.
     schema["properties"]["metadata"] =
-        json!({"$ref": format!("#/$defs/{meta}"), "description": "Standard object's metadata."});
+        json!({"$ref": format!("{REFERENCE}{meta}"), "description": "Standard object's metadata."});
 }
 
 fn list_schema(own: &str, kind: &str) -> Value {
     json!({"type": "object", "description": format!("{kind} is a list of objects."), "required": ["items"],
-        "properties": {"items": {"type": "array", "items": {"$ref": format!("#/$defs/{own}")}}}})
+        "properties": {"items": {"type": "array", "items": {"$ref": format!("{REFERENCE}{own}")}}}})
 }
 
 fn put_merge_keys(schemas: &mut Map<String, Value>) {
@@ -189,7 +186,7 @@ fn translate(schema: &mut Value, dialect: Dialect) {
         }
     }
     if let Some(Value::String(reference)) = map.remove("$ref") {
-        let target = dialect.reference(reference.trim_start_matches("#/$defs/"));
+        let target = dialect.reference(reference.trim_start_matches(REFERENCE));
         // `OpenAPI` v3 ignores the siblings of a reference, so the reference goes into `allOf`.
         if dialect == Dialect::V2 || map.is_empty() {
             map.extend(target.as_object().cloned().unwrap_or_default());

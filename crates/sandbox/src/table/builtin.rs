@@ -130,11 +130,11 @@ pub(super) fn cells(kind: &str, object: &Value, now: Timestamp) -> Vec<Value> {
         "ResourceQuota" => {
             let (limits, requests): (Vec<_>, Vec<_>) =
                 quota(object).into_iter().partition(|(what, _)| what.starts_with("limits."));
-            let told = |amounts: Vec<(String, String)>| {
+            let text = |amounts: Vec<(String, String)>| {
                 let amounts = amounts.into_iter().map(|(what, amount)| format!("{what}: {amount}"));
                 json!(amounts.collect::<Vec<_>>().join(", "))
             };
-            vec![name, told(requests), told(limits), age()]
+            vec![name, text(requests), text(limits), age()]
         }
         "Service" => vec![
             name,

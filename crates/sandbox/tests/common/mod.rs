@@ -1,6 +1,6 @@
 //! Shared helpers of the tests: a sandbox with a simulated clock, and a small custom resource.
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed assumption fails the test")]
 #![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
 
 use k8s_openapi::api::core::v1::Pod;

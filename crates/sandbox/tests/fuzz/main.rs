@@ -1,7 +1,7 @@
 //! Sends sequences of unusual requests. The sandbox answers each request like an API server and never panics, and its
 //! store stays consistent. `PROPTEST_CASES` increases the number of sequences.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed assumption fails the test")]
 
 mod consistency;
 mod json;
