@@ -103,8 +103,9 @@ impl World {
     /// Waits for an event with this reason. The controller sends events late and in batches.
     pub async fn until_event(&self, reason: &str) -> Result<()> {
         let events: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
-        let told = |events: &[Event]| events.iter().any(|event| event.reason.as_deref() == Some(reason));
-        self.until_all(events, &format!("told {reason}"), told).await.map(drop)
+        let is_published =
+            |events: &[Event]| events.iter().any(|event| event.reason.as_deref() == Some(reason));
+        self.until_all(events, &format!("event {reason}"), is_published).await.map(drop)
     }
 
     /// Waits until the pods, including terminating pods, satisfy `wanted`.

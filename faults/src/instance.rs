@@ -98,12 +98,12 @@ async fn run_once(setup: Setup, instance: u32, restart: u64) -> Result<(), Error
         return Controller::run(client, options, std::future::pending()).await;
     }
     let fence = Fence::default();
-    let (lead, leads) = watch::channel(false);
-    options.lead = Some((fence.clone(), leads));
+    let (leadership, is_leader) = watch::channel(false);
+    options.leadership = Some((fence.clone(), is_leader));
     let name = format!("instance-{instance}-{restart}");
     let (clock, health) = ((setup.clock)(instance), options.health.clone());
     let candidate = Candidate::new(&client, "default", &name, Timing::default(), fence, clock, health);
-    candidate.run_while_leading(Controller::run(client, options, std::future::pending()), lead).await
+    candidate.run_while_leading(Controller::run(client, options, std::future::pending()), leadership).await
 }
 
 /// Work that is not polled while its instance is frozen.

@@ -105,9 +105,11 @@ pub struct Hold {
     pub revision: i64,
     /// When it began.
     #[serde(deserialize_with = "time::stored")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub since: Time,
     /// When it ends. Without it, the rollout is paused until it is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "time::stored_if_any")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub until: Option<Time>,
     /// With the point `After`: whether the pod is already deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,6 +139,7 @@ pub struct Blocked {
     pub id: String,
     /// When it began.
     #[serde(deserialize_with = "time::stored")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub since: Time,
 }
 
@@ -149,6 +152,7 @@ pub struct Passed {
     pub pod_uid: String,
     /// When it was passed.
     #[serde(deserialize_with = "time::stored")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub resumed_at: Time,
 }
 
@@ -178,9 +182,11 @@ pub struct Condition {
     pub message: String,
     /// When `status` last changed.
     #[serde(deserialize_with = "time::stored")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_transition_time: Time,
     /// When the condition last changed. For `Progressing`: when progress was last observed.
     #[serde(deserialize_with = "time::stored")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_update_time: Time,
 }
 

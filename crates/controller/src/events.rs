@@ -127,7 +127,7 @@ impl EventRecorder {
                 (Some("v1".into()), Some("Pod".into()), Some(name.clone()), Some(uid.to_string()))
             }
         };
-        let told = Notice {
+        let notice = Notice {
             namespace: own.namespace.unwrap_or_default(),
             api_version: api_version.unwrap_or_default(),
             kind: kind.unwrap_or_default(),
@@ -140,7 +140,7 @@ impl EventRecorder {
             reason: event.reason,
             message: cut(&event.message, LONGEST_MESSAGE),
         };
-        self.enqueue(told);
+        self.enqueue(notice);
     }
 
     /// Publishes a warning about an object that is not an OrderedDeployment.
@@ -157,9 +157,9 @@ impl EventRecorder {
         });
     }
 
-    fn enqueue(&self, told: Notice) {
-        tracing::info!(object = %format!("{}/{}", told.namespace, told.name), reason = told.reason, "{}", told.message);
-        if self.sender.try_send(told).is_err() {
+    fn enqueue(&self, notice: Notice) {
+        tracing::info!(object = %format!("{}/{}", notice.namespace, notice.name), reason = notice.reason, "{}", notice.message);
+        if self.sender.try_send(notice).is_err() {
             self.metrics.events_dropped.inc();
             tracing::warn!("an event was dropped: too many are waiting");
         }
@@ -173,54 +173,54 @@ impl EventWriter {
         // When the collected notes are written.
         let mut due = Instant::now();
         loop {
-            let told = if pending.is_empty() {
+            let notice = if pending.is_empty() {
                 self.waiting.recv().await
-            } else if let Ok(told) = timeout_at(due, self.waiting.recv()).await {
-                told
+            } else if let Ok(notice) = timeout_at(due, self.waiting.recv()).await {
+                notice
             } else {
                 self.write(&requests, aggregate(std::mem::take(&mut pending))).await;
                 continue;
             };
-            match told {
-                Some(told) if AGGREGATED.contains(&told.reason) => {
+            match notice {
+                Some(notice) if AGGREGATED.contains(&notice.reason) => {
                     if pending.is_empty() {
                         due = Instant::now() + AGGREGATION_WINDOW;
                     }
-                    pending.push(told);
+                    pending.push(notice);
                 }
-                Some(told) => self.write(&requests, vec![told]).await,
+                Some(notice) => self.write(&requests, vec![notice]).await,
                 None => return self.write(&requests, aggregate(pending)).await,
             }
         }
     }
 
     async fn write(&mut self, requests: &Requests, all: Vec<Notice>) {
-        for told in all {
+        for notice in all {
             let now = self.clock.now();
             self.series.retain(|_, series| now.duration_since(series.last) < SERIES);
-            if !self.is_allowed(&told, now) {
+            if !self.is_allowed(&notice, now) {
                 self.metrics.events_dropped.inc();
                 tracing::debug!(
-                    reason = told.reason,
-                    object = told.name,
-                    "an event was dropped: this object has told many"
+                    reason = notice.reason,
+                    object = notice.name,
+                    "an event was dropped: too many events of this object"
                 );
                 continue;
             }
-            if let Err(error) = self.send(requests, &told, now).await {
+            if let Err(error) = self.send(requests, &notice, now).await {
                 // Without its series, the next equal note creates a new Event.
-                self.series.remove(&told);
-                tracing::warn!(%error, reason = told.reason, "cannot publish an event");
+                self.series.remove(&notice);
+                tracing::warn!(%error, reason = notice.reason, "cannot publish an event");
             }
         }
     }
 
     /// Whether this object has an Event left for this reason. Each reason has its own allowance, so that hundreds of
     /// deletions or a repeated warning do not suppress the Event that the object is held.
-    fn is_allowed(&mut self, told: &Notice, now: Timestamp) -> bool {
+    fn is_allowed(&mut self, notice: &Notice, now: Timestamp) -> bool {
         self.allowances.retain(|_, allowance| allowance.at(now).left < BURST);
         let full = Allowance { left: BURST, since: now };
-        let allowance = self.allowances.entry((told.uid.clone(), told.reason)).or_insert(full);
+        let allowance = self.allowances.entry((notice.uid.clone(), notice.reason)).or_insert(full);
         *allowance = allowance.at(now);
         let Some(left) = allowance.left.checked_sub(1) else { return false };
         allowance.left = left;
@@ -230,11 +230,11 @@ impl EventWriter {
     async fn send(
         &mut self,
         requests: &Requests,
-        told: &Notice,
+        notice: &Notice,
         now: Timestamp,
     ) -> Result<(), crate::RequestError> {
-        let url = CoreEvent::url_path(&(), Some(&told.namespace));
-        if let Some(series) = self.series.get_mut(told) {
+        let url = CoreEvent::url_path(&(), Some(&notice.namespace));
+        if let Some(series) = self.series.get_mut(notice) {
             series.count += 1;
             series.last = now;
             let patch = json!({"count": series.count, "lastTimestamp": Time(now)});
@@ -242,9 +242,9 @@ impl EventWriter {
             requests.patch_event(&url, &name, &patch).await?;
             return Ok(());
         }
-        let name = format!("{}.{}", cut(&told.name, 200), self.names.suffix());
-        requests.create_event(&url, &event(told, &name, now)).await?;
-        self.series.insert(told.clone(), Series { event: name, count: 1, last: now });
+        let name = format!("{}.{}", cut(&notice.name, 200), self.names.suffix());
+        requests.create_event(&url, &event(notice, &name, now)).await?;
+        self.series.insert(notice.clone(), Series { event: name, count: 1, last: now });
         Ok(())
     }
 }
@@ -252,40 +252,40 @@ impl EventWriter {
 /// Joins notes with one reason about one object until the message is too long. The order of the first notes is kept.
 fn aggregate(pending: Vec<Notice>) -> Vec<Notice> {
     let mut aggregate: Vec<Notice> = Vec::new();
-    for told in pending {
+    for notice in pending {
         let alike = |other: &&mut Notice| {
-            let same = Notice { message: told.message.clone(), ..Notice::clone(other) };
-            same == told && other.message.len() + SEPARATOR.len() + told.message.len() <= LONGEST_MESSAGE
+            let same = Notice { message: notice.message.clone(), ..Notice::clone(other) };
+            same == notice && other.message.len() + SEPARATOR.len() + notice.message.len() <= LONGEST_MESSAGE
         };
         match aggregate.iter_mut().rev().find(alike) {
             Some(other) => {
                 other.message.push_str(SEPARATOR);
-                other.message.push_str(&told.message);
+                other.message.push_str(&notice.message);
             }
-            None => aggregate.push(told),
+            None => aggregate.push(notice),
         }
     }
     aggregate
 }
 
-fn event(told: &Notice, name: &str, now: Timestamp) -> CoreEvent {
+fn event(notice: &Notice, name: &str, now: Timestamp) -> CoreEvent {
     CoreEvent {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
-            namespace: Some(told.namespace.clone()),
+            namespace: Some(notice.namespace.clone()),
             ..ObjectMeta::default()
         },
         involved_object: ObjectReference {
-            api_version: Some(told.api_version.clone()),
-            kind: Some(told.kind.clone()),
-            name: Some(told.name.clone()),
-            namespace: Some(told.namespace.clone()),
-            uid: Some(told.uid.clone()),
+            api_version: Some(notice.api_version.clone()),
+            kind: Some(notice.kind.clone()),
+            name: Some(notice.name.clone()),
+            namespace: Some(notice.namespace.clone()),
+            uid: Some(notice.uid.clone()),
             ..ObjectReference::default()
         },
-        type_: Some(told.type_.to_owned()),
-        reason: Some(told.reason.to_owned()),
-        message: Some(told.message.clone()),
+        type_: Some(notice.type_.to_owned()),
+        reason: Some(notice.reason.to_owned()),
+        message: Some(notice.message.clone()),
         source: Some(EventSource { component: Some(CONTROLLER.to_owned()), host: None }),
         reporting_component: Some(CONTROLLER.to_owned()),
         reporting_instance: Some(CONTROLLER.to_owned()),
@@ -323,7 +323,7 @@ mod tests {
             events(Clock::system(), Names::seeded(1), Arc::new(Metrics::new().unwrap()));
         let start: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
         let mut told_by = |name, reason, now| {
-            (0..100).filter(|_| event_writer.is_allowed(&told(reason, name, ""), now)).count()
+            (0..100).filter(|_| event_writer.is_allowed(&notice(reason, name, ""), now)).count()
         };
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, start), BURST as usize);
         assert_eq!(told_by("web", "PausePointReached", start), BURST as usize);
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(told_by("web", reason::SUCCESSFUL_DELETE, after(1000)), BURST as usize);
     }
 
-    fn told(reason: &'static str, name: &str, message: &str) -> Notice {
+    fn notice(reason: &'static str, name: &str, message: &str) -> Notice {
         let text = str::to_owned;
         Notice {
             namespace: text("shop"),
@@ -357,21 +357,24 @@ mod tests {
     #[test]
     fn notes_of_one_reason_about_one_object_are_joined_in_one_event_in_order() {
         let pending = vec![
-            told("Created", "web", "a"),
-            told("Deleted", "web", "b"),
-            told("Created", "web", "c"),
-            told("Created", "other", "d"),
+            notice("Created", "web", "a"),
+            notice("Deleted", "web", "b"),
+            notice("Created", "web", "c"),
+            notice("Created", "other", "d"),
         ];
-        let expected =
-            [told("Created", "web", "a; c"), told("Deleted", "web", "b"), told("Created", "other", "d")];
+        let expected = [
+            notice("Created", "web", "a; c"),
+            notice("Deleted", "web", "b"),
+            notice("Created", "other", "d"),
+        ];
         assert_eq!(aggregate(pending), expected);
     }
 
     #[test]
     fn joining_notes_cuts_none() {
         let long = "x".repeat(LONGEST_MESSAGE / 3);
-        let pending: Vec<_> = (0..5).map(|_| told("Created", "web", &long)).collect();
-        let lengths: Vec<_> = aggregate(pending).iter().map(|told| told.message.len()).collect();
+        let pending: Vec<_> = (0..5).map(|_| notice("Created", "web", &long)).collect();
+        let lengths: Vec<_> = aggregate(pending).iter().map(|notice| notice.message.len()).collect();
         assert_eq!(lengths, [2 * long.len() + 2, 2 * long.len() + 2, long.len()]);
     }
 

@@ -136,7 +136,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         .await
         .with_context(|| format!("cannot listen on {address}: choose another --metrics-bind-address"))?;
 
-    let bound = listener.local_addr().context("cannot tell where metrics are served")?;
+    let bound = listener.local_addr().context("cannot find the address of the metrics server")?;
 
     let (stop, stopped) = watch::channel(false);
     let ended = move || {
@@ -177,17 +177,17 @@ async fn run(arguments: Arguments) -> Result<()> {
         match work.join_next().await {
             Some(Ok(ended)) => ended,
             // The task panicked. The process ends, and the kubelet restarts it.
-            Some(Err(error)) => Err(Error::BreakOff(error.to_string())),
+            Some(Err(error)) => Err(Error::Panicked(error.to_string())),
             None => Ok(()),
         }
     };
     match election {
-        Some((candidate, lead)) => Ok(candidate.run_while_leading(controller, lead).await?),
+        Some((candidate, leadership)) => Ok(candidate.run_while_leading(controller, leadership).await?),
         None => Ok(controller.await?),
     }
 }
 
-/// The candidate of the leader election, and the channel that says whether it leads.
+/// The candidate of the leader election, and the channel that says whether it is the leader.
 fn election(
     arguments: &Arguments,
     client: &Client,
@@ -202,14 +202,14 @@ fn election(
         bail!("these times cannot keep two leaders apart: {problem}");
     }
     let fence = Fence::default();
-    let (lead, leads) = watch::channel(false);
-    options.lead = Some((fence.clone(), leads));
+    let (leadership, is_leader) = watch::channel(false);
+    options.leadership = Some((fence.clone(), is_leader));
     let namespace = arguments.leader_election_namespace.as_deref().unwrap_or(client.default_namespace());
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "host".to_owned());
     let identity = identity(&host, std::process::id());
     tracing::info!(%identity, namespace, "attempting to acquire lease");
     let (clock, health) = (options.clock.clone(), options.health.clone());
-    Ok((Candidate::new(client, namespace, &identity, timing, fence, clock, health), lead))
+    Ok((Candidate::new(client, namespace, &identity, timing, fence, clock, health), leadership))
 }
 
 fn config_map(text: &str) -> Result<NodeCosts, String> {

@@ -70,13 +70,13 @@ impl NodeCosts {
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, health, lead, limiter, .. } = options;
+        let Options { clock, names, namespace, metrics, health, leadership, limiter, .. } = options;
         let requests =
-            Arc::new(Requests::new(&client, lead.as_ref().map(|(fence, _)| fence), limiter, &metrics));
+            Arc::new(Requests::new(&client, leadership.as_ref().map(|(fence, _)| fence), limiter, &metrics));
         let (events, event_writer) = events(clock, names, Arc::clone(&metrics));
         let mut event_writer = std::pin::pin!(event_writer.run(Arc::clone(&requests)));
         let mut watches = self.watches(requests.watching(), namespace.as_deref(), &metrics, &health);
-        let mut leads = std::pin::pin!(crate::runtime::controller::leads(lead).fuse());
+        let mut is_leader = std::pin::pin!(crate::runtime::controller::is_leader(leadership).fuse());
         let mut shutdown = std::pin::pin!(shutdown);
         let mut run = Run {
             requests,
@@ -93,7 +93,7 @@ impl NodeCosts {
         let (mut synced, mut leading) = (0, false);
         loop {
             if synced == ALL_SYNCED && leading {
-                run.metrics.leads.set(1);
+                run.metrics.is_leader.set(1);
                 while writes.len() < PARALLEL
                     && let Some(write) = run.next_write()
                 {
@@ -104,7 +104,7 @@ impl NodeCosts {
             tokio::select! {
                 biased;
                 () = &mut shutdown => return Ok(()),
-                () = &mut leads, if !leading => leading = true,
+                () = &mut is_leader, if !leading => leading = true,
                 Some((uid, outcome)) = writes.next(), if !writes.is_empty() => run.wrote(uid, outcome),
                 Some(event) = watches.next() => {
                     synced |= event.synced();

@@ -62,14 +62,6 @@ enum Outcome {
     NotFound,
 }
 
-/// What follows a round.
-enum Next {
-    /// Another round.
-    Round,
-    /// The end of the reconciliation.
-    End(Outcome),
-}
-
 /// Reconciles one OrderedDeployment. An error is logged, and the object is requeued.
 pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Context>) -> Action {
     let started = Instant::now();
@@ -184,19 +176,23 @@ impl Reconciler<'_> {
             self.ctx.decision_log.record(&snapshot, &decision);
 
             // Apply and record; report if nothing is left to do.
-            let next = match decision {
+            match decision {
                 Decision::Read(read) => self.read(&snapshot, read).await?,
-                Decision::Record(record) => self.store(&record).await?,
-                Decision::Act(act) if failed => Next::End(self.report(&act, true).await?),
+                Decision::Record(record) => {
+                    if self.store(&record).await? == StatusWrite::InPart {
+                        // The API server did not store all of it: no other write may follow.
+                        return Ok(Outcome::Failed(RESYNC));
+                    }
+                }
+                Decision::Act(act) if failed => return self.report(&act, true).await,
                 Decision::Act(act) if act.is_idle() && self.state.failure.is_some() => {
                     // What failed before is no longer asked for.
                     self.nothing_fails();
                     self.state.known_points = act.points;
-                    Next::Round
                 }
                 Decision::Act(act) if act.is_idle() => match self.report(&act, false).await? {
-                    Outcome::Unfinished => Next::Round,
-                    outcome => Next::End(outcome),
+                    Outcome::Unfinished => {}
+                    outcome => return Ok(outcome),
                 },
                 Decision::Act(act) => {
                     self.live = false;
@@ -212,11 +208,7 @@ impl Reconciler<'_> {
                             failed = true;
                         }
                     }
-                    Next::Round
                 }
-            };
-            if let Next::End(outcome) = next {
-                return Ok(outcome);
             }
         }
         tracing::debug!("much to do: letting other objects go first");
@@ -224,7 +216,7 @@ impl Reconciler<'_> {
     }
 
     /// Reads what a decision asks for.
-    async fn read(&mut self, snapshot: &Snapshot, read: Read) -> Result<Next, Error> {
+    async fn read(&mut self, snapshot: &Snapshot, read: Read) -> Result<(), Error> {
         match read {
             Read::Live => self.state.live_read = Some(LiveReadReason::Asked),
             Read::Nodes(names) => self.read_nodes(&names).await?,
@@ -238,18 +230,16 @@ impl Reconciler<'_> {
                 self.state.record_dry_run(answer, Instant::now());
             }
         }
-        Ok(Next::Round)
+        Ok(())
     }
 
     /// Stores a status that must be stored before any other write.
-    async fn store(&mut self, record: &Record) -> Result<Next, Error> {
+    async fn store(&mut self, record: &Record) -> Result<StatusWrite, Error> {
         let stored = self.store_status(&record.status).await?;
         if stored == StatusWrite::Yes {
             self.publish(&record.events);
         }
-        // The API server did not store all of it: no other write may follow.
-        let is_lost = stored == StatusWrite::InPart;
-        Ok(if is_lost { Next::End(Outcome::Failed(RESYNC)) } else { Next::Round })
+        Ok(stored)
     }
 
     /// What the object waits for, for metrics.

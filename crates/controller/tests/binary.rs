@@ -1,5 +1,5 @@
 //! The binary itself, over TLS, as it runs in a cluster.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its ground is missing")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed assumption fails the test")]
 
 use std::net::SocketAddr;
 use std::process::Stdio;

@@ -29,7 +29,8 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
         return messages;
     }
     let after = view.present() + created;
-    // The sizes that a hold or a pause stored may include surge of a larger maxSurge, and grow with D.
+    // The sizes that a hold or a pause stored may include surge of a larger maxSurge. They grow with D where Recreate adds to
+    // what is left.
     let stored = match (view.held(), &view.status.pause) {
         (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
         (None, Some(pause)) if view.keeps_sizes() => Some((&pause.sizes, pause.replicas)),
@@ -37,7 +38,8 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
     };
     let stored = stored.map_or(0, |(sizes, replicas)| {
         let stored: i64 = sizes.values().map(|size| i64::from(*size)).sum();
-        stored + (view.desired - i64::from(replicas)).max(0)
+        let added = if view.recreates() { (view.desired - i64::from(replicas)).max(0) } else { 0 };
+        stored + added
     });
     let ceiling = if view.desired == 0 { 0 } else { view.ceiling.max(stored) };
     if after > ceiling {

@@ -234,12 +234,23 @@ pub(crate) fn proof(view: &View<'_>, act: &Act) -> Messages {
 
 /// A rollout deletes nothing at or behind a pause point that is not passed, and no pod with a point `after` before its hold is stored.
 pub(crate) fn barrier(view: &View<'_>, act: &Act) -> Messages {
-    let limit = if view.keeps_sizes() { 0 } else { view.rollout_limit() };
-    let past = targets(act, Purpose::Rollout).find(|target| {
-        let place = view.old().position(|active| active.is(target.uid()));
-        place.is_some_and(|place| place >= limit)
-    });
-    past.map(|target| format!("{} is deleted at or past the barrier", target.name())).into_iter().collect()
+    let places = places(view, act, Purpose::Rollout);
+    if places.is_empty() {
+        return Messages::new();
+    }
+    let past_barrier = past_barrier(view);
+    places.into_iter().find_map(|place| past_barrier(&view.pods[place])).into_iter().collect()
+}
+
+/// Checks whether a pod that a rollout deletes is at or past the barrier. In a hold, in a pause, and while it is unknown if the template
+/// is new, all old pods are.
+pub fn past_barrier<'v>(view: &'v View<'_>) -> impl Fn(&ActivePod<'_>) -> Option<String> + 'v {
+    let stops = view.keeps_sizes() || view.is_uncompared();
+    let limit = if stops { 0 } else { view.rollout_limit() };
+    move |deleted| {
+        let place = view.old().position(|active| active.is(&deleted.pod.facts.uid))?;
+        (place >= limit).then(|| format!("{} is deleted at or past the barrier", deleted.pod.name))
+    }
 }
 
 /// A hold or a pause keeps the pods that it stored, and a hold at least one old pod.

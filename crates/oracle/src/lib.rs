@@ -1,7 +1,8 @@
 //! The contract's rules for one decision: what it may never do, in any state of the cluster.
 //!
 //! The planner's tests, the exploration of small clusters and the campaign of faults check decisions by these rules. The campaign
-//! also checks the requests that a decision leads to; where a rule is the same, it calls the functions of this crate.
+//! also checks the requests that a decision leads to, and `e2e` what a server stores; where a rule is the same, they call the
+//! functions of this crate.
 //! The rules are written from the contract. This crate uses the planner's types and the sorter's key of the order. It computes
 //! everything else itself, so that it does not repeat a mistake of the planner. It never decides, and the product does not use it.
 
@@ -18,7 +19,7 @@ use ordereddeployment_api::validate;
 use ordereddeployment_planner::{Act, Decision, Snapshot};
 
 pub use creates::above_ceiling;
-pub use deletes::{below_floor, collected, rollout_order, scaling_order, surge};
+pub use deletes::{below_floor, collected, past_barrier, rollout_order, scaling_order, surge};
 pub use idle::check_idle;
 pub use status::{conditions, counts, generation, transitions};
 pub use view::{ActivePod, View, count, current_sets, has_begun};

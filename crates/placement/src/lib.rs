@@ -152,7 +152,7 @@ pub fn tolerated(toleration: &Toleration, key: &str, value: &str, effect: &str) 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where its ground is missing")]
+#[allow(clippy::unwrap_used, reason = "a failed assumption fails the test")]
 mod tests {
     use serde_json::{Value, json};
 

@@ -32,7 +32,7 @@ pub(crate) struct Backoff {
     /// When the next replacement has waited long enough.
     pub(crate) next: Option<Timestamp>,
     /// The message about repeated failures: of the longest row, the last failure.
-    pub(crate) told: Option<String>,
+    pub(crate) message: Option<String>,
 }
 
 /// A pod that failed young, and the length of the row of failures that it ends.
@@ -77,7 +77,7 @@ impl Backoff {
                 }
             }
         }
-        backoff.told = worst.map(|(.., message)| message);
+        backoff.message = worst.map(|(.., message)| message);
         backoff
     }
 

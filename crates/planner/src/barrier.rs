@@ -82,7 +82,8 @@ pub(crate) fn is_begun_after(hold: &Hold) -> bool {
 }
 
 /// The hold that keeps the sets at their sizes now, if any.
-pub(crate) fn held(status: &OrderedDeploymentStatus) -> Option<&Hold> {
+#[must_use]
+pub fn held(status: &OrderedDeploymentStatus) -> Option<&Hold> {
     status.hold.as_ref().filter(|hold| !is_begun_after(hold))
 }
 

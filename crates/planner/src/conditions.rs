@@ -108,7 +108,10 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
         Some(until) => format!("until {}", until.0),
         None => format!("until it is resumed: kubectl ordered resume {name}"),
     };
-    format!("Held {side} pod {}{node}, on the way to revision {}, {until}", hold.pod, hold.revision)
+    format!(
+        "Paused at pause point {} ({side}){node}, rollout to revision {}, {until}",
+        hold.pod, hold.revision
+    )
 }
 
 /// Reasons of the condition `Progressing` during which nothing is rolled out: the clock of the deadline restarts afterwards.

@@ -161,14 +161,14 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
         sets.extend(history::beyond_limit(inventory));
     }
     let points = points(inventory, changes);
-    let mut told: Vec<Event> = scaling(inventory, &sets);
-    told.extend(lost(inventory, &points));
+    let mut events: Vec<Event> = scaling(inventory, &sets);
+    events.extend(lost(inventory, &points));
     let is_idle = sets.is_empty() && creates.is_empty() && changes.deletes.is_empty();
     // Published once, with the status that has the same message.
-    told.extend(template_comparison::overdue(inventory).filter(|_| is_idle));
+    events.extend(template_comparison::overdue(inventory).filter(|_| is_idle));
     let requeue = requeue(inventory, &status, changes);
     let may_lag = history::may_lag(state, &sets);
-    Act { sets, may_lag, creates, deletes: changes.deletes.clone(), events: told, status, requeue, points }
+    Act { sets, may_lag, creates, deletes: changes.deletes.clone(), events, status, requeue, points }
 }
 
 /// The pause points ahead of the rollout after these changes: one whose pod the rollout deletes in order is not lost.

@@ -64,15 +64,15 @@ fn reached(
     inventory: &Inventory<'_>,
     status: &mut OrderedDeploymentStatus,
     hold: &Hold,
-    told: &mut Vec<Event>,
+    events: &mut Vec<Event>,
 ) {
     let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
     conditions::hold(status, hold, name, 0, inventory.snapshot.now);
     let message = conditions::hold_message(hold, name);
-    told.push(events::normal(reason::PAUSE_POINT_REACHED, message));
+    events.push(events::normal(reason::PAUSE_POINT_REACHED, message));
     let left: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
     if inventory.recreate() && left < inventory.bounds.desired {
-        told.push(events::warning(
+        events.push(events::warning(
             reason::HOLD_BELOW_REPLICAS,
             format!(
                 "The hold leaves {left} of {} pods: under Recreate deleted pods come back only after the last old one is gone",
@@ -147,7 +147,7 @@ fn pass_blocked(
     inventory.status.blocked.as_ref().filter(|blocked| stands && blocked.id == requested)?;
     let barrier = state.divided.barrier.as_ref().filter(|barrier| id(inventory, barrier) == requested)?;
     let mut status = status.clone();
-    pass(&mut status, barrier.ranked.uid(), inventory.snapshot.now);
+    mark_passed(&mut status, barrier.ranked.uid(), inventory.snapshot.now);
     status.blocked = None;
     conditions::progressing_again(
         &mut status,
@@ -160,7 +160,7 @@ fn pass_blocked(
     Some(Decision::Record(Record { status, events }))
 }
 
-fn pass(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) {
+fn mark_passed(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) {
     let passed = Passed { pod_uid: uid.to_owned(), resumed_at: seconds(now).into() };
     status.passed.get_or_insert_default().push(passed);
 }
@@ -173,7 +173,7 @@ fn end_hold(
     by: &str,
 ) -> Decision {
     if !passed.is_empty() {
-        pass(&mut status, passed, inventory.snapshot.now);
+        mark_passed(&mut status, passed, inventory.snapshot.now);
     }
     status.blocked = None;
     let hold = status.hold.take();
@@ -229,7 +229,7 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
             return None;
         }
         let mut status = status();
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let (sizes, replicas) = sizes_to_keep(inventory, None, hold.until.is_some());
         let since = seconds(now);
         let until = hold
@@ -244,9 +244,9 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
             sizes,
             ..hold.clone()
         };
-        reached(inventory, &mut status, &deleted, &mut told);
+        reached(inventory, &mut status, &deleted, &mut events);
         status.hold = Some(deleted);
-        return Some(Decision::Record(Record { status, events: told }));
+        return Some(Decision::Record(Record { status, events }));
     }
     let sizes = state.kept().into_iter().flatten();
     let keeps_old = sizes.into_iter().any(|(hash, size)| *hash != inventory.hash && *size > 0);

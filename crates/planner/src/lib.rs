@@ -32,6 +32,7 @@ mod stuck;
 mod template_comparison;
 mod unstored;
 
+pub use barrier::held;
 pub use comparison::{Answer, Comparison};
 pub use conditions::seconds as whole_seconds;
 pub use decide::decide;

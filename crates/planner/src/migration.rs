@@ -43,7 +43,9 @@ pub(crate) enum Migration {
 pub(crate) fn step(snapshot: &Snapshot) -> Option<Migration> {
     let deployment = &*snapshot.deployment;
     if let Some(step) = annotation_of(deployment, annotation::HANDING_BACK) {
-        let message = format!("The pods are being given to a Deployment, and nothing is done here ({step})");
+        let message = format!(
+            "The pods are being handed back to a Deployment; the controller changes nothing ({step})"
+        );
         return Some(Migration::Wait(reason::HANDING_BACK, message, None));
     }
     let wait = |message: String| Some(Migration::Wait(reason::ADOPTING, message, Some(LOOK_AGAIN)));
@@ -61,13 +63,13 @@ pub(crate) fn step(snapshot: &Snapshot) -> Option<Migration> {
     let there = |source: &&Source| snapshot.sources.get(*source).is_some_and(|there| *there);
     let there: Vec<String> = named.iter().filter(there).map(ToString::to_string).collect();
     if !there.is_empty() {
-        return wait(format!("It takes over once these are gone: {}", there.join(", ")));
+        return wait(format!("Waiting for the deletion of {}", there.join(", ")));
     }
     if !snapshot.live {
         return Some(Migration::Read(Read::Live));
     }
     if let Some(failure) = snapshot.failure.as_ref().filter(|failure| failure.what == FailureKind::Claim) {
-        return wait(format!("It takes over once all these pods are its own: {}", failure.message));
+        return wait(format!("Waiting for the adoption of all pods: {}", failure.message));
     }
     None
 }

@@ -90,7 +90,7 @@ pub(crate) fn invalid(
     let mut status = inventory.status.clone();
     status.observed_generation = inventory.snapshot.deployment.metadata.generation;
     let all: Vec<_> = violations.iter().map(ToString::to_string).collect();
-    let message = format!("The spec is invalid, and nothing is done until it is mended: {}", all.join("; "));
+    let message = format!("The spec is invalid; nothing is done until it is corrected: {}", all.join("; "));
     let now = inventory.snapshot.now;
     let mut say =
         |type_, holds| conditions::set(&mut status, type_, holds, reason::INVALID_SPEC, &message, now);
@@ -164,7 +164,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let old_before = stored(before.replicas) - stored(before.updated_replicas);
     let old = inventory.old_count();
     // The replacement of a failed pod is no progress: otherwise repeated failures would restart the clock forever.
-    let grown = status.updated_replicas > before.updated_replicas && inventory.backoff.told.is_none();
+    let grown = status.updated_replicas > before.updated_replicas && inventory.backoff.message.is_none();
     let progressed = grown
         || old < old_before
         || status.ready_replicas > before.ready_replicas
@@ -228,7 +228,7 @@ fn failure(state: &State<'_, '_>, changes: &PodChanges, status: &mut OrderedDepl
             conditions::set(status, type_, True, reason::TEMPLATE_UNPROVEN, message, now);
             return;
         }
-        match inventory.backoff.told.as_ref().filter(|_| !state.is_complete) {
+        match inventory.backoff.message.as_ref().filter(|_| !state.is_complete) {
             Some(message) => {
                 let type_ = condition::REPLICA_FAILURE;
                 conditions::set(status, type_, True, reason::PODS_FAILED, message, now);

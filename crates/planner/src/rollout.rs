@@ -204,9 +204,9 @@ fn blocked(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, pods: &[&str], 
             others => format!(" and {others} more"),
         };
         let message = format!(
-            "Blocked at the pause point {id}: deleting the next pod leaves too few available pods, and the only unavailable \
+            "Blocked at pause point {id}: deleting the next pod leaves too few available pods, and the only unavailable \
              old pods are at or behind the pause point: {named}{more}. Repair or delete these pods, raise maxUnavailable, \
-             pass the point with kubectl ordered resume {name} --hold {id}, or go back with kubectl ordered undo {name}"
+             pass the point with kubectl ordered resume {name} --hold {id}, or roll back with kubectl ordered undo {name}"
         );
         changes.stalled = Some((reason::BLOCKED, message));
     }

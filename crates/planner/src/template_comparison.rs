@@ -65,8 +65,8 @@ pub(crate) fn overdue(inventory: &Inventory<'_>) -> Option<Event> {
 /// When it is due to be reported, or the API server is asked again.
 pub(crate) fn next(inventory: &Inventory<'_>) -> Option<Timestamp> {
     let ComparisonResult::NoAnswer { since, again, .. } = asked(inventory)? else { return None };
-    let told = due(*since).filter(|at| *at > inventory.snapshot.now);
-    [told, Some(*again)].into_iter().flatten().min()
+    let deadline = due(*since).filter(|at| *at > inventory.snapshot.now);
+    [deadline, Some(*again)].into_iter().flatten().min()
 }
 
 fn asked<'c>(inventory: &'c Inventory<'_>) -> Option<&'c ComparisonResult> {

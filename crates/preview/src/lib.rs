@@ -12,4 +12,4 @@ mod steps;
 pub use cluster::{Assumptions, preview};
 pub use scale_down::{next_act, scale_down};
 pub use simulation::{Applied, SimulatedCluster};
-pub use steps::{Deleted, End, Preview, Step, What};
+pub use steps::{Action, Deleted, End, Preview, Step};

@@ -26,14 +26,14 @@ pub struct Step {
     /// The time.
     pub at: Timestamp,
     /// What happens.
-    pub what: What,
+    pub action: Action,
 }
 
 /// What happens in a step.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum Action {
     /// The controller publishes this event.
-    Told(Event),
+    Event(Event),
     /// Pods are created.
     Create {
         /// The name of their set.
@@ -64,10 +64,10 @@ pub enum What {
 /// A deleted pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// Its name; an invented one for a pod that does not exist yet.
+    /// Its name; a generated one for a pod that does not exist yet.
     pub name: String,
     /// Whether it does not exist yet.
-    pub made_up: bool,
+    pub is_simulated: bool,
     /// Its node at that time.
     pub node: Option<Arc<str>>,
     /// Its priority at that time.
@@ -86,21 +86,21 @@ pub enum End {
     /// It does not continue while `spec.paused` is set.
     Paused,
     /// It does not continue by itself: reason and message of the condition that says so.
-    Stuck {
+    Stalled {
         /// The reason.
         reason: String,
         /// The message.
         message: String,
     },
-    /// It continues beyond the limits of a preview.
-    Unending,
+    /// It is not complete at the limits of a preview.
+    LimitReached,
 }
 
 impl Preview {
     /// The deleted pods, in order.
     pub fn deleted(&self) -> impl Iterator<Item = &Deleted> {
-        self.steps.iter().flat_map(|step| match &step.what {
-            What::Delete { pods, .. } => pods.as_slice(),
+        self.steps.iter().flat_map(|step| match &step.action {
+            Action::Delete { pods, .. } => pods.as_slice(),
             _ => &[],
         })
     }
@@ -108,8 +108,8 @@ impl Preview {
     /// The number of created pods.
     #[must_use]
     pub fn created(&self) -> usize {
-        let counts = self.steps.iter().map(|step| match step.what {
-            What::Create { count, .. } => count,
+        let counts = self.steps.iter().map(|step| match step.action {
+            Action::Create { count, .. } => count,
             _ => 0,
         });
         counts.sum()
@@ -117,8 +117,8 @@ impl Preview {
 
     /// The holds, in order.
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
-        self.steps.iter().filter_map(|step| match &step.what {
-            What::Held(hold) => Some(hold),
+        self.steps.iter().filter_map(|step| match &step.action {
+            Action::Held(hold) => Some(hold),
             _ => None,
         })
     }

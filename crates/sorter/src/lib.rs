@@ -31,4 +31,4 @@ pub use facts::{Facts, Phase};
 pub use int32::parse_int32;
 pub use key::{Context, Key, Ranks, effective_cost, effective_priority, key};
 pub use node::{Grant, NodeFacts, NodeRule, Nodes, Requirement, matching_rule, missing_nodes};
-pub use reason::{Rule, Why, reason, why};
+pub use reason::{Rule, Why, reason, why, why_text};

@@ -128,6 +128,12 @@ impl fmt::Display for Why {
     }
 }
 
+/// Why a pod sorts before the next one, as text for users. The last pod has no next one.
+#[must_use]
+pub fn why_text(why: Option<&Why>) -> String {
+    why.map_or_else(|| "last in the order".to_owned(), ToString::to_string)
+}
+
 /// Why `first` sorts before `second`; `None` if it does not.
 #[must_use]
 pub fn why(first: &Key, second: &Key) -> Option<Why> {

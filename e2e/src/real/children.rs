@@ -70,10 +70,10 @@ impl Children {
             .with_context(|| format!("cannot start {}", server.command.get_program().to_string_lossy()))?;
         let id = child.id();
         server.process = Some(child);
-        self.tell_guard(&format!("+{id}"))
+        self.write_to_guard(&format!("+{id}"))
     }
 
-    fn tell_guard(&self, word: &str) -> Result<()> {
+    fn write_to_guard(&self, word: &str) -> Result<()> {
         let mut guard = lock(&self.guard);
         writeln!(guard.stdin.as_mut().context("the guard has no input")?, "{word}")
             .context("the guard is gone")
@@ -86,7 +86,7 @@ impl Children {
         let mut process = server.process.take().with_context(|| format!("{name} does not run"))?;
         process.kill().with_context(|| format!("cannot kill {name}"))?;
         process.wait().with_context(|| format!("cannot wait for {name}"))?;
-        self.tell_guard(&format!("-{}", process.id()))
+        self.write_to_guard(&format!("-{}", process.id()))
     }
 
     /// Restarts a server with the same command. It appends to the same log.

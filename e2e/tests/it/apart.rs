@@ -96,8 +96,8 @@ async fn an_ignored_webhook_without_a_response_only_delays_requests(base: &World
     world.complete("web", 2).await.unwrap();
     assert_eq!(world.created().await.unwrap(), 2);
     world.until_event(reason::SUCCESSFUL_CREATE).await.unwrap();
-    let told = world.event_reasons().await.unwrap();
-    assert!(!told.iter().any(|told| told == reason::FAILED_CREATE), "{told:?}");
+    let reasons = world.event_reasons().await.unwrap();
+    assert!(!reasons.iter().any(|one| one == reason::FAILED_CREATE), "{reasons:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

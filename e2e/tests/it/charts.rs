@@ -127,18 +127,18 @@ async fn a_dry_run_reports_a_manifest_that_differs_from_the_deployment(world: Wo
     world.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
     world.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
     let dry = |file: &'static [&'static str]| [&["adopt", "deployment/llm", "--dry-run"], file].concat();
-    let (_, told) = world.ordered_with(&dry(&[]), "").await.unwrap();
-    assert!(told.contains("note: the manifest of llm is not known"), "{told}");
+    let (_, output) = world.ordered_with(&dry(&[]), "").await.unwrap();
+    assert!(output.contains("note: the manifest of llm is not known"), "{output}");
     let other = manifest.replace("server:7.0", "server:6.9");
-    let (_, told) = world.ordered_with(&dry(&["-f", "-"]), &other).await.unwrap();
-    assert!(told.contains("template.spec.containers[0].image differs"), "{told}");
-    let (_, told) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
-    assert!(!told.contains("note: "), "{told}");
+    let (_, output) = world.ordered_with(&dry(&["-f", "-"]), &other).await.unwrap();
+    assert!(output.contains("template.spec.containers[0].image differs"), "{output}");
+    let (_, output) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
+    assert!(!output.contains("note: "), "{output}");
     // An apply keeps fields that other clients have added since.
     world.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
     world.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
-    let (_, told) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
-    assert!(!told.contains("note: "), "{told}");
+    let (_, output) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
+    assert!(!output.contains("note: "), "{output}");
     let pods = uids(&world).await;
     world.ordered_with(&["adopt", "llm", "-f", "-"], manifest).await.unwrap();
     let (converted, _) = world.ordered_with(&["convert", "-f", "-"], manifest).await.unwrap();

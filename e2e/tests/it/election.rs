@@ -35,7 +35,7 @@ pub(crate) async fn leader(world: &World, not: Option<&str>) -> (String, Instant
 /// Two candidates; the first one is the leader.
 async fn two(world: &World) -> (Manager, Manager, String) {
     let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
-    first.until_logged("leading").await.unwrap();
+    first.until_logged("acquired lease").await.unwrap();
     let (holder, _) = leader(world, None).await;
     assert!(holder.contains(&format!("_{}_", first.id().unwrap())), "{holder}");
     let mut second = world.start_manager_with(&ARGUMENTS).unwrap();
@@ -46,11 +46,11 @@ async fn two(world: &World) -> (Manager, Manager, String) {
 async fn a_leader_that_receives_sigterm_hands_over_within_a_second(server: Server) {
     let world = World::start(server).await.unwrap();
     let (mut first, _second, holder) = two(&world).await;
-    let told = Instant::now();
+    let stopped_at = Instant::now();
     first.signal("TERM").await.unwrap();
     let (_, at) = leader(&world, Some(&holder)).await;
-    println!("SIGTERM: handed over after {:?}", at - told);
-    assert!(at - told <= Duration::from_secs(1));
+    println!("SIGTERM: handed over after {:?}", at - stopped_at);
+    assert!(at - stopped_at <= Duration::from_secs(1));
     assert!(first.ended().await.unwrap());
 }
 
@@ -88,7 +88,7 @@ async fn a_leader_frozen_beyond_its_lease_exits_without_a_write(server: Server) 
 async fn a_standby_without_permission_to_watch_the_lease_retries_slowly(server: Server) {
     let world = World::start(server).await.unwrap();
     let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
-    first.until_logged("leading").await.unwrap();
+    first.until_logged("acquired lease").await.unwrap();
     let rules = world.proxy.rules();
     let many = 10_000;
     rules.refuse(Matching::new("list", "leases"), 403, many);
@@ -101,7 +101,7 @@ async fn a_standby_without_permission_to_watch_the_lease_retries_slowly(server: 
     let refused = many - rules.faults_left();
     assert!((1..=10).contains(&refused), "{refused} requests in two seconds");
     first.signal("TERM").await.unwrap();
-    second.until_logged("leading").await.unwrap();
+    second.until_logged("acquired lease").await.unwrap();
 }
 
 async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted(server: Server) {
@@ -112,7 +112,7 @@ async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_
     }
     let mut candidate = world.start_manager_with(&ARGUMENTS).unwrap();
     candidate.until_logged("failed to acquire lease").await.unwrap();
-    candidate.until_logged("leading").await.unwrap();
+    candidate.until_logged("acquired lease").await.unwrap();
     assert_eq!(rules.faults_left(), 0);
 }
 

@@ -43,23 +43,23 @@ async fn deployed(world: &World, replicas: i32) -> Vec<String> {
     pods
 }
 
-fn told(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
+fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
     object.status.as_ref().and_then(|status| status.condition(type_)).cloned()
 }
 
 /// Waits until the failure has this reason. Returns its message.
 async fn refused(world: &World, reason: &str) -> String {
     let is_told = |object: &OrderedDeployment| {
-        told(object, condition::REPLICA_FAILURE).is_some_and(|told| told.reason == reason)
+        condition_of(object, condition::REPLICA_FAILURE).is_some_and(|one| one.reason == reason)
     };
     let object = world.until("web", reason, is_told).await.unwrap();
-    told(&object, condition::REPLICA_FAILURE).unwrap().message
+    condition_of(&object, condition::REPLICA_FAILURE).unwrap().message
 }
 
 /// The status has no trace of the rejected eviction.
 fn assert_clear(object: &OrderedDeployment) {
-    assert_eq!(told(object, condition::REPLICA_FAILURE), None);
-    assert_eq!(told(object, condition::STALLED).unwrap().status, ConditionStatus::False);
+    assert_eq!(condition_of(object, condition::REPLICA_FAILURE), None);
+    assert_eq!(condition_of(object, condition::STALLED).unwrap().status, ConditionStatus::False);
 }
 
 fn gone(deletions: &[Deletion]) -> Vec<String> {
@@ -115,7 +115,7 @@ async fn the_status_names_several_budgets_of_a_pod_until_one_is_left(world: Worl
     let message = refused(&world, reason::SEVERAL_BUDGETS).await;
     assert!(message.contains(&pods[0]) && message.contains("(PodDisruptionBudgets one, two)"), "{message}");
     let object = world.deployments().get("web").await.unwrap();
-    let stalled = told(&object, condition::STALLED).unwrap();
+    let stalled = condition_of(&object, condition::STALLED).unwrap();
     assert_eq!((stalled.status, stalled.message), (ConditionStatus::True, message));
     assert_eq!(world.deletions().await.unwrap(), []);
     let words =

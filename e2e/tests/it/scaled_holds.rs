@@ -88,7 +88,7 @@ async fn a_hold_keeps_its_pod_while_several_old_sets_are_scaled(world: World) {
     // Two pods of the first revision now precede six of the second.
     world.set_image("web:3").await.unwrap();
     let id = format!("{point}@3");
-    world.until("web", "held anew", |object| hold_of(object).as_ref() == Some(&id)).await.unwrap();
+    world.until("web", "held again", |object| hold_of(object).as_ref() == Some(&id)).await.unwrap();
     world.scale(1).await.unwrap();
     let alone = |pods: &[Pod]| pods.len() == 1;
     let left = world.until_pods("one", alone).await.unwrap();

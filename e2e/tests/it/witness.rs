@@ -67,7 +67,7 @@ async fn bill(world: &World, since: usize) -> BTreeMap<String, usize> {
 /// independent of the number of pods.
 fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
     // One at the start and one at the end.
-    let told = seconds + 2;
+    let reported = seconds + 2;
     BTreeMap::from([
         ("create pods", 10),
         ("delete pods", 10),
@@ -75,10 +75,10 @@ fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
         ("patch orderedreplicasets", 10 + seconds / 10),
         ("create orderedreplicasets", 1),
         // Pods created, pods deleted, sets scaled; start and end of the rollout.
-        ("create events", 3 * told + 2),
+        ("create events", 3 * reported + 2),
         // Writes of conditions are not delayed: a new revision, progress, completion.
-        ("patch ordereddeployments/status", told + 3),
-        ("patch orderedreplicasets/status", 2 * told),
+        ("patch ordereddeployments/status", reported + 3),
+        ("patch orderedreplicasets/status", 2 * reported),
         // The uncached read after a new generation.
         ("get ordereddeployments", 1),
         ("list orderedreplicasets", 1),

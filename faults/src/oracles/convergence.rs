@@ -12,7 +12,7 @@ use ordereddeployment_planner::{Set, is_of};
 use ordereddeployment_wire::PodView;
 use serde_json::Value;
 
-use super::history::{History, Kind, controller, deployment, found, is_terminating, name, uid};
+use super::history::{History, Kind, WATCHED, controller, deployment, found, is_terminating, name, uid};
 use super::max_staleness::max_staleness;
 use super::violation::Violation;
 use crate::case::Fault;
@@ -295,8 +295,7 @@ pub(super) fn progress(history: &History<'_>) -> Vec<Violation> {
             let message = format!("{} {} follows after {quiet:#} without progress", record.verb, record.path);
             found_all.push(found("L4", record.at, message));
         }
-        let about =
-            matches!(record.plural.as_str(), "pods" | "orderedreplicasets" | "ordereddeployments" | "nodes");
+        let about = WATCHED.contains(&record.plural.as_str());
         if about && !matches!(record.verb, "get" | "list" | "watch") {
             last = record.at;
         }
@@ -376,15 +375,15 @@ pub(super) fn retries_after_faults(history: &History<'_>) -> Vec<Violation> {
     if history.case.cluster.instances > 1 {
         return Vec::new();
     }
-    let failed = history.log.events.iter().filter_map(|event| match &event.kind {
+    let failed = history.log.events.iter().enumerate().filter_map(|(place, event)| match &event.kind {
         RunEventKind::FaultInjected(message)
             if message.starts_with("Response") || message.starts_with("Reset") =>
         {
-            Some((event, message.rsplit_once(" of ")?.1))
+            Some((place, event, message.rsplit_once(" of ")?.1))
         }
         _ => None,
     });
-    let wrong = failed.filter(|(event, asked)| {
+    let wrong = failed.filter(|(place, event, asked)| {
         let (verb, path) = asked.split_once(' ').unwrap_or_default();
         let counts = match verb {
             "create" | "delete" => path.contains("/pods") || path.contains("/orderedreplicasets"),
@@ -416,13 +415,15 @@ pub(super) fn retries_after_faults(history: &History<'_>) -> Vec<Violation> {
             .faults
             .iter()
             .any(|fault| matches!(fault, Fault::Freeze { .. } | Fault::Partition { .. }));
-        // A fault may prevent the retries, too.
-        let mut others = history.log.events.iter().filter(|later| {
-            later.at > event.at && later.at <= until && matches!(later.kind, RunEventKind::FaultInjected(_))
-        });
+        // A fault may prevent the retries, too, also one at the same time.
+        let mut others = history.log.events[place + 1..]
+            .iter()
+            .filter(|later| later.at <= until && matches!(later.kind, RunEventKind::FaultInjected(_)));
         counts && !follows && !ended && there && !frozen && others.next().is_none()
     });
-    wrong.map(|(event, asked)| found("L4", event.at, format!("{asked} failed and is not retried"))).collect()
+    wrong
+        .map(|(_, event, asked)| found("L4", event.at, format!("{asked} failed and is not retried")))
+        .collect()
 }
 
 /// Whether a clock of a controller jumps back.

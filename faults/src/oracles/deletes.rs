@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use ordereddeployment_api::{PausePoint, Template};
 use ordereddeployment_oracle::{
-    ActivePod, Messages, View, below_floor, collected, rollout_order, scaling_order, surge,
+    ActivePod, Messages, View, below_floor, collected, past_barrier, rollout_order, scaling_order, surge,
 };
 use ordereddeployment_planner::{Act, Point, Purpose, Target};
 use ordereddeployment_sandbox::Record;
@@ -170,12 +170,10 @@ pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for deletes in all(history) {
         let view = &deletes.view;
-        let stops = view.keeps_sizes() || view.is_uncompared();
-        let limit = if stops { 0 } else { view.rollout_limit() };
+        let past_barrier = past_barrier(view);
         for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
-            let place = view.old().position(|active| active.pod.name == name(write));
-            if place.is_some_and(|place| place >= limit) {
-                let message = format!("{} is deleted at or past the barrier", name(write));
+            let deleted = view.old().find(|active| active.pod.name == name(write));
+            if let Some(message) = deleted.and_then(&past_barrier) {
                 found_all.push(found("S5", write.record.at, message));
             } else if has_point_before(history, view, write) {
                 let message = format!("{} is deleted although it has a pause point before", name(write));

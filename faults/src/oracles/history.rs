@@ -13,6 +13,9 @@ use super::violation::Violation;
 use crate::log::{DELAYED, DecisionRecord, NO_RESPONSE, RunEventKind, instance};
 use crate::{Case, Log};
 
+/// The kinds that an instance watches before it takes part in the leader election.
+pub(super) const WATCHED: [&str; 4] = ["nodes", "pods", "ordereddeployments", "orderedreplicasets"];
+
 /// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {

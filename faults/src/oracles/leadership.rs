@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::history::{History, Kind, found, is_terminating};
+use super::history::{History, Kind, WATCHED, found, is_terminating};
 use super::violation::Violation;
 use crate::case::Fault;
 use crate::log::RunEventKind;
@@ -57,25 +57,26 @@ pub(super) fn is_away(history: &History<'_>, instance: u32) -> bool {
     absences(history).any(|(one, ..)| one == instance)
 }
 
-/// L5: a lease is renewed, or another instance takes it within two seconds of its end.
+/// L5: a lease is renewed, or another instance that has synced takes it within two seconds of its end.
 pub(super) fn no_leader(history: &History<'_>) -> Vec<Violation> {
     if history.case.cluster.instances < 2 || history.case.faults.iter().any(disturbs_leases) {
         return Vec::new();
     }
     let leases: Vec<_> = history.log.commits.iter().filter(|commit| commit.plural == LEASES).collect();
     let end = history.log.event(&RunEventKind::Finished).map(|event| event.at);
+    let syncs = syncs(history);
     let nexts = leases.iter().skip(1).map(|commit| Some(commit.at)).chain([end]);
     let mut found_all = Vec::new();
     for (commit, next) in leases.iter().zip(nexts) {
-        // An instance that is connected again can take the lease from then on.
+        // An instance that is connected again, or has synced since then, can take the lease from then on.
         let mut starts =
             absences(history).map(|(.., end)| end + SignedDuration::from_millis(1)).collect::<Vec<_>>();
+        starts.extend(syncs.iter().map(|(_, at)| *at));
         starts.retain(|from| *from > commit.at);
         starts.push(commit.at);
-        let late = starts
-            .into_iter()
-            .map(|from| (from, from + LEASE + TAKEOVER))
-            .find(|(from, limit)| next.is_some_and(|next| next > *limit) && can_lead(history, *from, *limit));
+        let late = starts.into_iter().map(|from| (from, from + LEASE + TAKEOVER)).find(|(from, limit)| {
+            next.is_some_and(|next| next > *limit) && can_lead(history, &syncs, *from, *limit)
+        });
         if let Some((_, limit)) = late {
             let message = format!("no instance takes the lease of {}", commit.at);
             found_all.push(found("L5", limit, message));
@@ -153,12 +154,35 @@ fn absences<'a>(history: &'a History<'_>) -> impl Iterator<Item = (u32, Timestam
     })
 }
 
-/// Whether an instance runs and is connected in all of that time.
-fn can_lead(history: &History<'_>, from: Timestamp, to: Timestamp) -> bool {
+/// Whether an instance has synced before that time, and runs and is connected in all of it.
+fn can_lead(history: &History<'_>, syncs: &[(u32, Timestamp)], from: Timestamp, to: Timestamp) -> bool {
     let is_away = |instance: u32| {
         absences(history).any(|(one, start, end)| one == instance && start <= to && from <= end)
     };
-    (1..=history.case.cluster.instances).any(|one| !is_away(one) && runs_throughout(history, one, from, to))
+    let mut synced = syncs.iter().filter(|(_, at)| *at <= from);
+    synced.any(|(one, at)| !is_away(*one) && runs_throughout(history, *one, *at, to))
+}
+
+/// When which instances had synced, in each of their runs: they had started to watch every kind.
+fn syncs(history: &History<'_>) -> Vec<(u32, Timestamp)> {
+    let mut all = Vec::new();
+    for one in 1..=history.case.cluster.instances {
+        let starts =
+            history.log.events.iter().filter(|event| event.kind == RunEventKind::InstanceStarted(one));
+        let mut bounds: Vec<usize> = starts.map(|start| start.requests).collect();
+        bounds.push(history.log.requests.len());
+        for run in bounds.windows(2) {
+            let watches = history.log.requests[run[0]..run[1]].iter().filter(|record| {
+                record.verb == "watch" && crate::log::instance(&record.user_agent) == Some(one)
+            });
+            let first = |plural: &&str| {
+                watches.clone().find(|record| record.plural == *plural).map(|record| record.at)
+            };
+            let each: Option<Vec<Timestamp>> = WATCHED.iter().map(first).collect();
+            all.extend(each.into_iter().flatten().max().map(|at| (one, at)));
+        }
+    }
+    all
 }
 
 /// Whether an instance runs in all of that time.

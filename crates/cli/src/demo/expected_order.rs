@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::{Result, bail, ensure};
+use ordereddeployment_sorter::why_text;
 
 use crate::overview::PodRow;
 
@@ -20,7 +21,7 @@ impl DeletedPod {
         let mut place: Vec<String> =
             row.iter().flat_map(|row| [row.node.clone(), row.pool.clone()]).flatten().collect();
         place.extend(row.map(|row| format!("priority {}", row.priority)));
-        let why = row.map(|row| row.why.clone().unwrap_or_else(|| "the last one".to_owned()));
+        let why = row.map(|row| row.why.clone().unwrap_or_else(|| why_text(None)));
         Self {
             name: name.to_owned(),
             place: place.join(", "),

@@ -52,12 +52,12 @@ fn a_paused_rollout_shows_its_pause_point_and_the_resume_command() {
 fn a_migration_shows_the_command_that_finishes_it() {
     let status = serde_json::json!({"observedGeneration": 2, "conditions": [{
         "type": "Progressing", "status": "Unknown", "reason": "Adopting",
-        "message": "It takes over once these are gone: deployments/web",
+        "message": "Waiting for the deletion of deployments/web",
         "lastTransitionTime": "2030-01-01T12:00:00Z", "lastUpdateTime": "2030-01-01T12:00:00Z",
     }]});
     let text = tree(&observed_state(4, "web:1", &status, &[]));
     assert!(text.lines().next().unwrap().ends_with("adopting"), "{text}");
-    assert!(text.contains("  It takes over once these are gone: deployments/web\n"), "{text}");
+    assert!(text.contains("  Waiting for the deletion of deployments/web\n"), "{text}");
     assert!(text.contains("  finish with: kubectl ordered adopt deployment/web"), "{text}");
 }
 

@@ -19,7 +19,7 @@ pub(crate) const BOUND: SignedDuration = SignedDuration::from_secs(30);
 #[derive(Debug)]
 pub(crate) enum Fact<E> {
     /// The object exists, in this version.
-    Is(E),
+    Is(Arc<E>),
     /// The API server accepted its deletion.
     Terminating(Arc<E>),
     /// The object does not exist any more.
@@ -31,8 +31,7 @@ pub(crate) enum Fact<E> {
 impl<E: Entry> Fact<E> {
     pub(crate) fn uid(&self) -> &Arc<str> {
         match self {
-            Self::Is(entry) => entry.uid(),
-            Self::Terminating(entry) => entry.uid(),
+            Self::Is(entry) | Self::Terminating(entry) => entry.uid(),
             Self::Gone(uid) | Self::NotOurs(uid, _) => uid,
         }
     }
@@ -40,7 +39,7 @@ impl<E: Entry> Fact<E> {
     /// The result of a live read of that UID: the version, and the entry if it is ours; `None` if the object is gone.
     pub(crate) fn read(uid: &Arc<str>, found: Option<(u64, Option<E>)>) -> Self {
         match found {
-            Some((_, Some(entry))) => Self::Is(entry),
+            Some((_, Some(entry))) => Self::Is(Arc::new(entry)),
             Some((version, None)) => Self::NotOurs(Arc::clone(uid), version),
             None => Self::Gone(Arc::clone(uid)),
         }
@@ -92,14 +91,15 @@ impl<E> Default for Expectations<E> {
 
 impl<E: Entry> Expectations<E> {
     /// Records that the object exists in this version.
-    pub(crate) fn present(&mut self, entry: E, now: Timestamp) {
+    pub(crate) fn present(&mut self, entry: impl Into<Arc<E>>, now: Timestamp) {
+        let entry = entry.into();
         match self.0.get(entry.uid()) {
             Some((Known::NotOurs(at), _)) if *at >= entry.version() => return,
             Some((Known::Terminating(_), _)) if !entry.is_terminating() => return,
             Some((Known::Present(old), _)) if old.version() > entry.version() => return,
             _ => {}
         }
-        self.0.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
+        self.0.insert(Arc::clone(entry.uid()), (Known::Present(entry), now));
     }
 
     /// Records a live read and discards what was known: the API server went back in time.

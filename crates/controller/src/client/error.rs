@@ -30,17 +30,17 @@ pub enum Error {
     #[error("cannot read a node: {0}")]
     ReadNode(#[source] RequestError),
     /// A migration source could not be read.
-    #[error("cannot read what it takes over from: {0}")]
+    #[error("cannot read the migration source: {0}")]
     ReadSource(#[source] RequestError),
     /// The status could not be stored.
     #[error("cannot store the status: {0}")]
     StoreStatus(#[source] RequestError),
     /// This process lost the lease.
     #[error("leader election lost: the process ends, and a new one reads everything live")]
-    LoseLead,
+    LostLease,
     /// A controller panicked.
-    #[error("the controller broke off: {0}")]
-    BreakOff(String),
+    #[error("the controller panicked: {0}")]
+    Panicked(String),
     /// The metrics could not be registered.
     #[error("cannot register the metrics: {0}")]
     RegisterMetrics(#[from] prometheus::Error),

@@ -59,7 +59,7 @@ pub(crate) struct ObjectVersion<'a> {
 }
 
 impl Requests {
-    /// With a fence, every request except the watches' is held back while this process does not lead.
+    /// With a fence, every request except the watches' is held back while this process is not the leader.
     pub(crate) fn new(
         client: &Client,
         fence: Option<&Fence>,

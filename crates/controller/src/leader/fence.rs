@@ -1,4 +1,4 @@
-//! The fence: a request starts only while this process leads and its lease is valid.
+//! The fence: a request starts only while this process is the leader and its lease is valid.
 //!
 //! A Lease is not a lock: a leader that was frozen continues after its lease has expired. So every request of a
 //! reconciliation passes the fence before it is sent, and none continues after the end of the lease, as renewed by then. A
@@ -26,7 +26,7 @@ pub struct Fence(Arc<Mutex<Option<Until>>>);
 
 /// Why a request was not sent, or its answer not awaited.
 #[derive(Debug, thiserror::Error)]
-#[error("this process does not lead: its lease was not renewed in time")]
+#[error("this process is not the leader: its lease was not renewed in time")]
 struct NotLeading;
 
 impl Fence {

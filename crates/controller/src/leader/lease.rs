@@ -59,24 +59,25 @@ impl Candidate {
         Self { api, identity: identity.to_owned(), timing, fence, observed: None, clock, health, lease: None }
     }
 
-    /// Runs `work` and reports on `lead` when the candidate leads. The loss of leadership ends `work`: its state may be outdated.
+    /// Runs `work` and reports on `leadership` when the candidate is the leader. The loss of leadership ends `work`: its state
+    /// may be outdated.
     pub async fn run_while_leading(
         mut self,
         work: impl Future<Output = Result<(), Error>>,
-        lead: watch::Sender<bool>,
+        leadership: watch::Sender<bool>,
     ) -> Result<(), Error> {
         tokio::pin!(work);
         tokio::select! {
             biased;
             ended = &mut work => return ended,
-            () = self.lead() => {}
+            () = self.acquire() => {}
         }
-        tracing::info!("leading");
-        lead.send_replace(true);
+        tracing::info!("acquired lease");
+        leadership.send_replace(true);
         tokio::select! {
             biased;
             // First: work that never yields must not prevent the renewal.
-            () = self.keep() => Err(Error::LoseLead),
+            () = self.keep() => Err(Error::LostLease),
             ended = &mut work => {
                 self.release().await;
                 ended
@@ -84,15 +85,15 @@ impl Candidate {
         }
     }
 
-    /// Waits until this candidate leads; then the fence is open. It does not run for election before every watch has synced:
-    /// a candidate with an empty cache must not take the lease from a warm standby.
-    async fn lead(&mut self) {
+    /// Waits until this candidate is the leader; then the fence is open. It does not run for election before every watch has
+    /// synced: a candidate with an empty cache must not take the lease from a warm standby.
+    async fn acquire(&mut self) {
         self.health.synced_whole().await;
         // An event of the watch only ends the wait; the decision reads the Lease again. Backoff keeps a failing watch from
         // ending every wait at once.
         let changes = watcher::watch_object(self.api.clone(), CONTROLLER).backoff(WatchBackoff::default());
         futures::pin_mut!(changes);
-        let mut told = None;
+        let mut logged = None;
         loop {
             let wait = match self.step().await {
                 Ok(None) => {
@@ -101,7 +102,7 @@ impl Candidate {
                 }
                 Ok(Some(wait)) => {
                     self.health.works(ELECTION);
-                    told = None;
+                    logged = None;
                     wait
                 }
                 Err(error) => {
@@ -110,10 +111,10 @@ impl Candidate {
                     if failed.is_some() {
                         self.health.fails(ELECTION);
                     }
-                    if failed.is_some() && failed != told {
+                    if failed.is_some() && failed != logged {
                         // Logged once: no other message says why this process is idle.
                         tracing::warn!(%error, "failed to acquire lease, retrying");
-                        told = failed;
+                        logged = failed;
                     }
                     self.timing.retry
                 }
@@ -126,7 +127,7 @@ impl Candidate {
         }
     }
 
-    /// Reads the Lease and takes the next step; `None`: this candidate leads.
+    /// Reads the Lease and takes the next step; `None`: this candidate is the leader.
     async fn step(&mut self) -> Result<Option<Duration>, RequestError> {
         self.read().await?;
         let now = Instant::now();

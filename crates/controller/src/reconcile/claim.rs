@@ -39,7 +39,7 @@ enum Unclaimed {
 
 impl Reconciler<'_> {
     /// Whether the deployment may adopt this object if its selector matches.
-    pub(crate) fn may_take(&self, metadata: &ObjectMeta) -> bool {
+    pub(crate) fn may_adopt(&self, metadata: &ObjectMeta) -> bool {
         is_orphan(metadata) && self.claims()
     }
 
@@ -51,7 +51,7 @@ impl Reconciler<'_> {
 
     /// Adopts a set. It was listed by the deployment's selector, before the deployment was read.
     pub(crate) async fn adopt_set(&self, set: &OrderedReplicaSet) -> Option<Claim<SetEntry>> {
-        if !self.may_take(&set.metadata) {
+        if !self.may_adopt(&set.metadata) {
             return None;
         }
         let owner = self.state.deployment.controller_owner_ref(&())?;

@@ -35,12 +35,17 @@ impl WriteFailure {
         let event = format!("Error {doing}: {message}");
         Self { kind, verb: Some(verb), event, message, outcome_unknown: error.is_outcome_unknown() }
     }
+
+    /// An answer that cannot be used: the request succeeded, but the object is not as it was sent.
+    pub(crate) fn unusable(verb: Option<&'static str>, event: String, message: String) -> Self {
+        Self { kind: FailureKind::Create, verb, event, message, outcome_unknown: false }
+    }
 }
 
 /// What a request did or showed.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    Set(Box<Fact<SetEntry>>),
+    Set(Fact<SetEntry>),
     Pod(Fact<PodEntry>),
     /// A set was created.
     SetCreated,
@@ -87,4 +92,11 @@ pub(crate) enum Effect {
     Failed(WriteFailure),
     /// An object differs from the snapshot of the decision: the act ends.
     DecideAgain,
+}
+
+impl Effect {
+    /// A write met a newer version, which a live read shows before the next decision.
+    pub(crate) fn conflict() -> Vec<Self> {
+        vec![Self::Conflict, Self::LiveReadDue(LiveReadReason::Conflict), Self::DecideAgain]
+    }
 }

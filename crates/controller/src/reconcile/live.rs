@@ -89,7 +89,7 @@ impl Reconciler<'_> {
 
     /// Reads the object again before listed orphans are adopted: the garbage collector orphans what an object owns only
     /// after that object has a deletionTimestamp, so that a read of the owner after the list of the orphan shows it.
-    async fn may_adopt(&mut self, generation: i64) -> Result<(LiveObject, bool), Error> {
+    async fn read_before_adoption(&mut self, generation: i64) -> Result<(LiveObject, bool), Error> {
         let found = self.read_object().await?;
         // A newer spec may match other objects: the next live read, which is due then, adopts them.
         Ok((found, found == LiveObject::Present && self.state.generation() == generation))
@@ -117,10 +117,10 @@ impl Reconciler<'_> {
             }
             sets.push(OrderedReplicaSet::of(set).map_err(Error::ListSets)?);
         }
-        let mut adopts = sets.iter().any(|set| self.may_take(&set.metadata));
+        let mut adopts = sets.iter().any(|set| self.may_adopt(&set.metadata));
         if adopts {
             let found;
-            (found, adopts) = self.may_adopt(generation).await?;
+            (found, adopts) = self.read_before_adoption(generation).await?;
             if found != LiveObject::Present {
                 return Ok(found);
             }
@@ -173,20 +173,20 @@ impl Reconciler<'_> {
             }
         }
         if !orphans.is_empty() {
-            let (read, adopts) = self.may_adopt(generation).await?;
+            let (read, adopts) = self.read_before_adoption(generation).await?;
             if read != LiveObject::Present {
                 return Ok(read);
             }
             let adopters: BTreeMap<&Arc<str>, &Arc<SetEntry>> =
                 orphans.iter().map(|(_, set)| (set.uid(), *set)).collect();
-            let mut standing = BTreeMap::new();
+            let mut existing = BTreeMap::new();
             for (uid, set) in adopters.into_iter().filter(|_| adopts) {
                 if let Some(fresh) = self.read_adopter(set).await? {
-                    standing.insert(Arc::clone(uid), fresh);
+                    existing.insert(Arc::clone(uid), fresh);
                 }
             }
             for (pod, set) in orphans {
-                let Some(set) = standing.get(set.uid()) else { continue };
+                let Some(set) = existing.get(set.uid()) else { continue };
                 if !self.still_adopts(generation) {
                     break;
                 }

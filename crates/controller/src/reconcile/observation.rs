@@ -53,7 +53,9 @@ impl Observation {
             self.pods.retain(|entry| entry.owner() != uid);
         }
         let hash = self.set(fact.uid()).map(|known| known.set.hash.clone());
-        if let (Some(entry), Some(hash)) = (put(&mut self.sets, fact), hash) {
+        if let (Some(entry), Some(hash)) = (put(&mut self.sets, fact), hash)
+            && entry.set.hash != hash
+        {
             Arc::make_mut(entry).set.hash = hash;
         }
     }
@@ -73,9 +75,9 @@ fn find<E: Entry>(entries: &[Arc<E>], uid: &str) -> Result<usize, usize> {
 }
 
 /// Updates the entry of the object. Returns the entry that now represents it, if any.
-fn put<'e, E: Entry + Clone>(entries: &'e mut Vec<Arc<E>>, fact: &Fact<E>) -> Option<&'e mut Arc<E>> {
+fn put<'e, E: Entry>(entries: &'e mut Vec<Arc<E>>, fact: &Fact<E>) -> Option<&'e mut Arc<E>> {
     let entry = match fact {
-        Fact::Is(entry) => Arc::new(entry.clone()),
+        Fact::Is(entry) => Arc::clone(entry),
         Fact::Terminating(entry) => Arc::new(entry.terminating()),
         Fact::Gone(uid) | Fact::NotOurs(uid, _) => {
             if let Ok(at) = find(entries, uid) {

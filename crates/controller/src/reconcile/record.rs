@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Failure, FailureKind, Purpose, Target};
+use ordereddeployment_sorter::why_text;
 use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
@@ -52,14 +53,14 @@ impl Reconciler<'_> {
     fn record_one(&mut self, effect: Effect) -> Option<Interrupt> {
         let now = self.ctx.clock.now();
         match effect {
-            Effect::Set(fact) => self.record_set(*fact),
+            Effect::Set(fact) => self.record_set(fact),
             Effect::Pod(fact) => self.record_pod(fact),
             Effect::SetCreated => self.state.created += 1,
             Effect::PodCreated(entry) => {
                 self.ctx.metrics.pod_creations.inc();
                 self.state.created += 1;
                 if let Some(entry) = entry {
-                    self.record_pod(Fact::Is(entry));
+                    self.record_pod(Fact::Is(Arc::new(entry)));
                 }
             }
             Effect::PodAccepted(name) => {
@@ -114,7 +115,7 @@ impl Reconciler<'_> {
             && let Some(known) = self.observation.set(entry.uid())
         {
             // Its template is shared, not stored a second time.
-            entry.share(known);
+            Arc::make_mut(entry).share(known);
         }
         self.observation.record_set(&fact, &self.uid);
         self.state.sets.record(fact, self.ctx.clock.now());
@@ -147,7 +148,7 @@ impl Reconciler<'_> {
         if let Some(ratio) = age_ratio {
             self.ctx.metrics.deletion_age_ratio.observe(ratio);
         }
-        let why = target.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
+        let why = why_text(target.why.as_ref());
         let message = format!("Deleted pod {} for the {word} ({why})", target.name());
         self.publish_message(EventType::Normal, reason::SUCCESSFUL_DELETE, message);
     }

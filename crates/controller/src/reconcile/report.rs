@@ -56,7 +56,7 @@ impl StatusChange {
             let mut conditions = status.conditions.take().unwrap_or_default();
             conditions.sort_by(|one, other| one.type_.cmp(&other.type_));
             let conditions: Vec<_> =
-                conditions.into_iter().map(|told| (told.type_, told.status, told.reason)).collect();
+                conditions.into_iter().map(|one| (one.type_, one.status, one.reason)).collect();
             (status, conditions)
         };
         if matters(old) == matters(new) { Self::Counts } else { Self::Conditions }
@@ -149,7 +149,7 @@ impl Reconciler<'_> {
             match self.requests.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
                 Ok(stored) => {
                     if let Some(entry) = SetEntry::of(stored) {
-                        self.record_set(Fact::Is(entry));
+                        self.record_set(Fact::Is(Arc::new(entry)));
                     }
                 }
                 // The watch will show that the set is deleted.

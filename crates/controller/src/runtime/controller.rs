@@ -38,9 +38,9 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// The health that it reports to.
     pub health: Health,
-    /// With leader election: the fence, which lets requests through while this process leads, and a channel that says when
-    /// it does. The watches sync before that, so that a standby is warm.
-    pub lead: Option<(Fence, watch::Receiver<bool>)>,
+    /// With leader election: the fence, which allows requests while this process is the leader, and a channel that says
+    /// when it is. The watches sync before that, so that a standby is warm.
+    pub leadership: Option<(Fence, watch::Receiver<bool>)>,
     /// Receives every decision.
     pub decision_log: DecisionLog,
     /// The limits of its requests.
@@ -62,7 +62,7 @@ impl Options {
             namespace: None,
             metrics,
             health: Health::default(),
-            lead: None,
+            leadership: None,
             decision_log: DecisionLog::default(),
             limiter: Limiter::new(Limits::default()),
             workers: Self::WORKERS,
@@ -84,9 +84,9 @@ impl Controller {
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, health, lead, decision_log, limiter, workers } =
+        let Options { clock, names, namespace, metrics, health, leadership, decision_log, limiter, workers } =
             options;
-        let fence = lead.as_ref().map(|(fence, _)| fence);
+        let fence = leadership.as_ref().map(|(fence, _)| fence);
         let requests = Arc::new(Requests::new(&client, fence, limiter, &metrics));
         let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
         let mut event_writer = Box::pin(event_writer.run(Arc::clone(&requests)));
@@ -99,7 +99,7 @@ impl Controller {
         let triggers = queue.bursts().take_until(shutdown.clone()).map(Ok::<_, Infallible>);
         let watches =
             Watches { ctx: Arc::clone(&ctx), namespace, health: health.clone(), queue: queue.clone() };
-        let passes = async move {
+        let reconciliations = async move {
             // Before the first complete list of each kind, a missing object cannot be distinguished from one not listed yet.
             // Biased, here and below: equal runs poll in equal order.
             tokio::select! {
@@ -110,20 +110,20 @@ impl Controller {
             tracing::info!("every watch has synced");
             tokio::select! {
                 biased;
-                () = leads(lead) => {}
+                () = is_leader(leadership) => {}
                 () = shutdown.clone() => return,
             }
-            ctx.metrics.leads.set(1);
+            ctx.metrics.is_leader.set(1);
             let workers = Arc::new(Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS)));
             let reconciler = |deployment: Arc<OrderedDeployment>, ctx| {
                 let (workers, queue, shutdown) = (Arc::clone(&workers), queue.clone(), shutdown.clone());
-                let pass = move || {
+                let start = move || {
                     queue.begins(deployment.namespace().as_deref(), &deployment.name_any());
                     reconcile(deployment, ctx)
                 };
                 async move {
                     // Objects that still wait for a worker at shutdown are left to the next leader.
-                    let done = work(&workers, shutdown, pass).await;
+                    let done = work(&workers, shutdown, start).await;
                     Ok::<_, Infallible>(done.unwrap_or_else(Action::await_change))
                 }
                 .boxed()
@@ -134,7 +134,7 @@ impl Controller {
             applier(reconciler, on_error, ctx, store, triggers, config)
                 .for_each(|result| {
                     if let Err(error) = result {
-                        tracing::debug!(%error, "not looked at");
+                        tracing::debug!(%error, "not reconciled");
                         if let kube_runtime::controller::Error::ObjectNotFound(gone) = error {
                             queue.forget(gone.namespace.as_deref(), &gone.name);
                         }
@@ -147,7 +147,7 @@ impl Controller {
             tokio::select! {
                 biased;
                 () = watches.run(writer) => {}
-                () = passes => {}
+                () = reconciliations => {}
             }
         });
         tokio::select! {
@@ -166,7 +166,7 @@ impl Controller {
 async fn work<P: Future>(
     workers: &Semaphore,
     shutdown: impl Future<Output = ()>,
-    pass: impl FnOnce() -> P,
+    start: impl FnOnce() -> P,
 ) -> Option<P::Output> {
     let worker = tokio::select! {
         biased;
@@ -174,18 +174,18 @@ async fn work<P: Future>(
         // The semaphore is never closed.
         worker = workers.acquire() => worker.ok(),
     };
-    let mut pass = Box::pin(pass());
-    if let Ok(done) = timeout(WORKER_HOLD_TIME, &mut pass).await {
+    let mut reconciliation = Box::pin(start());
+    if let Ok(done) = timeout(WORKER_HOLD_TIME, &mut reconciliation).await {
         return Some(done);
     }
     drop(worker);
-    Some(pass.await)
+    Some(reconciliation.await)
 }
 
 /// Waits for leadership, if leader election is enabled.
-pub(crate) async fn leads(lead: Option<(Fence, watch::Receiver<bool>)>) {
-    let Some((_, mut leads)) = lead else { return };
-    if leads.wait_for(|leads| *leads).await.is_err() {
+pub(crate) async fn is_leader(leadership: Option<(Fence, watch::Receiver<bool>)>) {
+    let Some((_, mut is_leader)) = leadership else { return };
+    if is_leader.wait_for(|is_leader| *is_leader).await.is_err() {
         // The sender is gone: the process ends.
         std::future::pending::<()>().await;
     }

@@ -169,7 +169,7 @@ mod tests {
     async fn a_task_that_does_not_run_is_stuck() {
         let health = Health::default();
         tokio::time::sleep(2 * STUCK).await;
-        assert_eq!(health.stuck(), None, "it has not started: a standby waits for its lead");
+        assert_eq!(health.stuck(), None, "it has not started: a standby waits to become the leader");
         let beating = tokio::spawn({
             let health = health.clone();
             async move { health.beats().await }

@@ -52,7 +52,7 @@ pub struct Metrics {
     watch_contact: GaugeVec,
     watch_sync: GaugeVec,
     pub(crate) watch_lag: Histogram,
-    pub(crate) leads: IntGauge,
+    pub(crate) is_leader: IntGauge,
     pub(crate) queue_depth: IntGauge,
     pub(crate) queue_wait: Histogram,
     pub(crate) requests: IntCounterVec,
@@ -103,7 +103,7 @@ pub mod metric {
     pub const WATCH_SYNC: &str = "ordereddeployment_watch_last_sync_timestamp_seconds";
     /// The time from the answer to an own write until the controller saw it in the watch, in seconds.
     pub const WATCH_LAG: &str = "ordereddeployment_watch_lag_seconds";
-    /// 1 while this process leads, or needs no leader election; 0 on a standby.
+    /// 1 while this process is the leader, or runs without leader election; 0 on a standby.
     pub const LEADS: &str = "leader_election_master_status";
     /// Deployments that wait to be reconciled.
     pub const QUEUE_DEPTH: &str = "workqueue_depth";
@@ -157,7 +157,7 @@ impl Metrics {
             reconciles: count_by(metric::RECONCILES, "Passes over a deployment.", &["result"])?,
             reconcile_duration: times(
                 metric::RECONCILE_DURATION,
-                "How long a pass over a deployment takes.",
+                "How long the reconciliation of an OrderedDeployment takes.",
             )?,
             pod_deletions: count_by(metric::POD_DELETIONS, "Pods deleted or evicted.", &["purpose", "rule"])?,
             deletion_age_ratio: ages(registry)?,
@@ -205,9 +205,12 @@ impl Metrics {
                 metric::WATCH_LAG,
                 "How long after the answer to an own write it was noticed that the watch shows it.",
             ))?,
-            leads: kept(
+            is_leader: kept(
                 registry,
-                IntGauge::with_opts(of_this(metric::LEADS, "Whether this process leads, or needs no lead.")),
+                IntGauge::with_opts(of_this(
+                    metric::LEADS,
+                    "Whether this process is the leader, or runs without leader election.",
+                )),
             )?,
             queue_depth: kept(
                 registry,
@@ -256,7 +259,7 @@ impl Metrics {
     pub fn render(&self) -> Result<String, Error> {
         // The lock is held until all metrics are gathered: another scrape starts without these labels.
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        self.tell_waiting(&waiting);
+        self.set_waiting(&waiting);
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
@@ -300,19 +303,19 @@ impl Metrics {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| keep(uid));
     }
 
-    fn tell_waiting(&self, waiting: &BTreeMap<String, Waiting>) {
+    fn set_waiting(&self, waiting: &BTreeMap<String, Waiting>) {
         let held = waiting.values().filter(|(.., waits)| waits.held.is_some()).count();
         self.holds.set(i64::try_from(held).unwrap_or(i64::MAX));
         for gauge in [&self.hold_start, &self.blocked_start, &self.eviction_refused_start] {
             gauge.reset();
         }
         for (namespace, name, waits) in waiting.values() {
-            let told = [
+            let gauges = [
                 (&self.hold_start, waits.held),
                 (&self.blocked_start, waits.blocked),
                 (&self.eviction_refused_start, waits.refused),
             ];
-            for (gauge, since) in told {
+            for (gauge, since) in gauges {
                 if let Some(since) = since {
                     gauge.with_label_values(&[namespace, name]).set(seconds(since));
                 }

@@ -145,27 +145,27 @@ mod tests {
     }
 
     /// What the server sends before it closes the connection, which is sooner than the timeout of a head.
-    async fn told(stream: &mut TcpStream) -> String {
-        let mut told = Vec::new();
+    async fn response(stream: &mut TcpStream) -> String {
+        let mut response = Vec::new();
         // The close may be an error: the server does not read all that was sent.
-        let closed = tokio::time::timeout(HEAD_TIMEOUT / 2, stream.read_to_end(&mut told)).await;
+        let closed = tokio::time::timeout(HEAD_TIMEOUT / 2, stream.read_to_end(&mut response)).await;
         assert!(closed.is_ok(), "still open");
-        String::from_utf8_lossy(&told).into_owned()
+        String::from_utf8_lossy(&response).into_owned()
     }
 
     async fn healthz(address: std::net::SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-        let mut told = String::new();
-        stream.read_to_string(&mut told).await.unwrap();
-        told
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response
     }
 
     #[tokio::test]
     async fn idle_connections_do_not_block_probes_and_the_oldest_is_closed() {
         let (address, mut open) = with_connections(CONNECTIONS + 20, b"GET /metrics HTTP/1.1\r\n").await;
         assert!(healthz(address).await.starts_with("HTTP/1.1 200"));
-        assert_eq!(told(&mut open[0]).await, "", "closed without an answer");
+        assert_eq!(response(&mut open[0]).await, "", "closed without an answer");
     }
 
     #[tokio::test(start_paused = true)]
@@ -180,7 +180,7 @@ mod tests {
         let (_, mut open) = with_connections(1, b"GET /metrics HTTP/1.1\r\nx: ").await;
         // The server may close it before all is written.
         let _ = open[0].write_all(&vec![b'a'; 4 * BUFFER]).await;
-        let told = told(&mut open[0]).await;
-        assert!(told.is_empty() || told.starts_with("HTTP/1.1 431"), "{told}");
+        let response = response(&mut open[0]).await;
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 431"), "{response}");
     }
 }

@@ -281,8 +281,8 @@ async fn free(cluster: &Cluster, pods: &[String]) {
 
 fn failure(view: &View) -> Option<(String, String)> {
     let status = view.status();
-    let told = status.condition(condition::REPLICA_FAILURE)?;
-    Some((told.reason.clone(), told.message.clone()))
+    let failed = status.condition(condition::REPLICA_FAILURE)?;
+    Some((failed.reason.clone(), failed.message.clone()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -296,8 +296,8 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let view = cluster.view().await;
     assert_eq!(names(&view.pods), pods);
     assert_eq!(cluster.asked(mark, "create", "pods").len() + cluster.asked(mark, "delete", "pods").len(), 0);
-    let (told, message) = failure(&view).unwrap();
-    assert_eq!(told, reason::FAILED_CLAIM);
+    let (found, message) = failure(&view).unwrap();
+    assert_eq!(found, reason::FAILED_CLAIM);
     assert!(message.contains(&pods[0]) && message.contains("403"), "{message}");
     assert!(!cluster.events_of(reason::FAILED_CLAIM).await.is_empty());
 

@@ -255,17 +255,17 @@ impl Cluster {
     pub async fn events(&self) -> Vec<(String, String, i32)> {
         let api: Api<Event> = Api::default_namespaced(self.client.clone());
         let events = api.list(&ListParams::default()).await.unwrap().items;
-        let told = events.into_iter().map(|event| {
+        let found = events.into_iter().map(|event| {
             (event.reason.unwrap_or_default(), event.message.unwrap_or_default(), event.count.unwrap_or(1))
         });
-        told.collect()
+        found.collect()
     }
 
     pub async fn events_of(&self, reason: &str) -> Vec<String> {
         self.events()
             .await
             .into_iter()
-            .filter(|(told, ..)| told == reason)
+            .filter(|(found, ..)| found == reason)
             .map(|(_, message, _)| message)
             .collect()
     }

@@ -156,18 +156,18 @@ async fn events_name_every_created_and_deleted_pod() {
     cluster.set_image("web:2").await;
     let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 10).await;
     cluster.pass(Duration::from_secs(5)).await;
-    let told = |reason: &'static str| {
+    let messages = |reason: &'static str| {
         let cluster = &cluster;
         async move { cluster.events_of(reason).await.join("\n") }
     };
-    let (created, deleted) = (told("SuccessfulCreate").await, told("SuccessfulDelete").await);
+    let (created, deleted) = (messages("SuccessfulCreate").await, messages("SuccessfulDelete").await);
     for pod in &pods {
         assert!(deleted.contains(&format!("Deleted pod {pod} for the rollout")), "{deleted}");
     }
     for pod in names(&view.updated()) {
         assert!(created.contains(&format!("Created pod {pod}")), "{created}");
     }
-    let scaled = told("ScalingReplicaSet").await;
+    let scaled = messages("ScalingReplicaSet").await;
     assert!(scaled.contains("to 0"), "{scaled}");
     assert!(asked(&cluster, 0).iter().all(|record| record.plural != "events" || record.code < 300));
 }

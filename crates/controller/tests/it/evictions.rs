@@ -43,12 +43,12 @@ async fn deployed(cluster: &Cluster, replicas: i32) -> Vec<String> {
     pods
 }
 
-fn told(view: &View, type_: &str) -> Option<Condition> {
+fn condition_of(view: &View, type_: &str) -> Option<Condition> {
     view.status().condition(type_).cloned()
 }
 
 fn is_refused(view: &View) -> bool {
-    told(view, condition::REPLICA_FAILURE).is_some_and(|told| told.reason == reason::EVICTION_REFUSED)
+    condition_of(view, condition::REPLICA_FAILURE).is_some_and(|one| one.reason == reason::EVICTION_REFUSED)
 }
 
 /// The evictions requested since then, accepted or not.
@@ -72,11 +72,11 @@ async fn a_refused_eviction_blocks_the_next_ones_and_the_budget_is_named_until_i
     cluster.pass(Duration::from_secs(120)).await;
     let view = cluster.view().await;
     assert!(pods.iter().all(|pod| names(&view.active()).contains(pod)));
-    let failure = told(&view, condition::REPLICA_FAILURE).unwrap();
+    let failure = condition_of(&view, condition::REPLICA_FAILURE).unwrap();
     assert_eq!((failure.status, failure.reason.as_str()), (ConditionStatus::True, reason::EVICTION_REFUSED));
     let words = "The disruption budget web needs 9 healthy pods and has 3 currently";
     assert_eq!(failure.message, format!("Waiting to evict pod {}: {words}", pods[0]));
-    assert_eq!(told(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
+    assert_eq!(condition_of(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
     assert_eq!(cluster.asked(mark, "list", "poddisruptionbudgets").len(), 0, "the server has named it");
     for refused in evictions(&cluster, mark, false) {
         assert_eq!((refused.code, refused.name.as_ref()), (429, Some(&pods[0])), "no other pod");
@@ -84,7 +84,7 @@ async fn a_refused_eviction_blocks_the_next_ones_and_the_budget_is_named_until_i
     assert!(!cluster.events_of(reason::EVICTION_REFUSED).await.is_empty());
     loosen(&cluster, json!(1)).await;
     let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
-    assert_eq!(told(&view, condition::REPLICA_FAILURE), None);
+    assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
     assert_eq!(evicted(&cluster, mark), pods);
     assert!(cluster.asked(mark, "delete", "pods").is_empty());
 }
@@ -145,10 +145,13 @@ async fn several_budgets_of_one_pod_stall_it_and_are_named_until_one_is_left() {
     cluster.pass(Duration::from_secs(3600)).await;
     let view = cluster.view().await;
     for type_ in [condition::REPLICA_FAILURE, condition::STALLED] {
-        let told = told(&view, type_).unwrap();
-        assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::True, reason::SEVERAL_BUDGETS));
-        assert!(told.message.contains(&format!("pod {}:", pods[0])), "{told:?}");
-        assert!(told.message.contains("(PodDisruptionBudgets more, web)"), "{told:?}");
+        let condition = condition_of(&view, type_).unwrap();
+        assert_eq!(
+            (condition.status, condition.reason.as_str()),
+            (ConditionStatus::True, reason::SEVERAL_BUDGETS)
+        );
+        assert!(condition.message.contains(&format!("pod {}:", pods[0])), "{condition:?}");
+        assert!(condition.message.contains("(PodDisruptionBudgets more, web)"), "{condition:?}");
     }
     let refused = evictions(&cluster, mark, false).len();
     assert!(refused <= 131, "{refused} in an hour");
@@ -157,8 +160,8 @@ async fn several_budgets_of_one_pod_stall_it_and_are_named_until_one_is_left() {
     assert!(cluster.asked(mark, "list", "pods").len() <= 1);
     budgets(&cluster).delete("more", &DeleteParams::default()).await.unwrap();
     let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
-    assert_eq!(told(&view, condition::REPLICA_FAILURE), None);
-    assert_eq!(told(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
+    assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
+    assert_eq!(condition_of(&view, condition::STALLED).unwrap().status, ConditionStatus::False);
     assert_eq!(evicted(&cluster, mark), pods);
 }
 
@@ -215,7 +218,7 @@ async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_ve
     cluster.pass(Duration::from_secs(60)).await;
     let view = cluster.view().await;
     assert_eq!(names(&view.active()), pods);
-    let failure = told(&view, condition::REPLICA_FAILURE).unwrap();
+    let failure = condition_of(&view, condition::REPLICA_FAILURE).unwrap();
     assert!(failure.message.contains("answered 404 in between"), "{failure:?}");
     assert!(cluster.mark() - mark < 200, "{}", cluster.mark() - mark);
     cluster.between.clear();

@@ -42,7 +42,7 @@ async fn a_server_that_fails_for_a_while_only_delays() {
                 let failure = view.status();
                 failure
                     .condition(condition::REPLICA_FAILURE)
-                    .is_none_or(|told| told.status != ConditionStatus::True)
+                    .is_none_or(|one| one.status != ConditionStatus::True)
             })
             .await;
     }
@@ -58,7 +58,7 @@ async fn a_failed_write_of_a_sets_status_is_retried_within_moments() {
     cluster.pass(Duration::from_secs(10)).await;
     let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items;
     let ready: Vec<_> =
-        sets.iter().map(|set| set.status.as_ref().and_then(|told| told.ready_replicas)).collect();
+        sets.iter().map(|set| set.status.as_ref().and_then(|one| one.ready_replicas)).collect();
     assert_eq!(ready, [Some(3)]);
 }
 

@@ -37,8 +37,8 @@ async fn a_hold_is_counted_only_by_the_leader_and_only_while_its_object_exists()
     let pods = cluster.deployed(json!({"replicas": 3})).await;
     let standby = Arc::new(Metrics::new().unwrap());
     let mut options = Options::new(Arc::clone(&standby));
-    let (_lead, leads) = tokio::sync::watch::channel(false);
-    options.lead = Some((Fence::default(), leads));
+    let (_leadership, is_leader) = tokio::sync::watch::channel(false);
+    options.leadership = Some((Fence::default(), is_leader));
     let client = counted(&cluster.sandbox.client().unwrap(), &standby);
     let run = Controller::run(client, options, std::future::pending());
     let running = tokio::spawn(async move { run.await.unwrap() });

@@ -38,8 +38,8 @@ async fn a_rollout_holds_before_the_annotated_pod_with_ten_pods_two_of_them_upda
     assert_eq!((view.active().len(), view.updated().len()), (10, 2));
     assert_eq!(gone.len(), 2, "{gone:?}");
     assert!(names(&view.active()).contains(&pod));
-    let told = cluster.events_of(reason::PAUSE_POINT_REACHED).await;
-    assert!(told.iter().any(|message| message.contains(&pod)), "{told:#?}");
+    let messages = cluster.events_of(reason::PAUSE_POINT_REACHED).await;
+    assert!(messages.iter().any(|message| message.contains(&pod)), "{messages:#?}");
     assert!(cluster.metrics.render().unwrap().contains("ordereddeployment_holds 1"));
 }
 
@@ -147,12 +147,12 @@ async fn a_malformed_value_has_one_warning_and_pauses_nothing() {
     cluster.annotate(&pods[0], annotation::PAUSE_POINT, "Before").await;
     cluster.set_image("web:2").await;
     cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 2).await;
-    let told = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
-    assert_eq!(told.len(), 1, "{told:#?}");
+    let messages = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
+    assert_eq!(messages.len(), 1, "{messages:#?}");
     assert!(
-        told[0].contains(&pods[0])
-            && told[0].contains("\"Before\"")
-            && told[0].contains(annotation::PAUSE_POINT)
+        messages[0].contains(&pods[0])
+            && messages[0].contains("\"Before\"")
+            && messages[0].contains(annotation::PAUSE_POINT)
     );
     cluster.kill();
 }

@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test ends where its ground is missing"
+    reason = "a failed assumption fails the test"
 )]
 
 mod backups;

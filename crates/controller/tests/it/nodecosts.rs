@@ -190,8 +190,8 @@ async fn malformed_rules_are_reported_and_leave_the_previous_ones_in_force() {
     let bench = Bench::start().await;
     bench.write_rules("deployments: [{nodeCosts: [{deletionCost: 1}]}]").await;
     bench.all_have("hybrid", Some("-100")).await;
-    let told = bench.cluster.events_of(reason::MALFORMED_RULES).await;
-    assert!(told.len() == 1 && told[0].contains("deployments[0].nodeCosts[0]"), "{told:?}");
+    let messages = bench.cluster.events_of(reason::MALFORMED_RULES).await;
+    assert!(messages.len() == 1 && messages[0].contains("deployments[0].nodeCosts[0]"), "{messages:?}");
     let gauge = |value| format!("{} {value}\n", metric::NODE_COST_CONFIG_INVALID);
     assert!(bench.cluster.metrics.render().unwrap().contains(&gauge(1)));
     bench.write_rules(&RULES.replace("-100", "-7")).await;

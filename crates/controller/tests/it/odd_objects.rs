@@ -121,8 +121,12 @@ async fn the_largest_annotations_neither_stop_a_rollout_nor_appear_in_full_in_ev
     cluster.set_image("web:2").await;
     let held = cluster.until_held().await;
     assert!(serde_json::to_string(&held.deployment.status).unwrap().len() < 4096);
-    let told = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
-    assert!(!told.is_empty() && told.iter().all(|message| message.len() <= 1024), "{}", told.len());
+    let messages = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
+    assert!(
+        !messages.is_empty() && messages.iter().all(|message| message.len() <= 1024),
+        "{}",
+        messages.len()
+    );
     cluster.resume(&held.status().hold.unwrap().id).await;
     cluster.until_complete().await;
 }

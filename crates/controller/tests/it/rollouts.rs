@@ -27,8 +27,8 @@ async fn a_new_deployment_reaches_its_replicas_and_reports_it() {
     let set = sets[0].status.clone().unwrap();
     assert_eq!((sets[0].spec.replicas, set.replicas, set.available_replicas), (3, Some(3), Some(3)));
     cluster.pass(Duration::from_secs(2)).await;
-    let told = cluster.events_of(reason::SUCCESSFUL_CREATE).await;
-    assert_eq!(told.join("; ").matches("Created pod").count(), 3, "{told:?}");
+    let messages = cluster.events_of(reason::SUCCESSFUL_CREATE).await;
+    assert_eq!(messages.join("; ").matches("Created pod").count(), 3, "{messages:?}");
     assert_eq!(
         cluster.metrics.render().unwrap().lines().find(|line| line.contains("pod_creations_total 3")),
         Some("ordereddeployment_pod_creations_total 3")
@@ -63,8 +63,8 @@ async fn a_rollout_deletes_by_priority_within_its_bounds() {
         let preconditions = &request.body.unwrap()["preconditions"];
         assert!(preconditions["uid"].is_string() && preconditions["resourceVersion"].is_string());
     }
-    let told = cluster.events_of(reason::SUCCESSFUL_DELETE).await;
-    assert!(told.iter().any(|message| message.contains("delete priority 5 > 3")), "{told:#?}");
+    let messages = cluster.events_of(reason::SUCCESSFUL_DELETE).await;
+    assert!(messages.iter().any(|message| message.contains("delete priority 5 > 3")), "{messages:#?}");
 }
 
 #[tokio::test(start_paused = true)]

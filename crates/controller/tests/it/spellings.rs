@@ -127,14 +127,14 @@ async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_continu
     cluster.refuse("create", "podtemplates", 503, 1_000_000);
     cluster.set_template(&template(&json!({"image": "web:2"}), &json!({}))).await;
     cluster.pass(Duration::from_secs(20)).await;
-    let told = |view: &crate::cluster::View| view.status().condition(condition::STALLED).unwrap().clone();
-    assert_eq!(told(&cluster.view().await).status, ConditionStatus::False);
+    let stalled = |view: &crate::cluster::View| view.status().condition(condition::STALLED).unwrap().clone();
+    assert_eq!(stalled(&cluster.view().await).status, ConditionStatus::False);
     cluster.scale(6).await;
     cluster.pass(Duration::from_secs(20)).await;
     let view = cluster.view().await;
     assert_eq!((view.active().len(), cluster.deleted(mark).len()), (6, 0));
     assert_eq!(
-        (told(&view).status, told(&view).reason.as_str()),
+        (stalled(&view).status, stalled(&view).reason.as_str()),
         (ConditionStatus::True, reason::TEMPLATE_NOT_COMPARED)
     );
     assert_eq!(cluster.events_of(reason::TEMPLATE_NOT_COMPARED).await.len(), 1);
@@ -143,12 +143,12 @@ async fn while_the_server_does_not_compare_no_rollout_starts_and_scaling_continu
     cluster.pass(Duration::from_secs(300)).await;
     let view = cluster.view().await;
     assert_eq!((view.active().len(), cluster.deleted(mark).len()), (6, 0));
-    assert_eq!(told(&view).status, ConditionStatus::True);
+    assert_eq!(stalled(&view).status, ConditionStatus::True);
     assert_eq!(cluster.events_of(reason::TEMPLATE_NOT_COMPARED).await.len(), 1);
     assert!(cluster.compared(mark) < 40, "it backs off: {}", cluster.compared(mark));
     cluster.sandbox.clear_faults();
     let view = cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 6).await;
-    assert_eq!(told(&view).status, ConditionStatus::False);
+    assert_eq!(stalled(&view).status, ConditionStatus::False);
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,9 +160,9 @@ async fn without_permission_templates_are_compared_as_written_and_an_event_says_
     cluster.pass(Duration::from_secs(5)).await;
     let view = cluster.until_complete().await;
     assert_eq!(view.status().rollout.unwrap().revision, 2);
-    let told = cluster.events_of(reason::COMPARED_AS_WRITTEN).await;
-    assert_eq!(told.len(), 1);
-    assert!(told[0].contains("create podtemplates"), "{told:?}");
+    let messages = cluster.events_of(reason::COMPARED_AS_WRITTEN).await;
+    assert_eq!(messages.len(), 1);
+    assert!(messages[0].contains("create podtemplates"), "{messages:?}");
 }
 
 #[tokio::test(start_paused = true)]

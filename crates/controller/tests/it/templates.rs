@@ -23,11 +23,11 @@ async fn a_refused_template_costs_no_pod(max_surge: i32, max_unavailable: i32) {
     assert_eq!(names(&view.pods), pods);
     assert_eq!(cluster.deleted(mark), Vec::<String>::new());
     let status = view.status();
-    let told = [condition::STALLED, condition::REPLICA_FAILURE]
+    let conditions = [condition::STALLED, condition::REPLICA_FAILURE]
         .into_iter()
         .filter_map(|type_| status.condition(type_));
-    let told: Vec<_> = told.filter(|told| told.status == ConditionStatus::True).collect();
-    assert!(told.iter().any(|told| told.message.contains("Duplicate")), "{status:#?}");
+    let conditions: Vec<_> = conditions.filter(|one| one.status == ConditionStatus::True).collect();
+    assert!(conditions.iter().any(|one| one.message.contains("Duplicate")), "{status:#?}");
     // It backs off instead of retrying constantly.
     assert!(
         cluster.asked(mark, "create", "pods").len() < 80,

@@ -25,8 +25,8 @@ async fn status_schema(cluster: &Cluster, change: impl Fn(&mut Value)) {
 
 fn stalled(view: &View) -> Option<(String, String)> {
     let status = view.status();
-    let told = status.condition(condition::STALLED).filter(|told| told.status == ConditionStatus::True)?;
-    Some((told.reason.clone(), told.message.clone()))
+    let stalled = status.condition(condition::STALLED).filter(|one| one.status == ConditionStatus::True)?;
+    Some((stalled.reason.clone(), stalled.message.clone()))
 }
 
 #[tokio::test(start_paused = true)]

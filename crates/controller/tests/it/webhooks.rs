@@ -18,10 +18,10 @@ fn bounds(surge: i32, unavailable: i32) -> Value {
     json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
 }
 
-fn told(view: &View, type_: &str) -> Option<(String, String)> {
+fn condition_of(view: &View, type_: &str) -> Option<(String, String)> {
     let status = view.status();
-    let told = status.condition(type_).filter(|told| told.status == ConditionStatus::True)?;
-    Some((told.reason.clone(), told.message.clone()))
+    let condition = status.condition(type_).filter(|one| one.status == ConditionStatus::True)?;
+    Some((condition.reason.clone(), condition.message.clone()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,16 +47,16 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
         cluster.pass(Duration::from_secs(90)).await;
         let view = cluster.view().await;
         assert_eq!(names(&view.pods), pods);
-        let (why, message) = told(&view, condition::REPLICA_FAILURE).unwrap();
+        let (why, message) = condition_of(&view, condition::REPLICA_FAILURE).unwrap();
         assert_eq!(why, reason::TEMPLATE_UNPROVEN);
         assert!(message.contains(&fate.to_string()), "{message}");
-        assert_eq!(told(&view, condition::STALLED).unwrap().0, reason::PROGRESS_DEADLINE_EXCEEDED);
+        assert_eq!(condition_of(&view, condition::STALLED).unwrap().0, reason::PROGRESS_DEADLINE_EXCEEDED);
         assert!(!cluster.events_of(reason::TEMPLATE_UNPROVEN).await.is_empty());
-        assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 20, "it is told once");
+        assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 20, "it is reported once");
         cluster.between.clear();
         let out = |view: &View| view.is_complete() && view.updated().len() == 4;
         let view = cluster.until("it is out", out).await;
-        assert_eq!(told(&view, condition::REPLICA_FAILURE), None);
+        assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
     }
 }
 
@@ -75,10 +75,10 @@ async fn old_pods_heal(fate: impl Fn() -> Fate + Send + 'static) {
     let view = cluster.view().await;
     assert_eq!((view.available(), view.updated().len()), (3, 0), "{:#?}", view.status());
     assert_eq!(view.status().available_replicas, Some(3));
-    assert_eq!(told(&view, condition::REPLICA_FAILURE).unwrap().0, reason::FAILED_CREATE);
+    assert_eq!(condition_of(&view, condition::REPLICA_FAILURE).unwrap().0, reason::FAILED_CREATE);
     cluster.pass(Duration::from_secs(240)).await;
     let view = cluster.view().await;
-    let Some((stalled, _)) = told(&view, condition::STALLED) else { panic!("{:#?}", view.status()) };
+    let Some((stalled, _)) = condition_of(&view, condition::STALLED) else { panic!("{:#?}", view.status()) };
     assert_eq!(stalled, reason::PROGRESS_DEADLINE_EXCEEDED);
     cluster.between.clear();
     cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 4).await;
@@ -120,7 +120,7 @@ async fn strays(change: fn(&mut Value), missing: &str) {
     };
     assert_eq!(made(&cluster), 1, "no more than it takes to see");
     let pod = cluster.pods().list(&ListParams::default()).await.unwrap().items.remove(0);
-    let (why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
     assert!(message.contains(&pod.name_any()) && message.contains(missing), "{message}");
     cluster.between.clear();
@@ -158,7 +158,10 @@ async fn sets_that_come_back_without_their_owner_are_not_created_endlessly() {
     cluster.pass(Duration::from_secs(300)).await;
     let sets = || async { cluster.sets().list(&ListParams::default()).await.unwrap().items.len() };
     assert_eq!(sets().await, 1);
-    assert_eq!(told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap().0, reason::FAILED_CREATE);
+    assert_eq!(
+        condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap().0,
+        reason::FAILED_CREATE
+    );
     cluster.between.clear();
     cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
     assert_eq!(sets().await, 2, "the first one keeps the name that it has");
@@ -183,7 +186,7 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     let sets = cluster.sets().list(&ListParams::default()).await.unwrap().items.len();
     assert!((1..=2).contains(&sets), "{sets}");
     assert!(cluster.asked(mark, "create", "pods").iter().all(|asked| asked.path.contains("dryRun")));
-    let (why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
     assert!(message.contains(word), "{message}");
     cluster.between.clear();
@@ -235,7 +238,7 @@ async fn set_changes_not_kept(
     cluster.pass(Duration::from_secs(600)).await;
     let patches = cluster.asked(mark, "patch", "orderedreplicasets").len();
     assert!((2..60).contains(&patches), "{patches}");
-    let (why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
     assert!(message.contains(told_of), "{message}");
     cluster.between.clear();
@@ -290,8 +293,8 @@ async fn conflicts(spec: Value, method: Method, part: &'static str, fate: fn() -
     let asked = asked.load(Ordering::Relaxed);
     assert!((3..400).contains(&asked), "{asked}");
     assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
-    let (told_why, message) = told(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
-    assert_eq!(told_why, why);
+    let (found, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
+    assert_eq!(found, why);
     assert!(message.contains("answered 409 in between"), "{message}");
     cluster.between.clear();
     let there = usize::try_from(to).unwrap();

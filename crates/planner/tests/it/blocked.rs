@@ -24,7 +24,7 @@ fn blocked(side: PausePoint, unready: usize, mode: &str) -> (Cluster, String) {
 }
 
 /// The message of the condition, if it is true.
-fn told(cluster: &Cluster) -> Option<String> {
+fn blocked_message(cluster: &Cluster) -> Option<String> {
     let status = cluster.status();
     let stalled = status.condition(condition::STALLED).filter(|found| found.reason == reason::BLOCKED)?;
     assert_eq!(stalled.status, ConditionStatus::True);
@@ -32,7 +32,7 @@ fn told(cluster: &Cluster) -> Option<String> {
 }
 
 fn wait_out_the_grace_time(cluster: &mut Cluster) {
-    assert_eq!(told(cluster), None, "a minute of grace");
+    assert_eq!(blocked_message(cluster), None, "a minute of grace");
     cluster.settle_when_asked();
     assert!(cluster.wake.is_some(), "it asks to be woken");
     cluster.tick(60);
@@ -50,12 +50,12 @@ fn a_blocked_rollout_reports_it_after_a_minute_and_is_not_held() {
     ] {
         let (mut cluster, id) = blocked(side, unready, mode);
         wait_out_the_grace_time(&mut cluster);
-        let message = told(&cluster).unwrap();
+        let message = blocked_message(&cluster).unwrap();
         let unready = cluster.pod(unready).name.clone();
         for part in [&id, &unready, "maxUnavailable", "undo web", &format!("resume web --hold {id}")] {
             assert!(message.contains(part), "{part}: {message}");
         }
-        assert_eq!((cluster.status().hold, cluster.told(reason::PAUSE_POINT_REACHED)), (None, 0));
+        assert_eq!((cluster.status().hold, cluster.count_events(reason::PAUSE_POINT_REACHED)), (None, 0));
         assert_eq!(cluster.deleted, []);
     }
 }
@@ -68,7 +68,7 @@ fn a_blocked_rollout_continues_by_itself_and_still_pauses_at_its_point() {
         cluster.settle();
         cluster.pod(9).facts.ready = true;
         cluster.settle();
-        assert_eq!((cluster.status().blocked, told(&cluster)), (None, None));
+        assert_eq!((cluster.status().blocked, blocked_message(&cluster)), (None, None));
         let hold = cluster.status().hold.unwrap();
         assert_eq!((hold.id, cluster.deleted.len()), (id, 2), "no point is used up");
     }
@@ -93,17 +93,25 @@ fn a_resume_passes_the_point_only_while_the_condition_names_it() {
     let (mut cluster, id) = blocked(PausePoint::Before, 9, "WhenBlocked");
     cluster.request_resume(&id);
     cluster.settle();
-    assert_eq!((cluster.status().passed, cluster.told(reason::RESUME_IGNORED)), (None, 1), "too early");
+    assert_eq!(
+        (cluster.status().passed, cluster.count_events(reason::RESUME_IGNORED)),
+        (None, 1),
+        "too early"
+    );
     cluster.tick(60);
     cluster.settle();
-    assert!(told(&cluster).is_some());
+    assert!(blocked_message(&cluster).is_some());
     cluster.request_resume("web-other@2");
     cluster.settle();
-    assert_eq!((cluster.status().passed, cluster.told(reason::RESUME_IGNORED)), (None, 2), "another one");
+    assert_eq!(
+        (cluster.status().passed, cluster.count_events(reason::RESUME_IGNORED)),
+        (None, 2),
+        "another one"
+    );
     cluster.request_resume(&id);
     cluster.settle();
     assert!(cluster.is_complete());
-    assert_eq!(cluster.told(reason::PAUSE_POINT_REACHED), 0);
+    assert_eq!(cluster.count_events(reason::PAUSE_POINT_REACHED), 0);
 }
 
 #[test]
@@ -122,7 +130,7 @@ fn a_restart_does_not_restart_the_grace_time() {
         cluster.restart();
         cluster.rest();
     }
-    assert!(told(&cluster).is_some());
+    assert!(blocked_message(&cluster).is_some());
 }
 
 #[test]
@@ -139,7 +147,7 @@ fn a_hold_stored_ahead_of_a_delete_that_the_floor_forbids_stays_and_is_passed_by
     cluster.pod(3).facts.ready = false;
     cluster.settle();
     wait_out_the_grace_time(&mut cluster);
-    assert!(told(&cluster).unwrap().contains(&id));
+    assert!(blocked_message(&cluster).unwrap().contains(&id));
     assert_eq!((cluster.status().hold.unwrap().deleted, cluster.deleted.len()), (Some(false), 0));
     cluster.request_resume(&id);
     cluster.settle();
@@ -159,7 +167,7 @@ fn a_rollout_that_wants_no_more_updated_pods_is_blocked_below_the_ceiling_too() 
     cluster.set_image("v2");
     cluster.settle();
     wait_out_the_grace_time(&mut cluster);
-    assert!(told(&cluster).is_some());
+    assert!(blocked_message(&cluster).is_some());
     assert_eq!(cluster.active().count(), 11);
 }
 
@@ -180,5 +188,5 @@ fn the_pod_of_a_point_after_is_never_deleted_out_of_order() {
     cluster.settle();
     wait_out_the_grace_time(&mut cluster);
     assert_eq!(cluster.deleted, []);
-    assert!(told(&cluster).is_some());
+    assert!(blocked_message(&cluster).is_some());
 }

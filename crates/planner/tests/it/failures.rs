@@ -206,15 +206,15 @@ fn a_stuck_terminating_pod_is_reported_only_if_creates_wait_for_it() {
     // Without a surge there is no room for another pod.
     let spec = rolling(3, 0, 1);
     let mut cluster = stuck(&spec, PodReplacementPolicy::TerminationComplete);
-    let told = |cluster: &mut Cluster, seconds: i64| {
+    let condition = |cluster: &mut Cluster, seconds: i64| {
         // `tick` would remove it.
         cluster.now += SignedDuration::from_secs(seconds);
         cluster.rest();
         condition_of(cluster, condition::STALLED).unwrap()
     };
-    assert_eq!(told(&mut cluster, 44).0, ConditionStatus::False);
+    assert_eq!(condition(&mut cluster, 44).0, ConditionStatus::False);
     assert!(cluster.wake.unwrap() <= cluster.now + SignedDuration::from_secs(1), "it wakes up for it");
-    let (holds, why, message) = told(&mut cluster, 1);
+    let (holds, why, message) = condition(&mut cluster, 1);
     assert_eq!((holds, why.as_str()), (ConditionStatus::True, reason::POD_STUCK_TERMINATING));
     assert!(message.contains("on node n1") && message.contains("--force"), "{message}");
     cluster.tick(1);
@@ -223,7 +223,7 @@ fn a_stuck_terminating_pod_is_reported_only_if_creates_wait_for_it() {
     assert_eq!(condition_of(&cluster, condition::STALLED).unwrap().0, ConditionStatus::False);
     // It has been replaced already.
     let mut cluster = stuck(&spec, PodReplacementPolicy::TerminationStarted);
-    assert_eq!(told(&mut cluster, 100).0, ConditionStatus::False);
+    assert_eq!(condition(&mut cluster, 100).0, ConditionStatus::False);
     assert_eq!(cluster.active().count(), 3);
 }
 
@@ -342,8 +342,8 @@ fn while_adoption_fails_nothing_is_created_or_deleted_and_the_deadline_runs() {
     for _ in 0..2 {
         let act = decide_with(&cluster, DryRun::Accepted);
         assert!(act.is_idle());
-        let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
-        assert_eq!((told.reason.as_str(), told.message.as_str()), (reason::FAILED_CLAIM, "no"));
+        let condition = act.status.condition(condition::REPLICA_FAILURE).unwrap();
+        assert_eq!((condition.reason.as_str(), condition.message.as_str()), (reason::FAILED_CLAIM, "no"));
         cluster.store(&act.status);
         cluster.now += SignedDuration::from_secs(200);
     }
@@ -364,9 +364,9 @@ fn without_an_answer_to_the_dry_run_only_deletions_for_the_template_wait() {
         }
         let act = decide_with(&cluster, DryRun::NoAnswer("503".into()));
         assert!(act.deletes.is_empty());
-        let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
-        assert_eq!(told.reason, reason::TEMPLATE_UNPROVEN);
-        assert!(told.message.contains("503"));
+        let condition = act.status.condition(condition::REPLICA_FAILURE).unwrap();
+        assert_eq!(condition.reason, reason::TEMPLATE_UNPROVEN);
+        assert!(condition.message.contains("503"));
         // An answer ends it.
         let act = decide_with(&cluster, DryRun::Accepted);
         assert!(!act.deletes.is_empty());

@@ -31,7 +31,7 @@ fn running(side: PausePoint) -> (Cluster, String) {
 }
 
 /// The new pods become ready after all.
-fn mend(cluster: &mut Cluster) {
+fn make_ready(cluster: &mut Cluster) {
     cluster.broken.clear();
     let now = cluster.now;
     for pod in &mut cluster.pods {
@@ -46,7 +46,7 @@ fn a_scale_down_leaves_the_pod_with_the_point_and_the_rollout_pauses_there() {
         let (mut cluster, name) = running(side);
         cluster.edit(|spec| spec.replicas = replicas);
         cluster.settle();
-        mend(&mut cluster);
+        make_ready(&mut cluster);
         cluster.settle();
         let stays = cluster.active().any(|pod| pod.name == name);
         assert_eq!(stays, side == PausePoint::Before, "{side:?} {replicas}");
@@ -72,7 +72,7 @@ fn scaling_to_zero_stores_the_hold_first_and_back_restores_the_split() {
         cluster.settle();
         assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (old, 10 - old));
         assert!(cluster.status().hold.is_some(), "its id outlives the pod");
-        mend(&mut cluster);
+        make_ready(&mut cluster);
         cluster.resume();
         cluster.settle();
         assert!(cluster.is_complete());
@@ -212,7 +212,7 @@ fn a_timed_hold_that_loses_its_duration_drops_its_surge() {
     cluster.pause_at(0, PausePoint::Before);
     cluster.settle();
     assert_eq!(cluster.active().count(), 4);
-    assert_eq!(cluster.told(reason::PAUSE_POINT_REACHED), 1);
+    assert_eq!(cluster.count_events(reason::PAUSE_POINT_REACHED), 1);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn a_point_after_is_kept_when_scaling_deletes_the_pods_behind_it() {
     cluster.settle();
     let hold = cluster.status().hold.expect("it is held before nothing is left behind the point");
     assert_eq!(hold.pod, name);
-    mend(&mut cluster);
+    make_ready(&mut cluster);
     cluster.settle();
     assert!(cluster.status().hold.is_some() && cluster.of_image("v1") > 0);
 }

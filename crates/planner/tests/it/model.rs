@@ -467,7 +467,7 @@ impl Cluster {
         condition.is_some_and(|found| found.status == ordereddeployment_api::ConditionStatus::True)
     }
 
-    pub(crate) fn told(&self, reason: &str) -> usize {
+    pub(crate) fn count_events(&self, reason: &str) -> usize {
         self.events.iter().filter(|event| event.reason == reason).count()
     }
 }

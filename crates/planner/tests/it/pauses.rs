@@ -28,7 +28,7 @@ fn a_point_before_holds_with_the_pods_ahead_of_it_replaced() {
     let hold = cluster.status().hold.unwrap();
     assert_eq!((hold.pod.as_str(), hold.point), (name.as_str(), PausePoint::Before));
     assert_eq!(hold.id, format!("{name}@2"));
-    assert_eq!(cluster.told(reason::PAUSE_POINT_REACHED), 1);
+    assert_eq!(cluster.count_events(reason::PAUSE_POINT_REACHED), 1);
     let held = cluster.status().condition(condition::HELD).cloned().unwrap();
     assert!(held.message.contains("kubectl ordered resume web"), "{}", held.message);
 }
@@ -50,7 +50,7 @@ fn a_point_after_on_the_last_old_pod_holds_nothing() {
     cluster.set_image("v2");
     cluster.settle();
     assert!(cluster.is_complete());
-    assert_eq!(cluster.told(reason::PAUSE_POINT_REACHED), 0);
+    assert_eq!(cluster.count_events(reason::PAUSE_POINT_REACHED), 0);
 }
 
 #[test]
@@ -62,12 +62,12 @@ fn a_resume_naming_the_hold_continues_and_any_other_is_ignored_with_a_warning() 
         assert!(cluster.status().hold.is_some(), "{wrong}");
         assert_eq!(cluster.status().resume_requested, None);
     }
-    assert_eq!(cluster.told(reason::RESUME_IGNORED), 8);
+    assert_eq!(cluster.count_events(reason::RESUME_IGNORED), 8);
     cluster.resume();
     cluster.settle();
     assert!(cluster.is_complete());
     assert_eq!(cluster.of_image("v2"), 10);
-    assert_eq!(cluster.told(reason::PAUSE_POINT_RESUMED), 1);
+    assert_eq!(cluster.count_events(reason::PAUSE_POINT_RESUMED), 1);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_late_resume_never_skips_another_point() {
     cluster.request_resume(&first);
     cluster.settle();
     assert_eq!(cluster.status().hold.unwrap().pod, second);
-    assert_eq!(cluster.told(reason::RESUME_IGNORED), 1);
+    assert_eq!(cluster.count_events(reason::RESUME_IGNORED), 1);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_new_template_clears_the_hold_before_any_resume_and_holds_again() {
     cluster.settle();
     let hold = cluster.status().hold.unwrap();
     assert_eq!((hold.pod.as_str(), hold.revision), (name.as_str(), 3));
-    assert_eq!(cluster.told(reason::RESUME_IGNORED), 0);
+    assert_eq!(cluster.count_events(reason::RESUME_IGNORED), 0);
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn a_point_lost_before_it_was_reached_is_reported() {
     let uid = cluster.pods.iter().find(|pod| pod.name == last).unwrap().facts.uid.clone();
     cluster.delete(&uid);
     cluster.settle();
-    assert_eq!(cluster.told(reason::PAUSE_POINT_LOST), 1);
+    assert_eq!(cluster.count_events(reason::PAUSE_POINT_LOST), 1);
     cluster.settle();
-    assert_eq!(cluster.told(reason::PAUSE_POINT_LOST), 1, "told once");
+    assert_eq!(cluster.count_events(reason::PAUSE_POINT_LOST), 1, "published once");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn recreate_honours_pause_points_and_does_not_refill_what_a_hold_leaves() {
     cluster.set_image("v2");
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 0));
-    assert_eq!(cluster.told(reason::HOLD_BELOW_REPLICAS), 1);
+    assert_eq!(cluster.count_events(reason::HOLD_BELOW_REPLICAS), 1);
     cluster.resume();
     cluster.settle();
     assert_eq!(cluster.of_image("v2"), 6);
@@ -357,7 +357,7 @@ fn a_hold_that_leaves_all_pods_warns_of_nothing() {
     cluster.set_image("v2");
     cluster.settle();
     assert!(cluster.status().hold.is_some());
-    assert_eq!(cluster.told(reason::HOLD_BELOW_REPLICAS), 0);
+    assert_eq!(cluster.count_events(reason::HOLD_BELOW_REPLICAS), 0);
 }
 
 /// A hold that was stored ahead of the DELETE of the first of four pods, which cannot be deleted yet.

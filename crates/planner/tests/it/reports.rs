@@ -114,9 +114,9 @@ fn the_deadline_passes_at_its_second_and_progress_revokes_it() {
     cluster.rest();
     assert_eq!(progressing(&cluster).0, reason::PROGRESS_DEADLINE_EXCEEDED);
     let status = cluster.status();
-    let told = status.condition(condition::PROGRESSING).unwrap();
-    assert_eq!(told.status, ConditionStatus::False);
-    assert!(told.message.contains("100 seconds"), "{}", told.message);
+    let condition = status.condition(condition::PROGRESSING).unwrap();
+    assert_eq!(condition.status, ConditionStatus::False);
+    assert!(condition.message.contains("100 seconds"), "{}", condition.message);
     cluster.broken.clear();
     for pod in &mut cluster.pods {
         (pod.facts.ready, pod.facts.ready_since) = (true, pod.facts.created);
@@ -175,8 +175,11 @@ fn in_a_hold_the_clock_runs_while_wanted_updated_pods_are_unavailable() {
     }
     cluster.rest();
     let status = cluster.status();
-    let told = status.condition(condition::PROGRESSING).unwrap();
-    assert_eq!((told.reason.as_str(), told.status), (reason::ROLLOUT_HELD, ConditionStatus::Unknown));
+    let condition = status.condition(condition::PROGRESSING).unwrap();
+    assert_eq!(
+        (condition.reason.as_str(), condition.status),
+        (reason::ROLLOUT_HELD, ConditionStatus::Unknown)
+    );
     assert_eq!(cluster.wake, None, "a stopped clock wakes nothing");
 }
 
@@ -257,14 +260,14 @@ fn each_failure_has_its_own_reason() {
         else {
             panic!()
         };
-        let told = act.status.condition(condition::REPLICA_FAILURE).unwrap();
-        assert_eq!((told.reason.as_str(), told.message.as_str()), (expected, "why"));
+        let condition = act.status.condition(condition::REPLICA_FAILURE).unwrap();
+        assert_eq!((condition.reason.as_str(), condition.message.as_str()), (expected, "why"));
         // Only a problem that no retry solves stalls it.
         let stalled = act.status.condition(condition::STALLED).unwrap();
-        let told = if what == FailureKind::EvictAmbiguous { expected } else { reason::NOT_STALLED };
+        let stalled_reason = if what == FailureKind::EvictAmbiguous { expected } else { reason::NOT_STALLED };
         assert_eq!(
             (stalled.reason.as_str(), stalled.status == ConditionStatus::True),
-            (told, told == expected)
+            (stalled_reason, stalled_reason == expected)
         );
     }
 }
@@ -296,7 +299,7 @@ fn a_point_is_lost_only_if_the_rollout_has_not_reached_it() {
         let uid = cluster.pods.iter().find(|pod| pod.name == name).unwrap().facts.uid.clone();
         cluster.delete(&uid);
         cluster.settle();
-        cluster.told(reason::PAUSE_POINT_LOST)
+        cluster.count_events(reason::PAUSE_POINT_LOST)
     };
     // The held one is not lost: its hold continues.
     let (mut cluster, names) = start();
@@ -313,7 +316,7 @@ fn a_point_is_lost_only_if_the_rollout_has_not_reached_it() {
     let uid = cluster.pods.iter().find(|pod| pod.name == names[1]).unwrap().facts.uid.clone();
     cluster.delete(&uid);
     cluster.settle();
-    assert_eq!(cluster.told(reason::PAUSE_POINT_LOST), 0);
+    assert_eq!(cluster.count_events(reason::PAUSE_POINT_LOST), 0);
     assert!(cluster.is_complete());
 }
 

@@ -19,7 +19,7 @@ fn a_new_deployment_gets_its_pods_and_completes() {
     assert_eq!(cluster.of_image("v1"), 3);
     assert!(cluster.is_complete());
     assert_eq!(cluster.status().rollout.unwrap().revision, 1);
-    assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 0);
+    assert_eq!(cluster.count_events(reason::ROLLOUT_STARTED), 0);
 }
 
 #[test]
@@ -481,7 +481,7 @@ fn a_collision_during_a_rollout_starts_no_other_rollout() {
     );
     assert_ne!(status.rollout.unwrap().template_hash, rollout.template_hash);
     assert!(cluster.is_complete());
-    assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 1);
+    assert_eq!(cluster.count_events(reason::ROLLOUT_STARTED), 1);
 }
 
 #[test]

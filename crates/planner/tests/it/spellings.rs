@@ -26,7 +26,7 @@ fn a_template_spelled_differently_restarts_nothing_and_is_compared_once() {
     cluster.settle();
     assert!(cluster.is_complete());
     assert_eq!((cluster.deleted.len(), cluster.sets.len(), revision(&cluster)), (0, 1, 1));
-    assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 0);
+    assert_eq!(cluster.count_events(reason::ROLLOUT_STARTED), 0);
     assert_eq!(cluster.asked(), 1);
     // Back to the first spelling, and to a stored one.
     for template in [json!({}), json!({"spelling": 1})] {
@@ -112,7 +112,7 @@ fn a_new_spelling_during_a_rollout_does_not_interrupt_it() {
     cluster.respell(1);
     cluster.settle();
     assert_eq!((cluster.of_image("v2"), cluster.sets.len(), revision(&cluster)), (6, 2, 2));
-    assert_eq!(cluster.told(reason::ROLLOUT_STARTED), 1);
+    assert_eq!(cluster.count_events(reason::ROLLOUT_STARTED), 1);
 }
 
 #[test]
@@ -165,10 +165,13 @@ fn without_an_answer_no_rollout_starts_and_scaling_and_replacements_continue() {
     cluster.tick(30);
     cluster.settle();
     assert_eq!((cluster.of_image("v1"), revision(&cluster)), (3, 1));
-    let told = stalled(&cluster);
-    assert_eq!((told.status, told.reason.as_str()), (ConditionStatus::True, reason::TEMPLATE_NOT_COMPARED));
-    assert!(told.message.contains("it is down"), "{}", told.message);
-    assert_eq!(cluster.told(reason::TEMPLATE_NOT_COMPARED), 1);
+    let condition = stalled(&cluster);
+    assert_eq!(
+        (condition.status, condition.reason.as_str()),
+        (ConditionStatus::True, reason::TEMPLATE_NOT_COMPARED)
+    );
+    assert!(condition.message.contains("it is down"), "{}", condition.message);
+    assert_eq!(cluster.count_events(reason::TEMPLATE_NOT_COMPARED), 1);
     // A restarted process does not start to count again.
     let now = cluster.now;
     cluster.compares.as_mut().unwrap().silent = Some(now);

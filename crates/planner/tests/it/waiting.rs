@@ -75,7 +75,7 @@ fn act(object: &OrderedDeployment, action: &str) -> OrderedDeployment {
     serde_json::from_value(run(script, &serde_json::to_value(object).unwrap())).unwrap()
 }
 
-fn told(cluster: &Cluster) -> (&'static str, String) {
+fn result(cluster: &Cluster) -> (&'static str, String) {
     (kstatus(&cluster.deployment), health(&cluster.deployment).0)
 }
 
@@ -97,12 +97,12 @@ fn an_object_that_the_controller_has_not_seen_is_in_progress() {
     let mut cluster = Cluster::new(&four());
     // As the API server defaults it.
     cluster.deployment.status = serde_json::from_value(json!({"observedGeneration": -1})).unwrap();
-    assert_eq!(told(&cluster), is("InProgress", "Progressing"));
+    assert_eq!(result(&cluster), is("InProgress", "Progressing"));
     cluster.settle();
-    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
     cluster.set_image("v2");
     assert_eq!(
-        told(&cluster),
+        result(&cluster),
         is("InProgress", "Progressing"),
         "a status of an older spec counts for nothing"
     );
@@ -116,18 +116,18 @@ fn a_rollout_is_in_progress_until_it_is_complete() {
     while !(cluster.is_complete() && cluster.of_image("v1") == 0) {
         cluster.step();
         cluster.tick(1);
-        seen.insert(told(&cluster));
+        seen.insert(result(&cluster));
     }
     assert!(seen.contains(&is("InProgress", "Progressing")), "{seen:?}");
     assert!(seen.iter().all(|(kstatus, _)| *kstatus != "Failed"), "{seen:?}");
     cluster.settle();
-    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
 }
 
 #[test]
 fn a_hold_is_in_progress_and_suspended_and_the_actions_end_it() {
     let mut cluster = held();
-    assert_eq!(told(&cluster), is("InProgress", "Suspended"));
+    assert_eq!(result(&cluster), is("InProgress", "Suspended"));
     assert!(health(&cluster.deployment).1.contains("kubectl ordered resume web"));
     assert_eq!(
         offered(&cluster.deployment),
@@ -137,14 +137,14 @@ fn a_hold_is_in_progress_and_suspended_and_the_actions_end_it() {
     assert_eq!(resumed.spec, cluster.deployment.spec);
     cluster.deployment = resumed;
     cluster.settle();
-    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
     assert!(!offered(&cluster.deployment).contains("resume"));
 
     let mut cluster = held();
     cluster.pause_at(0, PausePoint::Before);
     cluster.deployment = act(&cluster.deployment, "resume-all");
     cluster.settle();
-    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
 }
 
 #[test]
@@ -153,14 +153,14 @@ fn a_pause_of_an_unfinished_rollout_is_in_progress_and_suspended() {
     let paused = act(&cluster.deployment, "pause");
     cluster.edit(|spec| *spec = paused.spec);
     cluster.settle();
-    assert_eq!(told(&cluster), is("Current", "Healthy"), "nothing is left to do");
+    assert_eq!(result(&cluster), is("Current", "Healthy"), "nothing is left to do");
     cluster.set_image("v2");
     cluster.settle();
-    assert_eq!(told(&cluster), is("InProgress", "Suspended"));
+    assert_eq!(result(&cluster), is("InProgress", "Suspended"));
     let unpaused = act(&cluster.deployment, "unpause");
     cluster.edit(|spec| *spec = unpaused.spec);
     cluster.settle();
-    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn the_restart_action_is_a_rollout() {
     cluster.edit(|spec| *spec = restarted.spec);
     cluster.settle();
     assert_eq!(cluster.deleted.len(), 4);
-    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
 }
 
 #[test]
@@ -182,32 +182,32 @@ fn a_problem_that_needs_a_user_is_reported_as_failed_until_it_is_fixed() {
     cluster.settle();
     cluster.tick(100);
     cluster.settle();
-    assert_eq!(told(&cluster), is("Failed", "Degraded"));
+    assert_eq!(result(&cluster), is("Failed", "Degraded"));
     assert_eq!(health(&cluster.deployment).1, "No progress for 100 seconds");
     cluster.set_image("v1");
     cluster.settle();
-    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
 
     // A refused template.
     cluster.refused.insert("v3".into());
     cluster.set_image("v3");
     cluster.settle();
-    assert_eq!(told(&cluster), is("Failed", "Degraded"));
+    assert_eq!(result(&cluster), is("Failed", "Degraded"));
     cluster.set_image("v1");
     cluster.settle();
-    assert_eq!(told(&cluster), is("Current", "Healthy"));
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
 
     // An invalid spec that an old server accepted: also without any pods before.
     for mut cluster in [cluster, Cluster::new(&four())] {
         cluster.edit(|spec| spec.progress_deadline_seconds = 0);
         cluster.settle();
-        assert_eq!(told(&cluster), is("Failed", "Degraded"));
+        assert_eq!(result(&cluster), is("Failed", "Degraded"));
         for type_ in condition::ALWAYS {
             assert!(cluster.status().condition(type_).is_some(), "{type_}");
         }
         cluster.edit(|spec| spec.progress_deadline_seconds = 100);
         cluster.settle();
-        assert_eq!(told(&cluster), is("Current", "Healthy"));
+        assert_eq!(result(&cluster), is("Current", "Healthy"));
     }
 }
 

@@ -122,7 +122,7 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
     let mut trial = Trial::start(server, setting()).await;
     let world = trial.world.clone();
     let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
-    first.until_logged("leading").await.unwrap();
+    first.until_logged("acquired lease").await.unwrap();
     let beside = world.behind_another_proxy().await.unwrap();
     let mut second = beside.start_manager_with(&ARGUMENTS).unwrap();
     second.until_logged("every watch has synced").await.unwrap();

@@ -1,10 +1,23 @@
 //! Checks the safety rules of rollouts commit by commit, from the history of the server and from its request log.
+//!
+//! The rules are those of `crates/oracle`. They check a decision against the state that it was made on; here that is what the server
+//! stores just before a commit. The controller decided on a slightly earlier state. The deleted pod is the same in both, since its version
+//! is a precondition of a delete; so is the object of a stored status. Other objects may have changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use e2e::{Commit, Deletion, Request};
-use ordereddeployment_api::names::annotation;
-use serde_json::Value;
+use jiff::Timestamp;
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_oracle::{
+    Messages, View, above_ceiling, below_floor, collected, past_barrier, rollout_order, transitions,
+};
+use ordereddeployment_planner::{
+    Act, ComparisonResult, DeleteGroup, DryRun, Pod, Purpose, Set, Snapshot, Target,
+};
+use ordereddeployment_wire::{self as wire, PodView};
+use serde::de::DeserializeOwned;
 
 /// What happened, within the rules.
 #[derive(Debug, Default)]
@@ -32,78 +45,23 @@ pub(super) fn judge(commits: &[Commit], requests: &[Request], namespace: &str) -
     if judge.broken.is_empty() { Ok(judge.findings) } else { Err(judge.broken.join("\n")) }
 }
 
-/// A stored pod.
-struct Pod<'a>(&'a Value);
-
-impl<'a> Pod<'a> {
-    fn text(&self, pointer: &str) -> &'a str {
-        self.0.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-    }
-
-    fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.0.pointer("/metadata/annotations")?.get(key)?.as_str()
-    }
-
-    fn uid(&self) -> &'a str {
-        self.text("/metadata/uid")
-    }
-
-    fn priority(&self) -> i32 {
-        self.annotation(annotation::DELETE_PRIORITY).and_then(|text| text.parse().ok()).unwrap_or(0)
-    }
-
-    fn point(&self) -> Option<&'a str> {
-        self.annotation(annotation::PAUSE_POINT)
-    }
-
-    fn image(&self) -> &'a str {
-        self.text("/spec/containers/0/image")
-    }
-
-    fn is_active(&self) -> bool {
-        self.text("/metadata/deletionTimestamp").is_empty()
-            && !matches!(self.text("/status/phase"), "Succeeded" | "Failed")
-    }
-
-    fn is_available(&self) -> bool {
-        let mut conditions =
-            self.0.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-        self.is_active() && conditions.any(|one| one["type"] == "Ready" && one["status"] == "True")
-    }
-}
-
-/// The image in the template.
-fn image(object: &Value) -> &str {
-    object.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str).unwrap_or_default()
-}
-
+#[derive(Default)]
 struct Judge<'a> {
     /// The deletes of our controller by pod, without rejected ones.
     deletes: BTreeMap<&'a str, Vec<&'a Request>>,
-    pods: BTreeMap<&'a str, &'a Value>,
-    object: Option<&'a Value>,
-    /// The names of all pods so far, by UID.
-    names: BTreeMap<&'a str, &'a str>,
-    /// The IDs that resume requests contained.
-    asked: BTreeSet<&'a str>,
-    /// Priority and UID of deleted pods with a pause point `after`.
-    halted: Vec<(i32, &'a str)>,
+    /// What is stored before the commit.
+    object: Option<Arc<OrderedDeployment>>,
+    sets: BTreeMap<&'a str, Set>,
+    pods: BTreeMap<&'a str, Arc<Pod>>,
+    /// The UIDs of all pods so far.
+    uids: BTreeSet<Arc<str>>,
     findings: Findings,
     broken: Vec<String>,
 }
 
 impl<'a> Judge<'a> {
     fn new(requests: &'a [Request], namespace: &str) -> Self {
-        let mut judge = Self {
-            deletes: BTreeMap::new(),
-            pods: BTreeMap::new(),
-            object: None,
-            names: BTreeMap::new(),
-            asked: BTreeSet::new(),
-            halted: Vec::new(),
-            findings: Findings::default(),
-            broken: Vec::new(),
-        };
+        let mut judge = Self::default();
         for request in requests {
             let ours = request.by_the_controller() && request.namespace.as_deref() == Some(namespace);
             let deletes = request.verb == "delete" && request.plural == "pods" && request.writes();
@@ -122,143 +80,93 @@ impl<'a> Judge<'a> {
             "pods" => self.see_pod(commit),
             "ordereddeployments" if commit.name == "web" => self.see_object(commit),
             "orderedreplicasets" => {
-                let version = commit.object.as_ref().map(|set| &set["metadata"]["generation"]);
-                let fresh = commit.object.as_ref().is_some_and(|set| set["status"].is_null());
-                self.findings.sets += usize::from(fresh && version == Some(&1.into()));
+                let after = decode(commit).map(|set: OrderedReplicaSet| wire::set(&set));
+                let before = store(&mut self.sets, commit, after);
+                self.findings.sets += usize::from(before.is_none());
             }
             _ => {}
         }
     }
 
-    /// A pause point is passed only after a resume request with its name.
-    fn see_object(&mut self, commit: &'a Commit) {
-        let before = std::mem::replace(&mut self.object, commit.object.as_ref());
-        let Some(object) = self.object else { return };
-        if before.map(image) != Some(image(object)) {
-            // A new template starts a new rollout, and the previous pause points no longer hold it.
-            self.halted.clear();
+    /// What is stored before the commit, as a snapshot of the controller.
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            deployment: Arc::clone(self.object.as_ref().unwrap()),
+            sets: self.sets.values().cloned().collect(),
+            pods: self.pods.values().cloned().collect(),
+            // The history has no nodes and no times, and no scenario needs them. At this time, pods with `minReadySeconds` are never
+            // available and timed holds never end, so a scenario that has them fails.
+            nodes: BTreeMap::new(),
+            now: Timestamp::UNIX_EPOCH,
+            live: true,
+            dry_run: DryRun::Accepted,
+            failure: None,
+            known_points: BTreeMap::new(),
+            taken_names: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            comparison: ComparisonResult::Not,
         }
-        if let Some(asked) = object.pointer("/status/resumeRequested").and_then(Value::as_str) {
-            self.asked.insert(asked);
-        }
-        let passed = object.pointer("/status/passed").and_then(Value::as_array).into_iter().flatten();
-        for uid in passed.filter_map(|one| one["podUID"].as_str()) {
-            let name = self.names.get(uid).copied().unwrap_or_default();
-            if !self.asked.iter().any(|asked| asked.split_once('@').is_some_and(|(pod, _)| pod == name)) {
-                self.broken.push(format!("{}: the point of {name} is passed unasked", commit.version));
+    }
+
+    fn report(&mut self, commit: &Commit, messages: impl IntoIterator<Item = String>) {
+        self.broken.extend(messages.into_iter().map(|message| format!("{}: {message}", commit.version)));
+    }
+
+    /// S5: a hold begins at the barrier. Only a request to resume it ends it and passes its pause point.
+    fn see_object(&mut self, commit: &Commit) {
+        let after: Option<OrderedDeployment> = decode(commit);
+        if let (Some(before), Some(object)) = (&self.object, &after) {
+            let before = before.status.clone().unwrap_or_default();
+            let status = object.status.clone().unwrap_or_default();
+            // Other changes may be those of a user, who requests to resume or changes the spec.
+            if (&status.hold, &status.passed) != (&before.hold, &before.passed) {
+                self.report(commit, transitions(&View::of(&self.snapshot()), &before, &status));
             }
         }
+        self.object = after.map(Arc::new);
     }
 
     fn see_pod(&mut self, commit: &'a Commit) {
-        let before = self.pods.get(commit.name.as_str()).copied();
-        let went = |pod: &Value| Pod(pod).text("/metadata/deletionTimestamp").is_empty();
-        match (before, commit.object.as_ref()) {
+        let before = self.pods.get(commit.name.as_str()).cloned();
+        let after = decode(commit).map(|object: PodView| Arc::new(object.pod()));
+        match (before, &after) {
             (None, Some(pod)) => self.created(commit, pod),
             // Terminating, or removed immediately, as a pod without a node.
-            (Some(pod), after) if went(pod) && !after.is_some_and(went) => self.went(commit, pod),
+            (Some(pod), after) if !pod.terminating && after.as_ref().is_none_or(|pod| pod.terminating) => {
+                self.went(commit, &pod);
+            }
             _ => {}
         }
-        match &commit.object {
-            Some(pod) => _ = self.pods.insert(&commit.name, pod),
-            None => _ = self.pods.remove(commit.name.as_str()),
-        }
+        store(&mut self.pods, commit, after);
     }
 
-    fn number(&self, pointer: &str) -> usize {
-        let number = self.object.and_then(|object| object.pointer(pointer)).and_then(Value::as_u64);
-        usize::try_from(number.unwrap_or_default()).unwrap()
-    }
-
-    fn surge(&self) -> usize {
-        self.number("/spec/strategy/rollingUpdate/maxSurge")
-    }
-
-    fn floor(&self) -> usize {
-        self.number("/spec/replicas") - self.number("/spec/strategy/rollingUpdate/maxUnavailable")
-    }
-
-    fn is_old(&self, pod: &Pod<'_>) -> bool {
-        self.object.map(image) != Some(pod.image())
-    }
-
-    /// S4: at most D + S pods.
-    fn created(&mut self, commit: &'a Commit, pod: &'a Value) {
+    /// S4: the ceiling.
+    fn created(&mut self, commit: &Commit, pod: &Pod) {
         self.findings.created += 1;
-        if self.names.insert(Pod(pod).uid(), &commit.name).is_some() {
-            self.broken.push(format!("{}: {} comes twice", commit.version, commit.name));
+        if !self.uids.insert(Arc::clone(&pod.facts.uid)) {
+            self.report(commit, [format!("{} comes twice", pod.name)]);
         }
-        let active = 1 + self.pods.values().filter(|pod| Pod(pod).is_active()).count();
-        let ceiling = self.number("/spec/replicas") + self.surge();
-        if active > ceiling {
-            self.broken.push(format!("{}: {active} pods with {}", commit.version, commit.name));
-        }
+        self.report(commit, above_ceiling(&View::of(&self.snapshot()), 1));
     }
 
-    fn went(&mut self, commit: &'a Commit, pod: &'a Value) {
-        let (name, version, pod) = (&commit.name, commit.version, Pod(pod));
-        let Some(requests) = self.deletes.get(name.as_str()).cloned() else {
+    fn went(&mut self, commit: &Commit, pod: &Arc<Pod>) {
+        let Some(requests) = self.deletes.get(commit.name.as_str()).cloned() else {
             self.findings.lost += 1;
             return;
         };
-        self.bound(&requests, &pod, name);
+        self.bound(&requests, pod);
         if requests.iter().all(|request| request.user_agent.ends_with("/scale")) {
             self.findings.scaled += 1;
             return;
         }
-        self.findings.rolled.push(pod.priority());
-        if !self.is_old(&pod) {
-            self.broken.push(format!("{version}: {name} is of the current revision"));
-        }
-        let others =
-            || self.pods.iter().filter(|(other, _)| **other != name).map(|(name, pod)| (name, Pod(pod)));
-        let mut broken = Vec::new();
-        // S1, S2: no old pod with a higher priority exists.
-        for (other, one) in others().filter(|(_, one)| one.is_active() && self.is_old(one)) {
-            if one.priority() > pod.priority() && pod.is_available() {
-                broken.push(format!(
-                    "{version}: {name} of priority {} goes before {other} of priority {}",
-                    pod.priority(),
-                    one.priority()
-                ));
-            }
-        }
-        // S3: both floors.
-        let available = others().filter(|(_, one)| one.is_available()).count();
-        let counted =
-            others().filter(|(_, one)| one.is_active() && (self.is_old(one) || one.is_available())).count();
-        if pod.is_available() && available < self.floor() {
-            broken.push(format!("{version}: {name} leaves {available} available pods"));
-        }
-        if counted < self.floor() {
-            broken.push(format!("{version}: {name} leaves {counted} old or available pods"));
-        }
-        // S5: no deletion after a pause point that is not passed.
-        let passed = |uid: &str| {
-            let passed =
-                self.object.and_then(|object| object.pointer("/status/passed")).and_then(Value::as_array);
-            passed.into_iter().flatten().any(|one| one["podUID"] == uid)
-        };
-        if pod.point() == Some("before") && !passed(pod.uid()) {
-            broken.push(format!("{version}: {name} goes though the rollout halts before it"));
-        }
-        for (priority, uid) in &self.halted {
-            if *priority > pod.priority() && !passed(uid) {
-                broken.push(format!(
-                    "{version}: {name} goes though the rollout halts after {}",
-                    self.names[uid]
-                ));
-            }
-        }
-        if pod.point() == Some("after") {
-            self.halted.push((pod.priority(), pod.uid()));
-        }
-        self.broken.extend(broken);
+        self.findings.rolled.push(priority(pod));
+        self.report(commit, rolled(&self.snapshot(), pod));
     }
 
     /// S7: every delete has the UID and a version of the pod as preconditions, if the log has its body; at most one was
     /// accepted.
-    fn bound(&mut self, requests: &[&Request], pod: &Pod<'_>, name: &str) {
+    fn bound(&mut self, requests: &[&Request], pod: &Pod) {
+        let (name, uid) = (&pod.name, &*pod.facts.uid);
         let accepted = requests.iter().filter(|request| request.code != 0 && request.code < 300).count();
         if accepted > 1 {
             self.broken.push(format!("{accepted} deletes of {name} were accepted"));
@@ -266,12 +174,51 @@ impl<'a> Judge<'a> {
         for request in requests.iter().filter(|request| request.code != 0) {
             let counted = Request { code: 200, ..(*request).clone() };
             let bound = Deletion::of(&counted);
-            let bound = bound
-                .is_some_and(|one| one.uid.as_deref() == Some(pod.uid()) && one.resource_version.is_some());
+            let bound =
+                bound.is_some_and(|one| one.uid.as_deref() == Some(uid) && one.resource_version.is_some());
             if !bound {
                 self.broken.push(format!("a delete of {name} is not bound to a version of it: {request:?}"));
             }
         }
+    }
+}
+
+/// S1, S2, S3, S5: the rules that the deletion of that pod by a rollout breaks.
+fn rolled(snapshot: &Snapshot, pod: &Arc<Pod>) -> Messages {
+    let mut view = View::of(snapshot);
+    let deleted = view.pods.iter().find(|one| one.is(&pod.facts.uid)).copied();
+    let available = deleted.is_some_and(|deleted| deleted.available);
+    let target = Target { pod: Arc::clone(pod), priority: priority(pod), available, why: None };
+    let group = DeleteGroup { purpose: Purpose::Rollout, targets: vec![target] };
+    let act = Act { deletes: vec![group], ..Act::default() };
+    let mut messages = collected(&view, &act);
+    messages.extend(below_floor(&view, &act, deleted.into_iter()).map(|(_, message)| message));
+    // Exact: in no scenario another pod has the priority of a pause point, so its place among the old pods stays.
+    messages.extend(deleted.as_ref().and_then(past_barrier(&view)));
+    // The order of pods of one priority is not checked: they are deleted in parallel, and the rules below the priority depend on other
+    // pods and on time. With `WhenBlocked`, nor is that of an unavailable pod: whether the rollout is blocked depends on the
+    // availability of other pods, which may have changed since.
+    let may_overtake = !available && view.is_when_blocked();
+    let is_ordered = |other: &Pod| !may_overtake && priority(other) != priority(pod);
+    view.pods.retain(|one| one.updated || one.is(&pod.facts.uid) || is_ordered(one.pod));
+    messages.extend(rollout_order(&view, &act));
+    messages
+}
+
+/// The delete priority. No scenario has node rules.
+fn priority(pod: &Pod) -> i32 {
+    pod.facts.priority.unwrap_or(0)
+}
+
+fn decode<T: DeserializeOwned>(commit: &Commit) -> Option<T> {
+    Some(serde_json::from_value(commit.object.clone()?).unwrap())
+}
+
+/// Applies a commit. Returns the object before it.
+fn store<'a, T>(all: &mut BTreeMap<&'a str, T>, commit: &'a Commit, after: Option<T>) -> Option<T> {
+    match after {
+        Some(after) => all.insert(&commit.name, after),
+        None => all.remove(commit.name.as_str()),
     }
 }
 
@@ -280,57 +227,83 @@ mod tests {
     //! Tests that the checks detect violations.
 
     use e2e::{Commit, Request};
+    use ordereddeployment_api::Template;
+    use ordereddeployment_api::names::annotation::{DELETE_PRIORITY, PAUSE_POINT};
+    use ordereddeployment_wire::{new_pod, new_set};
     use serde_json::{Value, json};
 
     use super::judge;
 
+    const OLD: &str = "web:1";
+    const NEW: &str = "web:2";
+
     /// Four pods `a` to `d` with the priorities 3 to 0, a pause point on `b`; D = 4, S = U = 1; a new template.
     fn start() -> Vec<Commit> {
-        let mut commits = vec![object(1, &json!({}))];
-        for (index, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
-            commits.push(pod(2 + index, name, &json!({})));
-        }
-        commits.push(object(10, &json!({"template": "web:2"})));
-        commits
+        let pods = ["a", "b", "c", "d"].into_iter().enumerate();
+        let pods = pods.map(|(index, name)| pod(3 + index, name, OLD));
+        let new = [object(10, NEW, &json!({})), set(11, NEW)];
+        [object(1, OLD, &json!({})), set(2, OLD)].into_iter().chain(pods).chain(new).collect()
     }
 
-    fn commit(version: usize, plural: &str, name: &str, object: Option<Value>) -> Commit {
+    fn commit(version: usize, plural: &str, name: &str, object: Value) -> Commit {
         let version = u64::try_from(version).unwrap();
         let [plural, namespace, name] = [plural, "x", name].map(str::to_owned);
-        Commit { version, plural, namespace, name, object }
+        Commit { version, plural, namespace, name, object: Some(object) }
     }
 
-    fn object(version: usize, more: &Value) -> Commit {
-        let image = more.get("template").cloned().unwrap_or("web:1".into());
-        let bounds = json!({"maxSurge": 1, "maxUnavailable": 1});
-        let mut object = json!({"spec": {
-            "replicas": 4, "strategy": {"rollingUpdate": bounds},
-            "template": {"spec": {"containers": [{"image": image}]}},
-        }});
-        object["status"] = more.get("status").cloned().unwrap_or_default();
-        commit(version, "ordereddeployments", "web", Some(object))
+    fn web(image: &str) -> Value {
+        json!({
+            "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+            "metadata": {"name": "web", "uid": "uid-web"},
+            "spec": {
+                "replicas": 4, "strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"spec": {"containers": [{"name": "web", "image": image}]}},
+            },
+        })
     }
 
-    fn pod(version: usize, name: &str, more: &Value) -> Commit {
+    fn object(version: usize, image: &str, status: &Value) -> Commit {
+        let mut object = web(image);
+        object["status"] = status.clone();
+        commit(version, "ordereddeployments", "web", object)
+    }
+
+    /// The set of that image, whose UID is the image.
+    fn set(version: usize, image: &str) -> Commit {
+        let object = serde_json::from_value(web(image)).unwrap();
+        let mut set = serde_json::to_value(new_set(&object, image, image, 1, 4)).unwrap();
+        set["metadata"]["uid"] = image.into();
+        commit(version, "orderedreplicasets", image, set)
+    }
+
+    fn pod(version: usize, name: &str, image: &str) -> Commit {
+        let mut pod = new_pod(image, image, &Template::default(), name, "x");
+        pod["metadata"]["uid"] = format!("uid-{name}").into();
+        pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
         let priority = (i32::from(b'd') - i32::from(name.as_bytes()[0])).max(0);
-        let mut annotations = json!({"ordereddeployment.io/delete-priority": priority.to_string()});
+        pod["metadata"]["annotations"] = json!({DELETE_PRIORITY: priority.to_string()});
         if name == "b" {
-            annotations["ordereddeployment.io/pause-point"] =
-                more.get("point").cloned().unwrap_or("before".into());
+            pod["metadata"]["annotations"][PAUSE_POINT] = "before".into();
         }
-        let mut pod = json!({
-            "metadata": {"uid": format!("uid-{name}"), "annotations": annotations},
-            "spec": {"containers": [{"image": more.get("image").cloned().unwrap_or("web:1".into())}]},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
-        });
-        if more.get("gone").is_some() {
-            pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        }
-        commit(version, "pods", name, Some(pod))
+        commit(version, "pods", name, pod)
+    }
+
+    fn new(version: usize, name: &str) -> Commit {
+        pod(version, name, NEW)
+    }
+
+    fn with(mut commit: Commit, change: impl FnOnce(&mut Value)) -> Commit {
+        change(commit.object.as_mut().unwrap());
+        commit
+    }
+
+    fn terminating(commit: Commit) -> Commit {
+        with(commit, |object| object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into())
     }
 
     fn gone(version: usize, name: &str) -> Commit {
-        pod(version, name, &json!({"gone": true}))
+        terminating(pod(version, name, OLD))
     }
 
     fn deletes(pods: &[&str]) -> Vec<Request> {
@@ -353,42 +326,74 @@ mod tests {
             .map_or_else(|broken| broken, |findings| format!("{:?}", findings.rolled))
     }
 
-    fn new(version: usize, name: &str) -> Commit {
-        pod(version, name, &json!({"image": "web:2"}))
+    /// A status that is held at `b`; with `after` before its pod is deleted.
+    fn held(point: &str, resume: Option<&str>) -> Value {
+        let hold = json!({
+            "id": "b@0", "pod": "b", "podUID": "uid-b", "point": point, "deleted": (point == "After").then_some(false),
+            "revision": 0, "since": "2026-01-01T00:00:00Z", "replicas": 4, "sizes": {OLD: 3, NEW: 1},
+        });
+        json!({"hold": hold, "resumeRequested": resume})
+    }
+
+    /// A status that has passed the pause point of `b`.
+    fn passed() -> Value {
+        json!({"passed": [{"podUID": "uid-b", "resumedAt": "2026-01-01T00:00:00Z"}]})
     }
 
     #[test]
     fn valid_histories_pass() {
-        let passed = json!({"passed": [{"podUID": "uid-b"}]});
-        let asked = json!({"resumeRequested": "b@2"});
         let commits = vec![
             new(20, "n1"),
             gone(21, "a"),
-            object(22, &json!({"template": "web:2", "status": asked})),
-            object(23, &json!({"template": "web:2", "status": passed})),
-            gone(24, "b"),
+            object(22, NEW, &held("Before", None)),
+            object(23, NEW, &held("Before", Some("b@0"))),
+            object(24, NEW, &passed()),
+            gone(25, "b"),
         ];
         assert_eq!(complaint(commits, &deletes(&["a", "b"])), "[3, 2]");
     }
 
     #[test]
+    fn pods_of_one_priority_and_unavailable_pods_go_in_any_order() {
+        let unmarked = |pod: &mut Value| pod["metadata"]["annotations"][PAUSE_POINT] = "".into();
+        let equal = |pod: &mut Value| pod["metadata"]["annotations"][DELETE_PRIORITY] = "3".into();
+        let unready = |pod: &mut Value| pod["status"]["conditions"] = json!([]);
+        let early = |change: fn(&mut Value), mode: &str| {
+            let in_order = |web: &mut Value| web["spec"]["deletionOrder"] = json!({"unavailablePods": mode});
+            let mut commits = vec![with(object(18, NEW, &json!({})), in_order)];
+            commits.push(with(pod(19, "b", OLD), unmarked));
+            commits.extend([with(pod(20, "c", OLD), change), with(gone(21, "c"), change)]);
+            complaint(commits, &deletes(&["c"]))
+        };
+        assert_eq!(early(equal, "InOrder"), "[3]");
+        assert_eq!(early(unready, "WhenBlocked"), "[1]");
+        assert!(early(unready, "InOrder").contains("c is deleted before a"));
+    }
+
+    #[test]
     fn each_violation_is_reported() {
-        let asked = json!({"template": "web:2", "status": {"passed": [{"podUID": "uid-b"}]}});
         let mut unbound = deletes(&["a"]);
         unbound[0].body = Some(json!({"preconditions": {"uid": "uid-a"}}));
         let twice = deletes(&["a", "a"]);
+        let held = object(21, NEW, &held("Before", None));
         let table = [
-            (vec![new(20, "n1"), gone(21, "d")], deletes(&["d"]), "goes before a"),
+            (vec![new(20, "n1"), gone(21, "d")], deletes(&["d"]), "d is deleted before a"),
             (vec![gone(21, "a"), gone(22, "b")], deletes(&["a", "b"]), "leaves 2 available"),
-            (vec![new(20, "n1"), gone(21, "a"), gone(22, "b")], deletes(&["a", "b"]), "halts before"),
-            (vec![new(20, "n1"), new(21, "n2")], deletes(&[]), "6 pods"),
-            (vec![object(20, &asked)], deletes(&[]), "passed unasked"),
+            (
+                vec![new(20, "n1"), gone(21, "a"), gone(22, "b")],
+                deletes(&["a", "b"]),
+                "b is deleted at or past",
+            ),
+            (vec![new(20, "n1"), held, gone(22, "a")], deletes(&["a"]), "a is deleted at or past"),
+            (vec![new(20, "n1"), new(21, "n2")], deletes(&[]), "6 active pods"),
+            (vec![object(20, NEW, &passed())], deletes(&[]), "passed without a request"),
             (vec![gone(20, "a")], unbound, "not bound"),
             (vec![gone(20, "a")], twice, "2 deletes of a"),
+            (vec![new(20, "n1"), terminating(new(21, "n1"))], deletes(&["n1"]), "n1, which is updated"),
             (
-                vec![new(20, "n1"), pod(21, "n1", &json!({"gone": 1, "image": "web:2"}))],
-                deletes(&["n1"]),
-                "current",
+                vec![terminating(set(20, OLD)), gone(21, "a")],
+                deletes(&["a"]),
+                "while its set is being deleted",
             ),
         ];
         for (commits, requests, words) in table {
@@ -399,22 +404,20 @@ mod tests {
 
     #[test]
     fn a_deletion_beyond_a_pause_point_after_is_a_violation() {
-        let after = |version, gone: bool| {
-            let mut more = json!({"point": "after"});
-            if gone {
-                more["gone"] = true.into();
-            }
-            pod(version, "b", &more)
-        };
-        let commits = vec![
-            after(19, false),
-            new(20, "n1"),
-            gone(21, "a"),
-            new(22, "n2"),
-            after(23, true),
-            gone(24, "c"),
+        let after = |commit| with(commit, |pod| pod["metadata"]["annotations"][PAUSE_POINT] = "after".into());
+        let before = [after(pod(19, "b", OLD)), new(20, "n1"), gone(21, "a"), new(22, "n2")];
+        let held = || object(23, NEW, &held("After", None));
+        let b = || after(gone(24, "b"));
+        let table = [
+            (vec![held(), b()], "[3, 2]"),
+            (vec![b()], "24: b is deleted at or past the barrier"),
+            (vec![held(), b(), gone(25, "c")], "25: c is deleted at or past the barrier"),
+            (vec![held(), b(), object(25, NEW, &json!({}))], "25: the hold b@0 ended without a reason"),
         ];
-        let said = complaint(commits, &deletes(&["a", "b", "c"]));
-        assert!(said.contains("halts after b"), "{said}");
+        for (commits, words) in table {
+            let commits = before.iter().cloned().chain(commits).collect();
+            let said = complaint(commits, &deletes(&["a", "b", "c"]));
+            assert!(said.starts_with(words), "{words}: {said}");
+        }
     }
 }

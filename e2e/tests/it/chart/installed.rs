@@ -189,7 +189,7 @@ async fn does_its_work_with_exactly_its_rights(cluster: &mut Cluster) {
     cluster.world.act_as((NAMESPACE, &program.account), "default").await.unwrap();
     let world = &cluster.world;
     let mut first = start(world, &program);
-    first.until_logged("leading").await.unwrap();
+    first.until_logged("acquired lease").await.unwrap();
     let mut second = start(world, &program);
     second.until_logged("every watch has synced").await.unwrap();
     work::until_held(world).await;
@@ -197,7 +197,7 @@ async fn does_its_work_with_exactly_its_rights(cluster: &mut Cluster) {
     user_roles::resume_only_with_permission(world).await;
     work::until_evicted(world).await;
     end(first).await;
-    second.until_logged("leading").await.unwrap();
+    second.until_logged("acquired lease").await.unwrap();
     patch(world, &image("web:4")).await;
     complete(world, "web:4").await;
     work::adopts(world).await;
@@ -256,7 +256,7 @@ async fn takes_up_what_it_left(cluster: &mut Cluster) {
     cluster.world.act_as((NAMESPACE, &program.account), "default").await.unwrap();
     let world = &cluster.world;
     let mut manager = start(world, &program);
-    manager.until_logged("leading").await.unwrap();
+    manager.until_logged("acquired lease").await.unwrap();
     patch(world, &json!({"replicas": 11})).await;
     world.complete("web", 11).await.unwrap();
     let after = uids(&world.pods().await.unwrap());
@@ -283,7 +283,7 @@ async fn works_in_one_namespace(cluster: &mut Cluster) {
     cluster.world.act_as(("team-a", &program.account), "shop").await.unwrap();
     let world = &cluster.world;
     let mut manager = start(world, &program);
-    manager.until_logged("leading").await.unwrap();
+    manager.until_logged("acquired lease").await.unwrap();
     work::apply(world).await;
     complete(world, "web:1").await;
     patch(world, &image("web:2")).await;
@@ -322,7 +322,7 @@ async fn comes_back_after_its_crds_were_deleted(cluster: &Cluster) {
         .unwrap();
     assert_eq!(world.pods_of_image("web:2").await.unwrap(), before);
     let mut manager = start(world, &program);
-    manager.until_logged("leading").await.unwrap();
+    manager.until_logged("acquired lease").await.unwrap();
     work::apply_of(world, "web:2").await;
     complete(world, "web:2").await;
     assert_eq!(world.pods_of_image("web:2").await.unwrap(), before);

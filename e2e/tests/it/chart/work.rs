@@ -91,7 +91,7 @@ pub(crate) async fn until_held(world: &World) {
     complete(world, "web:1").await;
     let events: Api<Event> = api(world);
     let events = events.list(&ListParams::default()).await.unwrap();
-    assert!(events.iter().any(|event| event.count > Some(1)), "an event told twice is one event");
+    assert!(events.iter().any(|event| event.count > Some(1)), "an event published twice is one event");
 
     let hash = set_of(world, "web").await.trim_start_matches("web-").to_owned();
 
@@ -153,9 +153,9 @@ pub(crate) async fn until_evicted(world: &World) {
     }
     patch(world, &spec).await;
     let are_named = |object: &OrderedDeployment| {
-        let told =
+        let condition =
             object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE)).cloned();
-        told.is_some_and(|told| told.message.contains("(PodDisruptionBudgets one, two)"))
+        condition.is_some_and(|one| one.message.contains("(PodDisruptionBudgets one, two)"))
     };
     world.until("web", "refused, with the names of both budgets", are_named).await.unwrap();
     run(world, &["delete", "pdb", "one", "two"]).await;

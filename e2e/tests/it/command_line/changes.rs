@@ -18,9 +18,9 @@ async fn annotations(world: &World, pod: &str) -> Vec<(String, String)> {
 pub(super) async fn marks_are_written_and_removed(world: World) {
     let plugin = world.plugin().unwrap();
     let pods = world.deployed(&json!({"replicas": 2})).await.unwrap();
-    let told =
+    let output =
         plugin.ok(&["mark", &pods[1], "--priority", "-7", "--pause", "after", "--for", "10m"]).await.unwrap();
-    assert!(told.contains("web: it is number 2 of 2 in the order"), "{told}");
+    assert!(output.contains("web: it is number 2 of 2 in the order"), "{output}");
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let all = [
         pair(annotation::DELETE_PRIORITY, "-7"),
@@ -76,8 +76,8 @@ pub(super) async fn images_restarts_and_undos_are_rollouts_in_the_history(world:
     let dry = plugin.ok(&["undo", "web", "--to-revision", "1", "--dry-run"]).await.unwrap();
     assert!(dry.contains("would roll back to revision 1 (web:1)") && dry.contains(&after[0]), "{dry}");
     assert_eq!(world.pods_of_image("web:2").await.unwrap(), after);
-    let told = plugin.ok(&["undo", "web", "--to-revision", "1", "--through"]).await.unwrap();
-    assert!(told.contains("passed *@4"), "{told}");
+    let output = plugin.ok(&["undo", "web", "--to-revision", "1", "--through"]).await.unwrap();
+    assert!(output.contains("passed *@4"), "{output}");
     plugin.ok(&["status", "web"]).await.unwrap();
     assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 6);
     let again = plugin.ok(&["undo", "web", "--to-revision", "4"]).await.unwrap();
@@ -87,8 +87,8 @@ pub(super) async fn images_restarts_and_undos_are_rollouts_in_the_history(world:
 pub(super) async fn pause_and_unpause_write_spec_paused(world: World) {
     let plugin = world.plugin().unwrap();
     let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
-    let told = plugin.ok(&["pause", "web"]).await.unwrap();
-    assert!(told.contains("continue with `kubectl ordered unpause web"), "{told}");
+    let output = plugin.ok(&["pause", "web"]).await.unwrap();
+    assert!(output.contains("continue with `kubectl ordered unpause web"), "{output}");
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
     assert_eq!(plugin.run(&["status", "web"]).await.unwrap().code, 3);
     let tree = plugin.ok(&["get", "web"]).await.unwrap();
@@ -192,20 +192,24 @@ pub(super) async fn control_characters_are_escaped(world: World) {
     world.patch(&change).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
     let missing = format!("no{BAD}=web:1");
-    let told = [
+    let output = [
         plugin.ok(&["get", "web", "-o", "wide"]).await.unwrap(),
         plugin.ok(&["list", "-o", "wide"]).await.unwrap(),
         plugin.ok(&["history", "web"]).await.unwrap(),
         plugin.ok(&["plan", "web", "--image", &format!("web=web:3{BAD}")]).await.unwrap(),
         plugin.fails(1, &["set", "image", "web", &missing]).await.unwrap(),
     ];
-    for told in &told {
+    for output in &output {
         let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
-        assert!(!told.contains(steers), "{told:?}");
-        assert!(!told.lines().any(|line| line.starts_with("forged")), "{told}");
+        assert!(!output.contains(steers), "{output:?}");
+        assert!(!output.lines().any(|line| line.starts_with("forged")), "{output}");
     }
-    assert!(told[0].contains(r"web:2\u{1b}]0;owned\u{7}\u{1b}[31m\u{9b}2J\r\u{202e}forged"), "{}", told[0]);
-    assert!(told[2].contains(r"forged\nforged: line"), "{}", told[2]);
+    assert!(
+        output[0].contains(r"web:2\u{1b}]0;owned\u{7}\u{1b}[31m\u{9b}2J\r\u{202e}forged"),
+        "{}",
+        output[0]
+    );
+    assert!(output[2].contains(r"forged\nforged: line"), "{}", output[2]);
     // JSON has the stored value.
     let stored: Value =
         serde_json::from_str(&plugin.ok(&["get", "web", "-o", "json"]).await.unwrap()).unwrap();

@@ -100,9 +100,9 @@ pub(super) async fn a_plan_of_a_manifest_matches_the_rollout(world: World) {
     let requests = world.deployments().get("web").await.unwrap().metadata.resource_version;
     let preview = plugin.run_with(&plan, &manifest("web:2")).await.unwrap();
     assert_eq!(preview.code, 0, "{preview:?}");
-    let told = plugin.run_with(&plan[..3], &manifest("web:2")).await.unwrap().out;
-    assert!(told.contains(&format!("paused at pause point {} (before)", pods[2])), "{told}");
-    assert!(told.contains("resume with: kubectl ordered resume web"), "{told}");
+    let output = plugin.run_with(&plan[..3], &manifest("web:2")).await.unwrap().out;
+    assert!(output.contains(&format!("paused at pause point {} (before)", pods[2])), "{output}");
+    assert!(output.contains("resume with: kubectl ordered resume web"), "{output}");
     let after = world.deployments().get("web").await.unwrap().metadata.resource_version;
     assert_eq!(requests, after, "a plan writes nothing");
 
@@ -140,8 +140,8 @@ pub(super) async fn kubectl_completes_names_of_the_cluster_through_the_plugin(wo
     let complete = async |words: &[&str]| {
         let asked = [&["__complete", "ordered"], words].concat();
         let printed = plugin.plain(&asked, "").await.unwrap();
-        let told: Vec<String> = printed.out.lines().map(str::to_owned).collect();
-        told
+        let output: Vec<String> = printed.out.lines().map(str::to_owned).collect();
+        output
     };
     let space = ["-n", &world.namespace];
     assert_eq!(complete(&["sta"]).await, ["status", ":4"]);

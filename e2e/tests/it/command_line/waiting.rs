@@ -28,8 +28,8 @@ pub(super) async fn every_end_of_a_wait_has_its_exit_code(world: World) {
     for pod in [&pods[1], &pods[3]] {
         plugin.ok(&["mark", pod, "--pause", "before"]).await.unwrap();
     }
-    let told = plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
-    assert!(told.contains("2 pause points, 6 pods to replace:"), "{told}");
+    let output = plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
+    assert!(output.contains("2 pause points, 6 pods to replace:"), "{output}");
     let held = plugin.run(&["status", "web"]).await.unwrap();
     assert!(held.code == 3 && held.out.contains(&format!("paused at pause point {} (", pods[1])), "{held:?}");
     assert!(
@@ -45,8 +45,8 @@ pub(super) async fn every_end_of_a_wait_has_its_exit_code(world: World) {
     // The command returns after the controller has passed the pause point.
     let (pod, id) = hold(&world).await;
     assert_eq!(pod, pods[1]);
-    let told = plugin.ok(&["resume", "web"]).await.unwrap();
-    assert!(told.contains(&format!("passed {id}")), "{told}");
+    let output = plugin.ok(&["resume", "web"]).await.unwrap();
+    assert!(output.contains(&format!("passed {id}")), "{output}");
     let status = world.deployments().get("web").await.unwrap().status.unwrap();
     assert!(status.resume_requested.is_none() && status.hold.is_none_or(|hold| hold.id != id));
     // A second resume is not an error and passes no other pause point.
@@ -88,8 +88,8 @@ pub(super) async fn all_points_are_passed_at_once(world: World) {
     }
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
     assert_eq!(plugin.run(&["status", "web"]).await.unwrap().code, 3);
-    let told = plugin.ok(&["resume", "web", "--all"]).await.unwrap();
-    assert!(told.contains("passed *@2"), "{told}");
+    let output = plugin.ok(&["resume", "web", "--all"]).await.unwrap();
+    assert!(output.contains("passed *@2"), "{output}");
     plugin.ok(&["status", "web"]).await.unwrap();
     let refused = plugin.fails(1, &["resume", "web", "--all"]).await.unwrap();
     assert!(refused.contains("nothing to resume"), "{refused}");

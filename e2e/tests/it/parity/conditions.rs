@@ -115,7 +115,7 @@ impl<'a> Subject<'a> {
             conditions.into_iter().flatten().find(|one| one["type"] == "ReplicaFailure").cloned()
         };
         let words = "exceeded quota: pods, requested: pods=1, used: pods=2, limited: pods=2";
-        let told = |object: &DynamicObject| {
+        let reports = |object: &DynamicObject| {
             failure(object).is_some_and(|one| {
                 let message = one["message"].as_str().unwrap_or_default();
                 (&one["status"], &one["reason"]) == (&json!("True"), &json!("FailedCreate"))
@@ -123,7 +123,7 @@ impl<'a> Subject<'a> {
                     && message.contains(words)
             })
         };
-        self.world.until_object(self.api.clone(), "web", words, told).await.unwrap();
+        self.world.until_object(self.api.clone(), "web", words, reports).await.unwrap();
         self.world.set_quota(3).await.unwrap();
         self.says("complete", [3, 3, 3], ENOUGH, DONE).await;
         let gone = |object: &DynamicObject| failure(object).is_none();

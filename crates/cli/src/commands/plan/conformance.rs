@@ -14,7 +14,8 @@ use kube::api::{ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::Purpose;
-use ordereddeployment_preview::{End, Preview, What};
+use ordereddeployment_preview::{Action, End, Preview};
+use ordereddeployment_sorter::why_text;
 use rand::RngExt;
 use serde_json::json;
 
@@ -48,8 +49,8 @@ fn without_new_messages(messages: &mut [String], known: &BTreeSet<String>) {
 /// The deletions of a plan.
 fn planned_deletions(preview: &Preview) -> Vec<Vec<String>> {
     let steps = preview.steps.iter();
-    let groups = steps.filter_map(|step| match &step.what {
-        What::Delete { pods, .. } => Some(sorted(pods.iter().map(|pod| pod.name.clone()).collect())),
+    let groups = steps.filter_map(|step| match &step.action {
+        Action::Delete { pods, .. } => Some(sorted(pods.iter().map(|pod| pod.name.clone()).collect())),
         _ => None,
     });
     groups.collect()
@@ -58,15 +59,15 @@ fn planned_deletions(preview: &Preview) -> Vec<Vec<String>> {
 fn planned_events(preview: &Preview) -> (Vec<String>, Vec<String>) {
     let (mut deletions, mut pauses) = (Vec::new(), Vec::new());
     for step in &preview.steps {
-        match &step.what {
-            What::Told(event) if is_pause_event(event.reason) => pauses.push(event.message.clone()),
-            What::Delete { purpose, pods } => {
+        match &step.action {
+            Action::Event(event) if is_pause_event(event.reason) => pauses.push(event.message.clone()),
+            Action::Delete { purpose, pods } => {
                 let word = match purpose {
                     Purpose::Rollout => "rollout",
                     Purpose::Scale => "scale",
                 };
                 for pod in pods {
-                    let why = pod.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
+                    let why = why_text(pod.why.as_ref());
                     deletions.push(format!("Deleted pod {} for the {word} ({why})", pod.name));
                 }
             }
@@ -83,7 +84,7 @@ struct Totals {
     deletions: usize,
     pauses: usize,
     complete: usize,
-    made_up: usize,
+    simulated: usize,
 }
 
 #[allow(clippy::too_many_lines, reason = "one cluster, from its start to the comparison")]
@@ -188,7 +189,7 @@ async fn compare_plan_with_rollout(seed: u64, totals: &mut Totals) {
             planned_events(&preview),
             messages,
             deletions,
-            preview.steps.iter().map(|step| format!("{} {:?}", step.at, step.what)).collect::<Vec<_>>(),
+            preview.steps.iter().map(|step| format!("{} {:?}", step.at, step.action)).collect::<Vec<_>>(),
             preview.end,
             requests,
             found.observed().pods,
@@ -203,7 +204,7 @@ async fn compare_plan_with_rollout(seed: u64, totals: &mut Totals) {
     totals.deletions += preview.deleted().count();
     totals.pauses += preview.holds().count();
     totals.complete += usize::from(complete);
-    totals.made_up += preview.deleted().filter(|pod| !known.contains(&pod.name)).count();
+    totals.simulated += preview.deleted().filter(|pod| !known.contains(&pod.name)).count();
     fixture.cluster.stop().await.unwrap();
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use jiff::SignedDuration;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Purpose};
-use ordereddeployment_preview::{End, Step, What};
+use ordereddeployment_preview::{Action, End, Step};
 use serde_json::{Value, json};
 
 use super::forecast::{GUARANTEE, Plan};
@@ -14,8 +14,8 @@ pub(super) fn json(plan: &Plan) -> Result<String> {
     let outcome = match &plan.preview.end {
         End::Complete => json!({"result": "Complete"}),
         End::Paused => json!({"result": "Paused"}),
-        End::Stuck { reason, message } => json!({"result": "Stuck", "reason": reason, "message": message}),
-        End::Unending => json!({"result": "Unending"}),
+        End::Stalled { reason, message } => json!({"result": "Stuck", "reason": reason, "message": message}),
+        End::LimitReached => json!({"result": "Unending"}),
     };
     let all = json!({
         "name": plan.name,
@@ -36,21 +36,21 @@ pub(super) fn json(plan: &Plan) -> Result<String> {
 }
 
 fn json_step(plan: &Plan, step: &Step) -> Option<Value> {
-    let mut value = match &step.what {
-        What::Told(event) => {
+    let mut value = match &step.action {
+        Action::Event(event) => {
             let warns = event.type_ == EventType::Warning;
             (warns || event.reason == reason::ROLLOUT_STARTED)
                 .then(|| json!({"step": "Event", "reason": event.reason, "message": event.message}))?
         }
-        What::Create { set, revision, count } => {
+        Action::Create { set, revision, count } => {
             json!({"step": "Create", "set": set, "revision": revision, "count": count})
         }
-        What::Delete { purpose, pods } => {
+        Action::Delete { purpose, pods } => {
             let pods: Vec<Value> = pods
                 .iter()
                 .map(|pod| {
                     json!({
-                        "name": (!pod.made_up).then_some(&pod.name),
+                        "name": (!pod.is_simulated).then_some(&pod.name),
                         "node": pod.node,
                         "priority": pod.priority,
                         "available": pod.available,
@@ -64,11 +64,11 @@ fn json_step(plan: &Plan, step: &Step) -> Option<Value> {
             };
             json!({"step": "Delete", "for": purpose, "pods": pods})
         }
-        What::Held(hold) => json!({
+        Action::Held(hold) => json!({
             "step": "Hold", "id": hold.id, "pod": hold.pod, "point": hold.point,
             "until": hold.until,
         }),
-        What::Resumed { id, assumed } => json!({"step": "Resume", "id": id, "assumed": assumed}),
+        Action::Resumed { id, assumed } => json!({"step": "Resume", "id": id, "assumed": assumed}),
     };
     value["seconds"] = json!(seconds(plan.preview.after(step.at)));
     Some(value)

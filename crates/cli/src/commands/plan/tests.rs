@@ -213,6 +213,6 @@ fn the_manifest_is_found_among_other_documents() {
 fn a_plan_for_two_billion_pods_stops_early() {
     let change = SpecChange { replicas: Some(i32::MAX), ..SpecChange::default() };
     let plan = plan_of(&observed_state(4, "web:1", &at_revision(1), &four()), &change);
-    assert_eq!(plan.preview.end, ordereddeployment_preview::End::Unending);
+    assert_eq!(plan.preview.end, ordereddeployment_preview::End::LimitReached);
     assert_eq!(plan.preview.created(), 0);
 }

@@ -6,7 +6,8 @@ use jiff::SignedDuration;
 use ordereddeployment_api::Hold;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Purpose};
-use ordereddeployment_preview::{Deleted, End, Step, What};
+use ordereddeployment_preview::{Action, Deleted, End, Step};
+use ordereddeployment_sorter::why_text;
 
 use super::forecast::{GUARANTEE, Plan};
 use crate::state::side;
@@ -114,27 +115,27 @@ fn step_rows(
     let text = |text: String, paint| Row::Text { time: String::new(), text, paint, across: false };
     let across =
         |text: String, paint| Row::Text { time: String::new(), text, paint: Some(paint), across: true };
-    match &step.what {
-        What::Told(event) if event.reason == reason::ROLLOUT_STARTED => {
+    match &step.action {
+        Action::Event(event) if event.reason == reason::ROLLOUT_STARTED => {
             vec![text(event.message.clone(), Some(Paint::Title))]
         }
-        What::Told(event)
+        Action::Event(event)
             if event.type_ == EventType::Warning && event.reason != reason::PAUSE_POINT_REACHED =>
         {
             vec![text(format!("warning: {}", event.message), Some(Paint::Warn))]
         }
-        What::Told(_) => Vec::new(),
-        What::Create { set, revision, count } => {
+        Action::Event(_) => Vec::new(),
+        Action::Create { set, revision, count } => {
             vec![text(format!("create {} of revision {revision} ({set})", pods(*count)), None)]
         }
-        What::Delete { purpose, pods } => pods
+        Action::Delete { purpose, pods } => pods
             .iter()
             .map(|pod| {
                 *deletions += 1;
                 Row::Pod(deletion((*deletions, all), pod, *purpose))
             })
             .collect(),
-        What::Held(hold) => {
+        Action::Held(hold) => {
             let line = drawing.style.pick("━━", "==");
             let so_far = match (*deletions, plan.preview.after(step.at).is_zero()) {
                 (0, true) => format!("paused at {}; {} left to delete", place(hold), pods(all)),
@@ -145,7 +146,7 @@ fn step_rows(
                 across(format!("{}{}", " ".repeat(3), resume_hint(plan, hold, drawing.flags)), Paint::Title),
             ]
         }
-        What::Resumed { id, assumed } => {
+        Action::Resumed { id, assumed } => {
             let by = if *assumed { "assumed" } else { "pause-duration elapsed" };
             vec![text(format!("resumed {id} ({by})"), Some(Paint::Good))]
         }
@@ -153,8 +154,8 @@ fn step_rows(
 }
 
 fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> Vec<String> {
-    let name = if pod.made_up { "a new pod" } else { &pod.name };
-    let why = pod.why.as_ref().map_or_else(|| "the last one".to_owned(), ToString::to_string);
+    let name = if pod.is_simulated { "a new pod" } else { &pod.name };
+    let why = why_text(pod.why.as_ref());
     let why = match purpose {
         Purpose::Rollout => why,
         Purpose::Scale => format!("scaling down; {why}"),
@@ -255,8 +256,8 @@ fn outcome(plan: &Plan) -> String {
         End::Complete if plan.preview.steps.is_empty() => "Complete.".to_owned(),
         End::Complete => format!("Complete after {after}."),
         End::Paused => "The rollout does not continue while spec.paused is set.".to_owned(),
-        End::Stuck { reason, message } => format!("No progress after {after}. {reason}: {message}"),
-        End::Unending => format!("Not complete after {after}; later steps are not shown."),
+        End::Stalled { reason, message } => format!("No progress after {after}. {reason}: {message}"),
+        End::LimitReached => format!("Not complete after {after}; later steps are not shown."),
     }
 }
 

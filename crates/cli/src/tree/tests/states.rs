@@ -54,7 +54,7 @@ fn a_blocked_rollout_shows_the_message_of_the_condition() {
     pods[2].ready = false;
     pods.push(pod("web:2", "gggggggg", "n1"));
     let mut status = at_revision(2);
-    let message = "Blocked at the pause point web-5d9c7b8c4d-dddddddd@2: (the pods that block it)";
+    let message = "Blocked at pause point web-5d9c7b8c4d-dddddddd@2: (the pods that block it)";
     status["conditions"] = condition("Stalled", "True", "Blocked", message);
     insta::assert_snapshot!(tree(&observed_state(4, "web:2", &status, &pods)));
 }

@@ -115,13 +115,8 @@ pub(super) fn selects_no_pod(set: &SetEntry) -> Option<Effect> {
     let name = &set.set.name;
     let message =
         format!("set {name} does not select the pods of its own template: delete it, and another one comes");
-    Some(Effect::Failed(WriteFailure {
-        kind: FailureKind::Create,
-        verb: None,
-        event: format!("Error creating pods: {message}"),
-        message,
-        outcome_unknown: false,
-    }))
+    let event = format!("Error creating pods: {message}");
+    Some(Effect::Failed(WriteFailure::unusable(None, event, message)))
 }
 
 /// An object created for that owner came back changed, so that it is not the owner's.
@@ -135,14 +130,7 @@ pub(super) fn altered(owner: &Arc<str>, what: &str, change: &str) -> [Effect; 2]
 }
 
 fn altered_failure(message: String) -> Effect {
-    let event = message.clone();
-    Effect::Failed(WriteFailure {
-        kind: FailureKind::Create,
-        verb: Some("create"),
-        event,
-        message,
-        outcome_unknown: false,
-    })
+    Effect::Failed(WriteFailure::unusable(Some("create"), message.clone(), message))
 }
 
 fn create_failed(doing: &str, error: &RequestError, message: String) -> Effect {

@@ -58,7 +58,7 @@ enum Outcome {
     /// The pod was gone before.
     Gone,
     /// The pod differs from the decision.
-    Changed(Option<Box<PodEntry>>),
+    Changed(Option<Arc<PodEntry>>),
     /// Refused, or failed; the verb.
     Failed(&'static str, RequestError),
 }
@@ -121,7 +121,7 @@ impl Reconciler<'_> {
             Outcome::Gone => vec![Effect::Pod(Fact::Gone(Arc::clone(target.uid())))],
             Outcome::Changed(fresh) => {
                 let shown = match fresh {
-                    Some(fresh) => Effect::Pod(Fact::Is(*fresh)),
+                    Some(fresh) => Effect::Pod(Fact::Is(fresh)),
                     // The pod has no controller now: the watch or the next live read shows it.
                     None => Effect::LiveReadDue(LiveReadReason::Conflict),
                 };
@@ -173,7 +173,7 @@ impl Reconciler<'_> {
                 }
                 // The conflict is not about the pod: a webhook, for instance, can refuse with this code.
                 Some(_) if is_same => return Outcome::Failed(verb, error),
-                entry => return Outcome::Changed(entry.map(Box::new)),
+                entry => return Outcome::Changed(entry.map(Arc::new)),
             }
         }
         Outcome::Changed(None)

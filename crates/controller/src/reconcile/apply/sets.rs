@@ -129,7 +129,7 @@ impl Reconciler<'_> {
                 shown(updated).into_iter().chain(failure).collect()
             }
             Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
-                vec![Effect::Conflict, Effect::LiveReadDue(LiveReadReason::Conflict), Effect::DecideAgain]
+                Effect::conflict()
             }
             Err(error) => vec![set_failed(FailureKind::Create, "update", "changing", name, &error)],
         }
@@ -153,13 +153,9 @@ impl Reconciler<'_> {
         let name = &entry.set.name;
         let object = ObjectVersion { namespace: &self.namespace, name, uid: entry.uid(), version: &version };
         match self.requests.delete_set(&object).await {
-            Ok(()) => vec![Effect::Set(Box::new(Fact::Terminating(Arc::clone(entry))))],
-            Err(error) if error.says_gone(name) => {
-                vec![Effect::Set(Box::new(Fact::Gone(Arc::clone(entry.uid()))))]
-            }
-            Err(error) if error.is_conflict() && self.may_conflict() => {
-                vec![Effect::Conflict, Effect::LiveReadDue(LiveReadReason::Conflict), Effect::DecideAgain]
-            }
+            Ok(()) => vec![Effect::Set(Fact::Terminating(Arc::clone(entry)))],
+            Err(error) if error.says_gone(name) => vec![Effect::Set(Fact::Gone(Arc::clone(entry.uid())))],
+            Err(error) if error.is_conflict() && self.may_conflict() => Effect::conflict(),
             Err(error) => vec![set_failed(FailureKind::Delete, "delete", "deleting", name, &error)],
         }
     }
@@ -171,7 +167,7 @@ impl Reconciler<'_> {
 
 /// A set as an answer shows it, if it is ours.
 fn shown(set: OrderedReplicaSet) -> Option<Effect> {
-    SetEntry::of(set).map(|entry| Effect::Set(Box::new(Fact::Is(entry))))
+    SetEntry::of(set).map(|entry| Effect::Set(Fact::Is(Arc::new(entry))))
 }
 
 fn set_failed(
@@ -190,13 +186,8 @@ fn not_kept(name: &str, field: &str) -> Effect {
     let message = format!(
         "set {name} came back without {field} as it was sent, as if a mutating webhook had changed it"
     );
-    Effect::Failed(WriteFailure {
-        kind: FailureKind::Create,
-        verb: Some("update"),
-        event: format!("Error changing sets: {message}"),
-        message,
-        outcome_unknown: false,
-    })
+    let event = format!("Error changing sets: {message}");
+    Effect::Failed(WriteFailure::unusable(Some("update"), event, message))
 }
 
 /// The field of a set's spec that came back changed. Different spellings of a template do not count.
