@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{self as core, PodSpec, Toleration};
+use k8s_openapi::api::core::v1::{self as core, Toleration};
 use serde::Deserialize;
 
 /// A pod's requirements on its node.
@@ -18,10 +18,13 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// The requirements of a pod.
+    /// The requirements of a pod with these fields in its spec.
     #[must_use]
-    pub fn of(spec: &PodSpec) -> Self {
-        Self { node_selector: spec.node_selector.clone(), tolerations: spec.tolerations.clone() }
+    pub fn new(
+        node_selector: Option<BTreeMap<String, String>>,
+        tolerations: Option<Vec<Toleration>>,
+    ) -> Self {
+        Self { node_selector, tolerations }
     }
 
     fn tolerates(&self, key: &str, value: &str, effect: &str) -> bool {

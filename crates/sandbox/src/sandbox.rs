@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::header::HeaderValue;
 use kube::Client;
 use tokio::sync::watch;
@@ -116,7 +118,12 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Starts the server and its agents. All nodes are registered when this returns.
-    pub async fn start(config: Config) -> Result<Self, Error> {
+    pub fn start(config: Config) -> BoxFuture<'static, Result<Self, Error>> {
+        // A box: the crates that call it do not compile the sandbox again.
+        Self::start_agents(config).boxed()
+    }
+
+    async fn start_agents(config: Config) -> Result<Self, Error> {
         let clock = config.clock;
         let server = Server::new(clock.clone(), config.seed, config.history);
         if config.journal {
@@ -166,10 +173,13 @@ impl Sandbox {
     }
 
     /// Listens for kubectl with TLS and a token, on loopback only. Port 0 selects a free port.
-    pub async fn listen(&self, address: SocketAddr) -> Result<Endpoint, Error> {
-        let (endpoint, serve) = tls::listen(&self.front, address).await?;
-        self.spawn(serve);
-        Ok(endpoint)
+    pub fn listen(&self, address: SocketAddr) -> BoxFuture<'_, Result<Endpoint, Error>> {
+        let listen = async move {
+            let (endpoint, serve) = tls::listen(&self.front, address).await?;
+            self.spawn(serve);
+            Ok(endpoint)
+        };
+        listen.boxed()
     }
 
     /// The current time of its clock.

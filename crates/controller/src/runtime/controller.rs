@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use kube::{Client, ResourceExt};
 use kube_runtime::controller::{Action, Config, applier};
@@ -79,10 +80,27 @@ impl Controller {
     /// future stops it at once, as a crash would.
     ///
     /// Make the client's configuration with [`client_config`](crate::client_config).
-    pub async fn run(
+    pub fn run(
         client: Client,
         options: Options,
         shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        Self::run_until(client, options, shutdown.boxed())
+    }
+
+    /// Not generic, and it returns a box: the crates that call it do not compile the controller again.
+    fn run_until(
+        client: Client,
+        options: Options,
+        shutdown: BoxFuture<'static, ()>,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        Self::watch_and_reconcile(client, options, shutdown).boxed()
+    }
+
+    async fn watch_and_reconcile(
+        client: Client,
+        options: Options,
+        shutdown: BoxFuture<'static, ()>,
     ) -> Result<(), Error> {
         let Options { clock, names, namespace, metrics, health, leadership, decision_log, limiter, workers } =
             options;
@@ -93,7 +111,7 @@ impl Controller {
         let (store, writer) = reflector::store::<OrderedDeployment>();
         let ctx =
             Arc::new(Context::new(requests, clock, names, metrics, events, decision_log, store.clone()));
-        let shutdown = shutdown.boxed().shared();
+        let shutdown = shutdown.shared();
 
         let queue = Queue::new(Arc::clone(&ctx.metrics));
         let triggers = queue.bursts().take_until(shutdown.clone()).map(Ok::<_, Infallible>);

@@ -6,11 +6,11 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client};
 use kube_runtime::watcher::Event;
 use serde::de::DeserializeOwned;
 
+use super::pod::Pod;
 use super::{Cache, burst, watch};
 
 /// An agent that reads pods and objects of another kind.

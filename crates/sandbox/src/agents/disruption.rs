@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::autoscaling::v1::Scale;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -17,6 +16,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::beside_pods::{self, Agent};
+use super::pod::Pod;
 use super::{Cache, RETRY};
 use crate::clock::{Clock, seconds};
 
@@ -65,7 +65,7 @@ impl Disruption {
             .values()
             .filter(|pod| pod.namespace().as_deref() == Some(&namespace))
             .filter(|pod| selector.as_ref().is_some_and(|selector| selector.matches(pod.labels())))
-            .filter(|pod| !matches!(phase(pod), "Succeeded" | "Failed"))
+            .filter(|pod| !pod.has_ended())
             .collect();
         let (expected, desired) = match (&spec.max_unavailable, &spec.min_available) {
             (Some(limit), _) => {
@@ -80,7 +80,9 @@ impl Disruption {
             (None, None) => (count(pods.len()), 0),
         };
         let under_way = self.under_way(budget, &pods);
-        let healthy = pods.iter().filter(|pod| is_healthy(pod) && !under_way.contains(&pod.name_any()));
+        let healthy = pods
+            .iter()
+            .filter(|pod| !pod.is_terminating() && pod.is_ready() && !under_way.contains(&pod.name_any()));
         let healthy = count(healthy.count());
         let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
         let old = budget.status.clone().unwrap_or_default();
@@ -131,9 +133,7 @@ impl Disruption {
             .iter()
             .flat_map(|status| status.disrupted_pods.iter().flatten())
             .filter(|(name, since)| {
-                let waiting = pods
-                    .iter()
-                    .any(|pod| pod.name_any() == **name && pod.metadata.deletion_timestamp.is_none());
+                let waiting = pods.iter().any(|pod| pod.name_any() == **name && !pod.is_terminating());
                 waiting && now - since.0.as_second() < DISRUPTION_TIMEOUT
             })
             .map(|(name, _)| name.clone())
@@ -163,18 +163,6 @@ impl Disruption {
         }
         Ok(sum)
     }
-}
-
-fn phase(pod: &Pod) -> &str {
-    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
-}
-
-fn is_healthy(pod: &Pod) -> bool {
-    let ready = |pod: &Pod| {
-        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
-    };
-    pod.metadata.deletion_timestamp.is_none() && ready(pod)
 }
 
 fn count(pods: usize) -> i64 {

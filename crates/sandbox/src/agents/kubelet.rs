@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::Event;
@@ -15,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::outages::Silent;
+use super::pod::Pod;
 use super::{RETRY, burst, watch};
 use crate::clock::{Clock, seconds};
 
@@ -75,11 +75,10 @@ impl Kubelets {
                     }
                     continue;
                 }
-                let mine = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
-                if !mine.is_some_and(|node| self.nodes.contains(node)) {
+                if !pod.node().is_some_and(|node| self.nodes.contains(node)) {
                     continue;
                 }
-                let ending = pod.metadata.deletion_timestamp.is_some();
+                let ending = pod.is_terminating();
                 if cared.get(&uid).is_some_and(|care| care.ending || !ending) {
                     continue;
                 }
@@ -104,7 +103,7 @@ impl Kubelets {
 
 impl Worker {
     async fn start(self) {
-        let phase = self.pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        let phase = self.pod.status.phase.as_deref();
         if phase.is_some_and(|phase| phase != "Pending") {
             // Another kubelet process started it.
             return;
@@ -167,27 +166,17 @@ impl Worker {
 
     /// Waits until the node is in service.
     async fn in_service(&self) {
-        let node = self.pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
+        let node = self.pod.node().unwrap_or_default();
         // If the sender is gone, all nodes are in service.
         let _ = self.kubelets.silent.clone().wait_for(|silent| !silent.contains(node)).await;
     }
 
     fn images(&self) -> impl Iterator<Item = &str> {
-        self.pod
-            .spec
-            .iter()
-            .flat_map(|spec| spec.containers.iter())
-            .map(|container| container.image.as_deref().unwrap_or_default())
+        self.pod.spec.containers.iter().map(|container| container.image.as_str())
     }
 
     fn creating(&self, started: &str) -> Value {
-        let unready: Vec<&str> = self
-            .pod
-            .spec
-            .iter()
-            .flat_map(|spec| spec.containers.iter())
-            .map(|one| one.name.as_str())
-            .collect();
+        let unready: Vec<&str> = self.pod.spec.containers.iter().map(|one| one.name.as_str()).collect();
         let message = format!("containers with unready status: [{}]", unready.join(" "));
         let at = seconds(self.kubelets.clock.now());
         json!({
@@ -209,9 +198,9 @@ impl Worker {
         let unready: Vec<&str> = self
             .pod
             .spec
+            .containers
             .iter()
-            .flat_map(|spec| spec.containers.iter())
-            .filter(|one| !ready(one.image.as_deref().unwrap_or_default()))
+            .filter(|one| !ready(&one.image))
             .map(|one| one.name.as_str())
             .collect();
         let message = format!("containers with unready status: [{}]", unready.join(" "));
@@ -243,8 +232,8 @@ impl Worker {
         restarts: u32,
     ) -> Vec<Value> {
         let mut statuses = Vec::new();
-        for container in self.pod.spec.iter().flat_map(|spec| spec.containers.iter()) {
-            let image = container.image.as_deref().unwrap_or_default();
+        for container in &self.pod.spec.containers {
+            let image = container.image.as_str();
             let state = state(image);
             statuses.push(json!({
                 "name": container.name, "image": image, "imageID": format!("sandbox://{image}"),

@@ -9,6 +9,7 @@ pub mod disruption;
 pub mod kubelet;
 pub mod nodes;
 pub mod outages;
+mod pod;
 pub mod quota;
 pub mod scheduler;
 pub mod taints;

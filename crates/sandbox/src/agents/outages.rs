@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::pod::Pod;
 use crate::clock::{Clock, seconds};
 
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -45,7 +46,7 @@ impl Outages {
         let at = seconds(clock.now());
         report_node(client, name, "Unknown", "NodeStatusUnknown", &at).await?;
         taint(client, name, true).await?;
-        for pod in pods_on(client, name).await?.into_iter().filter(is_ready) {
+        for pod in pods_on(client, name).await?.into_iter().filter(Pod::is_ready) {
             self.marked_unready().insert(pod.uid().unwrap_or_default());
             report_pod(client, &pod, "False", &at).await?;
         }
@@ -65,7 +66,7 @@ impl Outages {
         taint(client, name, false).await?;
         for pod in pods_on(client, name).await? {
             let marked_unready = self.marked_unready().remove(&pod.uid().unwrap_or_default());
-            if marked_unready && pod.metadata.deletion_timestamp.is_none() {
+            if marked_unready && !pod.is_terminating() {
                 report_pod(client, &pod, "True", &at).await?;
             }
         }
@@ -113,11 +114,6 @@ async fn pods_on(client: &Client, node: &str) -> Result<Vec<Pod>, kube::Error> {
         .list(&ListParams::default().fields(&format!("spec.nodeName={node}")))
         .await?;
     Ok(found.items)
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 async fn report_pod(client: &Client, pod: &Pod, ready: &str, at: &str) -> Result<(), kube::Error> {

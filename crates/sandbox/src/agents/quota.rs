@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::beside_pods::{self, Agent};
+use super::pod::Pod;
 use super::{Cache, RETRY};
 
 struct Keeper {
@@ -43,7 +44,7 @@ impl Keeper {
     async fn count(&self, quota: &ResourceQuota, pods: &Cache<Pod>) -> Result<(), kube::Error> {
         let namespace = quota.namespace().unwrap_or_default();
         let hard = quota.spec.as_ref().and_then(|spec| spec.hard.clone()).unwrap_or_default();
-        let pods = pods.objects.iter().filter(|((inside, _), pod)| *inside == namespace && runs(pod));
+        let pods = pods.objects.iter().filter(|((inside, _), pod)| *inside == namespace && !pod.has_ended());
         let count = Quantity(pods.count().to_string());
         let counted = hard.keys().filter(|what| matches!(what.as_str(), "pods" | "count/pods"));
         let used: BTreeMap<String, Quantity> = counted.map(|what| (what.clone(), count.clone())).collect();
@@ -62,9 +63,4 @@ impl Keeper {
             other => other.map(drop),
         }
     }
-}
-
-fn runs(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    !matches!(phase, Some("Succeeded" | "Failed"))
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use futures::{StreamExt, stream};
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, Request};
 use kube::{Api, Client, ResourceExt};
 use kube_runtime::watcher::Event;
-use ordereddeployment_placement::{self as placement, Wants, place};
+use ordereddeployment_placement::{self as placement, place};
 use serde_json::{Value, json};
 
+use super::pod::Pod;
 use super::{Cache, GATHER, Key, RETRY, gather, watch};
 use crate::clock::{Clock, seconds};
 
@@ -66,7 +67,7 @@ impl Scheduler {
             .pods
             .objects
             .values()
-            .filter(|pod| node_of(pod).is_none())
+            .filter(|pod| pod.node().is_none())
             .filter_map(ResourceExt::uid)
             .collect();
         self.assumed.retain(|uid, _| waiting.contains(uid));
@@ -84,7 +85,7 @@ impl Scheduler {
         let mut bindings = Vec::new();
         let mut refusals = Vec::new();
         for (key, pod) in pending {
-            let wants = pod.spec.as_ref().map(Wants::of).unwrap_or_default();
+            let wants = pod.wants();
             match place(&wants, &nodes, &load) {
                 Ok(node) => {
                     let node = node.to_owned();
@@ -116,7 +117,7 @@ impl Scheduler {
             .iter()
             .filter(|(_, pod)| {
                 let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-                wants_node(pod) && !self.assumed.contains_key(uid)
+                pod.wants_node() && !self.assumed.contains_key(uid)
             })
             .map(|(key, pod)| (key.clone(), pod.clone()))
             .collect();
@@ -132,11 +133,10 @@ impl Scheduler {
         for pod in self.pods.objects.values() {
             let uid = pod.metadata.uid.as_deref().unwrap_or_default();
             let assumed = || self.assumed.get(uid).map(String::as_str);
-            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            if matches!(phase, Some("Succeeded" | "Failed")) {
+            if pod.has_ended() {
                 continue;
             }
-            if let Some(node) = node_of(pod).or_else(assumed) {
+            if let Some(node) = pod.node().or_else(assumed) {
                 *load.entry(node.to_owned()).or_default() += 1;
             }
         }
@@ -158,12 +158,7 @@ impl Scheduler {
     }
 
     async fn refuse(&self, (namespace, name): &Key, pod: &Pod, message: &str) {
-        let said = pod
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten())
-            .any(|one| one.type_ == "PodScheduled" && one.message.as_deref() == Some(message));
-        if said {
+        if pod.is_refused_with(message) {
             return;
         }
         let patch = json!({
@@ -178,18 +173,4 @@ impl Scheduler {
             tracing::debug!(%error, "cannot report an unschedulable pod");
         }
     }
-}
-
-fn node_of(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
-}
-
-fn wants_node(pod: &Pod) -> bool {
-    let Some(spec) = &pod.spec else { return false };
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    node_of(pod).is_none()
-        && pod.metadata.deletion_timestamp.is_none()
-        && !matches!(phase, Some("Succeeded" | "Failed"))
-        && spec.scheduling_gates.as_ref().is_none_or(Vec::is_empty)
-        && spec.scheduler_name.as_deref().is_none_or(|name| name == "default-scheduler")
 }

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::api::{DeleteParams, Preconditions};
 use kube::{Api, Client, ResourceExt};
 use ordereddeployment_placement::tolerated;
 
 use super::beside_pods::{self, Agent};
+use super::pod::Pod;
 use super::{Cache, RETRY};
 use crate::clock::Clock;
 
@@ -39,8 +40,8 @@ impl Agent for Taints {
     async fn round(&mut self, pods: &Cache<Pod>, nodes: &Cache<Node>) -> Duration {
         let now = self.clock.now();
         let (mut patience, mut since) = (Duration::MAX, BTreeMap::new());
-        for pod in pods.objects.values().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
-            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        for pod in pods.objects.values().filter(|pod| !pod.is_terminating()) {
+            let node = pod.node().unwrap_or_default().to_owned();
             let Some(node) = nodes.objects.get(&(String::new(), node)) else { continue };
             let Some(stay) = stay(pod, evicting(node)) else { continue };
             let uid = pod.uid().unwrap_or_default();
@@ -85,7 +86,7 @@ fn stay<'a>(pod: &Pod, taints: impl Iterator<Item = &'a Taint>) -> Option<Signed
     let mut shortest = None;
     for taint in taints {
         let value = taint.value.as_deref().unwrap_or_default();
-        let all = pod.spec.iter().flat_map(|spec| spec.tolerations.iter().flatten());
+        let all = pod.spec.tolerations.iter().flatten();
         let mut fitting = all.filter(|one| tolerated(one, &taint.key, value, &taint.effect)).peekable();
         if fitting.peek().is_none() {
             return Some(SignedDuration::ZERO);
@@ -99,10 +100,10 @@ fn stay<'a>(pod: &Pod, taints: impl Iterator<Item = &'a Taint>) -> Option<Signed
 #[cfg(test)]
 mod tests {
     use jiff::SignedDuration;
-    use k8s_openapi::api::core::v1::{Node, Pod};
+    use k8s_openapi::api::core::v1::Node;
     use serde_json::{Value, json};
 
-    use super::{evicting, stay};
+    use super::{Pod, evicting, stay};
 
     fn stays(tolerations: &Value, taints: &Value) -> Option<SignedDuration> {
         let pod: Pod = serde_json::from_value(json!({

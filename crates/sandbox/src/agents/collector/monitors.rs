@@ -50,7 +50,7 @@ pub(super) enum Seen {
 
 /// Watches all resources until the task ends. A new CustomResourceDefinition takes effect immediately.
 pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
-    let mut definitions = watch(Api::<CustomResourceDefinition>::all(client.clone()));
+    let mut definitions = metadata(&client, &ApiResource::erase::<CustomResourceDefinition>(&()));
     let mut watches = JoinSet::new();
     let mut by_kind: BTreeMap<Kind, AbortHandle> = BTreeMap::new();
     while burst(&mut definitions, std::time::Duration::MAX).await.is_some() {
@@ -82,7 +82,7 @@ pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
         }
         for resource in fresh {
             let kind = resource.kind();
-            let events = metadata(&client, &resource);
+            let events = metadata(&client, &resource.api);
             by_kind.insert(kind, watches.spawn(forward(resource, events, tell.clone())));
         }
     }
@@ -90,9 +90,9 @@ pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
 
 fn metadata(
     client: &Client,
-    resource: &Resource,
+    resource: &ApiResource,
 ) -> impl Stream<Item = Event<PartialObjectMeta<DynamicObject>>> + Send + Unpin + use<> {
-    watch(Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), &resource.api))
+    watch(Api::<PartialObjectMeta<DynamicObject>>::all_with(client.clone(), resource))
 }
 
 async fn forward(
