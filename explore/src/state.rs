@@ -74,9 +74,24 @@ pub struct StoredStatus {
 
 /// Every status found so far, each stored once.
 #[derive(Default)]
-pub struct Statuses(HashMap<u128, Arc<StoredStatus>>);
+pub struct Statuses {
+    stored: HashMap<u128, Arc<StoredStatus>>,
+    /// By status and new names of pods: the result, since most states rename their pods in the same few ways.
+    renamed: HashMap<(u128, Vec<(u16, u16)>), Arc<StoredStatus>>,
+}
 
 impl Statuses {
+    /// A stored status, with its pods renamed.
+    fn renamed(&mut self, stored: &StoredStatus, names: &BTreeMap<u16, u16>) -> Result<Arc<StoredStatus>> {
+        let key = (stored.key, names.iter().map(|(old, new)| (*old, *new)).collect());
+        if let Some(found) = self.renamed.get(&key) {
+            return Ok(Arc::clone(found));
+        }
+        let found = self.canonical(&stored.status, names)?;
+        self.renamed.insert(key, Arc::clone(&found));
+        Ok(found)
+    }
+
     /// The canonical form of a status, with its pods renamed.
     pub fn canonical(
         &mut self,
@@ -87,12 +102,12 @@ impl Statuses {
         remove_unread(&mut value);
         rename(&mut value, names);
         let key = fingerprint(&value.to_string());
-        if let Some(found) = self.0.get(&key) {
+        if let Some(found) = self.stored.get(&key) {
             return Ok(Arc::clone(found));
         }
         let status = serde_json::from_value(value).context("cannot read a status")?;
         let stored = Arc::new(StoredStatus { status, key });
-        self.0.insert(key, Arc::clone(&stored));
+        self.stored.insert(key, Arc::clone(&stored));
         Ok(stored)
     }
 }
@@ -159,7 +174,7 @@ impl State {
         let gone = |uid: &str| id_of(uid).is_some_and(|id| !names.contains_key(&id));
         same &= !self.status.status.passed.iter().flatten().any(|passed| gone(&passed.pod_uid));
         if !same {
-            self.status = statuses.canonical(&self.status.status, &names)?;
+            self.status = statuses.renamed(&self.status, &names)?;
         }
         for (pod, place) in self.pods.iter_mut().zip(0..) {
             pod.id = place;

@@ -11,6 +11,8 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::names::label::POD_TEMPLATE_HASH;
+
 /// A pod template as the user wrote it. Raw JSON, so that a field this build has never heard of reaches the pod.
 ///
 /// It is kept as compact text, compressed where it is long, with a hash of its canonical form; clones share it. A template of
@@ -25,6 +27,8 @@ struct Packed {
     length: usize,
     /// FNV-1a of the canonical form, 128 bits.
     canonical: u128,
+    /// Whether [`Template::without_hash`] changes it. Known without parsing: it is asked for in every decision.
+    changes_without_hash: bool,
 }
 
 enum Text {
@@ -64,18 +68,18 @@ impl Template {
     /// The template without its `pod-template-hash` label: as it stood in the deployment it was made from.
     #[must_use]
     pub fn without_hash(&self) -> Self {
+        if !self.0.changes_without_hash {
+            return self.clone();
+        }
         let mut value = self.value();
-        let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
-            return self.clone();
-        };
-        let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) else {
-            return self.clone();
-        };
-        let had_it = labels.remove(crate::names::label::POD_TEMPLATE_HASH).is_some();
-        if labels.is_empty() {
-            metadata.remove("labels");
-        } else if !had_it {
-            return self.clone();
+        let metadata = value.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata
+            && let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut)
+        {
+            labels.remove(POD_TEMPLATE_HASH);
+            if labels.is_empty() {
+                metadata.remove("labels");
+            }
         }
         Self::new(&value)
     }
@@ -88,7 +92,7 @@ impl Template {
         let metadata = child(&mut value, "metadata");
         let labels = metadata.map(|metadata| child(metadata, "labels"));
         if let Some(Some(Value::Object(labels))) = labels {
-            labels.insert(crate::names::label::POD_TEMPLATE_HASH.to_owned(), json!(hash));
+            labels.insert(POD_TEMPLATE_HASH.to_owned(), json!(hash));
         }
         Self::new(&value)
     }
@@ -104,7 +108,10 @@ impl Template {
         } else {
             Text::Compressed(compress(text.as_bytes()).into())
         };
-        Self(Arc::new(Packed { text, length, canonical }))
+        let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
+        let changes_without_hash =
+            labels.is_some_and(|labels| labels.is_empty() || labels.contains_key(POD_TEMPLATE_HASH));
+        Self(Arc::new(Packed { text, length, canonical, changes_without_hash }))
     }
 
     /// Its JSON. It is decompressed at each call.
@@ -134,7 +141,8 @@ impl Template {
         let beside = compress_with_dict(&self.0.text(), &other.text());
         if beside.len() * 2 < alone.len() {
             let text = Text::Beside(Arc::clone(other), beside.into());
-            self.0 = Arc::new(Packed { text, length: self.0.length, canonical: self.0.canonical });
+            let Packed { length, canonical, changes_without_hash, .. } = *self.0;
+            self.0 = Arc::new(Packed { text, length, canonical, changes_without_hash });
         }
     }
 

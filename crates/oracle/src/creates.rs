@@ -5,7 +5,7 @@ use ordereddeployment_api::StrategyType;
 use ordereddeployment_planner::Act;
 
 use crate::Messages;
-use crate::view::{View, count, current_set, current_sets};
+use crate::view::{View, count, current_set};
 
 /// A pod that fails after this time, in seconds, is replaced at once.
 const EARLY: i64 = 600;
@@ -45,8 +45,7 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
     if after > ceiling {
         messages.push(format!("{after} active pods, {ceiling} are allowed"));
     }
-    let current = current_sets(view.snapshot);
-    let old_there = view.snapshot.pods.iter().any(|pod| !pod.finished && !current.contains(&*pod.set));
+    let old_there = view.snapshot.pods.iter().any(|pod| !pod.finished && !view.current.contains(&*pod.set));
     if view.recreates() && !view.keeps_sizes() && old_there {
         messages.push("Recreate creates a pod while an old pod exists".to_owned());
     }
@@ -69,7 +68,7 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
     if !runs || view.old().next().is_none() {
         return Messages::new();
     }
-    let current = current_set(snapshot);
+    let current = current_set(view);
     let is_new = |hash: &str| {
         let other = || snapshot.sets.iter().all(|set| set.terminating || set.hash != hash);
         current.map_or_else(other, |set| set.hash == hash)

@@ -4,7 +4,7 @@ use ordereddeployment_api::PausePoint;
 use ordereddeployment_planner::{Act, DryRun, Point, Purpose, Target};
 
 use crate::Messages;
-use crate::view::{ActivePod, View, count, current_sets};
+use crate::view::{ActivePod, View, count};
 
 /// The most pods that are deleted in parallel.
 const PARALLEL: usize = 16;
@@ -222,8 +222,7 @@ pub fn below_floor<'a>(
 /// A rollout deletes nothing before the API server has accepted a pod of the new template.
 pub(crate) fn proof(view: &View<'_>, act: &Act) -> Messages {
     let snapshot = view.snapshot;
-    let current = current_sets(snapshot);
-    let created = snapshot.pods.iter().any(|pod| current.contains(&*pod.set));
+    let created = snapshot.pods.iter().any(|pod| view.current.contains(&*pod.set));
     let proven = created || snapshot.dry_run == DryRun::Accepted;
     let first = targets(act, Purpose::Rollout).next().filter(|_| !proven);
     first
@@ -269,10 +268,9 @@ pub(crate) fn kept(view: &View<'_>, act: &Act) -> Messages {
     if let Some((sizes, replicas)) = stored
         && i64::from(replicas) == view.desired
     {
-        let current = current_sets(view.snapshot);
         for updated in [false, true] {
             let sets = view.snapshot.sets.iter().filter(|set| !set.terminating);
-            let of = sets.filter(|set| current.contains(&*set.uid) == updated);
+            let of = sets.filter(|set| view.current.contains(&*set.uid) == updated);
             let share: i64 = of.filter_map(|set| sizes.get(&set.hash)).map(|size| i64::from(*size)).sum();
             let kept = || view.pods.iter().filter(|one| one.updated == updated && !view.is_collected(one));
             let (before, left) = (count(kept().count()), count(kept().filter(stays).count()));

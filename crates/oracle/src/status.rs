@@ -8,7 +8,7 @@ use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeploymentStatus, Paus
 use ordereddeployment_planner::{Act, Point, SetChange};
 
 use crate::Messages;
-use crate::view::{View, count, current_sets, has_begun};
+use crate::view::{View, count, has_begun};
 
 /// The published sizes add up to D, and between two writes to no less than before or after.
 pub(crate) fn sizes(view: &View<'_>, act: &Act) -> Messages {
@@ -296,9 +296,11 @@ fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
     let old: Vec<_> = view.old().collect();
     let rollout = view.status.rollout.as_ref();
     let scaled = replicas_stored(view).any(|replicas| replicas != view.desired)
-        || rollout.is_some_and(|rollout| rollout.scaled_from.is_some());
+        || rollout.is_some_and(|rollout| rollout.scaled_from.is_some())
+        || view.held().is_some_and(|hold| old_size(view, hold) < count(old.len()));
     if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
-        // Scaling is about to delete the last point that holds the rollout.
+        // Scaling is about to delete the last point that holds the rollout, or the last pod behind it. So are the old pods
+        // that replaced updated ones while `spec.paused` allowed no new revision.
         let is_point = old.iter().any(|active| active.is(&hold.pod_uid) && view.has_pause_point(active));
         return if is_point { None } else { wrong("at no pause point") };
     }
@@ -324,15 +326,19 @@ fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
     if hold.until.is_some() || has_begun(hold) || view.recreates() {
         return None;
     }
-    let current = current_sets(view.snapshot);
+    let sum: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
+    let replicas = replicas_stored(view).max().unwrap_or(view.desired);
+    (sum > old_size(view, hold).max(replicas))
+        .then(|| format!("the hold {} stores surge: {:?} for {replicas}", hold.id, hold.sizes))
+}
+
+/// The sum of the sizes at which a hold keeps the old sets.
+fn old_size(view: &View<'_>, hold: &Hold) -> i64 {
     let rollout = view.status.rollout.as_ref();
     let is_current = |hash: &str| match view.snapshot.sets.iter().find(|set| set.hash == hash) {
-        Some(set) => current.contains(&*set.uid),
+        Some(set) => view.current.contains(&*set.uid),
         None => rollout.is_some_and(|rollout| rollout.template_hash == hash),
     };
-    let sum: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
     let old = hold.sizes.iter().filter(|(hash, _)| !is_current(hash)).map(|(_, size)| i64::from(*size));
-    let replicas = replicas_stored(view).max().unwrap_or(view.desired);
-    (sum > old.sum::<i64>().max(replicas))
-        .then(|| format!("the hold {} stores surge: {:?} for {replicas}", hold.id, hold.sizes))
+    old.sum()
 }

@@ -45,6 +45,10 @@ pub struct View<'a> {
     pub ceiling: i64,
     /// The active pods, in the order.
     pub pods: Vec<ActivePod<'a>>,
+    /// The UIDs of the sets of the current template.
+    pub(crate) current: BTreeSet<&'a str>,
+    is_valid: bool,
+    is_uncompared: bool,
 }
 
 /// A length as a signed number.
@@ -88,7 +92,9 @@ impl<'a> View<'a> {
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
         let floor = desired - spec.max_unavailable();
         let status = snapshot.deployment.status.clone().unwrap_or_default();
-        Self { snapshot, status, desired, floor, ceiling, pods }
+        let is_valid = validate(spec).is_empty();
+        let is_uncompared = !to_compare(snapshot).is_empty();
+        Self { snapshot, status, desired, floor, ceiling, pods, current, is_valid, is_uncompared }
     }
 
     /// The active pods of older revisions, in the order.
@@ -139,9 +145,8 @@ impl<'a> View<'a> {
     pub fn keeps_old(&self) -> bool {
         let pause = self.status.pause.as_ref().filter(|_| self.snapshot.deployment.spec.paused);
         let share = |hash: &str| pause.and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0);
-        let current = current_sets(self.snapshot);
         let mut older =
-            self.snapshot.sets.iter().filter(|set| !set.terminating && !current.contains(&*set.uid));
+            self.snapshot.sets.iter().filter(|set| !set.terminating && !self.current.contains(&*set.uid));
         older.any(|set| share(&set.hash))
     }
 
@@ -280,13 +285,13 @@ impl<'a> View<'a> {
     /// Whether the spec is valid. Pods of an invalid spec are not counted.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        validate(&self.snapshot.deployment.spec).is_empty()
+        self.is_valid
     }
 
     /// Whether it is unknown if the template is new: then no rollout may go on.
     #[must_use]
     pub fn is_uncompared(&self) -> bool {
-        !to_compare(self.snapshot).is_empty()
+        self.is_uncompared
     }
 
     /// How many pods count against the ceiling.
@@ -304,24 +309,22 @@ pub fn has_begun(hold: &Hold) -> bool {
     hold.point == PausePoint::After && hold.deleted == Some(false)
 }
 
-/// Whether that set is of the current template. Templates are not compared again: while the API server has not compared them, the set
-/// of the rollout so far counts as current.
-fn is_current(snapshot: &Snapshot, set: &Set) -> bool {
-    let stand_in = to_compare(snapshot).into_iter().next();
-    match stand_in.and_then(|uid| snapshot.sets.iter().find(|set| set.uid == uid)) {
-        Some(stand_in) => set.template.same_as(&stand_in.template),
-        None => is_of(set, &snapshot.deployment.spec.template),
-    }
-}
-
-/// All sets of the current template, those being deleted included: their pods are updated.
+/// All sets of the current template, those being deleted included: their pods are updated. Templates are not compared again: while
+/// the API server has not compared them, the set of the rollout so far counts as current.
 #[must_use]
 pub fn current_sets(snapshot: &Snapshot) -> BTreeSet<&str> {
-    snapshot.sets.iter().filter(|set| is_current(snapshot, set)).map(|set| &*set.uid).collect()
+    let stand_in = to_compare(snapshot).into_iter().next();
+    let stand_in = stand_in.and_then(|uid| snapshot.sets.iter().find(|set| set.uid == uid));
+    let is_current = |set: &&Set| match stand_in {
+        Some(stand_in) => set.template.same_as(&stand_in.template),
+        None => is_of(set, &snapshot.deployment.spec.template),
+    };
+    snapshot.sets.iter().filter(is_current).map(|set| &*set.uid).collect()
 }
 
 /// The set of the current template: of several the oldest.
-pub(crate) fn current_set(snapshot: &Snapshot) -> Option<&Set> {
-    let current = snapshot.sets.iter().filter(|set| !set.terminating && is_current(snapshot, set));
+pub(crate) fn current_set<'a>(view: &View<'a>) -> Option<&'a Set> {
+    let sets = view.snapshot.sets.iter();
+    let current = sets.filter(|set| !set.terminating && view.current.contains(&*set.uid));
     current.min_by_key(|set| (set.created, &set.name))
 }
