@@ -118,6 +118,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Starts the server and its agents. All nodes are registered when this returns.
+    #[must_use = "nothing starts before the future is polled"]
     pub fn start(config: Config) -> BoxFuture<'static, Result<Self, Error>> {
         // A box: the crates that call it do not compile the sandbox again.
         Self::start_agents(config).boxed()
