@@ -72,18 +72,21 @@ pub struct StoredStatus {
     key: u128,
 }
 
+/// The old and new numbers of pods.
+type Names = Vec<(u16, u16)>;
+
 /// Every status found so far, each stored once.
 #[derive(Default)]
 pub struct Statuses {
     stored: HashMap<u128, Arc<StoredStatus>>,
     /// By status and new names of pods: the result, since most states rename their pods in the same few ways.
-    renamed: HashMap<(u128, Vec<(u16, u16)>), Arc<StoredStatus>>,
+    renamed: HashMap<(u128, Names), Arc<StoredStatus>>,
 }
 
 impl Statuses {
     /// A stored status, with its pods renamed.
     fn renamed(&mut self, stored: &StoredStatus, names: &BTreeMap<u16, u16>) -> Result<Arc<StoredStatus>> {
-        let key = (stored.key, names.iter().map(|(old, new)| (*old, *new)).collect());
+        let key = (stored.key, Names::from_iter(names.iter().map(|(old, new)| (*old, *new))));
         if let Some(found) = self.renamed.get(&key) {
             return Ok(Arc::clone(found));
         }
