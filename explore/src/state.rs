@@ -86,7 +86,7 @@ pub struct Statuses {
 impl Statuses {
     /// A stored status, with its pods renamed.
     fn renamed(&mut self, stored: &StoredStatus, names: &BTreeMap<u16, u16>) -> Result<Arc<StoredStatus>> {
-        let key = (stored.key, Names::from_iter(names.iter().map(|(old, new)| (*old, *new))));
+        let key = (stored.key, names.iter().map(|(old, new)| (*old, *new)).collect::<Names>());
         if let Some(found) = self.renamed.get(&key) {
             return Ok(Arc::clone(found));
         }
