@@ -38,6 +38,8 @@ pub struct Setting {
     pub termination_delay: Duration,
     /// The controllers of a real kube-controller-manager, in the form of its flag `--controllers`.
     pub built_in_controllers: String,
+    /// Additional arguments of a real kube-controller-manager.
+    pub controller_manager_arguments: Vec<String>,
     /// Additional arguments of a real kube-apiserver.
     pub api_server_arguments: Vec<String>,
     /// The CRDs that are installed at the start.
@@ -54,6 +56,7 @@ impl Default for Setting {
             ready_delay: Duration::from_millis(100),
             termination_delay: Duration::from_millis(50),
             built_in_controllers: "*".to_owned(),
+            controller_manager_arguments: Vec::new(),
             api_server_arguments: Vec::new(),
             definitions: crds(),
             faults: false,
@@ -278,6 +281,14 @@ impl World {
     /// Starts the controller's binary behind the proxy with these arguments.
     pub fn start_manager_with(&self, arguments: &[&str]) -> Result<Manager> {
         Manager::start(&self.kubeconfig, arguments)
+    }
+
+    /// Starts the controller's binary with a direct connection: the proxy would be part of a measurement.
+    pub fn start_manager_beside_the_proxy(&self, arguments: &[&str]) -> Result<Manager> {
+        let plane = self.control_plane().context("the sandbox is not measured")?;
+        let kubeconfig = self.kubeconfig.with_file_name("beside.kubeconfig");
+        kubeconfig::write_private(&kubeconfig, &plane.controller_kubeconfig())?;
+        Manager::start(&kubeconfig, arguments)
     }
 
     /// Every request that the server has answered and recorded.

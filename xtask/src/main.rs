@@ -4,6 +4,7 @@
 //! outside the checkout and the cache directory.
 
 mod apt;
+mod bench;
 mod cache;
 mod crdcases;
 mod crdcheck;
@@ -47,6 +48,9 @@ Usage: cargo xtask <task>
              about an hour on two processors; --bounded is what `test` does of it, --help lists what more there is
   mutants [NAME...]
              build the controller with a mistake for each promise, and play the campaign, or explore, until each is caught
+  bench [--large] [...]
+             measure rollouts by this controller, by the built-in ones and by a driver without a controller, in turn on a
+             real control plane; writes docs/benchmarks
   crds       write the CRDs and docs/api.md, as the code has them
   crd-check [MANIFEST...]
              ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs and refuse
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         },
         ["faults", ref more @ ..] => faults::campaign(more),
         ["explore", ref more @ ..] => explore::run_with(more),
+        ["bench", ref more @ ..] => bench::run_with(more),
         ["mutants", ref names @ ..] => mutants::hunt(names).map(|caught| println!("{caught} mutants caught")),
         ["crds"] => crds(),
         ["crd-check", ref manifests @ ..] => {

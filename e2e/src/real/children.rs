@@ -99,11 +99,16 @@ impl Children {
         self.spawn(server)
     }
 
-    /// Sends a signal, such as `STOP` or `CONT`.
-    pub(super) fn signal(&self, name: &str, signal: &str) -> Result<()> {
+    /// The process ID of a server that runs.
+    pub(super) fn id(&self, name: &str) -> Result<u32> {
         let mut servers = lock(&self.servers);
         let process = named(&mut servers, name)?.process.as_ref();
-        let id = process.with_context(|| format!("{name} does not run"))?.id().to_string();
+        Ok(process.with_context(|| format!("{name} does not run"))?.id())
+    }
+
+    /// Sends a signal, such as `STOP` or `CONT`.
+    pub(super) fn signal(&self, name: &str, signal: &str) -> Result<()> {
+        let id = self.id(name)?.to_string();
         // The builtin of the shell: a small image has no kill program.
         let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", signal, &id]).status();
         ensure!(sent.context("cannot run kill")?.success(), "cannot send SIG{signal} to {name}");

@@ -209,6 +209,11 @@ impl ControlPlane {
         self.answers(&client, &format!("{objects}?limit=1")).await
     }
 
+    /// The process ID of a server.
+    pub fn process(&self, victim: Victim) -> Result<u32> {
+        self.own()?.id(victim.name())
+    }
+
     /// Stops a server with SIGSTOP: it keeps its state and does nothing.
     pub fn suspend(&self, victim: Victim) -> Result<()> {
         self.own()?.signal(victim.name(), "STOP")

@@ -116,7 +116,8 @@ pub(super) fn start_controllers(
         .arg("--use-service-account-credentials")
         .arg(format!("--service-account-private-key-file={}", folder.join(identity::ACCOUNT_KEY).display()))
         .arg(format!("--root-ca-file={}", folder.join(identity::AUTHORITY).display()))
-        .arg("--horizontal-pod-autoscaler-sync-period=2s");
+        .arg("--horizontal-pod-autoscaler-sync-period=2s")
+        .args(&setting.controller_manager_arguments);
     children.start(CONTROLLER_MANAGER, manager)?;
     let mut scheduler = children.command(SCHEDULER);
     quiet(&mut scheduler, children);

@@ -376,9 +376,7 @@ pub(super) fn retries_after_faults(history: &History<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let failed = history.log.events.iter().enumerate().filter_map(|(place, event)| match &event.kind {
-        RunEventKind::FaultInjected(message)
-            if message.starts_with("Response") || message.starts_with("Reset") =>
-        {
+        RunEventKind::FaultInjected(message) if is_failed_response(message) => {
             Some((place, event, message.rsplit_once(" of ")?.1))
         }
         _ => None,
@@ -415,15 +413,22 @@ pub(super) fn retries_after_faults(history: &History<'_>) -> Vec<Violation> {
             .faults
             .iter()
             .any(|fault| matches!(fault, Fault::Freeze { .. } | Fault::Partition { .. }));
-        // A fault may prevent the retries, too, also one at the same time.
-        let mut others = history.log.events[place + 1..]
-            .iter()
-            .filter(|later| later.at <= until && matches!(later.kind, RunEventKind::FaultInjected(_)));
+        // A fault may prevent the retries, too, also one at the same time; then not another failed response, which ends at once.
+        let mut others = history.log.events[place + 1..].iter().filter(|later| match &later.kind {
+            RunEventKind::FaultInjected(_) if later.at > event.at => later.at <= until,
+            RunEventKind::FaultInjected(message) => !is_failed_response(message),
+            _ => false,
+        });
         counts && !follows && !ended && there && !frozen && others.next().is_none()
     });
     wrong
         .map(|(_, event, asked)| found("L4", event.at, format!("{asked} failed and is not retried")))
         .collect()
+}
+
+/// Whether an injected fault ends a request at once, with an error or a lost connection.
+fn is_failed_response(message: &str) -> bool {
+    message.starts_with("Response") || message.starts_with("Reset")
 }
 
 /// Whether a clock of a controller jumps back.
