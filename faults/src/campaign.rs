@@ -24,6 +24,8 @@ const RESTART_AFTER: u64 = 1000;
 const EXTRA_WRITES: u32 = 3;
 /// A slice plays every n-th deletion. The number is coprime to the number of deletions, so that every kind is played.
 const EVERY: usize = 7;
+/// A slice plays every n-th crash, so that random runs are a large part of it. The number is coprime to the number of moments.
+const EVERY_CRASH: usize = 2;
 /// The seed of a scenario with its default parameters.
 const PLAIN: u64 = 1;
 
@@ -87,7 +89,8 @@ fn random(seed: u64) -> Case {
 }
 
 /// The cases in their order: the enumerated cases, then random cases from that seed on, `runs` in total. If the enumerated cases are
-/// more than that, or for a slice, each write gets one crash, at alternating moments, and there are no pairs of crashes.
+/// more than that, or for a slice, each write gets one crash, at alternating moments, and there are no pairs of crashes. A slice has
+/// half of these crashes.
 ///
 /// # Errors
 /// If a scenario cannot be played to count its writes.
@@ -106,7 +109,8 @@ pub fn case_ids(slice: bool, runs: usize, seed: u64) -> Result<Vec<CaseId>, Erro
     let all: Vec<CaseId> =
         crashes.iter().flat_map(|&(scenario, short, writes)| all_of(scenario, short, writes)).collect();
     if slice || ids.len() + all.len() > runs {
-        ids.extend(crashes.iter().flat_map(|&(scenario, _, writes)| once_of(scenario, writes)));
+        let once = crashes.iter().flat_map(|&(scenario, _, writes)| once_of(scenario, writes));
+        ids.extend(once.step_by(if slice { EVERY_CRASH } else { 1 }));
         // Each kind of deletion at some writes, and each write with some deletions.
         let turns = deletions.into_iter().enumerate().filter(|(place, _)| place % EVERY == 0);
         ids.extend(turns.map(|(_, id)| id));

@@ -42,7 +42,7 @@ struct Arguments {
     /// The seed of the first random run. Each run has the next seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Crash once at each write, instead of at three moments of each write and at all pairs of writes in short scenarios.
+    /// Crash once at every second write, instead of at three moments of each write and at all pairs of writes in short scenarios.
     #[arg(long)]
     slice: bool,
     /// Play only the cases whose ID starts with this text: `NoFaults`, `Crash`, `Deletion(1, 40`, `Random`.

@@ -13,7 +13,7 @@ pub(crate) fn campaign(arguments: &[&str]) -> Result<()> {
     run(program(&top().join("target/release/faults")).args(arguments))
 }
 
-/// The part of the campaign that every check runs: each write of each scenario interrupted once, and random faults.
+/// The part of the campaign that every check runs: every second write of each scenario interrupted once, and random faults.
 pub(crate) fn slice() -> Result<()> {
     campaign(&["--slice", "--runs", "6000"])
 }
