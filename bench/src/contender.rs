@@ -7,7 +7,6 @@ use e2e::{Request, World};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use ordereddeployment_api::OrderedDeployment;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -42,6 +41,11 @@ impl fmt::Display for Contender {
 pub struct Bounds {
     pub surge: i32,
     pub unavailable: i32,
+}
+
+impl Bounds {
+    /// One pod after the other.
+    pub const STRICT: Self = Self { surge: 1, unavailable: 0 };
 }
 
 /// A pod template with that revision.
@@ -93,24 +97,16 @@ impl Contender {
 
     /// Begins a rollout to the second template.
     pub async fn roll_out(self, world: &World) -> Result<()> {
-        let patch = Patch::Merge(json!({"spec": {"template": template(2)}}));
-        let options = PatchParams::default();
-        match self {
-            Self::Ours => {
-                let objects: Api<OrderedDeployment> = world.deployments();
-                objects.patch(NAME, &options, &patch).await.map(drop)?;
-            }
-            Self::BuiltIn => {
-                deployments(world).patch(NAME, &options, &patch).await.map(drop)?;
-            }
-            Self::Null => {}
-        }
-        Ok(())
+        self.patch_spec(world, &json!({"template": template(2)})).await
     }
 
     /// Scales to that many replicas.
     pub async fn scale(self, world: &World, replicas: i32) -> Result<()> {
-        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        self.patch_spec(world, &json!({"replicas": replicas})).await
+    }
+
+    async fn patch_spec(self, world: &World, spec: &Value) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": spec}));
         let options = PatchParams::default();
         match self {
             Self::Ours => world.deployments().patch(NAME, &options, &patch).await.map(drop)?,

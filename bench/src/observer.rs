@@ -1,7 +1,6 @@
 //! The pods of a row as a watch shows them, and the promises that every run must keep.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -18,7 +17,7 @@ use crate::contender::REVISION;
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// A pod.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Observed {
     revision: u32,
     ready: bool,
@@ -29,6 +28,10 @@ struct Observed {
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pods: BTreeMap<String, Observed>,
+    /// How many pods are not terminating.
+    active: usize,
+    /// How many of them are ready, by revision.
+    ready: BTreeMap<u32, usize>,
     /// Names of old pods, in the order in which their deletion began, with its time.
     pub deletions: Vec<(String, Instant)>,
     /// How many pods of the second revision were created, ready or not.
@@ -41,13 +44,9 @@ pub struct State {
 }
 
 impl State {
-    fn active(&self) -> impl Iterator<Item = &Observed> {
-        self.pods.values().filter(|pod| !pod.terminating)
-    }
-
     /// How many active pods are of that revision and ready.
     pub fn ready_of(&self, revision: u32) -> usize {
-        self.active().filter(|pod| pod.revision == revision && pod.ready).count()
+        self.ready.get(&revision).copied().unwrap_or_default()
     }
 
     /// Whether no pod exists, not even a terminating one.
@@ -65,30 +64,33 @@ impl State {
         self.pods.keys()
     }
 
-    fn apply(&mut self, pod: &Pod) {
-        let observed = observed(pod);
-        let before = self.pods.insert(pod.name_any(), observed.clone());
-        let was_there = before.as_ref().is_some_and(|before| !before.terminating);
-        if observed.revision == 2 && before.is_none() {
+    /// A pod as the watch shows it now; `None`: it is gone. Counts are adjusted, since a row may have many pods.
+    fn change(&mut self, name: String, now: Option<Observed>) {
+        let before = match now {
+            Some(now) => self.pods.insert(name.clone(), now),
+            None => self.pods.remove(&name),
+        };
+        let active = |pod: Option<Observed>| pod.filter(|pod| !pod.terminating);
+        if let Some(pod) = active(before) {
+            self.active -= 1;
+            *self.ready.entry(pod.revision).or_default() -= usize::from(pod.ready);
+            if pod.revision == 1 && active(now).is_none() {
+                self.deletions.push((name, Instant::now()));
+            }
+        }
+        if let Some(pod) = active(now) {
+            self.active += 1;
+            *self.ready.entry(pod.revision).or_default() += usize::from(pod.ready);
+        }
+        if before.is_none() && now.is_some_and(|pod| pod.revision == 2) {
             self.created += 1;
-        }
-        if observed.revision == 1 && observed.terminating && was_there {
-            self.deletions.push((pod.name_any(), Instant::now()));
-        }
-        self.count();
-    }
-
-    fn remove(&mut self, pod: &Pod) {
-        let before = self.pods.remove(&pod.name_any());
-        if before.is_some_and(|before| before.revision == 1 && !before.terminating) {
-            self.deletions.push((pod.name_any(), Instant::now()));
         }
         self.count();
     }
 
     fn count(&mut self) {
-        self.least_available = self.least_available.min(self.active().filter(|pod| pod.ready).count());
-        self.most_active = self.most_active.max(self.active().count());
+        self.least_available = self.least_available.min(self.ready.values().sum());
+        self.most_active = self.most_active.max(self.active);
     }
 }
 
@@ -103,7 +105,7 @@ fn observed(pod: &Pod) -> Observed {
 
 /// A watch of the pods of one namespace.
 pub struct Observer {
-    state: Arc<watch::Sender<State>>,
+    state: watch::Sender<State>,
     task: JoinHandle<()>,
 }
 
@@ -111,15 +113,17 @@ impl Observer {
     /// Starts to observe.
     pub fn start(client: &Client, namespace: &str) -> Self {
         let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-        let state = Arc::new(watch::Sender::new(State::default()));
-        let sender = Arc::clone(&state);
+        let state = watch::Sender::new(State::default());
+        let sender = state.clone();
         let task = tokio::spawn(async move {
             let events = watcher::watcher(pods, watcher::Config::default());
             pin_mut!(events);
             while let Some(event) = events.next().await {
                 sender.send_modify(|state| match event {
-                    Ok(Event::Apply(pod) | Event::InitApply(pod)) => state.apply(&pod),
-                    Ok(Event::Delete(pod)) => state.remove(&pod),
+                    Ok(Event::Apply(pod) | Event::InitApply(pod)) => {
+                        state.change(pod.name_any(), Some(observed(&pod)));
+                    }
+                    Ok(Event::Delete(pod)) => state.change(pod.name_any(), None),
                     Ok(Event::Init | Event::InitDone) => {}
                     // A second list would hide deletions.
                     Err(error) => state.error = Some(error.to_string()),
@@ -160,5 +164,31 @@ impl Observer {
 impl Drop for Observer {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Observed, State};
+
+    #[test]
+    fn counts_follow_the_pods() {
+        let pod = |revision, ready, terminating| Some(Observed { revision, ready, terminating });
+        let mut state = State::default();
+        for (name, now) in [
+            ("a", pod(1, false, false)),
+            ("a", pod(1, true, false)),
+            ("b", pod(1, true, false)),
+            ("c", pod(2, true, false)),
+            ("a", pod(1, true, true)),
+            ("a", None),
+            ("b", None),
+        ] {
+            state.change(name.to_owned(), now);
+        }
+        let deleted: Vec<&str> = state.deletions.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(deleted, ["a", "b"]);
+        assert_eq!((state.ready_of(1), state.ready_of(2), state.len()), (0, 1, 1));
+        assert_eq!((state.created, state.most_active), (1, 3));
     }
 }

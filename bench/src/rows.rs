@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::cluster::Cluster;
-use crate::contender::{Bounds, Contender};
+use crate::contender::{Bounds, Contender, NAME};
 use crate::null;
 use crate::observer::{Observer, State};
 use crate::process::Process;
@@ -84,7 +84,7 @@ pub struct Measured {
 /// All rows, the short ones first.
 pub fn rows(large: bool) -> Vec<Row> {
     use Contender::{BuiltIn, Null, Ours};
-    let strict = Bounds { surge: 1, unavailable: 0 };
+    let strict = Work::Rollout(Bounds::STRICT);
     let row = |name: &str, question: &str, work, replicas| Row {
         name: name.to_owned(),
         question: question.to_owned(),
@@ -93,42 +93,25 @@ pub fn rows(large: bool) -> Vec<Row> {
         ready_delay: Duration::ZERO,
         contenders: vec![Ours, BuiltIn, Null],
     };
+    let beside = |name, question, others| Row {
+        contenders: vec![Ours, BuiltIn],
+        ..row(name, question, Work::Beside(others), 400)
+    };
     let bulk = Bounds { surge: 250, unavailable: 250 };
     let mut rows = vec![
-        row("strict-100", "maxSurge 1, maxUnavailable 0, 100 pods", Work::Rollout(strict), 100),
-        row("strict-400", "the same, 400 pods", Work::Rollout(strict), 400),
+        row("strict-100", "maxSurge 1, maxUnavailable 0, 100 pods", strict, 100),
+        row("strict-400", "the same, 400 pods", strict, 400),
         Row {
             ready_delay: Duration::from_millis(200),
-            ..row("strict-100-slow", "100 pods that are ready after 0.2 s", Work::Rollout(strict), 100)
+            ..row("strict-100-slow", "100 pods that are ready after 0.2 s", strict, 100)
         },
         row("bulk-1000", "maxSurge 25%, maxUnavailable 25%, 1,000 pods", Work::Rollout(bulk), 1000),
         row("creation-400", "the first 400 pods", Work::Creation, 400),
-        Row {
-            contenders: vec![Ours, BuiltIn],
-            ..row(
-                "beside-10k",
-                "400 creates and 200 deletes beside 10,000 other pods",
-                Work::Beside(10_000),
-                400,
-            )
-        },
+        beside("beside-10k", "400 creates and 200 deletes beside 10,000 other pods", 10_000),
     ];
     if large {
-        rows.push(row(
-            "strict-1600",
-            "maxSurge 1, maxUnavailable 0, 1,600 pods",
-            Work::Rollout(strict),
-            1600,
-        ));
-        rows.push(Row {
-            contenders: vec![Ours, BuiltIn],
-            ..row(
-                "beside-50k",
-                "400 creates and 200 deletes beside 50,000 other pods",
-                Work::Beside(50_000),
-                400,
-            )
-        });
+        rows.push(row("strict-1600", "maxSurge 1, maxUnavailable 0, 1,600 pods", strict, 1600));
+        rows.push(beside("beside-50k", "400 creates and 200 deletes beside 50,000 other pods", 50_000));
     }
     rows
 }
@@ -178,8 +161,7 @@ impl Row {
             Contender::Null => None,
         };
         let all = usize::try_from(self.replicas)?;
-        let bounds =
-            if let Work::Rollout(bounds) = self.work { bounds } else { Bounds { surge: 1, unavailable: 0 } };
+        let bounds = if let Work::Rollout(bounds) = self.work { bounds } else { Bounds::STRICT };
         let mut values = BTreeMap::new();
         let cpu_before = process.map(Process::cpu_seconds).transpose()?;
         let begin = Instant::now();
@@ -192,17 +174,18 @@ impl Row {
             Work::Beside(_) => {
                 contender.scale(world, self.replicas / 2).await?;
                 observer.until("half of the pods are gone", |state| state.len() == all / 2).await?;
-                if let (Some(process), Some(before)) = (process, cpu_before) {
-                    values.insert(Metric::CpuSeconds, process.cpu_seconds()? - before);
+                if let Some(process) = process {
                     values.insert(Metric::ResidentMib, process.resident_mib()?);
                 }
             }
             Work::Rollout(bounds) => {
                 values = self.roll_out(world, &observer, contender, bounds).await?;
-                if let (Some(process), Some(before)) = (process, cpu_before) {
-                    values.insert(Metric::CpuSeconds, process.cpu_seconds()? - before);
-                }
             }
+        }
+        if let (Some(process), Some(before)) = (process, cpu_before)
+            && !matches!(self.work, Work::Creation)
+        {
+            values.insert(Metric::CpuSeconds, process.cpu_seconds()? - before);
         }
         world.clear().await?;
         observer.until("the namespace is empty", State::is_empty).await?;
@@ -223,7 +206,7 @@ impl Row {
             Contender::BuiltIn | Contender::Null => BTreeMap::new(),
         };
         if contender == Contender::Ours {
-            world.complete(crate::contender::NAME, self.replicas).await?;
+            world.complete(NAME, self.replicas).await?;
         }
         observer.reset();
         let (begin, since) = (Instant::now(), Timestamp::now());

@@ -1,20 +1,17 @@
 //! The benchmarks on a real control plane: built with optimizations, like the controller that they measure.
 
-use std::process::Command;
-
 use anyhow::Result;
 
-use crate::process::{run, top};
+use crate::process::{build_release, release_program, run};
 use crate::{kubectl, kubernetes};
+
+const CONTROLLER: &str = "ordered-controller-manager";
 
 /// `cargo xtask bench`: the benchmarks, with these arguments.
 pub(crate) fn run_with(arguments: &[&str]) -> Result<()> {
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(top()).args(["build", "--release", "--quiet", "--package", "bench"]);
-    run(cargo.args(["--package", "ordereddeployment-controller"]))?;
-    let release = top().join("target/release");
-    let mut bench = Command::new(release.join("bench"));
+    build_release(&["bench", "ordereddeployment-controller"])?;
+    let mut bench = release_program("bench");
     bench.env("KUBECTL", kubectl::find()?).env("KUBEBUILDER_ASSETS", kubernetes::find()?);
-    bench.env("E2E_CONTROLLER", release.join("ordered-controller-manager"));
-    run(bench.current_dir(top()).args(arguments))
+    bench.env("E2E_CONTROLLER", release_program(CONTROLLER).get_program());
+    run(bench.args(arguments))
 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{capture, run, top};
+use crate::process::{capture, release_program, run, top};
 
 /// The patch that all others need; no mutant by itself.
 const SWITCH: &str = "switch";
@@ -38,8 +38,8 @@ pub(crate) fn hunt(wanted: &[&str]) -> Result<u32> {
         let (program, arguments, oracles) = hunters(name)?;
         for oracle in oracles {
             let start = Instant::now();
-            let mut hunter = Command::new(top().join("target/release").join(program));
-            hunter.current_dir(top()).env("MUTANT", name);
+            let mut hunter = release_program(program);
+            hunter.env("MUTANT", name);
             hunter.args(arguments).args(["--until", &oracle]);
             let said = capture(&mut hunter);
             let took = start.elapsed().as_secs_f32();

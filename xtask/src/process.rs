@@ -15,6 +15,20 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Builds packages with optimizations, into `target/release`.
+pub(crate) fn build_release(packages: &[&str]) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(top()).args(["build", "--release", "--quiet"]);
+    run(cargo.args(packages.iter().flat_map(|package| ["--package", *package])))
+}
+
+/// A program that [`build_release`] builds, started at the top of the checkout.
+pub(crate) fn release_program(name: &str) -> Command {
+    let mut program = Command::new(top().join("target/release").join(name));
+    program.current_dir(top());
+    program
+}
+
 /// Runs a command and returns what it printed; its error output is in the error.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = command
