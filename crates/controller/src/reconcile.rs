@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube_runtime::controller::Action;
+use kube_runtime::reflector::ObjectRef;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide};
 use tokio::time::Instant;
@@ -62,25 +62,28 @@ enum Outcome {
     NotFound,
 }
 
-/// Reconciles one OrderedDeployment. An error is logged, and the object is requeued.
-pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Context>) -> Action {
+/// Reconciles one OrderedDeployment, because of an event at that time, if any. Returns when to reconcile again; `None`: an event
+/// shows it. An error is logged, and the object is requeued.
+pub(crate) async fn reconcile(
+    named: &ObjectRef<OrderedDeployment>,
+    event: Option<Instant>,
+    ctx: &Context,
+) -> Option<Duration> {
     let started = Instant::now();
+    // The object may have been deleted while it waited in the queue.
+    let deployment = ctx.shown(named)?;
     let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
-    if ctx.cached(&namespace, &name, deployment.metadata.uid.as_deref().unwrap_or_default()).is_none() {
-        // The object was deleted while it waited in the queue.
-        return Action::await_change();
-    }
     let state = ctx.state(&deployment);
     let mut state = state.lock().await;
     if let Some(until) = state.not_before.filter(|until| started < *until) {
-        return Action::requeue(until - started);
+        return Some(until - started);
     }
     state.refresh(Arc::clone(&deployment));
     state.nodes.clear();
     state.sources.clear();
     let mut reconciler = Reconciler {
-        ctx: &ctx,
-        requests: ctx.requests.for_object(),
+        ctx,
+        requests: ctx.requests.for_object(event),
         state: &mut state,
         observation: Observation::default(),
         namespace,
@@ -116,12 +119,12 @@ pub(crate) async fn reconcile(deployment: Arc<OrderedDeployment>, ctx: Arc<Conte
     }
     let asked =
         state.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-    let after = |wait: Duration| Action::requeue(wait.max(asked));
+    let after = |wait: Duration| Some(wait.max(asked));
     match end {
         Ok(Outcome::Idle(wait) | Outcome::Refused(wait)) => after(wait),
         Ok(Outcome::NotFound) => after(backoff::after(state.failures)),
         Ok(Outcome::Unfinished) => after(Duration::ZERO),
-        Ok(Outcome::Nothing) => Action::await_change(),
+        Ok(Outcome::Nothing) => None,
         Ok(Outcome::Failed(wait)) => after(backoff::after(state.failures).min(wait)),
         Err(error) => {
             let wait = backoff::after(state.failures).max(asked);
@@ -268,7 +271,7 @@ impl Reconciler<'_> {
         // A status that was not stored in full is retried with the backoff of failures.
         if !failed && !left.is_zero() && self.state.unstored.is_empty() {
             let asks = self.state.asks_again(Instant::now());
-            let wait = [act.requeue, self.publishes_at().map(until), asks].into_iter().flatten();
+            let wait = [act.requeue, self.publishes_after(), asks].into_iter().flatten();
             return Ok(Outcome::Idle(wait.fold(left, Duration::min).max(SHORTEST)));
         }
         let stored = self.store_status(&act.status).await?;
@@ -283,18 +286,26 @@ impl Reconciler<'_> {
             self.publish(&act.events);
             self.state.known_points.clone_from(&act.points);
         }
-        let all_stored = self.report_sets().await;
+        let sets_wait = self.sets_wait().filter(|_| change != StatusChange::Conditions);
+        let all_stored = sets_wait.is_some() || self.report_sets().await;
         self.warn_of_malformed();
         if failed {
             return Ok(self.refused(act));
         }
         // A second later, so that the entry has expired for certain.
         let expires = self.expectations_expire().map(|time| until(time) + Duration::from_secs(1));
-        let publishes = self.publishes_at().map(until);
         let asks = self.state.asks_again(Instant::now());
-        let wait = [act.requeue, expires, publishes, asks].into_iter().flatten().fold(RESYNC, Duration::min);
+        let wait = [act.requeue, expires, sets_wait, self.publishes_after(), asks]
+            .into_iter()
+            .flatten()
+            .fold(RESYNC, Duration::min);
         let wait = wait.max(SHORTEST);
         Ok(if all_stored && stored == StatusWrite::Yes { Outcome::Idle(wait) } else { Outcome::Failed(wait) })
+    }
+
+    /// When sizes that lag must be written.
+    fn publishes_after(&self) -> Option<Duration> {
+        self.state.publishes_at.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// The end of a reconciliation in which a write failed: refused evictions have their own backoff.

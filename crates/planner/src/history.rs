@@ -147,7 +147,7 @@ pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &crate::sizes::Sizes
 }
 
 /// Whether these changes only publish the sizes of a running rollout. Not with `Evict`: then the disruption controller reads
-/// the sizes. Not if the published sizes do not sum up to D: they are more than one batch behind.
+/// the sizes. Not if the published sizes do not sum up to D, since D changed.
 pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
     let inventory = state.inventory;
     let published: i64 = inventory.usable_sets().map(|set| i64::from(set.replicas)).sum();

@@ -259,7 +259,7 @@ pub struct Record {
 pub struct Act {
     /// Changes of sets, in this order.
     pub sets: Vec<SetChange>,
-    /// Whether `sets` only publishes the sizes of a running rollout, so that the next batch can publish them too. Until then
+    /// Whether `sets` only publishes the sizes of a running rollout, so that a later act can publish them too. Until then
     /// the published sizes still sum up to D.
     pub may_lag: bool,
     /// Pods to create.

@@ -71,8 +71,8 @@ fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
     BTreeMap::from([
         ("create pods", 10),
         ("delete pods", 10),
-        // A batch that stays open for ten seconds is published without a change of size.
-        ("patch orderedreplicasets", 10 + seconds / 10),
+        // The sizes of both sets.
+        ("patch orderedreplicasets", 2 * reported),
         ("create orderedreplicasets", 1),
         // Pods created, pods deleted, sets scaled; start and end of the rollout.
         ("create events", 3 * reported + 2),

@@ -47,6 +47,8 @@ pub(crate) struct Requests {
     metrics: Arc<Metrics>,
     /// The end of the wait that an answer asked for (`Retry-After`).
     retry_after: Mutex<Option<Instant>>,
+    /// The event that no request has answered yet.
+    event: Mutex<Option<Instant>>,
 }
 
 /// A pod to delete: name, UID and version are all preconditions.
@@ -80,12 +82,13 @@ impl Requests {
             limiter,
             metrics: Arc::clone(metrics),
             retry_after: Mutex::default(),
+            event: Mutex::default(),
         }
     }
 
     /// The same client for one reconciliation, which keeps its own `Retry-After`: a
-    /// webhook that delays one object delays no other.
-    pub(crate) fn for_object(&self) -> Self {
+    /// webhook that delays one object delays no other. The time from the event to the first request is measured.
+    pub(crate) fn for_object(&self, event: Option<Instant>) -> Self {
         Self {
             watching: self.watching.clone(),
             client: self.client.clone(),
@@ -97,6 +100,7 @@ impl Requests {
             limiter: self.limiter.clone(),
             metrics: Arc::clone(&self.metrics),
             retry_after: Mutex::default(),
+            event: Mutex::new(event),
         }
     }
 
@@ -359,6 +363,9 @@ impl Requests {
         let _own = self.own.acquire().await.ok();
         let _under_way = self.limiter.wait().await;
         self.metrics.limiter_wait.observe(asked.elapsed().as_secs_f64());
+        if let Some(event) = self.event.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.metrics.event_to_request.observe(event.elapsed().as_secs_f64());
+        }
         let answer = tokio::time::timeout(TIMEOUT, call).await;
         let answer =
             answer.map_or(Err(RequestError::TimedOut(TIMEOUT)), |answer| answer.map_err(RequestError::from));

@@ -11,7 +11,6 @@ mod sets;
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::PodDeletion;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Act, Create, DeleteGroup, SetChange, Target};
@@ -25,8 +24,8 @@ use crate::reconcile::state::LiveReadReason;
 use creates::batches;
 use deletes::Ages;
 
-/// How long the sizes of a rollout's sets may be behind its last batch if no other batch follows.
-const UNPUBLISHED: SignedDuration = SignedDuration::from_secs(10);
+/// The minimum interval between two writes of the sizes of a rollout's sets.
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The most pods that one act creates for one set, or deletes. Then the next round reads the object again, so that a user
 /// can undo a mistaken request for two billion pods.
@@ -203,29 +202,21 @@ impl Reconciler<'_> {
         Err(Interrupt::DecideAgain)
     }
 
-    /// Removes the sizes of its sets from an act if the next batch can publish them: every second batch publishes. Sizes
-    /// that stay unpublished for [`UNPUBLISHED`] are published even if no batch follows.
+    /// Removes the sizes of the sets from an act if they may lag and were written less than [`PUBLISH_INTERVAL`] ago.
     pub(crate) fn defer_sizes(&mut self, mut act: Act) -> Act {
-        let now = self.ctx.clock.now();
-        let since = self.state.unpublished.filter(|since| *since <= now);
-        let lags = if !act.may_lag || act.sets.is_empty() {
-            None
-        } else if act.deletes.is_empty() {
-            since.filter(|since| now.duration_since(*since) < UNPUBLISHED)
-        } else {
-            // At most this one batch may be unpublished.
-            (since.is_none() && act.deletes.len() == 1).then_some(now)
-        };
-        if lags.is_some() {
+        let now = Instant::now();
+        self.state.publishes_at = None;
+        if !act.may_lag || act.sets.is_empty() {
+            return act;
+        }
+        let due = self.state.published.map(|published| published + PUBLISH_INTERVAL);
+        if let Some(due) = due.filter(|due| *due > now) {
             act.sets.clear();
             act.events.retain(|event| event.reason != reason::SCALING_REPLICA_SET);
+            self.state.publishes_at = Some(due);
+        } else {
+            self.state.published = Some(now);
         }
-        self.state.unpublished = lags;
         act
-    }
-
-    /// When unpublished sizes must be published.
-    pub(crate) fn publishes_at(&self) -> Option<Timestamp> {
-        self.state.unpublished?.checked_add(UNPUBLISHED).ok()
     }
 }

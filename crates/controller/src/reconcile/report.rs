@@ -11,6 +11,7 @@ use ordereddeployment_api::{
 };
 use ordereddeployment_planner::{report_unstored, unstored_message};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::Error;
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
@@ -18,6 +19,9 @@ use crate::cache::expectations::Fact;
 use crate::reconcile::merge_patch::diff;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
+
+/// The minimum interval between two writes of statuses in which only numbers of pods change.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The result of a status write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ impl StatusChange {
     pub(crate) fn every(self) -> Duration {
         match self {
             Self::Nothing => Duration::ZERO,
-            Self::Counts => Duration::from_secs(1),
+            Self::Counts => REPORT_INTERVAL,
             Self::Conditions => Duration::from_millis(100),
         }
     }
@@ -132,6 +136,12 @@ impl Reconciler<'_> {
         }
     }
 
+    /// How long to wait until the statuses of the sets may be written again.
+    pub(crate) fn sets_wait(&self) -> Option<Duration> {
+        let wait = REPORT_INTERVAL.checked_sub(self.state.sets_reported?.elapsed())?;
+        (!wait.is_zero()).then_some(wait)
+    }
+
     /// Stores the status of each set; returns whether all are stored. A failure does not count as a failure of the
     /// deployment: it is logged, and the write is repeated.
     pub(crate) async fn report_sets(&mut self) -> bool {
@@ -146,6 +156,7 @@ impl Reconciler<'_> {
             let patch =
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
+            self.state.sets_reported = Some(Instant::now());
             match self.requests.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
                 Ok(stored) => {
                     if let Some(entry) = SetEntry::of(stored) {

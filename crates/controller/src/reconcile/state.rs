@@ -135,8 +135,12 @@ pub(crate) struct ObjectState {
     pub(crate) template_comparison: Option<ComparisonRecord>,
     /// When the status was last reported.
     pub(crate) reported: Option<Instant>,
-    /// Since when the published sizes are behind the last batch.
-    pub(crate) unpublished: Option<Timestamp>,
+    /// When the status of a set was last written.
+    pub(crate) sets_reported: Option<Instant>,
+    /// When the sizes of the sets of a running rollout were last written.
+    pub(crate) published: Option<Instant>,
+    /// When they must be written next, if they lag.
+    pub(crate) publishes_at: Option<Instant>,
     /// Failures in a row.
     pub(crate) failures: u32,
     /// The end of the wait that a `Retry-After` answer asked for.
@@ -169,7 +173,9 @@ impl ObjectState {
             dry_run: None,
             template_comparison: None,
             reported: None,
-            unpublished: None,
+            sets_reported: None,
+            published: None,
+            publishes_at: None,
             failures: 0,
             not_before: None,
             warned: Warned::new(),

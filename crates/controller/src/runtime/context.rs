@@ -55,13 +55,18 @@ impl Context {
 
     /// The object as its watch shows it, if it exists there.
     pub(crate) fn cached(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<OrderedDeployment>> {
-        let shown = self.store.get(&ObjectRef::new(name).within(namespace))?;
+        let shown = self.shown(&ObjectRef::new(name).within(namespace))?;
         (shown.metadata.uid.as_deref() == Some(uid)).then_some(shown)
+    }
+
+    /// The object with that name as its watch shows it.
+    pub(crate) fn shown(&self, named: &ObjectRef<OrderedDeployment>) -> Option<Arc<OrderedDeployment>> {
+        self.store.get(named)
     }
 
     /// Whether the watch shows an object with that name.
     pub(crate) fn is_known(&self, named: &ObjectRef<OrderedDeployment>) -> bool {
-        self.store.get(named).is_some()
+        self.shown(named).is_some()
     }
 
     /// Locks the cache. The lock is never held across an await.

@@ -1,13 +1,12 @@
 //! Starts and stops the controller: watches, the queue, reconciliations, the event recorder.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Shared};
+use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use kube::{Client, ResourceExt};
-use kube_runtime::controller::{Action, Config, applier};
+use kube::Client;
 use kube_runtime::reflector;
 use ordereddeployment_api::OrderedDeployment;
 use tokio::sync::{Semaphore, watch};
@@ -17,7 +16,7 @@ use crate::client::requests::Requests;
 use crate::events::events;
 use crate::reconcile::reconcile;
 use crate::runtime::context::Context;
-use crate::runtime::queue::Queue;
+use crate::runtime::queue::{Named, Queue};
 use crate::runtime::watches::Watches;
 use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};
 
@@ -114,7 +113,6 @@ impl Controller {
         let shutdown = shutdown.shared();
 
         let queue = Queue::new(Arc::clone(&ctx.metrics));
-        let triggers = queue.bursts().take_until(shutdown.clone()).map(Ok::<_, Infallible>);
         let watches =
             Watches { ctx: Arc::clone(&ctx), namespace, health: health.clone(), queue: queue.clone() };
         let reconciliations = async move {
@@ -132,34 +130,7 @@ impl Controller {
                 () = shutdown.clone() => return,
             }
             ctx.metrics.is_leader.set(1);
-            let workers = Arc::new(Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS)));
-            let reconciler = |deployment: Arc<OrderedDeployment>, ctx| {
-                let (workers, queue, shutdown) = (Arc::clone(&workers), queue.clone(), shutdown.clone());
-                let start = move || {
-                    queue.begins(deployment.namespace().as_deref(), &deployment.name_any());
-                    reconcile(deployment, ctx)
-                };
-                async move {
-                    // Objects that still wait for a worker at shutdown are left to the next leader.
-                    let done = work(&workers, shutdown, start).await;
-                    Ok::<_, Infallible>(done.unwrap_or_else(Action::await_change))
-                }
-                .boxed()
-            };
-            let on_error = |_, _: &Infallible, _| Action::await_change();
-            // The semaphore limits the concurrency instead.
-            let config = Config::default().concurrency(0);
-            applier(reconciler, on_error, ctx, store, triggers, config)
-                .for_each(|result| {
-                    if let Err(error) = result {
-                        tracing::debug!(%error, "not reconciled");
-                        if let kube_runtime::controller::Error::ObjectNotFound(gone) = error {
-                            queue.forget(gone.namespace.as_deref(), &gone.name);
-                        }
-                    }
-                    std::future::ready(())
-                })
-                .await;
+            run_queue(&queue, &ctx, workers, shutdown).await;
         };
         let work = Box::pin(async move {
             tokio::select! {
@@ -177,6 +148,32 @@ impl Controller {
         let _ = tokio::time::timeout(EVENT_FLUSH_TIMEOUT, event_writer).await;
         Ok(())
     }
+}
+
+/// Reconciles what is queued until `shutdown` ends, and then waits until the running reconciliations end.
+async fn run_queue(
+    queue: &Queue,
+    ctx: &Arc<Context>,
+    workers: usize,
+    shutdown: Shared<BoxFuture<'static, ()>>,
+) {
+    let workers = Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS));
+    let reconcile_one = async |named: Named| {
+        let start = || reconcile(&named, queue.begin(&named), ctx);
+        // Objects that still wait for a worker at shutdown are left to the next leader.
+        let requeue = work(&workers, shutdown.clone(), start).await.flatten();
+        queue.done(named, requeue);
+    };
+    let mut running = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = shutdown.clone() => break,
+            Some(()) = running.next() => {}
+            named = queue.next() => running.push(reconcile_one(named)),
+        }
+    }
+    while let Some(()) = running.next().await {}
 }
 
 /// Reconciles with a worker, which it occupies for [`WORKER_HOLD_TIME`] at most; does nothing once `shutdown` has ended. The

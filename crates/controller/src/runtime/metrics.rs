@@ -52,6 +52,7 @@ pub struct Metrics {
     watch_contact: GaugeVec,
     watch_sync: GaugeVec,
     pub(crate) watch_lag: Histogram,
+    pub(crate) event_to_request: Histogram,
     pub(crate) is_leader: IntGauge,
     pub(crate) queue_depth: IntGauge,
     pub(crate) queue_wait: Histogram,
@@ -103,6 +104,8 @@ pub mod metric {
     pub const WATCH_SYNC: &str = "ordereddeployment_watch_last_sync_timestamp_seconds";
     /// The time from the answer to an own write until the controller saw it in the watch, in seconds.
     pub const WATCH_LAG: &str = "ordereddeployment_watch_lag_seconds";
+    /// The time from an event of a watch to the first request of the reconciliation that it causes, in seconds.
+    pub const EVENT_TO_REQUEST: &str = "ordereddeployment_event_to_request_seconds";
     /// 1 while this process is the leader, or runs without leader election; 0 on a standby.
     pub const LEADS: &str = "leader_election_master_status";
     /// Deployments that wait to be reconciled.
@@ -133,6 +136,12 @@ fn ages(registry: &Registry) -> Result<Histogram, Error> {
     let help = "The age of a deleted pod by the mean age of those that remain.";
     let opts = HistogramOpts::new(metric::DELETION_AGE_RATIO, help);
     kept(registry, Histogram::with_opts(opts.buckets(exponential_buckets(0.125, 2.0, 7)?)))
+}
+
+fn event_to_request(registry: &Registry) -> Result<Histogram, Error> {
+    let help = "The time from an event of a watch to the first request that it causes.";
+    let opts = HistogramOpts::new(metric::EVENT_TO_REQUEST, help);
+    kept(registry, Histogram::with_opts(opts.buckets(exponential_buckets(0.000_125, 2.0, 14)?)))
 }
 
 impl Metrics {
@@ -188,7 +197,7 @@ impl Metrics {
             malformed_annotations: count(metric::MALFORMED_ANNOTATIONS, "Malformed annotations warned of.")?,
             events_dropped: count(
                 metric::EVENTS_DROPPED,
-                "EventRecorder that were not published, since too many were.",
+                "Events that were not published, since too many were.",
             )?,
             watch_failures: count_by(metric::WATCH_FAILURES, "Watches that failed.", &["resource"])?,
             watch_contact: gauge_by(
@@ -205,6 +214,7 @@ impl Metrics {
                 metric::WATCH_LAG,
                 "How long after the answer to an own write it was noticed that the watch shows it.",
             ))?,
+            event_to_request: event_to_request(registry)?,
             is_leader: kept(
                 registry,
                 IntGauge::with_opts(of_this(
@@ -381,6 +391,7 @@ mod tests {
             metric::WATCH_CONTACT,
             metric::WATCH_SYNC,
             metric::WATCH_LAG,
+            metric::EVENT_TO_REQUEST,
             metric::LEADS,
             metric::QUEUE_DEPTH,
             metric::QUEUE_WAIT,

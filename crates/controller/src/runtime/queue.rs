@@ -1,123 +1,182 @@
 //! The work queue: the deployments to reconcile, each at most once.
 //!
-//! It holds at most one entry per deployment: the queue of a standby, which reconciles nothing, does not grow further.
+//! As the work queue of client-go: a deployment that is added while it is reconciled waits until that reconciliation has ended, so
+//! that nothing happens twice at a time, and all events of the meantime are handled in one decision. An entry that no
+//! reconciliation blocks is taken at once. The queue has at most one entry per deployment, also on a standby, which takes none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::{Stream, StreamExt, stream};
 use kube_runtime::reflector::ObjectRef;
 use ordereddeployment_api::OrderedDeployment;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout_at};
 
 use crate::Metrics;
 
-/// How long events are coalesced: pods that become ready or are scheduled at the same moment are handled in one decision.
-/// That saves requests and makes the result independent of the order of the events.
-const COALESCE: Duration = Duration::from_millis(20);
-
-type Named = ObjectRef<OrderedDeployment>;
+pub(crate) type Named = ObjectRef<OrderedDeployment>;
 /// Namespace and name: object references have no order.
 type Key = (Option<String>, String);
 
 /// Clones share one queue.
 #[derive(Clone, Debug)]
-pub(crate) struct Queue(Arc<Kept>);
+pub(crate) struct Queue(Arc<Shared>);
 
 #[derive(Debug)]
-struct Kept {
-    waiting: Mutex<Waiting>,
+struct Shared {
+    entries: Mutex<Entries>,
     added: Notify,
     metrics: Arc<Metrics>,
 }
 
+/// An entry that waits.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    since: Instant,
+    /// Whether an event added it, and not the end of a delay.
+    by_event: bool,
+}
+
 #[derive(Debug, Default)]
-struct Waiting {
-    /// Entries not taken yet, and since when they wait.
-    named: BTreeMap<Key, (Named, Instant)>,
-    /// Entries taken whose reconciliation has not begun yet.
-    taken: BTreeMap<Key, Instant>,
+struct Entries {
+    /// To reconcile now.
+    waiting: BTreeMap<Key, (Named, Wait)>,
+    /// To reconcile at that time, unless they are added before.
+    delayed: BTreeMap<Key, (Named, Instant)>,
+    /// The delayed ones by time.
+    by_time: BTreeSet<(Instant, Key)>,
+    /// Taken: how long a reconciliation waits for a worker; `None` once it has begun.
+    taken: BTreeMap<Key, Option<Wait>>,
+    /// How many reconciliations have begun.
+    begun: usize,
     /// Whether a consumer takes entries at all.
     works: bool,
 }
 
+impl Entries {
+    fn add(&mut self, deployment: Named, wait: Wait) {
+        let key = key(&deployment);
+        self.cancel_delay(&key);
+        // A reconciliation that has not begun will see what this entry is about.
+        if !matches!(self.taken.get(&key), Some(Some(_))) {
+            self.waiting.entry(key).or_insert((deployment, wait));
+        }
+    }
+
+    fn add_at(&mut self, deployment: Named, at: Instant) {
+        let key = key(&deployment);
+        self.cancel_delay(&key);
+        self.by_time.insert((at, key.clone()));
+        self.delayed.insert(key, (deployment, at));
+    }
+
+    fn cancel_delay(&mut self, key: &Key) -> Option<Named> {
+        let (deployment, at) = self.delayed.remove(key)?;
+        self.by_time.remove(&(at, key.clone()));
+        Some(deployment)
+    }
+
+    /// The next entry that is not being reconciled.
+    fn take(&mut self, now: Instant) -> Option<Named> {
+        while let Some((_, key)) = self.by_time.first().filter(|(at, _)| *at <= now) {
+            let key = key.clone();
+            if let Some(deployment) = self.cancel_delay(&key) {
+                self.add(deployment, Wait { since: now, by_event: false });
+            }
+        }
+        let key = self.waiting.keys().find(|key| !self.taken.contains_key(*key))?.clone();
+        let (deployment, wait) = self.waiting.remove(&key)?;
+        self.taken.insert(key, Some(wait));
+        Some(deployment)
+    }
+
+    fn depth(&self) -> usize {
+        self.waiting.len() + self.taken.len() - self.begun
+    }
+}
+
 impl Queue {
     pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        Self(Arc::new(Kept { waiting: Mutex::default(), added: Notify::new(), metrics }))
+        Self(Arc::new(Shared { entries: Mutex::default(), added: Notify::new(), metrics }))
     }
 
     /// Adds a deployment to reconcile.
     pub(crate) fn add(&self, deployment: Named) {
-        let mut waiting = self.waiting();
-        waiting.named.entry(key(&deployment)).or_insert_with(|| (deployment, Instant::now()));
-        self.measure(&waiting);
+        let mut entries = self.entries();
+        entries.add(deployment, Wait { since: Instant::now(), by_event: true });
+        self.measure(&entries);
         self.0.added.notify_one();
     }
 
-    /// The deployments to reconcile, in bursts of entries that were added together.
-    pub(crate) fn bursts(&self) -> impl Stream<Item = Named> + use<> {
-        let bursts = stream::unfold(self.clone(), |queue| async move {
-            queue.begin_to_work();
-            while queue.waiting().named.is_empty() {
-                queue.0.added.notified().await;
+    /// Takes the next deployment to reconcile. [`Self::begin`] and [`Self::done`] must follow.
+    pub(crate) async fn next(&self) -> Named {
+        loop {
+            let (next, soonest) = {
+                let now = Instant::now();
+                let mut entries = self.entries();
+                if !std::mem::replace(&mut entries.works, true) {
+                    // Waiting times count from here: entries that were added earlier had no consumer.
+                    entries.waiting.values_mut().for_each(|(_, wait)| wait.since = now);
+                }
+                let next = entries.take(now);
+                self.measure(&entries);
+                (next, entries.by_time.first().map(|(at, _)| *at))
+            };
+            if let Some(next) = next {
+                return next;
             }
-            sleep(COALESCE).await;
-            let mut waiting = queue.waiting();
-            let burst = std::mem::take(&mut waiting.named);
-            let mut named = Vec::with_capacity(burst.len());
-            for (key, (deployment, since)) in burst {
-                waiting.taken.entry(key).or_insert(since);
-                named.push(deployment);
+            let added = self.0.added.notified();
+            match soonest {
+                Some(at) => drop(timeout_at(at, added).await),
+                None => added.await,
             }
-            drop(waiting);
-            Some((stream::iter(named), queue))
-        });
-        bursts.flatten()
-    }
-
-    /// Waiting times count from here: entries that were added earlier had no consumer.
-    fn begin_to_work(&self) {
-        let mut waiting = self.waiting();
-        if !std::mem::replace(&mut waiting.works, true) {
-            let now = Instant::now();
-            waiting.named.values_mut().for_each(|(_, since)| *since = now);
-            self.measure(&waiting);
         }
     }
 
-    /// A reconciliation of that deployment begins.
-    pub(crate) fn begins(&self, namespace: Option<&str>, name: &str) {
-        let key = (namespace.map(str::to_owned), name.to_owned());
-        let mut waiting = self.waiting();
-        if let Some(since) = waiting.taken.remove(&key) {
-            self.0.metrics.queue_wait.observe(since.elapsed().as_secs_f64());
+    /// A reconciliation of that deployment begins. Returns the time of the event that it is about, if it is about one.
+    pub(crate) fn begin(&self, deployment: &Named) -> Option<Instant> {
+        let mut entries = self.entries();
+        let wait = entries.taken.get_mut(&key(deployment)).and_then(Option::take)?;
+        entries.begun += 1;
+        self.0.metrics.queue_wait.observe(wait.since.elapsed().as_secs_f64());
+        self.measure(&entries);
+        wait.by_event.then_some(wait.since)
+    }
+
+    /// A reconciliation of that deployment has ended, or never began. It is repeated after that time, if one is given.
+    pub(crate) fn done(&self, deployment: Named, requeue: Option<Duration>) {
+        let mut entries = self.entries();
+        let key = key(&deployment);
+        if let Some(None) = entries.taken.remove(&key) {
+            entries.begun -= 1;
         }
-        self.measure(&waiting);
+        let at = requeue.and_then(|wait| Instant::now().checked_add(wait));
+        if let Some(at) = at.filter(|_| !entries.waiting.contains_key(&key)) {
+            entries.add_at(deployment, at);
+        }
+        self.measure(&entries);
+        self.0.added.notify_one();
     }
 
     /// That deployment does not exist any more.
     pub(crate) fn forget(&self, namespace: Option<&str>, name: &str) {
         let key = (namespace.map(str::to_owned), name.to_owned());
-        let mut waiting = self.waiting();
-        waiting.named.remove(&key);
-        waiting.taken.remove(&key);
-        self.measure(&waiting);
+        let mut entries = self.entries();
+        entries.waiting.remove(&key);
+        entries.cancel_delay(&key);
+        self.measure(&entries);
     }
 
     /// On a standby no entry counts as waiting: it reconciles nothing.
-    fn measure(&self, waiting: &Waiting) {
-        if !waiting.works {
-            return;
+    fn measure(&self, entries: &Entries) {
+        if entries.works {
+            self.0.metrics.queue_depth.set(i64::try_from(entries.depth()).unwrap_or(i64::MAX));
         }
-        let again = waiting.taken.keys().filter(|key| waiting.named.contains_key(*key)).count();
-        let depth = waiting.named.len() + waiting.taken.len() - again;
-        self.0.metrics.queue_depth.set(i64::try_from(depth).unwrap_or(i64::MAX));
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -130,19 +189,29 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use futures::{FutureExt, StreamExt};
+    use futures::FutureExt;
+    use tokio::time::Instant;
 
-    use super::{COALESCE, Named, Queue};
+    use super::{Named, Queue};
     use crate::Metrics;
 
     fn named(name: &str) -> Named {
         Named::new(name).within("shop")
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn each_deployment_is_reconciled_once_however_often_it_was_added() {
+    fn queue() -> (Queue, Arc<Metrics>) {
         let metrics = Arc::new(Metrics::new().unwrap());
-        let queue = Queue::new(Arc::clone(&metrics));
+        (Queue::new(Arc::clone(&metrics)), metrics)
+    }
+
+    /// The next entry, if one can be taken now.
+    fn now(queue: &Queue) -> Option<String> {
+        queue.next().now_or_never().map(|named| named.name)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_deployment_is_taken_once_however_often_it_was_added() {
+        let (queue, metrics) = queue();
         for _ in 0..1000 {
             queue.add(named("web"));
             queue.add(named("api"));
@@ -151,17 +220,54 @@ mod tests {
         queue.forget(Some("shop"), "gone");
         assert_eq!(metrics.queue_depth.get(), 0, "no worker runs yet");
         tokio::time::sleep(Duration::from_secs(3600)).await;
-        let mut bursts = Box::pin(queue.bursts());
-        let burst: Vec<_> = bursts.by_ref().take(2).map(|named| named.name).collect().await;
-        assert_eq!(burst, ["api", "web"]);
-        assert!(bursts.next().now_or_never().is_none(), "there is nothing more");
-        queue.begins(Some("shop"), "web");
+        assert_eq!(now(&queue).as_deref(), Some("api"));
+        assert_eq!(now(&queue).as_deref(), Some("web"));
+        assert_eq!(now(&queue), None, "there is nothing more");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(queue.begin(&named("web")).is_some());
         assert_eq!(metrics.queue_depth.get(), 1, "the other one waits for a worker");
         assert_eq!(metrics.queue_wait.get_sample_count(), 1);
         let waited = metrics.queue_wait.get_sample_sum();
-        assert!((COALESCE.as_secs_f64()..60.0).contains(&waited), "{waited}");
+        assert!((2.0..60.0).contains(&waited), "{waited}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_during_a_reconciliation_make_one_more_after_it() {
+        let (queue, _) = queue();
         queue.add(named("web"));
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(bursts.next().await.map(|named| named.name).as_deref(), Some("web"));
+        assert_eq!(now(&queue).as_deref(), Some("web"));
+        queue.add(named("web"));
+        queue.begin(&named("web"));
+        queue.done(named("web"), None);
+        assert_eq!(now(&queue), None, "it began after the event");
+        queue.add(named("web"));
+        assert_eq!(now(&queue).as_deref(), Some("web"));
+        queue.begin(&named("web"));
+        queue.add(named("web"));
+        queue.add(named("web"));
+        assert_eq!(now(&queue), None, "never two reconciliations at a time");
+        queue.done(named("web"), Some(Duration::from_secs(60)));
+        assert_eq!(now(&queue).as_deref(), Some("web"));
+        queue.begin(&named("web"));
+        queue.done(named("web"), None);
+        assert_eq!(now(&queue), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_requeue_is_due_at_its_time_and_an_event_comes_before_it() {
+        let (queue, _) = queue();
+        let begin = Instant::now();
+        for (name, seconds) in [("web", 30), ("api", 10)] {
+            queue.done(named(name), Some(Duration::from_secs(seconds)));
+        }
+        assert_eq!(queue.next().await.name, "api");
+        assert_eq!(begin.elapsed().as_secs(), 10);
+        assert_eq!(queue.begin(&named("api")), None, "no event");
+        queue.add(named("web"));
+        assert_eq!(now(&queue).as_deref(), Some("web"));
+        queue.begin(&named("web"));
+        queue.done(named("web"), None);
+        let none = tokio::time::timeout(Duration::from_secs(3600), queue.next()).await;
+        assert!(none.is_err(), "the event replaced the requeue");
     }
 }

@@ -70,7 +70,7 @@ async fn a_pod_relabelled_during_a_reconciliation_is_released_and_not_deleted() 
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_go_while_another_one_is_released_do_not_count_for_a_scale_down() {
-    let cluster = Cluster::start().await;
+    let mut cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 6})).await);
     let (api, released, gone) = (cluster.pods(), format!("/pods/{}", pods[0]), pods[1..3].to_vec());
     let mut reads = 0;
@@ -88,10 +88,13 @@ async fn pods_that_go_while_another_one_is_released_do_not_count_for_a_scale_dow
             tokio::time::sleep(Duration::from_secs(2)).await;
         }))
     });
+    // The controller sees both changes at once.
+    cluster.kill();
     let relabel = Patch::Merge(json!({"metadata": {"labels": {"app": "quarantine"}}}));
     cluster.pods().patch(&pods[0], &PatchParams::default(), &relabel).await.unwrap();
     let mark = cluster.mark();
     cluster.scale(4).await;
+    cluster.start_controller();
     let view = cluster.until_complete().await;
     assert_eq!(view.active().len(), 4);
     assert_eq!(cluster.deleted(mark), Vec::<String>::new());
