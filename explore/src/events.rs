@@ -90,14 +90,14 @@ pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Resu
         found.violations.push(Violation { rule: "L1", oracle: "explore::reads", message });
         return Ok(found);
     }
-    let decided = carry_out(state, &decision, setup, statuses, None)?.canonical(statuses)?;
+    let decided = carry_out(state, &decision, setup, statuses, None)?.canonical(statuses);
     let is_idle = decided.key() == state.key();
     if !is_idle {
         found.transitions.push(Transition { event: Event::Decide, state: decided, is_expected: true });
     }
     let expected = if is_idle || !setup.case.eager { expected(state, setup, is_idle) } else { Vec::new() };
     for event in expected {
-        let state = apply(state, &event, statuses)?.canonical(statuses)?;
+        let state = apply(state, &event, statuses).canonical(statuses);
         found.transitions.push(Transition { event, state, is_expected: true });
     }
     if is_idle {
@@ -109,7 +109,7 @@ pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Resu
         return Ok(found);
     }
     for event in faults(state, setup) {
-        let state = with_fault(state, &event, 1, statuses)?.canonical(statuses)?;
+        let state = with_fault(state, &event, 1, statuses).canonical(statuses);
         found.transitions.push(Transition { event, state, is_expected: false });
     }
     if setup.case.fault_set == FaultSet::All {
@@ -237,14 +237,14 @@ fn faults(state: &State, setup: &Setup) -> Vec<Event> {
     events
 }
 
-fn with_fault(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> Result<State> {
-    let mut next = apply(state, event, statuses)?;
+fn with_fault(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> State {
+    let mut next = apply(state, event, statuses);
     next.faults += cost;
-    Ok(next)
+    next
 }
 
 /// The state after an event. Its pods keep their names.
-fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State> {
+fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> State {
     let mut next = state.clone();
     let mut status = None;
     match event {
@@ -305,9 +305,9 @@ fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State>
         | Event::StaleDecision(_) => {}
     }
     if let Some(status) = status {
-        next.status = statuses.canonical(&status, &Names::same(&next.pods))?;
+        next.status = statuses.canonical(&status, &Names::same(&next.pods));
     }
-    Ok(next)
+    next
 }
 
 fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
@@ -326,10 +326,10 @@ fn carry_out(
 ) -> Result<State> {
     match decision {
         Decision::Read(_) => Ok(state.clone()),
-        Decision::Record(record) => state.with_status(&record.status, statuses),
+        Decision::Record(record) => Ok(state.with_status(&record.status, statuses)),
         // It only reports, and nothing fails any more.
         Decision::Act(act) if act.is_idle() => {
-            let mut next = state.with_status(&act.status, statuses)?;
+            let mut next = state.with_status(&act.status, statuses);
             (next.failure, next.refused_since) = (None, None);
             Ok(next)
         }
@@ -382,7 +382,7 @@ fn interrupted_act(
     let (creates, deletes) = writes(act);
     for number in 1..=creates {
         let decision = Decision::Act(act.clone());
-        let mut next = carry_out(state, &decision, setup, statuses, Some(number))?.canonical(statuses)?;
+        let mut next = carry_out(state, &decision, setup, statuses, Some(number))?.canonical(statuses);
         next.faults += 1;
         found.transitions.push(Transition {
             event: Event::CreateRefused(number),
@@ -397,13 +397,13 @@ fn interrupted_act(
             // The rest is not sent.
             break;
         }
-        let mut crashed = begun.clone().canonical(statuses)?;
+        let mut crashed = begun.clone().canonical(statuses);
         (crashed.failure, crashed.refused_since) = (None, None);
         crashed.faults += 1;
         found.transitions.push(Transition { event: Event::Crash(at), state: crashed, is_expected: false });
         for event in faults(&begun, setup) {
-            let actual = with_fault(&begun, &event, 1, statuses)?;
-            let next = carry_out_late(&begun, &actual, &rest, setup, statuses)?.canonical(statuses)?;
+            let actual = with_fault(&begun, &event, 1, statuses);
+            let next = carry_out_late(&begun, &actual, &rest, setup, statuses)?.canonical(statuses);
             let event = Event::FaultBetweenWrites(at, Box::new(event));
             found.transitions.push(Transition { event, state: next, is_expected: false });
         }
@@ -441,14 +441,14 @@ fn stale_decision(
         )
     };
     for (event, cost) in unseen.filter(|(event, cost)| *cost <= left && of_pods(event)) {
-        let actual = with_fault(state, &event, cost, statuses)?;
+        let actual = with_fault(state, &event, cost, statuses);
         let next = match &decision {
             Decision::Read(_) => continue,
-            Decision::Record(record) => actual.with_status(&record.status, statuses)?,
+            Decision::Record(record) => actual.with_status(&record.status, statuses),
             Decision::Act(act) => carry_out_late(state, &actual, act, setup, statuses)?,
         };
         let event = Event::StaleDecision(Box::new(event));
-        found.transitions.push(Transition { event, state: next.canonical(statuses)?, is_expected: false });
+        found.transitions.push(Transition { event, state: next.canonical(statuses), is_expected: false });
     }
     Ok(())
 }

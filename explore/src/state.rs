@@ -11,7 +11,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use ordereddeployment_api::names::condition;
-use ordereddeployment_api::{Condition, OrderedDeployment, OrderedDeploymentStatus, PausePoint};
+use ordereddeployment_api::{
+    Condition, Hold, OrderedDeployment, OrderedDeploymentStatus, PausePoint, Rollout,
+};
 use ordereddeployment_planner::{
     ComparisonResult, DryRun, Failure, Pod, Point, Set, Snapshot, make_hashes_unique,
 };
@@ -74,8 +76,6 @@ pub struct StoredStatus {
     key: u128,
     /// The numbers of the pods that it names.
     named: Vec<u16>,
-    /// Whether its last passed point was removed with its pod.
-    emptied: bool,
 }
 
 /// The old and new numbers of pods.
@@ -107,8 +107,6 @@ impl Names {
 #[derive(Default)]
 pub struct Statuses {
     stored: FxHashMap<u128, Arc<StoredStatus>>,
-    /// By status and new names of pods: the result, since most states rename their pods in the same few ways.
-    renamed: FxHashMap<(u128, Names), Arc<StoredStatus>>,
     /// The pods of snapshots.
     pods: FxHashMap<PodState, Arc<Pod>>,
 }
@@ -119,36 +117,24 @@ impl Statuses {
     }
 
     /// A stored status, with its pods renamed.
-    fn renamed(&mut self, stored: &Arc<StoredStatus>, mut names: Names) -> Result<Arc<StoredStatus>> {
-        if !stored.emptied && !stored.named.iter().any(|id| names.renames(*id)) {
-            return Ok(Arc::clone(stored));
+    fn renamed(&mut self, stored: &Arc<StoredStatus>, names: &Names) -> Arc<StoredStatus> {
+        if stored.named.iter().any(|id| names.renames(*id)) {
+            self.canonical(&stored.status, names)
+        } else {
+            Arc::clone(stored)
         }
-        names.0.retain(|(old, _)| stored.named.contains(old));
-        let key = (stored.key, names);
-        if let Some(found) = self.renamed.get(&key) {
-            return Ok(Arc::clone(found));
-        }
-        let found = self.canonical(&stored.status, &key.1)?;
-        self.renamed.insert(key, Arc::clone(&found));
-        Ok(found)
     }
 
     /// The canonical form of a status, with its pods renamed.
-    pub fn canonical(
-        &mut self,
-        status: &OrderedDeploymentStatus,
-        names: &Names,
-    ) -> Result<Arc<StoredStatus>> {
-        let mut status = status.clone();
-        remove_unread(&mut status);
-        let had_passed = status.passed.is_some();
-        let named = rename(&mut status, names);
-        let emptied = had_passed && status.passed.is_none();
-        let mut bytes = serde_json::to_vec(&status).context("cannot write a status")?;
-        bytes.push(u8::from(emptied));
-        let key = fingerprint(&bytes);
-        let stored = self.stored.entry(key);
-        Ok(Arc::clone(stored.or_insert_with(|| Arc::new(StoredStatus { status, key, named, emptied }))))
+    pub fn canonical(&mut self, status: &OrderedDeploymentStatus, names: &Names) -> Arc<StoredStatus> {
+        let key = fingerprint(&encoded(status, names));
+        let stored = self.stored.entry(key).or_insert_with(|| {
+            let mut status = status.clone();
+            remove_unread(&mut status);
+            let named = rename(&mut status, names);
+            Arc::new(StoredStatus { status, key, named })
+        });
+        Arc::clone(stored)
     }
 }
 
@@ -170,7 +156,7 @@ pub struct State {
 
 impl State {
     /// The initial state of a cluster.
-    pub fn first(setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
+    pub fn first(setup: &Setup, statuses: &mut Statuses) -> Self {
         let case = &setup.case;
         let templates: BTreeSet<u8> = case.pods.iter().map(|pod| pod.template).collect();
         let sets = templates.into_iter().map(|template| SetState {
@@ -193,7 +179,7 @@ impl State {
             replicas: case.replicas,
             template: case.template,
             paused: false,
-            status: statuses.canonical(&OrderedDeploymentStatus::default(), &Names::default())?,
+            status: statuses.canonical(&OrderedDeploymentStatus::default(), &Names::default()),
             sets: sets.collect(),
             pods: pods.collect(),
             failure: None,
@@ -204,7 +190,7 @@ impl State {
     }
 
     /// The same state with its pods named by their places.
-    pub fn canonical(mut self, statuses: &mut Statuses) -> Result<Self> {
+    pub fn canonical(mut self, statuses: &mut Statuses) -> Self {
         self.pods.sort_by_key(|pod| (-pod.priority, pod.id));
         let names = Names::by_place(&self.pods);
         let mut same = names.0.iter().all(|(old, new)| old == new);
@@ -214,12 +200,12 @@ impl State {
         let gone = |uid: &str| id_of(uid).is_some_and(|id| names.get(id).is_none());
         same &= !self.status.status.passed.iter().flatten().any(|passed| gone(&passed.pod_uid));
         if !same {
-            self.status = statuses.renamed(&self.status, names)?;
+            self.status = statuses.renamed(&self.status, &names);
         }
         for (pod, place) in self.pods.iter_mut().zip(0..) {
             pod.id = place;
         }
-        Ok(self)
+        self
     }
 
     /// The identity of the state.
@@ -320,22 +306,21 @@ impl State {
     }
 
     /// The state with another stored status. Its pods keep their names.
-    pub fn with_status(&self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Result<Self> {
+    pub fn with_status(&self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Self {
         let mut state = self.clone();
-        state.store(status, statuses)?;
-        Ok(state)
+        state.store(status, statuses);
+        state
     }
 
-    fn store(&mut self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Result<()> {
+    fn store(&mut self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) {
         // Pods keep their names until the next canonical form.
         let names = Names::same(&self.pods);
         let is_renamed = || self.status.named.iter().any(|id| names.renames(*id));
-        let is_same = *status == self.status.status
-            || (!self.status.emptied && is_read_alike(status, &self.status.status) && !is_renamed());
+        let is_same =
+            *status == self.status.status || (is_read_alike(status, &self.status.status) && !is_renamed());
         if !is_same {
-            self.status = statuses.canonical(status, &names)?;
+            self.status = statuses.canonical(status, &names);
         }
-        Ok(())
     }
 
     /// The state of a world after this state. Its pods keep their names.
@@ -375,7 +360,7 @@ impl State {
             state.pods.push(PodState { terminating: pod.terminating, ..known });
         }
         if let Some(status) = &world.deployment.status {
-            state.store(status, statuses)?;
+            state.store(status, statuses);
         }
         Ok(state)
     }
@@ -478,6 +463,124 @@ fn is_read_alike(one: &OrderedDeploymentStatus, other: &OrderedDeploymentStatus)
         }
 }
 
+/// The canonical form of a status as bytes, without making it: what [`remove_unread`] and [`rename`] leave.
+fn encoded(status: &OrderedDeploymentStatus, names: &Names) -> Vec<u8> {
+    // Destructured, so that a new field does not compile without being encoded.
+    let OrderedDeploymentStatus {
+        observed_generation,
+        replicas,
+        updated_replicas,
+        ready_replicas,
+        available_replicas,
+        unavailable_replicas,
+        terminating_replicas,
+        collision_count,
+        selector,
+        conditions,
+        rollout,
+        hold,
+        blocked,
+        passed,
+        resume_requested,
+        pause,
+    } = status;
+    let mut bytes = Bytes { bytes: Vec::with_capacity(512), names };
+    bytes.number(*observed_generation);
+    for count in [
+        replicas,
+        updated_replicas,
+        ready_replicas,
+        available_replicas,
+        unavailable_replicas,
+        terminating_replicas,
+        collision_count,
+    ] {
+        bytes.number(*count);
+    }
+    bytes.text(selector.as_deref());
+    bytes.number(conditions.as_ref().map(|conditions| length(conditions.len())));
+    for condition in conditions.iter().flatten() {
+        bytes.text(Some(&condition.type_));
+        bytes.bytes.push(condition.status as u8);
+        bytes.text(Some(&condition.reason));
+        let read = condition.type_ == condition::PROGRESSING;
+        bytes.number(read.then(|| condition.last_update_time.0.as_second()));
+    }
+    bytes.number(rollout.as_ref().map(|rollout| rollout.revision));
+    if let Some(Rollout { revision: _, template_hash, replicas, scaled_from }) = rollout {
+        bytes.text(Some(template_hash));
+        bytes.number(Some(*replicas));
+        bytes.sizes(scaled_from.as_ref());
+    }
+    bytes.number(hold.as_ref().map(|hold| hold.revision));
+    if let Some(hold) = hold {
+        let Hold { id, pod, pod_uid, node, point, revision: _, since, until, deleted, replicas, sizes } =
+            hold;
+        bytes.pod(Some(id));
+        bytes.pod(Some(pod));
+        bytes.pod(Some(pod_uid));
+        bytes.text(node.as_deref());
+        bytes.bytes.push(*point as u8);
+        bytes.number(Some(since.0.as_second()));
+        bytes.number(until.as_ref().map(|until| until.0.as_second()));
+        bytes.number(deleted.map(i32::from));
+        bytes.number(Some(*replicas));
+        bytes.sizes(Some(sizes));
+    }
+    bytes.number(blocked.as_ref().map(|blocked| blocked.since.0.as_second()));
+    bytes.pod(blocked.as_ref().map(|blocked| blocked.id.as_str()));
+    let mut passed: Vec<&str> = passed.iter().flatten().map(|passed| passed.pod_uid.as_str()).collect();
+    passed.retain(|uid| id_of(uid).is_none_or(|id| names.get(id).is_some()));
+    passed.sort_unstable();
+    passed.dedup();
+    bytes.number(Some(length(passed.len())));
+    passed.into_iter().for_each(|uid| bytes.pod(Some(uid)));
+    bytes.pod(resume_requested.as_deref());
+    bytes.number(pause.as_ref().map(|pause| pause.replicas));
+    bytes.sizes(pause.as_ref().map(|pause| &pause.sizes));
+    bytes.bytes
+}
+
+fn length(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+/// A status in the making of its bytes.
+struct Bytes<'n> {
+    bytes: Vec<u8>,
+    names: &'n Names,
+}
+
+impl Bytes<'_> {
+    fn number(&mut self, number: Option<impl Into<i64>>) {
+        self.bytes.push(u8::from(number.is_some()));
+        if let Some(number) = number {
+            self.bytes.extend(number.into().to_le_bytes());
+        }
+    }
+
+    fn text(&mut self, text: Option<&str>) {
+        self.number(text.map(|text| length(text.len())));
+        self.bytes.extend(text.unwrap_or_default().as_bytes());
+    }
+
+    /// A text that may name a pod.
+    fn pod(&mut self, text: Option<&str>) {
+        match text.and_then(|text| renamed(text, self.names)) {
+            Some((renamed, _)) => self.text(Some(&renamed)),
+            None => self.text(text),
+        }
+    }
+
+    fn sizes(&mut self, sizes: Option<&BTreeMap<String, i32>>) {
+        self.number(sizes.map(|sizes| length(sizes.len())));
+        for (hash, size) in sizes.into_iter().flatten() {
+            self.text(Some(hash));
+            self.number(Some(*size));
+        }
+    }
+}
+
 /// Removes what no decision reads: messages, and times that do not matter.
 fn remove_unread(status: &mut OrderedDeploymentStatus) {
     for condition in status.conditions.iter_mut().flatten() {
@@ -513,14 +616,22 @@ fn rename(status: &mut OrderedDeploymentStatus, names: &Names) -> Vec<u16> {
 
 /// Renames the pod that this text names. Returns its new number.
 fn rename_in(text: &mut String, names: &Names) -> Option<u16> {
+    let (renamed, new) = renamed(text, names)?;
+    *text = renamed;
+    new
+}
+
+/// The text with the pod that it names renamed, and the pod's new number.
+fn renamed(text: &str, names: &Names) -> Option<(String, Option<u16>)> {
     let prefix = ["uid-", "pod-"].into_iter().find(|prefix| text.starts_with(prefix))?;
-    let (number, rest) = text[prefix.len()..].split_at_checked(4).unwrap_or((&text[prefix.len()..], ""));
+    let rest = text.get(prefix.len()..)?;
+    let (number, rest) = rest.split_at_checked(4).unwrap_or((rest, ""));
     let new = number.parse().ok().and_then(|id| names.get(id));
-    *text = match new {
+    let renamed = match new {
         Some(new) => format!("{prefix}{new:04}{rest}"),
         None => format!("{prefix}gone{rest}"),
     };
-    new
+    Some((renamed, new))
 }
 
 /// A hash of 128 bits, which identifies a state.
