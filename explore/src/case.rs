@@ -1,6 +1,7 @@
 //! The clusters that are explored: the initial state of each, and the faults in it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use ordereddeployment_api::{OrderedDeployment, Template, template_hash};
 use serde_json::json;
@@ -66,6 +67,9 @@ pub struct Case {
     pub eager: bool,
 }
 
+/// How many names of pods are kept: no state has more pods.
+const NAMED: u16 = 64;
+
 /// How many templates there are.
 pub const TEMPLATES: u8 = 3;
 
@@ -85,6 +89,12 @@ pub struct Setup {
     pub deployment: OrderedDeployment,
     /// The templates: as in the spec, as in a set, and their hash.
     pub templates: Vec<(Template, Template, String)>,
+    /// The UIDs of their sets.
+    pub sets: Vec<Arc<str>>,
+    /// The names and UIDs of the pods of a canonical state.
+    pub pods: Vec<(String, Arc<str>)>,
+    /// The only node.
+    pub node: Arc<str>,
 }
 
 impl Setup {
@@ -111,7 +121,16 @@ impl Setup {
             let hash = template_hash(&template, 0);
             (template.clone(), template.without_hash(), hash)
         });
-        Ok(Self { deployment, templates: templates.collect(), case })
+        let sets = (0..TEMPLATES).map(|template| format!("set-t{template}").into());
+        let pods = (0..NAMED).map(|id| (format!("pod-{id:04}"), format!("uid-{id:04}").into()));
+        Ok(Self {
+            deployment,
+            templates: templates.collect(),
+            sets: sets.collect(),
+            pods: pods.collect(),
+            node: "n".into(),
+            case,
+        })
     }
 }
 

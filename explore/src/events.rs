@@ -6,12 +6,12 @@ use std::fmt;
 use anyhow::Result;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_oracle::{Violation, check, has_begun};
-use ordereddeployment_planner::{Act, Decision, DryRun, Read, Snapshot};
-use ordereddeployment_preview::SimulatedCluster;
+use ordereddeployment_oracle::{View, Violation, check_idle_view, check_view, has_begun};
+use ordereddeployment_planner::{Act, Decision, DryRun, Read, decide};
+use ordereddeployment_preview::decide_and_read;
 
 use crate::case::{FaultSet, PodPausePoint, Setup, TEMPLATES};
-use crate::state::{PodState, State, Statuses, id_of, now, old};
+use crate::state::{Names, PodState, State, Statuses, id_of, now, old};
 
 /// What a transition does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,46 +76,47 @@ pub struct Successors {
     pub transitions: Vec<Transition>,
     /// The rules that the decision in this state breaks.
     pub violations: Vec<Violation>,
-    /// What that decision was made on, where it changes nothing.
-    pub idle: Option<Box<Snapshot>>,
 }
 
 /// All transitions from a state.
 pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Result<Successors> {
     let mut found = Successors::default();
-    let world = state.world(setup);
-    let (snapshot, decision) = world.decide(|_| DryRun::Accepted);
-    found.violations = check(&snapshot, &decision);
+    let observed = state.snapshot(setup, statuses);
+    let (snapshot, decision) = decide_and_read(observed, &BTreeMap::new(), |_| DryRun::Accepted);
+    let view = View::of(&snapshot);
+    found.violations = check_view(&view, &decision);
     if let Decision::Read(read) = &decision {
         let message = format!("the planner reads again what it has just read: {read:?}");
         found.violations.push(Violation { rule: "L1", oracle: "explore::reads", message });
         return Ok(found);
     }
-    let decided = carry_out(state, &world, &decision, setup, statuses, None)?.canonical(statuses)?;
-    if decided.key() == state.key() {
-        found.idle = Some(Box::new(snapshot));
-    } else {
+    let decided = carry_out(state, &decision, setup, statuses, None)?.canonical(statuses);
+    let is_idle = decided.key() == state.key();
+    if !is_idle {
         found.transitions.push(Transition { event: Event::Decide, state: decided, is_expected: true });
     }
-    let is_idle = found.idle.is_some();
     let expected = if is_idle || !setup.case.eager { expected(state, setup, is_idle) } else { Vec::new() };
     for event in expected {
-        let state = apply(state, &event, statuses)?.canonical(statuses)?;
+        let state = apply(state, &event, statuses).canonical(statuses);
         found.transitions.push(Transition { event, state, is_expected: true });
+    }
+    if is_idle {
+        let is_final = found.transitions.is_empty();
+        found.violations.extend(check_idle_view(&view, is_final, state.failure.is_some()));
     }
     let left = setup.case.max_faults - state.faults;
     if left == 0 {
         return Ok(found);
     }
     for event in faults(state, setup) {
-        let state = with_fault(state, &event, 1, statuses)?.canonical(statuses)?;
+        let state = with_fault(state, &event, 1, statuses).canonical(statuses);
         found.transitions.push(Transition { event, state, is_expected: false });
     }
     if setup.case.fault_set == FaultSet::All {
         if let Decision::Act(act) = &decision {
-            interrupted_act(&mut found, state, &world, act, setup, statuses)?;
+            interrupted_act(&mut found, state, act, setup, statuses)?;
         }
-        stale_decision(&mut found, state, &world, left, setup, statuses)?;
+        stale_decision(&mut found, state, left, setup, statuses)?;
     }
     Ok(found)
 }
@@ -236,14 +237,14 @@ fn faults(state: &State, setup: &Setup) -> Vec<Event> {
     events
 }
 
-fn with_fault(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> Result<State> {
-    let mut next = apply(state, event, statuses)?;
+fn with_fault(state: &State, event: &Event, cost: u8, statuses: &mut Statuses) -> State {
+    let mut next = apply(state, event, statuses);
     next.faults += cost;
-    Ok(next)
+    next
 }
 
 /// The state after an event. Its pods keep their names.
-fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State> {
+fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> State {
     let mut next = state.clone();
     let mut status = None;
     match event {
@@ -304,10 +305,9 @@ fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> Result<State>
         | Event::StaleDecision(_) => {}
     }
     if let Some(status) = status {
-        let names: BTreeMap<u16, u16> = next.pods.iter().map(|pod| (pod.id, pod.id)).collect();
-        next.status = statuses.canonical(&status, &names)?;
+        next.status = statuses.canonical(&status, &Names::same(&next.pods));
     }
-    Ok(next)
+    next
 }
 
 fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
@@ -319,28 +319,31 @@ fn change_pod(state: &mut State, id: u16, change: impl FnOnce(&mut PodState)) {
 /// The state after a decision is carried out. The create of that number is refused. Its pods keep their names.
 fn carry_out(
     state: &State,
-    world: &SimulatedCluster,
     decision: &Decision,
     setup: &Setup,
     statuses: &mut Statuses,
     refused: Option<usize>,
 ) -> Result<State> {
-    let mut world = world.clone();
     match decision {
-        Decision::Read(_) => {}
-        Decision::Record(record) => {
-            world.store(&record.status);
+        Decision::Read(_) => Ok(state.clone()),
+        Decision::Record(record) => Ok(state.with_status(&record.status, statuses)),
+        // It only reports, and nothing fails any more.
+        Decision::Act(act) if act.is_idle() => {
+            let mut next = state.with_status(&act.status, statuses);
+            (next.failure, next.refused_since) = (None, None);
+            Ok(next)
         }
         Decision::Act(act) => {
+            let mut world = state.world(setup);
             let mut created = 0;
             world.carry_out(act, |world, _| {
                 created += 1;
                 let full = setup.case.quota.is_some_and(|quota| world.pods.len() >= quota);
                 if full || refused == Some(created) { Err("exceeded quota".to_owned()) } else { Ok(()) }
             });
+            state.after(&world, setup, statuses)
         }
     }
-    state.after(&world, setup, statuses)
 }
 
 /// The numbers of pods that an act creates and deletes.
@@ -372,7 +375,6 @@ fn split(act: &Act, at: usize) -> (Act, Act) {
 fn interrupted_act(
     found: &mut Successors,
     state: &State,
-    world: &SimulatedCluster,
     act: &Act,
     setup: &Setup,
     statuses: &mut Statuses,
@@ -380,8 +382,7 @@ fn interrupted_act(
     let (creates, deletes) = writes(act);
     for number in 1..=creates {
         let decision = Decision::Act(act.clone());
-        let mut next =
-            carry_out(state, world, &decision, setup, statuses, Some(number))?.canonical(statuses)?;
+        let mut next = carry_out(state, &decision, setup, statuses, Some(number))?.canonical(statuses);
         next.faults += 1;
         found.transitions.push(Transition {
             event: Event::CreateRefused(number),
@@ -391,18 +392,18 @@ fn interrupted_act(
     }
     for at in usize::from(act.sets.is_empty())..creates + deletes {
         let (first, rest) = split(act, at);
-        let begun = carry_out(state, world, &Decision::Act(first), setup, statuses, None)?;
+        let begun = carry_out(state, &Decision::Act(first), setup, statuses, None)?;
         if begun.failure.is_some() {
             // The rest is not sent.
             break;
         }
-        let mut crashed = begun.clone().canonical(statuses)?;
+        let mut crashed = begun.clone().canonical(statuses);
         (crashed.failure, crashed.refused_since) = (None, None);
         crashed.faults += 1;
         found.transitions.push(Transition { event: Event::Crash(at), state: crashed, is_expected: false });
         for event in faults(&begun, setup) {
-            let actual = with_fault(&begun, &event, 1, statuses)?;
-            let next = carry_out_late(&begun, &actual, &rest, setup, statuses)?.canonical(statuses)?;
+            let actual = with_fault(&begun, &event, 1, statuses);
+            let next = carry_out_late(&begun, &actual, &rest, setup, statuses)?.canonical(statuses);
             let event = Event::FaultBetweenWrites(at, Box::new(event));
             found.transitions.push(Transition { event, state: next, is_expected: false });
         }
@@ -414,16 +415,15 @@ fn interrupted_act(
 fn stale_decision(
     found: &mut Successors,
     state: &State,
-    world: &SimulatedCluster,
     left: u8,
     setup: &Setup,
     statuses: &mut Statuses,
 ) -> Result<()> {
-    let decision = ordereddeployment_planner::decide(&world.observed());
-    let decision = match decision {
+    let observed = state.snapshot(setup, statuses);
+    let decision = match decide(&observed) {
         // A live read is not stale.
         Decision::Read(Read::Live) => return Ok(()),
-        Decision::Read(_) => world.decide(|_| DryRun::Accepted).1,
+        Decision::Read(_) => decide_and_read(observed, &BTreeMap::new(), |_| DryRun::Accepted).1,
         decided => decided,
     };
     let unseen = expected(state, setup, false).into_iter().map(|event| (event, 1));
@@ -441,18 +441,14 @@ fn stale_decision(
         )
     };
     for (event, cost) in unseen.filter(|(event, cost)| *cost <= left && of_pods(event)) {
-        let actual = with_fault(state, &event, cost, statuses)?;
+        let actual = with_fault(state, &event, cost, statuses);
         let next = match &decision {
             Decision::Read(_) => continue,
-            Decision::Record(record) => {
-                let mut world = actual.world(setup);
-                world.store(&record.status);
-                actual.after(&world, setup, statuses)?
-            }
+            Decision::Record(record) => actual.with_status(&record.status, statuses),
             Decision::Act(act) => carry_out_late(state, &actual, act, setup, statuses)?,
         };
         let event = Event::StaleDecision(Box::new(event));
-        found.transitions.push(Transition { event, state: next.canonical(statuses)?, is_expected: false });
+        found.transitions.push(Transition { event, state: next.canonical(statuses), is_expected: false });
     }
     Ok(())
 }
@@ -477,8 +473,7 @@ fn carry_out_late(
         });
     }
     act.deletes.retain(|group| !group.targets.is_empty());
-    let world = actual.world(setup);
-    carry_out(actual, &world, &Decision::Act(act), setup, statuses, None)
+    carry_out(actual, &Decision::Act(act), setup, statuses, None)
 }
 
 impl fmt::Display for Event {

@@ -1,9 +1,10 @@
 //! The search: every reachable state of a cluster, breadth first, and cycles of expected events.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::Result;
-use ordereddeployment_oracle::{Violation, check_idle};
+use ordereddeployment_oracle::Violation;
+use rustc_hash::FxHashMap;
 
 use crate::case::{Case, Setup};
 use crate::events::{Event, successors};
@@ -49,8 +50,8 @@ struct Graph {
 pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     let setup = Setup::of(case)?;
     let mut statuses = Statuses::default();
-    let first = State::first(&setup, &mut statuses)?;
-    let mut known: HashMap<u128, u32> = HashMap::from([(first.key(), 0)]);
+    let first = State::first(&setup, &mut statuses);
+    let mut known: FxHashMap<u128, u32> = FxHashMap::from_iter([(first.key(), 0)]);
     let mut graph = Graph { parents: vec![(0, 0)], depths: vec![0], edges: Vec::new(), begins: Vec::new() };
     let mut frontier = VecDeque::from([first]);
     let mut outcome = Outcome::default();
@@ -58,12 +59,7 @@ pub fn explore(case: Case, limit: usize) -> Result<Outcome> {
     let mut at = 0_u32;
     while let Some(state) = frontier.pop_front() {
         let followed = successors(&state, &setup, &mut statuses)?;
-        let expected = followed.transitions.iter().filter(|next| next.is_expected).count();
-        let mut violations = followed.violations;
-        if let Some(snapshot) = &followed.idle {
-            violations.extend(check_idle(snapshot, expected == 0, state.failure.is_some()));
-        }
-        for violation in violations {
+        for violation in followed.violations {
             found.entry(violation.oracle).or_insert((0, violation, at)).0 += 1;
         }
         graph.begins.push(graph.edges.len());
@@ -157,7 +153,7 @@ impl Graph {
             at = parent;
         }
         let mut statuses = Statuses::default();
-        let mut state = State::first(setup, &mut statuses)?;
+        let mut state = State::first(setup, &mut statuses);
         let mut lines = vec![format!("{state}")];
         for place in places.into_iter().rev() {
             let next = successors(&state, setup, &mut statuses)?.transitions.into_iter().nth(place as usize);

@@ -4,18 +4,22 @@
 //! timer runs or has expired. All pods have the same age. Within one priority, pods that are equally ready are ordered by UID, and a
 //! new pod is last.
 
-use std::collections::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
-use ordereddeployment_planner::{ComparisonResult, Failure, Pod, Point, Set};
+use ordereddeployment_api::names::condition;
+use ordereddeployment_api::{
+    Condition, Hold, OrderedDeployment, OrderedDeploymentStatus, PausePoint, Rollout,
+};
+use ordereddeployment_planner::{
+    ComparisonResult, DryRun, Failure, Pod, Point, Set, Snapshot, make_hashes_unique,
+};
 use ordereddeployment_preview::SimulatedCluster;
-use ordereddeployment_sorter::{Facts, Phase};
-use serde_json::Value;
+use ordereddeployment_sorter::{Facts, Nodes, Phase};
+use rustc_hash::FxHashMap;
 
 use crate::case::{PodPausePoint, Setup};
 
@@ -70,48 +74,67 @@ pub struct SetState {
 pub struct StoredStatus {
     pub status: OrderedDeploymentStatus,
     key: u128,
+    /// The numbers of the pods that it names.
+    named: Vec<u16>,
 }
 
 /// The old and new numbers of pods.
-type Names = Vec<(u16, u16)>;
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+pub struct Names(Vec<(u16, u16)>);
+
+impl Names {
+    /// The pods keep their numbers.
+    pub fn same(pods: &[PodState]) -> Self {
+        Self(pods.iter().map(|pod| (pod.id, pod.id)).collect())
+    }
+
+    /// The pods are named by their places.
+    fn by_place(pods: &[PodState]) -> Self {
+        Self(pods.iter().map(|pod| pod.id).zip(0..).collect())
+    }
+
+    /// The new number of a pod, if it exists.
+    fn get(&self, old: u16) -> Option<u16> {
+        self.0.iter().find(|(other, _)| *other == old).map(|(_, new)| *new)
+    }
+
+    fn renames(&self, id: u16) -> bool {
+        self.get(id) != Some(id)
+    }
+}
 
 /// Every status found so far, each stored once.
 #[derive(Default)]
 pub struct Statuses {
-    stored: HashMap<u128, Arc<StoredStatus>>,
-    /// By status and new names of pods: the result, since most states rename their pods in the same few ways.
-    renamed: HashMap<(u128, Names), Arc<StoredStatus>>,
+    stored: FxHashMap<u128, Arc<StoredStatus>>,
+    /// The pods of snapshots.
+    pods: FxHashMap<PodState, Arc<Pod>>,
 }
 
 impl Statuses {
+    fn pod(&mut self, state: &PodState, setup: &Setup) -> Arc<Pod> {
+        Arc::clone(self.pods.entry(*state).or_insert_with(|| Arc::new(pod(state, setup))))
+    }
+
     /// A stored status, with its pods renamed.
-    fn renamed(&mut self, stored: &StoredStatus, names: &BTreeMap<u16, u16>) -> Result<Arc<StoredStatus>> {
-        let key = (stored.key, names.iter().map(|(old, new)| (*old, *new)).collect::<Names>());
-        if let Some(found) = self.renamed.get(&key) {
-            return Ok(Arc::clone(found));
+    fn renamed(&mut self, stored: &Arc<StoredStatus>, names: &Names) -> Arc<StoredStatus> {
+        if stored.named.iter().any(|id| names.renames(*id)) {
+            self.canonical(&stored.status, names)
+        } else {
+            Arc::clone(stored)
         }
-        let found = self.canonical(&stored.status, names)?;
-        self.renamed.insert(key, Arc::clone(&found));
-        Ok(found)
     }
 
     /// The canonical form of a status, with its pods renamed.
-    pub fn canonical(
-        &mut self,
-        status: &OrderedDeploymentStatus,
-        names: &BTreeMap<u16, u16>,
-    ) -> Result<Arc<StoredStatus>> {
-        let mut value = serde_json::to_value(status).context("cannot write a status")?;
-        remove_unread(&mut value);
-        rename(&mut value, names);
-        let key = fingerprint(&value.to_string());
-        if let Some(found) = self.stored.get(&key) {
-            return Ok(Arc::clone(found));
-        }
-        let status = serde_json::from_value(value).context("cannot read a status")?;
-        let stored = Arc::new(StoredStatus { status, key });
-        self.stored.insert(key, Arc::clone(&stored));
-        Ok(stored)
+    pub fn canonical(&mut self, status: &OrderedDeploymentStatus, names: &Names) -> Arc<StoredStatus> {
+        let key = fingerprint(&encoded(status, names));
+        let stored = self.stored.entry(key).or_insert_with(|| {
+            let mut status = status.clone();
+            remove_unread(&mut status);
+            let named = rename(&mut status, names);
+            Arc::new(StoredStatus { status, key, named })
+        });
+        Arc::clone(stored)
     }
 }
 
@@ -133,7 +156,7 @@ pub struct State {
 
 impl State {
     /// The initial state of a cluster.
-    pub fn first(setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
+    pub fn first(setup: &Setup, statuses: &mut Statuses) -> Self {
         let case = &setup.case;
         let templates: BTreeSet<u8> = case.pods.iter().map(|pod| pod.template).collect();
         let sets = templates.into_iter().map(|template| SetState {
@@ -156,7 +179,7 @@ impl State {
             replicas: case.replicas,
             template: case.template,
             paused: false,
-            status: statuses.canonical(&OrderedDeploymentStatus::default(), &BTreeMap::new())?,
+            status: statuses.canonical(&OrderedDeploymentStatus::default(), &Names::default()),
             sets: sets.collect(),
             pods: pods.collect(),
             failure: None,
@@ -167,38 +190,92 @@ impl State {
     }
 
     /// The same state with its pods named by their places.
-    pub fn canonical(mut self, statuses: &mut Statuses) -> Result<Self> {
+    pub fn canonical(mut self, statuses: &mut Statuses) -> Self {
         self.pods.sort_by_key(|pod| (-pod.priority, pod.id));
-        let names: BTreeMap<u16, u16> = self.pods.iter().map(|pod| pod.id).zip(0..).collect();
-        let mut same = names.iter().all(|(old, new)| old == new);
+        let names = Names::by_place(&self.pods);
+        let mut same = names.0.iter().all(|(old, new)| old == new);
         if let Some(hold) = &self.status.status.hold {
-            same &= id_of(&hold.pod_uid).is_none_or(|id| names.contains_key(&id));
+            same &= id_of(&hold.pod_uid).is_none_or(|id| names.get(id).is_some());
         }
-        let gone = |uid: &str| id_of(uid).is_some_and(|id| !names.contains_key(&id));
+        let gone = |uid: &str| id_of(uid).is_some_and(|id| names.get(id).is_none());
         same &= !self.status.status.passed.iter().flatten().any(|passed| gone(&passed.pod_uid));
         if !same {
-            self.status = statuses.renamed(&self.status, &names)?;
+            self.status = statuses.renamed(&self.status, &names);
         }
         for (pod, place) in self.pods.iter_mut().zip(0..) {
             pod.id = place;
         }
-        Ok(self)
+        self
     }
 
     /// The identity of the state.
     pub fn key(&self) -> u128 {
-        let failure = self.failure.as_ref().map(|failure| format!("{failure:?}"));
-        fingerprint(&(
-            (self.replicas, self.template, self.paused, self.faults),
-            self.status.key,
-            &self.sets,
-            &self.pods,
-            (failure, self.refused_since),
-        ))
+        let mut bytes = Vec::with_capacity(64 + 16 * (self.sets.len() + self.pods.len()));
+        bytes.extend(self.status.key.to_le_bytes());
+        bytes.extend(self.replicas.to_le_bytes());
+        bytes.extend([self.template, u8::from(self.paused), self.faults]);
+        bytes.push(u8::try_from(self.sets.len()).unwrap_or(u8::MAX));
+        for SetState { template, revision, replicas } in &self.sets {
+            bytes.push(*template);
+            bytes.extend(revision.to_le_bytes());
+            bytes.extend(replicas.to_le_bytes());
+        }
+        bytes.push(u8::try_from(self.pods.len()).unwrap_or(u8::MAX));
+        for PodState { id, template, priority, point, ready, started, terminating, never_ready } in &self.pods
+        {
+            let flags = [ready, started, terminating, never_ready];
+            let flags = flags.into_iter().fold(0, |flags, flag| flags << 1 | u8::from(*flag));
+            bytes.extend(id.to_le_bytes());
+            bytes.extend([*template, priority.cast_unsigned(), *point as u8, flags]);
+        }
+        bytes.push(u8::from(self.refused_since.is_some()));
+        bytes.extend(self.refused_since.iter().flat_map(|since| since.as_second().to_le_bytes()));
+        if let Some(failure) = &self.failure {
+            bytes.extend(format!("{failure:?}").as_bytes());
+        }
+        fingerprint(&bytes)
     }
 
-    /// The world that the planner observes.
+    /// What a decision in this state is made on.
+    pub fn snapshot(&self, setup: &Setup, statuses: &mut Statuses) -> Snapshot {
+        let mut sets = self.sets(setup);
+        make_hashes_unique(&mut sets);
+        Snapshot {
+            deployment: Arc::new(self.deployment(setup)),
+            sets,
+            pods: self.pods.iter().map(|state| statuses.pod(state, setup)).collect(),
+            nodes: Nodes::new(),
+            now: now(),
+            live: false,
+            dry_run: DryRun::Unknown,
+            failure: self.failure.clone(),
+            known_points: BTreeMap::new(),
+            taken_names: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            // The templates are different for the API server, too.
+            comparison: ComparisonResult::New,
+        }
+    }
+
+    /// The cluster in this state.
     pub fn world(&self, setup: &Setup) -> SimulatedCluster {
+        SimulatedCluster {
+            deployment: self.deployment(setup),
+            sets: self.sets(setup),
+            pods: self.pods.iter().map(|state| pod(state, setup)).collect(),
+            nodes: BTreeMap::new(),
+            now: now(),
+            failure: self.failure.clone(),
+            refused_since: self.refused_since,
+            known_points: BTreeMap::new(),
+            taken_names: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            comparison: ComparisonResult::New,
+            count: 5000,
+        }
+    }
+
+    fn deployment(&self, setup: &Setup) -> OrderedDeployment {
         let mut deployment = setup.deployment.clone();
         deployment.spec.replicas = self.replicas;
         deployment.spec.paused = self.paused;
@@ -206,11 +283,15 @@ impl State {
             deployment.spec.template = setup.templates[usize::from(self.template)].0.clone();
         }
         deployment.status = Some(self.status.status.clone());
+        deployment
+    }
+
+    fn sets(&self, setup: &Setup) -> Vec<Set> {
         let sets = self.sets.iter().map(|set| {
             let (_, template, hash) = &setup.templates[usize::from(set.template)];
             Set {
                 name: format!("web-{hash}"),
-                uid: set_uid(set.template),
+                uid: Arc::clone(&setup.sets[usize::from(set.template)]),
                 hash: hash.clone(),
                 revision: set.revision,
                 created: Some(old()),
@@ -221,20 +302,24 @@ impl State {
                 terminating: false,
             }
         });
-        SimulatedCluster {
-            deployment,
-            sets: sets.collect(),
-            pods: self.pods.iter().map(pod).collect(),
-            nodes: BTreeMap::new(),
-            now: now(),
-            failure: self.failure.clone(),
-            refused_since: self.refused_since,
-            known_points: BTreeMap::new(),
-            taken_names: BTreeSet::new(),
-            sources: BTreeMap::new(),
-            // The templates are different for the API server, too.
-            comparison: ComparisonResult::New,
-            count: 5000,
+        sets.collect()
+    }
+
+    /// The state with another stored status. Its pods keep their names.
+    pub fn with_status(&self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) -> Self {
+        let mut state = self.clone();
+        state.store(status, statuses);
+        state
+    }
+
+    fn store(&mut self, status: &OrderedDeploymentStatus, statuses: &mut Statuses) {
+        // Pods keep their names until the next canonical form.
+        let names = Names::same(&self.pods);
+        let is_renamed = || self.status.named.iter().any(|id| names.renames(*id));
+        let is_same =
+            *status == self.status.status || (is_read_alike(status, &self.status.status) && !is_renamed());
+        if !is_same {
+            self.status = statuses.canonical(status, &names);
         }
     }
 
@@ -274,22 +359,11 @@ impl State {
             let known = known.map_or_else(new, Ok)?;
             state.pods.push(PodState { terminating: pod.terminating, ..known });
         }
-        let status = world.deployment.status.clone().unwrap_or_default();
-        if status != self.status.status {
-            // Pods keep their names until the next canonical form.
-            let names: BTreeMap<u16, u16> = state.pods.iter().map(|pod| (pod.id, pod.id)).collect();
-            state.status = statuses.canonical(&status, &names)?;
+        if let Some(status) = &world.deployment.status {
+            state.store(status, statuses);
         }
         Ok(state)
     }
-}
-
-pub fn set_uid(template: u8) -> Arc<str> {
-    format!("set-t{template}").into()
-}
-
-pub fn uid(id: u16) -> String {
-    format!("uid-{id:04}")
 }
 
 /// The number in a UID.
@@ -297,15 +371,19 @@ pub fn id_of(uid: &str) -> Option<u16> {
     uid.strip_prefix("uid-")?.parse().ok()
 }
 
-fn pod(state: &PodState) -> Pod {
+fn pod(state: &PodState, setup: &Setup) -> Pod {
+    let named = setup.pods.get(usize::from(state.id)).cloned();
+    // A new pod has another number until the next canonical form.
+    let (name, uid) =
+        named.unwrap_or_else(|| (format!("pod-{:04}", state.id), format!("uid-{:04}", state.id).into()));
     let at = |side, duration| Point::At { side, duration: Ok(duration) };
     Pod {
-        name: format!("pod-{:04}", state.id),
-        set: set_uid(state.template),
+        name,
+        set: Arc::clone(&setup.sets[usize::from(state.template)]),
         resource_version: "1".to_owned(),
         facts: Facts {
-            uid: uid(state.id).into(),
-            node: Some("n".into()),
+            uid,
+            node: Some(Arc::clone(&setup.node)),
             phase: if state.started { Phase::Running } else { Phase::Pending },
             ready: state.ready,
             ready_since: Some(old()),
@@ -328,62 +406,240 @@ fn pod(state: &PodState) -> Pod {
     }
 }
 
-/// Removes what no decision reads: messages, and times that do not matter.
-fn remove_unread(status: &mut Value) {
-    let old = Value::from(old().to_string());
-    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-        condition["message"] = "".into();
-        condition["lastTransitionTime"] = old.clone();
-        if condition["type"] != "Progressing" {
-            condition["lastUpdateTime"] = old.clone();
-        }
-    }
-    for passed in status["passed"].as_array_mut().into_iter().flatten() {
-        passed["resumedAt"] = old.clone();
-    }
-}
-
-/// Renames pods. Deleted pods get one common name, and their passed points are removed.
-fn rename(value: &mut Value, names: &BTreeMap<u16, u16>) {
-    if let Some(passed) = value.get_mut("passed").and_then(Value::as_array_mut) {
-        let is_there = |uid: &str| id_of(uid).is_none_or(|id| names.contains_key(&id));
-        passed.retain(|one| one["podUID"].as_str().is_some_and(is_there));
-        passed.sort_by_key(|one| one["podUID"].as_str().map(str::to_owned));
-        passed.dedup();
-        if passed.is_empty() {
-            value.as_object_mut().map(|status| status.remove("passed"));
-        }
-    }
-    rename_all(value, names);
-}
-
-fn rename_all(value: &mut Value, names: &BTreeMap<u16, u16>) {
-    match value {
-        Value::Array(all) => all.iter_mut().for_each(|one| rename_all(one, names)),
-        Value::Object(all) => all.values_mut().for_each(|one| rename_all(one, names)),
-        Value::String(text) => {
-            for prefix in ["uid-", "pod-"] {
-                let Some(rest) = text.strip_prefix(prefix) else { continue };
-                let (number, rest) = rest.split_at_checked(4).unwrap_or((rest, ""));
-                let new = number.parse().ok().and_then(|id: u16| names.get(&id));
-                let renamed = match new {
-                    Some(new) => format!("{prefix}{new:04}{rest}"),
-                    None => format!("{prefix}gone{rest}"),
-                };
-                *text = renamed;
-                return;
+/// Whether two statuses differ only in what no decision reads: what [`remove_unread`] removes.
+fn is_read_alike(one: &OrderedDeploymentStatus, other: &OrderedDeploymentStatus) -> bool {
+    // Destructured, so that a new field does not compile without being compared.
+    let OrderedDeploymentStatus {
+        observed_generation,
+        replicas,
+        updated_replicas,
+        ready_replicas,
+        available_replicas,
+        unavailable_replicas,
+        terminating_replicas,
+        collision_count,
+        selector,
+        conditions,
+        rollout,
+        hold,
+        blocked,
+        passed,
+        resume_requested,
+        pause,
+    } = one;
+    let counts = [
+        (replicas, other.replicas),
+        (updated_replicas, other.updated_replicas),
+        (ready_replicas, other.ready_replicas),
+        (available_replicas, other.available_replicas),
+        (unavailable_replicas, other.unavailable_replicas),
+        (terminating_replicas, other.terminating_replicas),
+        (collision_count, other.collision_count),
+    ];
+    let read = |condition: &Condition| {
+        let is_progress = condition.type_ == condition::PROGRESSING;
+        is_progress.then(|| condition.last_update_time.clone())
+    };
+    let conditions_alike = |one: &Condition, other: &Condition| {
+        (&one.type_, one.status, &one.reason, read(one))
+            == (&other.type_, other.status, &other.reason, read(other))
+    };
+    counts.into_iter().all(|(one, other)| *one == other)
+        && (observed_generation, rollout, hold, blocked, pause)
+            == (&other.observed_generation, &other.rollout, &other.hold, &other.blocked, &other.pause)
+        && (selector, resume_requested) == (&other.selector, &other.resume_requested)
+        && passed.is_some() == other.passed.is_some()
+        && passed.iter().flatten().map(|one| &one.pod_uid).eq(other
+            .passed
+            .iter()
+            .flatten()
+            .map(|one| &one.pod_uid))
+        && match (conditions, &other.conditions) {
+            (Some(one), Some(other)) => {
+                one.len() == other.len()
+                    && one.iter().zip(other).all(|(one, other)| conditions_alike(one, other))
             }
+            (one, other) => one.is_none() && other.is_none(),
         }
-        _ => {}
+}
+
+/// The canonical form of a status as bytes, without making it: what [`remove_unread`] and [`rename`] leave.
+fn encoded(status: &OrderedDeploymentStatus, names: &Names) -> Vec<u8> {
+    // Destructured, so that a new field does not compile without being encoded.
+    let OrderedDeploymentStatus {
+        observed_generation,
+        replicas,
+        updated_replicas,
+        ready_replicas,
+        available_replicas,
+        unavailable_replicas,
+        terminating_replicas,
+        collision_count,
+        selector,
+        conditions,
+        rollout,
+        hold,
+        blocked,
+        passed,
+        resume_requested,
+        pause,
+    } = status;
+    let mut bytes = Bytes { bytes: Vec::with_capacity(512), names };
+    bytes.number(*observed_generation);
+    for count in [
+        replicas,
+        updated_replicas,
+        ready_replicas,
+        available_replicas,
+        unavailable_replicas,
+        terminating_replicas,
+        collision_count,
+    ] {
+        bytes.number(*count);
     }
+    bytes.text(selector.as_deref());
+    bytes.number(conditions.as_ref().map(|conditions| length(conditions.len())));
+    for condition in conditions.iter().flatten() {
+        bytes.text(Some(&condition.type_));
+        bytes.bytes.push(condition.status as u8);
+        bytes.text(Some(&condition.reason));
+        let read = condition.type_ == condition::PROGRESSING;
+        bytes.number(read.then(|| condition.last_update_time.0.as_second()));
+    }
+    bytes.number(rollout.as_ref().map(|rollout| rollout.revision));
+    if let Some(Rollout { revision: _, template_hash, replicas, scaled_from }) = rollout {
+        bytes.text(Some(template_hash));
+        bytes.number(Some(*replicas));
+        bytes.sizes(scaled_from.as_ref());
+    }
+    bytes.number(hold.as_ref().map(|hold| hold.revision));
+    if let Some(hold) = hold {
+        let Hold { id, pod, pod_uid, node, point, revision: _, since, until, deleted, replicas, sizes } =
+            hold;
+        bytes.pod(Some(id));
+        bytes.pod(Some(pod));
+        bytes.pod(Some(pod_uid));
+        bytes.text(node.as_deref());
+        bytes.bytes.push(*point as u8);
+        bytes.number(Some(since.0.as_second()));
+        bytes.number(until.as_ref().map(|until| until.0.as_second()));
+        bytes.number(deleted.map(i32::from));
+        bytes.number(Some(*replicas));
+        bytes.sizes(Some(sizes));
+    }
+    bytes.number(blocked.as_ref().map(|blocked| blocked.since.0.as_second()));
+    bytes.pod(blocked.as_ref().map(|blocked| blocked.id.as_str()));
+    let mut passed: Vec<&str> = passed.iter().flatten().map(|passed| passed.pod_uid.as_str()).collect();
+    passed.retain(|uid| id_of(uid).is_none_or(|id| names.get(id).is_some()));
+    passed.sort_unstable();
+    passed.dedup();
+    bytes.number(Some(length(passed.len())));
+    passed.into_iter().for_each(|uid| bytes.pod(Some(uid)));
+    bytes.pod(resume_requested.as_deref());
+    bytes.number(pause.as_ref().map(|pause| pause.replicas));
+    bytes.sizes(pause.as_ref().map(|pause| &pause.sizes));
+    bytes.bytes
+}
+
+fn length(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+/// A status in the making of its bytes.
+struct Bytes<'n> {
+    bytes: Vec<u8>,
+    names: &'n Names,
+}
+
+impl Bytes<'_> {
+    fn number(&mut self, number: Option<impl Into<i64>>) {
+        self.bytes.push(u8::from(number.is_some()));
+        if let Some(number) = number {
+            self.bytes.extend(number.into().to_le_bytes());
+        }
+    }
+
+    fn text(&mut self, text: Option<&str>) {
+        self.number(text.map(|text| length(text.len())));
+        self.bytes.extend(text.unwrap_or_default().as_bytes());
+    }
+
+    /// A text that may name a pod.
+    fn pod(&mut self, text: Option<&str>) {
+        match text.and_then(|text| renamed(text, self.names)) {
+            Some((renamed, _)) => self.text(Some(&renamed)),
+            None => self.text(text),
+        }
+    }
+
+    fn sizes(&mut self, sizes: Option<&BTreeMap<String, i32>>) {
+        self.number(sizes.map(|sizes| length(sizes.len())));
+        for (hash, size) in sizes.into_iter().flatten() {
+            self.text(Some(hash));
+            self.number(Some(*size));
+        }
+    }
+}
+
+/// Removes what no decision reads: messages, and times that do not matter.
+fn remove_unread(status: &mut OrderedDeploymentStatus) {
+    for condition in status.conditions.iter_mut().flatten() {
+        condition.message.clear();
+        condition.last_transition_time = old().into();
+        if condition.type_ != condition::PROGRESSING {
+            condition.last_update_time = old().into();
+        }
+    }
+    for passed in status.passed.iter_mut().flatten() {
+        passed.resumed_at = old().into();
+    }
+}
+
+/// Renames pods. Deleted pods get one common name, and their passed points are removed. Returns the new numbers of the pods that are
+/// named.
+fn rename(status: &mut OrderedDeploymentStatus, names: &Names) -> Vec<u16> {
+    if let Some(passed) = &mut status.passed {
+        passed.retain(|one| id_of(&one.pod_uid).is_none_or(|id| names.get(id).is_some()));
+        passed.sort_by(|one, other| one.pod_uid.cmp(&other.pod_uid));
+        passed.dedup();
+    }
+    status.passed = status.passed.take().filter(|passed| !passed.is_empty());
+    let mut named = Vec::new();
+    let hold = status.hold.iter_mut().flat_map(|hold| [&mut hold.id, &mut hold.pod, &mut hold.pod_uid]);
+    let passed = status.passed.iter_mut().flatten().map(|passed| &mut passed.pod_uid);
+    let blocked = status.blocked.iter_mut().map(|blocked| &mut blocked.id);
+    for text in hold.chain(passed).chain(blocked).chain(&mut status.resume_requested) {
+        named.extend(rename_in(text, names));
+    }
+    named
+}
+
+/// Renames the pod that this text names. Returns its new number.
+fn rename_in(text: &mut String, names: &Names) -> Option<u16> {
+    let (renamed, new) = renamed(text, names)?;
+    *text = renamed;
+    new
+}
+
+/// The text with the pod that it names renamed, and the pod's new number.
+fn renamed(text: &str, names: &Names) -> Option<(String, Option<u16>)> {
+    let prefix = ["uid-", "pod-"].into_iter().find(|prefix| text.starts_with(prefix))?;
+    let rest = text.get(prefix.len()..)?;
+    let (number, rest) = rest.split_at_checked(4).unwrap_or((rest, ""));
+    let new = number.parse().ok().and_then(|id| names.get(id));
+    let renamed = match new {
+        Some(new) => format!("{prefix}{new:04}{rest}"),
+        None => format!("{prefix}gone{rest}"),
+    };
+    Some((renamed, new))
 }
 
 /// A hash of 128 bits, which identifies a state.
-fn fingerprint(value: &impl Hash) -> u128 {
+fn fingerprint(bytes: &[u8]) -> u128 {
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
-        salt.hash(&mut hasher);
-        value.hash(&mut hasher);
+        hasher.write_u64(salt);
+        hasher.write(bytes);
         u128::from(hasher.finish())
     };
     half(0) << 64 | half(1)

@@ -2,6 +2,8 @@
 
 #![allow(clippy::duplicated_attributes, reason = "each printcolumn of the derive repeats its keys")]
 
+use std::borrow::Cow;
+
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -258,7 +260,7 @@ impl OrderedDeploymentSpec {
     }
 
     /// The bounds of the rolling update, by default 25% and 25%.
-    fn rolling_update(&self) -> RollingUpdate {
-        self.strategy.rolling_update.clone().unwrap_or_default()
+    fn rolling_update(&self) -> Cow<'_, RollingUpdate> {
+        self.strategy.rolling_update.as_ref().map(Cow::Borrowed).unwrap_or_default()
     }
 }

@@ -76,8 +76,14 @@ impl LabelSelector {
     /// Whether `labels` meet every requirement.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let equal = self.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
-        equal && self.match_expressions.iter().flatten().all(|requirement| requirement.matches(labels))
+        self.matches_by(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// Whether the labels that `label` finds by their keys meet every requirement.
+    pub(crate) fn matches_by<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        let mut equal = self.match_labels.iter().flatten();
+        equal.all(|(key, value)| label(key) == Some(value))
+            && self.match_expressions.iter().flatten().all(|requirement| requirement.matches_by(&label))
     }
 
     /// The selector as one string, as `kubectl -l` and the scale subresource take it.
@@ -108,13 +114,14 @@ impl LabelSelector {
 }
 
 impl LabelSelectorRequirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let listed = |value: &String| self.values.iter().flatten().any(|candidate| candidate == value);
+    fn matches_by<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        let value = label(&self.key);
+        let listed = |value: &str| self.values.iter().flatten().any(|candidate| candidate == value);
         match self.operator {
-            LabelSelectorOperator::In => labels.get(&self.key).is_some_and(listed),
-            LabelSelectorOperator::NotIn => !labels.get(&self.key).is_some_and(listed),
-            LabelSelectorOperator::Exists => labels.contains_key(&self.key),
-            LabelSelectorOperator::DoesNotExist => !labels.contains_key(&self.key),
+            LabelSelectorOperator::In => value.is_some_and(listed),
+            LabelSelectorOperator::NotIn => !value.is_some_and(listed),
+            LabelSelectorOperator::Exists => value.is_some(),
+            LabelSelectorOperator::DoesNotExist => value.is_none(),
         }
     }
 }

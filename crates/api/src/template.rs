@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lz4_flex::block::{compress, compress_with_dict, decompress, decompress_with_dict};
 use serde::de::Deserializer;
@@ -27,8 +27,46 @@ struct Packed {
     length: usize,
     /// FNV-1a of the canonical form, 128 bits.
     canonical: u128,
+    /// The same, 64 bits: the begin of a [`template_hash`].
+    short: u64,
     /// Whether [`Template::without_hash`] changes it. Known without parsing: it is asked for in every decision.
     changes_without_hash: bool,
+    /// What validation reads, once it has: every decision asks for it.
+    validated: OnceLock<Box<Validated>>,
+}
+
+/// What validation reads of a template.
+#[derive(Clone)]
+pub(crate) struct Validated {
+    /// Its labels that are text.
+    labels: Box<[(Box<str>, Box<str>)]>,
+    /// Whether its restart policy is absent or `Always`.
+    pub(crate) restarts_always: bool,
+    /// Whether it has a deadline after which its pods are ended.
+    pub(crate) has_deadline: bool,
+    /// Whether it has a container.
+    pub(crate) has_containers: bool,
+}
+
+impl Validated {
+    fn of(template: &Value) -> Self {
+        let labels = template.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
+        let labels = labels.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into())));
+        let restart_policy = template.pointer("/spec/restartPolicy");
+        let deadline = template.pointer("/spec/activeDeadlineSeconds");
+        let containers = template.pointer("/spec/containers").and_then(Value::as_array);
+        Self {
+            labels: labels.collect(),
+            restarts_always: restart_policy.is_none_or(|policy| policy.is_null() || policy == "Always"),
+            has_deadline: !deadline.is_none_or(Value::is_null),
+            has_containers: containers.is_some_and(|containers| !containers.is_empty()),
+        }
+    }
+
+    /// The value of the label with that key.
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.labels.iter().find(|(other, _)| **other == *key).map(|(_, value)| &**value)
+    }
 }
 
 enum Text {
@@ -101,7 +139,8 @@ impl Template {
     #[must_use]
     pub fn new(value: &Value) -> Self {
         let text = value.to_string();
-        let canonical = fnv128(canonical(value).to_string().bytes());
+        let form = canonical(value).to_string();
+        let (canonical, short) = (fnv128(form.bytes()), fnv64(FNV64, form.bytes()));
         let length = text.len();
         let text = if length < SHORT {
             Text::Plain(text.into())
@@ -111,7 +150,8 @@ impl Template {
         let labels = value.pointer("/metadata/labels").and_then(Value::as_object);
         let changes_without_hash =
             labels.is_some_and(|labels| labels.is_empty() || labels.contains_key(POD_TEMPLATE_HASH));
-        Self(Arc::new(Packed { text, length, canonical, changes_without_hash }))
+        let validated = OnceLock::new();
+        Self(Arc::new(Packed { text, length, canonical, short, changes_without_hash, validated }))
     }
 
     /// Its JSON. It is decompressed at each call.
@@ -141,8 +181,9 @@ impl Template {
         let beside = compress_with_dict(&self.0.text(), &other.text());
         if beside.len() * 2 < alone.len() {
             let text = Text::Beside(Arc::clone(other), beside.into());
-            let Packed { length, canonical, changes_without_hash, .. } = *self.0;
-            self.0 = Arc::new(Packed { text, length, canonical, changes_without_hash });
+            let Packed { length, canonical, short, changes_without_hash, .. } = *self.0;
+            let validated = self.0.validated.clone();
+            self.0 = Arc::new(Packed { text, length, canonical, short, changes_without_hash, validated });
         }
     }
 
@@ -172,6 +213,11 @@ impl Template {
     #[must_use]
     pub fn annotations(&self) -> BTreeMap<String, String> {
         self.strings("/metadata/annotations")
+    }
+
+    /// What validation reads.
+    pub(crate) fn validated(&self) -> &Validated {
+        self.0.validated.get_or_init(|| Box::new(Validated::of(&self.value())))
     }
 
     /// Whether both stand for the same revision: equal in canonical form, by a hash of 128 bits.
@@ -218,6 +264,14 @@ fn fnv128(bytes: impl Iterator<Item = u8>) -> u128 {
     })
 }
 
+/// FNV-1a of nothing, 64 bits.
+const FNV64: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a, 64 bits, continued: stable over versions, which `std`'s hasher does not promise.
+fn fnv64(begun: u64, bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(begun, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
 /// The canonical form in which revisions are compared: without nulls and without `metadata.creationTimestamp`, keys in
 /// byte order. Tools write both differently for one and the same template.
 #[must_use]
@@ -250,13 +304,9 @@ fn without_nulls(value: &Value) -> Value {
 #[must_use]
 pub fn template_hash(template: &Template, collisions: i32) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    let text = canonical(&template.value()).to_string();
-    // FNV-1a, 64 bits: stable over versions, which `std`'s hasher does not promise.
     let seed = collisions.to_le_bytes();
-    let bytes = text.bytes().chain(if collisions == 0 { [].iter() } else { seed.iter() }.copied());
-    let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
+    let seed = if collisions == 0 { [].iter() } else { seed.iter() };
+    let mut hash = fnv64(template.0.short, seed.copied());
     let mut encoded = String::with_capacity(10);
     for _ in 0..10 {
         let index = usize::try_from(hash % 27).unwrap_or(0);

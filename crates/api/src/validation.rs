@@ -3,8 +3,8 @@
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use serde_json::Value;
 
+use crate::template::Validated;
 use crate::{
     LabelSelector, LabelSelectorOperator, NodePriority, OrderedDeploymentSpec, RollingUpdate, StrategyType,
     amount::percent, rules,
@@ -39,8 +39,9 @@ pub fn validate(spec: &OrderedDeploymentSpec) -> Vec<Violation> {
     }
     selector(&mut found, "spec.selector", &spec.selector);
     found.check(!spec.selector.is_empty(), "spec.selector", rules::SELECTOR_EMPTY.message);
-    found.check(spec.selector.matches(&spec.template.labels()), "spec", rules::SELECTOR_MISMATCH);
-    pod_template(&mut found, &spec.template.value());
+    let template = spec.template.validated();
+    found.check(spec.selector.matches_by(|key| template.label(key)), "spec", rules::SELECTOR_MISMATCH);
+    pod_template(&mut found, template);
     found.check(
         spec.progress_deadline_seconds > spec.min_ready_seconds,
         "spec",
@@ -86,21 +87,10 @@ fn selector(found: &mut Found, field: &str, selector: &LabelSelector) {
     }
 }
 
-fn pod_template(found: &mut Found, template: &Value) {
-    let restart_policy = template.pointer("/spec/restartPolicy");
-    found.check(
-        restart_policy.is_none_or(|policy| policy.is_null() || policy == "Always"),
-        "spec",
-        rules::RESTART_POLICY.message,
-    );
-    let deadline = template.pointer("/spec/activeDeadlineSeconds");
-    found.check(deadline.is_none_or(Value::is_null), "spec", rules::ACTIVE_DEADLINE.message);
-    let containers = template.pointer("/spec/containers").and_then(Value::as_array);
-    found.check(
-        containers.is_some_and(|containers| !containers.is_empty()),
-        "spec.template.spec.containers",
-        "must have at least one container",
-    );
+fn pod_template(found: &mut Found, template: &Validated) {
+    found.check(template.restarts_always, "spec", rules::RESTART_POLICY.message);
+    found.check(!template.has_deadline, "spec", rules::ACTIVE_DEADLINE.message);
+    found.check(template.has_containers, "spec.template.spec.containers", "must have at least one container");
 }
 
 fn bounds_of(found: &mut Found, bounds: &RollingUpdate) {

@@ -11,14 +11,19 @@ use crate::view::{View, count};
 /// cannot be created.
 #[must_use]
 pub fn check_idle(snapshot: &Snapshot, is_final: bool, refused: bool) -> Vec<Violation> {
-    let view = View::of(snapshot);
+    check_idle_view(&View::of(snapshot), is_final, refused)
+}
+
+/// The rules that an idle decision on this breaks.
+#[must_use]
+pub fn check_idle_view(view: &View<'_>, is_final: bool, refused: bool) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut add = |oracle, message: String| violations.push(Violation { rule: "L1", oracle, message });
-    if let Some(message) = surge(&view) {
+    if let Some(message) = surge(view) {
         add("idle::surge", message);
     }
     if is_final {
-        if let Some(message) = undone(&view, refused) {
+        if let Some(message) = undone(view, refused) {
             add("idle::progress", message);
         }
         let is_true = |type_: &str| {

@@ -15,12 +15,11 @@ mod view;
 use std::fmt;
 use std::time::Duration;
 
-use ordereddeployment_api::validate;
 use ordereddeployment_planner::{Act, Decision, Snapshot};
 
 pub use creates::above_ceiling;
 pub use deletes::{below_floor, collected, past_barrier, rollout_order, scaling_order, surge};
-pub use idle::check_idle;
+pub use idle::{check_idle, check_idle_view};
 pub use status::{conditions, counts, generation, transitions};
 pub use view::{ActivePod, View, count, current_sets, has_begun};
 
@@ -83,27 +82,29 @@ const FOR_ANY_STATUS: [(&str, &str, Oracle); 8] =
 /// The rules that a decision breaks.
 #[must_use]
 pub fn check(snapshot: &Snapshot, decision: &Decision) -> Vec<Violation> {
-    let transitions = |view: &View<'_>, before, after| {
-        let message = transitions(view, before, after);
+    check_view(&View::of(snapshot), decision)
+}
+
+/// The rules that a decision on this breaks.
+#[must_use]
+pub fn check_view(view: &View<'_>, decision: &Decision) -> Vec<Violation> {
+    let transitions = |after| {
+        let message = transitions(view, view.status, after);
         message.map(|message| Violation { rule: "S11", oracle: "status::transitions", message })
     };
     match decision {
         Decision::Read(_) => Vec::new(),
-        Decision::Record(record) => {
-            let before = snapshot.deployment.status.clone().unwrap_or_default();
-            transitions(&View::of(snapshot), &before, &record.status).into_iter().collect()
-        }
+        Decision::Record(record) => transitions(&record.status).into_iter().collect(),
         Decision::Act(act) => {
-            let mut violations = check_act(snapshot, act, &ALL);
-            let view = View::of(snapshot);
-            violations.extend(transitions(&view, &view.status, &act.status));
+            let mut violations = check_act(view, act, &ALL);
+            violations.extend(transitions(&act.status));
             let mut add = |oracle, message: Option<String>| {
                 violations.extend(message.map(|message| Violation { rule: "S11", oracle, message }));
             };
-            add("status::never_ahead", generation(&view, &view.status, &act.status));
-            add("status::never_ahead", counts(&view, &act.status));
-            add("status::conditions", conditions(&view, &act.status));
-            violations.extend(busy_loop(&view, act));
+            add("status::never_ahead", generation(view, view.status, &act.status));
+            add("status::never_ahead", counts(view, &act.status));
+            add("status::conditions", conditions(view, &act.status));
+            violations.extend(busy_loop(view, act));
             violations
         }
     }
@@ -112,36 +113,31 @@ pub fn check(snapshot: &Snapshot, decision: &Decision) -> Vec<Violation> {
 /// The rules that an act breaks where its status is not the planner's own.
 #[must_use]
 pub fn check_with_any_status(snapshot: &Snapshot, act: &Act) -> Vec<Violation> {
-    check_act(snapshot, act, &FOR_ANY_STATUS)
+    check_act(&View::of(snapshot), act, &FOR_ANY_STATUS)
 }
 
 /// A decision that changes nothing is not made again at once.
 fn busy_loop(view: &View<'_>, act: &Act) -> Option<Violation> {
-    let is_again = act.is_idle() && act.status == view.status && act.requeue == Some(Duration::ZERO);
+    let is_again = act.is_idle() && act.status == *view.status && act.requeue == Some(Duration::ZERO);
     let message = "the decision changes nothing and is requeued at once".to_owned();
     is_again.then_some(Violation { rule: "S12", oracle: "idle::busy_loop", message })
 }
 
-fn check_act(
-    snapshot: &Snapshot,
-    act: &Act,
-    oracles: &[(&'static str, &'static str, Oracle)],
-) -> Vec<Violation> {
+fn check_act(view: &View<'_>, act: &Act, oracles: &[(&'static str, &'static str, Oracle)]) -> Vec<Violation> {
     let idle_or = |rule, oracle, message: &str| {
         if act.is_idle() {
             return Vec::new();
         }
         vec![Violation { rule, oracle, message: message.to_owned() }]
     };
-    if snapshot.deployment.metadata.deletion_timestamp.is_some() {
+    if view.snapshot.deployment.metadata.deletion_timestamp.is_some() {
         return idle_or("S10", "outdated::deleted_object", "the act changes an object that is being deleted");
     }
-    if !validate(&snapshot.deployment.spec).is_empty() {
+    if !view.is_valid() {
         return idle_or("S3", "deletes::floors", "the act is not idle although the spec is invalid");
     }
-    let view = View::of(snapshot);
     let violations = oracles.iter().flat_map(|(rule, oracle, messages)| {
-        messages(&view, act).into_iter().map(move |message| Violation { rule, oracle, message })
+        messages(view, act).into_iter().map(move |message| Violation { rule, oracle, message })
     });
     violations.collect()
 }

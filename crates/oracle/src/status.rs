@@ -140,16 +140,13 @@ pub fn transitions(
     before: &OrderedDeploymentStatus,
     after: &OrderedDeploymentStatus,
 ) -> Option<String> {
-    let hash = |status: &OrderedDeploymentStatus| {
-        status.rollout.as_ref().map(|rollout| rollout.template_hash.clone())
-    };
     let revision =
         |status: &OrderedDeploymentStatus| status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
     let is_renamed = before.collision_count != after.collision_count;
     // Another set of the same template may have become the oldest: that is another rollout of the same revision.
-    if revision(after) != revision(before) || (!is_renamed && hash(after) != hash(before)) {
+    if revision(after) != revision(before) || (!is_renamed && template_hash(after) != template_hash(before)) {
         let cleared = (&after.hold, &after.passed, &after.resume_requested) == (&None, &None, &None);
-        return (!cleared || hash(before) == hash(after))
+        return (!cleared || template_hash(before) == template_hash(after))
             .then(|| "a new rollout does not begin with a clear status".to_owned());
     }
     if is_renamed {
@@ -158,7 +155,7 @@ pub fn transitions(
     }
     let requested = before.resume_requested.as_deref();
     let named = before.hold.as_ref().is_some_and(|hold| Some(hold.id.as_str()) == requested);
-    let all = requested == Some(&format!("*@{}", revision(before)));
+    let all = requested.is_some_and(|requested| requested == format!("*@{}", revision(before)));
     let answered = named || all;
     // Until it is stored whether the template is new, it is unknown which rollout is to be resumed.
     let may_be_answered = view.is_valid() && !view.is_uncompared();
@@ -169,6 +166,10 @@ pub fn transitions(
     let expired = before.hold.as_ref().filter(|hold| may_end(view, hold));
     let ended = [expired.map(|hold| hold.pod_uid.as_str()), blocked.as_deref()];
     passed(before, after, named, all, ended).or_else(|| held(view, before, after, answered))
+}
+
+fn template_hash(status: &OrderedDeploymentStatus) -> Option<&str> {
+    status.rollout.as_ref().map(|rollout| rollout.template_hash.as_str())
 }
 
 /// How long a rollout is blocked before Stalled says so.
@@ -222,9 +223,12 @@ fn passed(
     all: bool,
     ended: [Option<&str>; 2],
 ) -> Option<String> {
-    let earlier = before.passed.clone().unwrap_or_default();
     let held = before.hold.as_ref().map(|hold| hold.pod_uid.as_str());
-    let mut new = after.passed.iter().flatten().filter(|passed| !earlier.contains(passed));
+    let mut new = after
+        .passed
+        .iter()
+        .flatten()
+        .filter(|passed| !before.passed.iter().flatten().any(|earlier| earlier == *passed));
     let wrong = new.find(|passed| {
         let uid = passed.pod_uid.as_str();
         let by_request = named && held == Some(uid) || all && uid == "*";

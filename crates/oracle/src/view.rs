@@ -1,8 +1,9 @@
 //! What a decision was made on, computed from the contract: order, bounds, barrier, floors.
 //!
-//! The key of the order is the sorter's. Everything else is computed here, so that a mistake of the planner is not repeated.
+//! The order of the pods is the sorter's. Everything else is computed here, so that a mistake of the planner is not repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock};
 
 use jiff::SignedDuration;
 use ordereddeployment_api::{
@@ -10,7 +11,10 @@ use ordereddeployment_api::{
     names::condition, names::reason, validate,
 };
 use ordereddeployment_planner::{FailureKind, Pod, Point, Set, Snapshot, is_of, node_rules, to_compare};
-use ordereddeployment_sorter::{Context, Ranks, key};
+use ordereddeployment_sorter::Pods;
+
+/// The status of an object without one.
+static NO_STATUS: LazyLock<OrderedDeploymentStatus> = LazyLock::new(OrderedDeploymentStatus::default);
 
 /// An active pod.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +40,7 @@ pub struct View<'a> {
     /// What the decision was made on.
     pub snapshot: &'a Snapshot,
     /// The status as stored.
-    pub status: OrderedDeploymentStatus,
+    pub status: &'a OrderedDeploymentStatus,
     /// D.
     pub desired: i64,
     /// D − U.
@@ -69,10 +73,12 @@ impl<'a> View<'a> {
             .filter(|pod| !pod.terminating && !pod.finished && sets.contains_key(&*pod.set))
             .map(|pod| &**pod)
             .collect();
-        let ranks = Ranks::of(pods.iter().map(|pod| &pod.facts));
         let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
-        let ctx = Context { now: Some(snapshot.now), rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
-        let current = current_sets(snapshot);
+        let mut ordered = Pods::new(Some(snapshot.now));
+        pods.iter().for_each(|pod| ordered.add(&pod.facts));
+        let ordered = ordered.order(&rules, &snapshot.nodes);
+        let uncompared = to_compare(snapshot);
+        let current = sets_like(snapshot, uncompared.first());
         let active = |pod: &'a Pod| {
             let updated = current.contains(&*pod.set);
             let own = sets.get(&*pod.set).map_or(0, |set| set.min_ready_seconds);
@@ -85,15 +91,13 @@ impl<'a> View<'a> {
             let available = pod.facts.ready && (min_ready <= 0 || long_enough);
             ActivePod { pod, updated, available }
         };
-        let mut ordered: Vec<_> = pods.iter().map(|pod| (key(&pod.facts, &ctx), *pod)).collect();
-        ordered.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let pods = ordered.into_iter().map(|(_, pod)| active(pod)).collect();
+        let pods = ordered.indices().iter().map(|index| active(pods[*index])).collect();
         let desired = i64::from(spec.replicas);
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
         let floor = desired - spec.max_unavailable();
-        let status = snapshot.deployment.status.clone().unwrap_or_default();
+        let status = snapshot.deployment.status.as_ref().unwrap_or(&NO_STATUS);
         let is_valid = validate(spec).is_empty();
-        let is_uncompared = !to_compare(snapshot).is_empty();
+        let is_uncompared = !uncompared.is_empty();
         Self { snapshot, status, desired, floor, ceiling, pods, current, is_valid, is_uncompared }
     }
 
@@ -313,8 +317,12 @@ pub fn has_begun(hold: &Hold) -> bool {
 /// the API server has not compared them, the set of the rollout so far counts as current.
 #[must_use]
 pub fn current_sets(snapshot: &Snapshot) -> BTreeSet<&str> {
-    let stand_in = to_compare(snapshot).into_iter().next();
-    let stand_in = stand_in.and_then(|uid| snapshot.sets.iter().find(|set| set.uid == uid));
+    sets_like(snapshot, to_compare(snapshot).first())
+}
+
+/// All sets of the template of that set, or of the current template.
+fn sets_like<'a>(snapshot: &'a Snapshot, stand_in: Option<&Arc<str>>) -> BTreeSet<&'a str> {
+    let stand_in = stand_in.and_then(|uid| snapshot.sets.iter().find(|set| set.uid == *uid));
     let is_current = |set: &&Set| match stand_in {
         Some(stand_in) => set.template.same_as(&stand_in.template),
         None => is_of(set, &snapshot.deployment.spec.template),

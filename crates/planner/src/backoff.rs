@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Failed, Pod, Snapshot};
+use crate::{Failed, Pod};
 
 /// The first wait.
 const FIRST: SignedDuration = SignedDuration::from_secs(1);
@@ -55,9 +55,10 @@ impl Failure<'_> {
 }
 
 impl Backoff {
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+    /// Of these failed pods, which are not terminating.
+    pub(crate) fn of_failed<'p>(failed: impl IntoIterator<Item = &'p Pod>, now: Timestamp) -> Self {
         let mut by_set: BTreeMap<_, Vec<Failure<'_>>> = BTreeMap::new();
-        for pod in snapshot.pods.iter().filter(|pod| !pod.terminating) {
+        for pod in failed {
             if let Some(failure) = young(pod) {
                 by_set.entry(std::sync::Arc::clone(&pod.set)).or_default().push(failure);
             }
@@ -66,11 +67,11 @@ impl Backoff {
         let mut worst: Option<(u32, Timestamp, String)> = None;
         for (set, mut failures) in by_set {
             count_rows(&mut failures);
-            let waiting = failures.iter().filter(|failure| failure.until() > snapshot.now);
+            let waiting = failures.iter().filter(|failure| failure.until() > now);
             backoff.waiting.insert(set, waiting.clone().map(|failure| failure.failed.seen).collect());
             backoff.next = backoff.next.into_iter().chain(waiting.map(Failure::until)).min();
             for failure in failures.iter().filter(|failure| failure.row > 1) {
-                let is_recent = snapshot.now.duration_since(failure.failed.seen) < MATURE;
+                let is_recent = now.duration_since(failure.failed.seen) < MATURE;
                 let rank = (failure.row, failure.failed.at);
                 if is_recent && worst.as_ref().is_none_or(|(row, at, _)| rank > (*row, *at)) {
                     worst = Some((rank.0, rank.1, message(failure)));

@@ -2,7 +2,6 @@
 
 use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint};
 
-use crate::Point;
 use crate::inventory::{Inventory, RankedPod};
 
 /// The first pause point in the order that is not passed.
@@ -16,27 +15,23 @@ pub(crate) struct Barrier<'c, 'a> {
 #[derive(Debug)]
 pub(crate) struct Divided<'c, 'a> {
     /// The pods that may be deleted, in order. With an `after` point, its pod is the last of them.
-    pub(crate) ahead: Vec<&'c RankedPod<'a>>,
+    pub(crate) ahead: &'c [RankedPod<'a>],
     /// The pods at or behind the barrier (`after`: behind it).
-    pub(crate) behind: Vec<&'c RankedPod<'a>>,
+    pub(crate) behind: &'c [RankedPod<'a>],
     pub(crate) barrier: Option<Barrier<'c, 'a>>,
 }
 
 /// Divides the old pods by the barrier.
 pub(crate) fn divide<'c, 'a>(inventory: &'c Inventory<'a>) -> Divided<'c, 'a> {
-    let old: Vec<_> = inventory.old().collect();
-    let Ok(position) = barrier_of(inventory, &old) else {
-        return Divided { ahead: Vec::new(), behind: old, barrier: None };
+    let old = inventory.old();
+    let Ok(position) = barrier_of(inventory, old) else {
+        return Divided { ahead: &[], behind: old, barrier: None };
     };
     let Some((at, side)) = position else {
-        return Divided { ahead: old, behind: Vec::new(), barrier: None };
+        return Divided { ahead: old, behind: &[], barrier: None };
     };
-    let ranked = old[at];
-    let split = if side == PausePoint::After { at + 1 } else { at };
-    let behind = old[split..].to_vec();
-    let mut ahead = old;
-    ahead.truncate(split);
-    Divided { ahead, behind, barrier: Some(Barrier { ranked, side }) }
+    let (ahead, behind) = old.split_at(if side == PausePoint::After { at + 1 } else { at });
+    Divided { ahead, behind, barrier: Some(Barrier { ranked: &old[at], side }) }
 }
 
 /// The pod of a hold that was stored before its DELETE is not among the given pods. Until the status says so, no pod is ahead.
@@ -48,19 +43,26 @@ pub(crate) struct HeldPodIsGone;
 /// any more. While it exists it is one of several, though: a point that is now ahead of it is reached first.
 pub(crate) fn barrier_of(
     inventory: &Inventory<'_>,
-    ranked_pods: &[&RankedPod<'_>],
+    ranked_pods: &[RankedPod<'_>],
 ) -> Result<Option<(usize, PausePoint)>, HeldPodIsGone> {
     let begun = inventory.status.hold.as_ref().filter(|hold| is_begun_after(hold));
-    if begun.is_some_and(|hold| ranked_pods.iter().all(|ranked| **ranked.uid() != *hold.pod_uid)) {
+    let Some(hold) = begun else {
+        // Most pods have no point.
+        let points = ranked_pods.iter().enumerate().filter_map(|(at, ranked)| Some((at, ranked.point?)));
+        // An `after` point without a pod behind it holds nothing.
+        let mut holding =
+            points.filter(|(at, side)| *side == PausePoint::Before || at + 1 < ranked_pods.len());
+        return Ok(holding.next());
+    };
+    if ranked_pods.iter().all(|ranked| **ranked.uid() != *hold.pod_uid) {
         return Err(HeldPodIsGone);
     }
     let mut all = ranked_pods.iter().enumerate();
     Ok(all.find_map(|(at, ranked)| {
-        let side = point(ranked, inventory);
+        let side = ranked.point;
         if begun_at(inventory, ranked).is_some() {
             return Some((at, side.unwrap_or(PausePoint::After)));
         }
-        // An `after` point without a pod behind it holds nothing.
         side.filter(|side| *side == PausePoint::Before || at + 1 < ranked_pods.len()).map(|side| (at, side))
     }))
 }
@@ -68,12 +70,6 @@ pub(crate) fn barrier_of(
 /// The hold that was stored ahead of the DELETE of this pod.
 pub(crate) fn begun_at<'c>(inventory: &'c Inventory<'_>, ranked: &RankedPod<'_>) -> Option<&'c Hold> {
     inventory.status.hold.as_ref().filter(|hold| is_begun_after(hold) && **ranked.uid() == *hold.pod_uid)
-}
-
-/// The pause point of the pod, unless the rollout has passed it.
-pub(crate) fn point(ranked: &RankedPod<'_>, inventory: &Inventory<'_>) -> Option<PausePoint> {
-    let Point::At { side, .. } = &ranked.pod.point else { return None };
-    (!inventory.has_passed(ranked.uid())).then_some(*side)
 }
 
 /// Whether the hold was stored ahead of the DELETE of its pod, which still exists as far as known.

@@ -1,5 +1,6 @@
 //! The decision: the checks that come first, and their result.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ordereddeployment_api::names::{condition, reason};
 
-use crate::barrier::{self, held};
+use crate::barrier::held;
 use crate::inventory::{Inventory, RankedPod};
 use crate::migration::Migration;
 use crate::phase::{Phase, State};
@@ -30,7 +31,7 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
     let inventory = Inventory::of(snapshot);
     if snapshot.deployment.metadata.deletion_timestamp.is_some() {
         // The garbage collector deletes the rest.
-        return Decision::Act(Act { status: inventory.status, ..Act::default() });
+        return Decision::Act(Act { status: inventory.status.clone(), ..Act::default() });
     }
     let state = State::of(&inventory);
     match &state.phase {
@@ -43,9 +44,8 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
         }
         _ => {}
     }
-    let missing = Inventory::missing_nodes(snapshot);
-    if !missing.is_empty() {
-        return Decision::Read(Read::Nodes(missing));
+    if !inventory.missing_nodes.is_empty() {
+        return Decision::Read(Read::Nodes(inventory.missing_nodes.clone()));
     }
     match template_comparison::compare(&inventory) {
         Some(Prerequisite::Ask(read)) => return Decision::Read(read),
@@ -124,10 +124,9 @@ fn sizes_after(state: &State<'_, '_>, changes: &PodChanges) -> Sizes {
         for (hash, count) in &changes.creates {
             *sizes.entry(hash.clone()).or_default() += count;
         }
-        let targets = changes.deletes.iter().flat_map(|group| &group.targets);
-        let leaving: BTreeSet<&str> = targets.map(|target| &**target.uid()).collect();
-        for ranked in inventory.ranked_pods.iter().filter(|ranked| leaving.contains(&**ranked.uid())) {
-            if let Some(size) = sizes.get_mut(ranked.hash) {
+        for target in changes.deletes.iter().flat_map(|group| &group.targets) {
+            let set = inventory.snapshot.sets.iter().find(|set| set.uid == target.pod.set);
+            if let Some(size) = set.and_then(|set| sizes.get_mut(&set.hash)) {
                 *size -= 1;
             }
         }
@@ -175,20 +174,19 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
 fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
     let groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
     let reached: BTreeSet<&Arc<str>> = groups.flat_map(|group| &group.targets).map(Target::uid).collect();
-    let ahead = inventory
-        .old()
-        .filter(|ranked| barrier::point(ranked, inventory).is_some() && !reached.contains(ranked.uid()));
+    let ahead =
+        inventory.old().iter().filter(|ranked| ranked.point.is_some() && !reached.contains(ranked.uid()));
     ahead.map(|ranked| (Arc::clone(ranked.uid()), ranked.pod.name.clone())).collect()
 }
 
 /// Warnings of pause points that disappeared before the rollout reached them.
 fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
-    let ranked_pods: BTreeSet<&Arc<str>> = inventory.ranked_pods.iter().map(RankedPod::uid).collect();
-    let active = |uid: &Arc<str>| ranked_pods.contains(uid);
+    let ranked_pods: LazyCell<BTreeSet<&Arc<str>>, _> =
+        LazyCell::new(|| inventory.ranked_pods().iter().map(RankedPod::uid).collect());
     let held = |uid: &Arc<str>| inventory.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);
     let known = inventory.snapshot.known_points.iter();
     let gone = known.filter(|(uid, _)| {
-        !points.contains_key(*uid) && !active(uid) && !held(uid) && !inventory.has_passed(uid)
+        !points.contains_key(*uid) && !held(uid) && !inventory.has_passed(uid) && !ranked_pods.contains(*uid)
     });
     gone.map(|(uid, name)| events::point_lost(name, uid)).collect()
 }
@@ -241,6 +239,6 @@ fn requeue(
     let soonest = times.into_iter().flatten().filter(|time| *time > now).map(wait).min();
     let stalled = changes.stalled.is_some().then_some(STALLED_REQUEUE);
     // Once the status says that the deadline has passed, unavailable pods may be deleted out of order.
-    let passed = conditions::is_overdue(status) && !conditions::is_overdue(&inventory.status);
+    let passed = conditions::is_overdue(status) && !conditions::is_overdue(inventory.status);
     [soonest, stalled, passed.then_some(AT_ONCE)].into_iter().flatten().min()
 }

@@ -1,7 +1,5 @@
 //! Revisions: the identity of a rollout, its set, and how many old sets are kept.
 
-use std::collections::BTreeSet;
-
 use ordereddeployment_api::{
     PodDeletion, Rollout,
     names::{condition, reason},
@@ -19,11 +17,7 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
         return None;
     }
     let snapshot = inventory.snapshot;
-    let name = set_name(inventory);
-    let taken = |set: &crate::Set| set.name == name && !inventory.is_current_set(&set.uid);
-    if inventory.current.is_none()
-        && (snapshot.taken_names.contains(&name) || snapshot.sets.iter().any(taken))
-    {
+    if inventory.current.is_none() && is_name_taken(inventory) {
         let mut status = inventory.status.clone();
         let count = status.collision_count.unwrap_or(0).wrapping_add(1);
         status.collision_count = Some(count);
@@ -60,7 +54,7 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     status.updated_replicas = narrow(inventory.updated_count());
     let (why, what) = match inventory.current {
         Some(set) => (reason::FOUND_NEW_REPLICA_SET, format!("found its set {}", set.name)),
-        None => (reason::NEW_REPLICA_SET_CREATED, format!("got a new set {name}")),
+        None => (reason::NEW_REPLICA_SET_CREATED, format!("got a new set {}", set_name(inventory))),
     };
     if status.condition(condition::HELD).is_some() {
         conditions::not_held(&mut status, snapshot.now);
@@ -70,10 +64,17 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     Some(Decision::Record(Record { status, events }))
 }
 
+/// Whether another set has the name of the current template's set.
+fn is_name_taken(inventory: &Inventory<'_>) -> bool {
+    let (snapshot, name) = (inventory.snapshot, set_name(inventory));
+    let taken = |set: &crate::Set| set.name == name && !inventory.is_current_set(&set.uid);
+    snapshot.taken_names.contains(&name) || snapshot.sets.iter().any(taken)
+}
+
 /// The event at the start of a rollout, with the number of pause points.
 fn started(inventory: &Inventory<'_>, revision: i64) -> Event {
     // The passed points belong to the rollout before.
-    let points = inventory.old().filter(|ranked| matches!(ranked.pod.point, crate::Point::At { .. }));
+    let points = inventory.old().iter().filter(|ranked| matches!(ranked.pod.point, crate::Point::At { .. }));
     let names: Vec<_> = points.map(|ranked| ranked.pod.name.as_str()).collect();
     let ahead = match names.as_slice() {
         [] => "no pause point".to_owned(),
@@ -123,8 +124,8 @@ pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &crate::sizes::Sizes
     // The revision of the rollout, not of the set that represents it until the comparison.
     let rollout = inventory.status.rollout.as_ref().filter(|_| !inventory.revision.needs_comparison());
     let revision = rollout.map_or(0, |rollout| rollout.revision);
-    let name = set_name(inventory);
     if inventory.current.is_none() && !inventory.spec.paused {
+        let name = set_name(inventory);
         let hash = inventory.hash.clone();
         let replicas = size(&hash);
         changes.push(SetChange::Create { name, hash, revision, replicas });
@@ -163,13 +164,10 @@ pub(crate) fn may_lag(state: &State<'_, '_>, changes: &[SetChange]) -> bool {
 
 /// Old sets without pods beyond `revisionHistoryLimit`, the oldest first. Called once the rollout is complete.
 pub(crate) fn beyond_limit(inventory: &Inventory<'_>) -> Vec<SetChange> {
-    let pods = inventory.snapshot.pods.iter().filter(|pod| !pod.finished);
-    let with_pods: BTreeSet<&str> = pods.map(|pod| &*pod.set).collect();
-    let has_pods = |set: &crate::Set| with_pods.contains(&*set.uid);
     let is_current = |set: &crate::Set| inventory.current.is_some_and(|current| current.uid == set.uid);
     let mut old: Vec<_> = inventory
         .usable_sets()
-        .filter(|set| !is_current(set) && set.replicas == 0 && !has_pods(set))
+        .filter(|set| !is_current(set) && set.replicas == 0 && !inventory.has_pods(&set.uid))
         .collect();
     old.sort_by_key(|set| (set.revision, set.created));
     let limit = usize::try_from(inventory.spec.revision_history_limit).unwrap_or(0);

@@ -258,13 +258,15 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
 
 /// The begin and the end of `spec.paused`: the sizes are stored before pods are moved.
 fn pause(inventory: &Inventory<'_>) -> Option<Decision> {
-    let mut status = inventory.status.clone();
+    let mut status;
     match (inventory.spec.paused, &inventory.status.pause) {
-        (true, None) if held(&status).is_none() => {
+        (true, None) if held(inventory.status).is_none() => {
             let sizes = narrow(&sizes_now(inventory, None));
+            status = inventory.status.clone();
             status.pause = Some(Pause { replicas: measure(inventory, &sizes), sizes });
         }
         (false, Some(_)) => {
+            status = inventory.status.clone();
             status.pause = None;
             conditions::progressing_again(
                 &mut status,

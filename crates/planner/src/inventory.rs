@@ -2,18 +2,20 @@
 //!
 //! It counts and sorts; it makes no decisions.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock};
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    OrderedDeploymentSpec, OrderedDeploymentStatus, PodReplacementPolicy, StrategyType, names::ALL_POINTS,
+    OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType,
+    names::ALL_POINTS,
 };
-use ordereddeployment_sorter::{self as sorter, Context, Key, NodeRule, Ranks};
+use ordereddeployment_sorter::{self as sorter, NodeRule, Order, Pods, Why};
+use rustc_hash::FxBuildHasher;
 
 use crate::backoff::Backoff;
 use crate::revision::Revision;
-use crate::{Pod, Set, Snapshot};
+use crate::{Pod, Point, Set, Snapshot};
 
 /// The bounds of a rollout, in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +37,9 @@ impl Bounds {
 }
 
 /// An active pod with its place in the order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct RankedPod<'a> {
     pub(crate) pod: &'a Arc<Pod>,
-    pub(crate) key: Key,
     pub(crate) hash: &'a str,
     /// Whether it is of the current template, in any set.
     pub(crate) updated: bool,
@@ -46,8 +47,14 @@ pub(crate) struct RankedPod<'a> {
     pub(crate) collected: bool,
     /// Whether it has been ready for the minReadySeconds of its own set.
     pub(crate) available: bool,
-    /// Its place in the order.
+    /// Its pause point, unless the rollout has passed it.
+    pub(crate) point: Option<PausePoint>,
+    /// Its delete priority.
+    pub(crate) priority: i32,
+    /// Its place in the order of all active pods.
     pub(crate) place: usize,
+    /// Its index in the order of the sorter.
+    index: usize,
 }
 
 impl RankedPod<'_> {
@@ -56,12 +63,24 @@ impl RankedPod<'_> {
     }
 }
 
-/// The inventory of a snapshot.
+/// The pods of a set.
+#[derive(Clone, Copy, Debug)]
+struct SetPods<'a> {
+    set: &'a Set,
+    /// Whether it is of the current template.
+    updated: bool,
+    active: i64,
+    available: i64,
+    /// Whether a pod of it has not finished.
+    has_pods: bool,
+}
+
+/// The inventory of a snapshot. It walks the pods once and counts; all other modules read the counts.
 #[derive(Debug)]
 pub(crate) struct Inventory<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) spec: &'a OrderedDeploymentSpec,
-    pub(crate) status: OrderedDeploymentStatus,
+    pub(crate) status: &'a OrderedDeploymentStatus,
     pub(crate) bounds: Bounds,
     /// The hash of the current template: of its set, if that exists.
     pub(crate) hash: String,
@@ -69,37 +88,60 @@ pub(crate) struct Inventory<'a> {
     pub(crate) current: Option<&'a Set>,
     /// The current template, compared with those of the sets.
     pub(crate) revision: Revision<'a>,
-    /// All active pods, in the order.
-    pub(crate) ranked_pods: Vec<RankedPod<'a>>,
-    /// UIDs of all sets of the current template, including terminating ones.
-    current_sets: BTreeSet<&'a str>,
+    /// The active pods of older revisions in their order, and behind them those of the current one in theirs.
+    ranked_pods: Vec<RankedPod<'a>>,
+    order: Order<'a>,
+    old_count: usize,
+    available: i64,
+    updated_available: i64,
+    ready: i64,
+    /// The pods that are terminating and still run.
+    ending: Vec<&'a Pod>,
+    /// Whether a pod of the current template was created, in whatever state it is.
+    pub(crate) has_created: bool,
+    /// All sets, in the order of the snapshot.
+    sets: Vec<SetPods<'a>>,
     /// UIDs of the pods whose pause points the rollout has passed.
-    passed: BTreeSet<String>,
+    passed: BTreeSet<&'a str>,
+    /// The nodes that must be read before the order is known.
+    pub(crate) missing_nodes: BTreeSet<Arc<str>>,
     /// When the next pod becomes available by time alone.
     pub(crate) next_available: Option<Timestamp>,
     /// Failed pods whose replacements wait.
     pub(crate) backoff: Backoff,
 }
 
+/// The status of an object without one.
+static NO_STATUS: LazyLock<OrderedDeploymentStatus> = LazyLock::new(OrderedDeploymentStatus::default);
+
 impl<'a> Inventory<'a> {
     pub(crate) fn of(snapshot: &'a Snapshot) -> Self {
         let spec = &snapshot.deployment.spec;
-        let status = snapshot.deployment.status.clone().unwrap_or_default();
+        let status = snapshot.deployment.status.as_ref().unwrap_or(&NO_STATUS);
         let revision = Revision::of(snapshot);
-        let passed = status.passed.iter().flatten().map(|passed| passed.pod_uid.clone()).collect();
+        let of_set =
+            |set| SetPods { set, updated: revision.has(set), active: 0, available: 0, has_pods: false };
         let mut inventory = Self {
             snapshot,
             spec,
             status,
-            passed,
             bounds: Bounds::of(spec),
             hash: revision.hash.clone(),
             current: revision.current,
+            sets: snapshot.sets.iter().map(of_set).collect(),
             revision,
-            current_sets: BTreeSet::new(),
             ranked_pods: Vec::new(),
+            order: Order::default(),
+            old_count: 0,
+            available: 0,
+            updated_available: 0,
+            ready: 0,
+            ending: Vec::new(),
+            has_created: false,
+            passed: status.passed.iter().flatten().map(|passed| passed.pod_uid.as_str()).collect(),
+            missing_nodes: BTreeSet::new(),
             next_available: None,
-            backoff: Backoff::of(snapshot),
+            backoff: Backoff::default(),
         };
         inventory.count();
         inventory
@@ -107,89 +149,170 @@ impl<'a> Inventory<'a> {
 
     fn count(&mut self) {
         let snapshot = self.snapshot;
-        let revision = &self.revision;
-        let sets: BTreeMap<&str, (&Set, bool)> =
-            snapshot.sets.iter().map(|set| (&*set.uid, (set, revision.has(set)))).collect();
-        self.current_sets = sets.iter().filter(|(_, (_, updated))| *updated).map(|(uid, _)| *uid).collect();
-        let active: Vec<&Arc<Pod>> = active(snapshot).collect();
-        let rules = node_rules(self.spec);
-        let ranks = Ranks::of(active.iter().map(|pod| &pod.facts));
-        let ctx = Context { now: Some(snapshot.now), rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
-        for pod in active {
-            let Some(&(set, updated)) = sets.get(&*pod.set) else { continue };
-            let min_ready = if updated { self.spec.min_ready_seconds } else { set.min_ready_seconds };
+        let by_uid: HashMap<&str, usize, FxBuildHasher> =
+            snapshot.sets.iter().zip(0..).map(|(set, at)| (&*set.uid, at)).collect();
+        let mut pods = Pods::new(Some(snapshot.now)).with_room_for(snapshot.pods.len());
+        let mut found: Vec<RankedPod<'a>> = Vec::with_capacity(snapshot.pods.len());
+        let mut failed = Vec::new();
+        for pod in &snapshot.pods {
+            let set = by_uid.get(&*pod.set).and_then(|at| self.sets.get_mut(*at));
+            if let Some(set) = &set {
+                self.has_created |= set.updated;
+            }
+            if pod.failed.is_some() && !pod.terminating {
+                failed.push(&**pod);
+            }
+            if pod.finished {
+                continue;
+            }
+            if pod.terminating {
+                self.ending.push(pod);
+            }
+            let Some(set) = set else {
+                if !pod.terminating {
+                    pods.add_related(&pod.facts);
+                }
+                continue;
+            };
+            set.has_pods = true;
+            if pod.terminating {
+                continue;
+            }
+            let SetPods { set: of, updated, .. } = *set;
+            let min_ready = if updated { self.spec.min_ready_seconds } else { of.min_ready_seconds };
             let available_at = available_at(pod, min_ready);
             let available = available_at.is_some_and(|at| at <= snapshot.now);
             if let Some(at) = available_at.filter(|_| !available) {
                 self.next_available = Some(self.next_available.map_or(at, |next| next.min(at)));
             }
-            let key = sorter::key(&pod.facts, &ctx);
-            let collected = set.terminating;
-            self.ranked_pods.push(RankedPod {
+            set.active += 1;
+            set.available += i64::from(available);
+            self.available += i64::from(available);
+            self.updated_available += i64::from(available && updated);
+            self.ready += i64::from(pod.facts.ready);
+            self.old_count += usize::from(!updated);
+            let point = match &pod.point {
+                Point::At { side, .. } if !self.has_passed(&pod.facts.uid) => Some(*side),
+                _ => None,
+            };
+            pods.add(&pod.facts);
+            found.push(RankedPod {
                 pod,
-                key,
-                hash: &set.hash,
+                hash: &of.hash,
                 updated,
-                collected,
+                collected: of.terminating,
                 available,
+                point,
+                priority: 0,
                 place: 0,
+                index: found.len(),
             });
         }
-        self.ranked_pods.sort_unstable_by(|first, second| first.key.cmp(&second.key));
-        for (place, ranked) in self.ranked_pods.iter_mut().enumerate() {
-            ranked.place = place;
+        self.backoff = Backoff::of_failed(failed, snapshot.now);
+        let rules = node_rules(self.spec);
+        self.missing_nodes = pods.missing_nodes(&rules, &snapshot.nodes);
+        self.order = pods.order(&rules, &snapshot.nodes);
+        let mut updated = Vec::with_capacity(found.len() - self.old_count);
+        self.ranked_pods.reserve(found.len());
+        for (index, place) in self.order.indices().iter().zip(0..) {
+            let ranked = RankedPod { place, priority: self.order.priority(*index), ..found[*index] };
+            let pods = if ranked.updated { &mut updated } else { &mut self.ranked_pods };
+            pods.push(ranked);
         }
+        self.ranked_pods.append(&mut updated);
     }
 
-    pub(crate) fn old(&self) -> impl Iterator<Item = &RankedPod<'a>> {
-        self.ranked_pods.iter().filter(|ranked| !ranked.updated)
+    /// Active pods of older revisions, in the order.
+    pub(crate) fn old(&self) -> &[RankedPod<'a>] {
+        self.ranked_pods.get(..self.old_count).unwrap_or_default()
     }
 
-    pub(crate) fn updated(&self) -> impl Iterator<Item = &RankedPod<'a>> {
-        self.ranked_pods.iter().filter(|ranked| ranked.updated)
+    /// Active pods of the current revision, in the order.
+    pub(crate) fn updated(&self) -> &[RankedPod<'a>] {
+        self.ranked_pods.get(self.old_count..).unwrap_or_default()
+    }
+
+    /// All active pods: the old ones first.
+    pub(crate) fn ranked_pods(&self) -> &[RankedPod<'a>] {
+        &self.ranked_pods
+    }
+
+    /// All active pods, in the order.
+    pub(crate) fn in_order(&self) -> Vec<&RankedPod<'a>> {
+        let mut all: Vec<_> = self.ranked_pods.iter().collect();
+        all.sort_unstable_by_key(|ranked| ranked.place);
+        all
+    }
+
+    /// The next pod of the same kind in the order: an old pod after an old one, else a pod of the current revision.
+    pub(crate) fn next_of_kind(&self, ranked: &RankedPod<'_>) -> Option<&RankedPod<'a>> {
+        let kind = if ranked.updated { self.updated() } else { self.old() };
+        kind.get(kind.partition_point(|other| other.place <= ranked.place))
+    }
+
+    /// Why a pod sorts before another.
+    pub(crate) fn why(&self, ranked: &RankedPod<'_>, next: &RankedPod<'_>) -> Option<Why> {
+        sorter::why(&self.order.key(ranked.index), &self.order.key(next.index))
     }
 
     /// Active pods of older revisions.
     pub(crate) fn old_count(&self) -> i64 {
-        count(self.old())
+        signed(self.old_count)
     }
 
     /// Active pods of the current revision.
     pub(crate) fn updated_count(&self) -> i64 {
-        count(self.updated())
+        signed(self.ranked_pods.len() - self.old_count)
     }
 
     /// Available pods of all revisions.
     pub(crate) fn available(&self) -> i64 {
-        count(self.ranked_pods.iter().filter(|ranked| ranked.available))
+        self.available
     }
 
     /// Available pods of the current revision.
     pub(crate) fn updated_available(&self) -> i64 {
-        count(self.updated().filter(|ranked| ranked.available))
+        self.updated_available
+    }
+
+    /// Ready pods of all revisions.
+    pub(crate) fn ready(&self) -> i64 {
+        self.ready
     }
 
     /// All active pods.
     pub(crate) fn active(&self) -> i64 {
-        count(self.ranked_pods.iter())
+        signed(self.ranked_pods.len())
     }
 
     /// Pods that are terminating and still run.
+    pub(crate) fn ending(&self) -> &[&'a Pod] {
+        &self.ending
+    }
+
+    /// How many these are.
     pub(crate) fn terminating(&self) -> i64 {
-        count(self.snapshot.pods.iter().filter(|pod| pod.terminating && !pod.finished))
+        signed(self.ending.len())
     }
 
     /// Active pods by the hash of their set; every set has an entry.
     pub(crate) fn by_set(&self) -> BTreeMap<String, i64> {
-        let mut sizes: BTreeMap<String, i64> =
-            self.snapshot.sets.iter().map(|set| (set.hash.clone(), 0)).collect();
-        sizes.entry(self.hash.clone()).or_default();
-        for ranked in &self.ranked_pods {
-            if let Some(size) = sizes.get_mut(ranked.hash) {
-                *size += 1;
-            }
+        let mut sizes = BTreeMap::from([(self.hash.clone(), 0)]);
+        for SetPods { set, active, .. } in &self.sets {
+            *sizes.entry(set.hash.clone()).or_default() += active;
         }
         sizes
+    }
+
+    /// How many pods of old sets with that hash are available; `None` if no pod is active.
+    pub(crate) fn old_available(&self, hash: &str) -> Option<i64> {
+        let old = self.sets.iter().filter(|of| !of.updated && of.active > 0 && of.set.hash == hash);
+        old.map(|of| of.available).reduce(|sum, available| sum + available)
+    }
+
+    /// Whether a pod of that set has not finished.
+    pub(crate) fn has_pods(&self, uid: &str) -> bool {
+        self.sets.iter().any(|of| of.has_pods && *of.set.uid == *uid)
     }
 
     /// How many pods can be created now without exceeding `ceiling`.
@@ -220,12 +343,12 @@ impl<'a> Inventory<'a> {
     /// Whether the set with that UID is of the current template. Its pods stay whatever happens to the set: while it is
     /// being deleted, another set replaces it and adopts the pods that the garbage collector orphans.
     pub(crate) fn is_current_set(&self, uid: &str) -> bool {
-        self.current_sets.contains(uid)
+        self.sets.iter().any(|of| of.updated && *of.set.uid == *uid)
     }
 
     /// Sets of other templates.
     pub(crate) fn old_sets(&self) -> impl Iterator<Item = &'a Set> {
-        self.snapshot.sets.iter().filter(|set| !self.is_current_set(&set.uid))
+        self.sets.iter().filter(|of| !of.updated).map(|of| of.set)
     }
 
     pub(crate) fn recreate(&self) -> bool {
@@ -236,16 +359,6 @@ impl<'a> Inventory<'a> {
     pub(crate) fn usable_sets(&self) -> impl Iterator<Item = &'a Set> {
         self.snapshot.sets.iter().filter(|set| !set.terminating)
     }
-
-    /// The nodes that must be read before the order is known.
-    pub(crate) fn missing_nodes(snapshot: &Snapshot) -> BTreeSet<Arc<str>> {
-        let rules = node_rules(&snapshot.deployment.spec);
-        sorter::missing_nodes(active(snapshot).map(|pod| &pod.facts), &rules, &snapshot.nodes)
-    }
-}
-
-fn active(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Pod>> {
-    snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished)
 }
 
 fn node_rules(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {
@@ -264,5 +377,9 @@ fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
 }
 
 pub(crate) fn count<T>(items: impl Iterator<Item = T>) -> i64 {
-    i64::try_from(items.count()).unwrap_or(i64::MAX)
+    signed(items.count())
+}
+
+fn signed(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }

@@ -87,7 +87,7 @@ pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
 
 /// The stored sizes of a hold or a pause, and the number of replicas that they are for; `None`: the rollout runs.
 fn stored<'c>(inventory: &'c Inventory<'_>) -> Option<(&'c BTreeMap<String, i32>, i32)> {
-    match (held(&inventory.status), &inventory.status.pause) {
+    match (held(inventory.status), &inventory.status.pause) {
         (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
         (None, Some(pause)) if inventory.spec.paused => Some((&pause.sizes, pause.replicas)),
         _ => None,
@@ -127,7 +127,7 @@ pub(crate) fn pause_of_the_rollout_before(inventory: &Inventory<'_>) -> Option<P
 /// The stored sizes, for the current D, if all sets except `current` are old.
 fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
     let (sizes, replicas) = stored(inventory)?;
-    let hold = held(&inventory.status);
+    let hold = held(inventory.status);
     let mut usable: Vec<&str> = inventory.usable_sets().map(|set| set.hash.as_str()).collect();
     if !inventory.spec.paused {
         // The current set is created if it is missing.
@@ -139,7 +139,7 @@ fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
         fallback(inventory)
     };
     let held_set = hold.and_then(|hold| {
-        let pod = inventory.ranked_pods.iter().find(|ranked| **ranked.uid() == *hold.pod_uid);
+        let pod = inventory.ranked_pods().iter().find(|ranked| **ranked.uid() == *hold.pod_uid);
         pod.map(|ranked| ranked.hash)
     });
     // An old set with more pods than stored for it got them while `spec.paused` left no other set to fill: the end of the

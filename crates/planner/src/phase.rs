@@ -68,7 +68,7 @@ fn phase(inventory: &Inventory<'_>) -> Phase {
         return Phase::Migrating(migration);
     }
     match kept::kept_sizes(inventory) {
-        Some(sizes) if held(&inventory.status).is_some() => Phase::Held(sizes),
+        Some(sizes) if held(inventory.status).is_some() => Phase::Held(sizes),
         Some(sizes) => Phase::Paused(sizes),
         None if inventory.bounds.desired == 0 => Phase::ScaledToZero,
         None if inventory.old_count() == 0 => Phase::Steady,

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ordereddeployment_api::Blocked;
-use ordereddeployment_sorter as sorter;
 
 use crate::inventory::{Inventory, RankedPod};
 use crate::sizes::Sizes;
-use crate::{Create, DeleteGroup, FailureKind, Pod, Purpose, Target};
+use crate::{Create, DeleteGroup, FailureKind, Purpose, Target};
 
 /// How many pods of one priority are deleted in parallel.
 const PARALLEL_DELETES: usize = 16;
@@ -82,8 +81,7 @@ pub(crate) fn create_failed(inventory: &Inventory<'_>) -> bool {
 
 /// Whether a terminating pod of an older revision still runs.
 pub(crate) fn old_terminating(inventory: &Inventory<'_>) -> bool {
-    let old = |pod: &&Arc<Pod>| !inventory.is_current_set(&pod.set);
-    inventory.snapshot.pods.iter().filter(old).any(|pod| pod.terminating && !pod.finished)
+    inventory.ending().iter().any(|pod| !inventory.is_current_set(&pod.set))
 }
 
 /// Adds creates, without the replacements that wait for the backoff.
@@ -107,13 +105,13 @@ pub(crate) fn creates(inventory: &Inventory<'_>, changes: &PodChanges) -> Vec<Cr
 
 /// Splits the pods, given in order, into groups of one priority. Pods of a terminating set are left out: the garbage
 /// collector deletes them, or orphans them for adoption.
-pub(crate) fn groups(
+pub(crate) fn groups<'c, 'a: 'c>(
     inventory: &Inventory<'_>,
-    ranked_pods: &[&RankedPod<'_>],
+    ranked_pods: impl IntoIterator<Item = &'c RankedPod<'a>>,
     purpose: Purpose,
 ) -> Vec<DeleteGroup> {
     let mut groups: Vec<DeleteGroup> = Vec::new();
-    for ranked in ranked_pods.iter().filter(|ranked| !ranked.collected) {
+    for ranked in ranked_pods.into_iter().filter(|ranked| !ranked.collected) {
         let target = target(inventory, ranked);
         match groups.last_mut() {
             Some(group)
@@ -130,11 +128,11 @@ pub(crate) fn groups(
 
 fn target(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> Target {
     // Why it sorts before the next candidate: an old pod in a rollout, a pod of its revision elsewhere.
-    let next = inventory.ranked_pods[ranked.place + 1..].iter().find(|other| other.updated == ranked.updated);
+    let next = inventory.next_of_kind(ranked);
     Target {
         pod: Arc::clone(ranked.pod),
-        priority: ranked.key.priority(),
+        priority: ranked.priority,
         available: ranked.available,
-        why: next.and_then(|next| sorter::why(&ranked.key, &next.key)),
+        why: next.and_then(|next| inventory.why(ranked, next)),
     }
 }

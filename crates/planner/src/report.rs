@@ -19,7 +19,7 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
     let inventory = state.inventory;
     let mut status = counted(inventory);
     status.blocked.clone_from(&changes.blocked);
-    if let Some(hold) = held(&inventory.status) {
+    if let Some(hold) = held(inventory.status) {
         let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
         conditions::hold(&mut status, hold, name, changes.kept_surge, inventory.snapshot.now);
     }
@@ -70,11 +70,10 @@ fn never_held(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus) {
 fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     let mut status = inventory.status.clone();
     let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
-    let ready = inventory.ranked_pods.iter().filter(|ranked| ranked.pod.facts.ready);
     status.observed_generation = inventory.snapshot.deployment.metadata.generation;
     status.replicas = narrow(inventory.active());
     status.updated_replicas = narrow(inventory.updated_count());
-    status.ready_replicas = narrow(crate::inventory::count(ready));
+    status.ready_replicas = narrow(inventory.ready());
     status.available_replicas = narrow(inventory.available());
     status.unavailable_replicas = narrow((inventory.bounds.desired - inventory.available()).max(0));
     status.terminating_replicas = narrow(inventory.terminating());
@@ -158,7 +157,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
         conditions::set(status, type_, Unknown, reason::ROLLOUT_HELD, message, now);
         return;
     }
-    let before = &inventory.status;
+    let before = inventory.status;
     // Forged counts can have any value.
     let stored = |count: Option<i32>| i64::from(count.unwrap_or(0));
     let old_before = stored(before.replicas) - stored(before.updated_replicas);
@@ -188,7 +187,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
 
 /// The message about unschedulable pods, if there are any.
 fn unscheduled(inventory: &Inventory<'_>) -> Option<String> {
-    let mut waiting = inventory.updated().filter(|ranked| ranked.pod.unscheduled.is_some());
+    let mut waiting = inventory.updated().iter().filter(|ranked| ranked.pod.unscheduled.is_some());
     let first = waiting.next()?.pod;
     let why = first.unscheduled.as_deref().unwrap_or_default();
     let more = match waiting.count() {
@@ -272,7 +271,7 @@ fn reconciling(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
             (False, reason::ROLLOUT_COMPLETE.to_owned(), message)
         } else if inventory.revision.needs_comparison() {
             (True, reason::TEMPLATE_NOT_COMPARED.to_owned(), NOT_COMPARED.to_owned())
-        } else if let Some(hold) = held(&inventory.status) {
+        } else if let Some(hold) = held(inventory.status) {
             let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
             (True, reason::ROLLOUT_HELD.to_owned(), conditions::hold_message(hold, name))
         } else if inventory.spec.paused {

@@ -123,6 +123,9 @@ fn hash_without_set(snapshot: &Snapshot) -> String {
 /// from another deployment; the oldest set that is not terminating keeps it.
 pub fn make_hashes_unique<'a>(sets: impl IntoIterator<Item = &'a mut Set>) {
     let mut sets: Vec<&mut Set> = sets.into_iter().collect();
+    if sets.iter().map(|set| set.hash.as_str()).collect::<BTreeSet<_>>().len() == sets.len() {
+        return;
+    }
     sets.sort_by(|one, other| one.seniority().cmp(&other.seniority()));
     let mut seen = BTreeSet::new();
     for set in sets {

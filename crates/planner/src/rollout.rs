@@ -2,8 +2,6 @@
 //!
 //! One decision covers the active pods of all revisions. It writes nothing and ignores pods beyond the barrier.
 
-use std::collections::BTreeMap;
-
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{Blocked, PausePoint, UnavailablePods, names::reason};
 
@@ -38,27 +36,27 @@ pub(crate) fn recreate(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision
     }
     let surplus = surplus(inventory);
     let mut deletes = groups(inventory, go, Purpose::Rollout);
-    deletes.extend(groups(inventory, &surplus, Purpose::Scale));
+    deletes.extend(groups(inventory, surplus, Purpose::Scale));
     Ok(PodChanges { deletes, ..PodChanges::default() })
 }
 
 /// The pods ahead of the barrier, which may be deleted now; a hold if there are none.
-fn pods_ahead<'m, 'c, 'a>(
+fn pods_ahead<'c, 'a>(
     inventory: &Inventory<'_>,
-    divided: &'m Divided<'c, 'a>,
-) -> Result<&'m [&'c RankedPod<'a>], Box<Decision>> {
+    divided: &Divided<'c, 'a>,
+) -> Result<&'c [RankedPod<'a>], Box<Decision>> {
     if inventory.revision.needs_comparison() {
         // No pod is deleted and no hold begins for a rollout that the spec may not ask for.
         return Ok(&[]);
     }
-    let Some(barrier) = &divided.barrier else { return Ok(&divided.ahead) };
+    let Some(barrier) = &divided.barrier else { return Ok(divided.ahead) };
     let begun = barrier::begun_at(inventory, barrier.ranked).is_some();
     match (barrier.side, divided.ahead.len()) {
         (PausePoint::Before, 0) => Err(Box::new(hold::hold_at(inventory, barrier))),
         // Its pod is next: the hold is stored before its DELETE.
         (PausePoint::After, 1) if !begun => Err(Box::new(hold::hold_at(inventory, barrier))),
         (PausePoint::After, length) if !begun => Ok(&divided.ahead[..length - 1]),
-        _ => Ok(&divided.ahead),
+        _ => Ok(divided.ahead),
     }
 }
 
@@ -101,7 +99,7 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
     let leaving = count(surplus.iter().filter(|ranked| ranked.available));
     let mut budget = Budget::of(inventory, leaving);
     let mut chosen: Vec<&RankedPod<'_>> = Vec::new();
-    for &ranked in go.iter().filter(|ranked| !ranked.collected) {
+    for ranked in go.iter().filter(|ranked| !ranked.collected) {
         if !budget.take(ranked) {
             break;
         }
@@ -113,8 +111,8 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
     {
         chosen = out_of_turn(inventory, divided, go, &mut budget, &mut changes);
     }
-    changes.deletes = groups(inventory, &chosen, Purpose::Rollout);
-    changes.deletes.extend(groups(inventory, &surplus, Purpose::Scale));
+    changes.deletes = groups(inventory, chosen, Purpose::Rollout);
+    changes.deletes.extend(groups(inventory, surplus, Purpose::Scale));
     Ok(changes)
 }
 
@@ -140,22 +138,19 @@ pub(crate) fn is_short(state: &State<'_, '_>) -> bool {
 fn out_of_turn<'c, 'a>(
     inventory: &Inventory<'_>,
     divided: &Divided<'_, '_>,
-    go: &[&'c RankedPod<'a>],
+    go: &'c [RankedPod<'a>],
     budget: &mut Budget,
     changes: &mut PodChanges,
 ) -> Vec<&'c RankedPod<'a>> {
     let barrier = divided.barrier.as_ref().map(|barrier| barrier.ranked);
     let is_barrier = |ranked: &RankedPod<'_>| barrier.is_some_and(|barrier| barrier.uid() == ranked.uid());
-    let unavailable: Vec<_> = go
-        .iter()
-        .copied()
-        .filter(|ranked| !ranked.available && !ranked.collected && !is_barrier(ranked))
-        .collect();
+    let unavailable: Vec<_> =
+        go.iter().filter(|ranked| !ranked.available && !ranked.collected && !is_barrier(ranked)).collect();
     let all_available = inventory.updated_available() == inventory.updated_count();
     let mut in_the_way = barrier
         .into_iter()
         .filter(|ranked| !divided.behind.iter().any(|one| one.uid() == ranked.uid()))
-        .chain(divided.behind.iter().copied())
+        .chain(divided.behind)
         .filter(|ranked| !ranked.available)
         .peekable();
     let at_or_behind = in_the_way.peek().is_some();
@@ -168,7 +163,7 @@ fn out_of_turn<'c, 'a>(
         blocked(inventory, barrier, &pods, changes);
         return Vec::new();
     }
-    if !all_available && !crate::conditions::is_overdue(&inventory.status) {
+    if !all_available && !crate::conditions::is_overdue(inventory.status) {
         // The rollout may continue once they are.
         return Vec::new();
     }
@@ -240,8 +235,7 @@ pub(crate) fn blocked_stands_at(blocked: &Blocked) -> Option<Timestamp> {
 
 /// Whether the API server is known to accept pods of the current template.
 fn is_accepted(inventory: &Inventory<'_>) -> bool {
-    let created = inventory.snapshot.pods.iter().any(|pod| inventory.is_current_set(&pod.set));
-    created || inventory.snapshot.dry_run == DryRun::Accepted
+    inventory.has_created || inventory.snapshot.dry_run == DryRun::Accepted
 }
 
 /// No updated pod can be created first: a dry run must verify the template before a pod is deleted for it.
@@ -267,11 +261,8 @@ fn awaiting_dry_run(inventory: &Inventory<'_>, mut changes: PodChanges) -> Resul
 }
 
 fn most_available_old_set(inventory: &Inventory<'_>) -> Option<String> {
-    let mut available: BTreeMap<&str, i64> = BTreeMap::new();
-    for ranked in inventory.old() {
-        *available.entry(ranked.hash).or_default() += i64::from(ranked.available);
-    }
-    let usable = inventory.usable_sets().filter(|set| available.contains_key(set.hash.as_str()));
-    let most = usable.max_by_key(|set| (available.get(set.hash.as_str()).copied(), set.revision));
-    most.map(|set| set.hash.clone())
+    let usable = inventory.usable_sets();
+    let available = usable.filter_map(|set| Some((inventory.old_available(&set.hash)?, set)));
+    let most = available.max_by_key(|(available, set)| (*available, set.revision));
+    most.map(|(_, set)| set.hash.clone())
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ordereddeployment_api::PausePoint;
-use ordereddeployment_sorter::{self as sorter, Why};
+use ordereddeployment_sorter::Why;
 
 use crate::Snapshot;
 use crate::barrier;
@@ -42,14 +42,13 @@ pub struct Place {
 pub fn rollout_order(snapshot: &Snapshot) -> RolloutOrder {
     let inventory = Inventory::of(snapshot);
     let rolls = inventory.old_count() > 0;
-    let ranked_pods: Vec<_> =
-        inventory.ranked_pods.iter().filter(|ranked| !rolls || !ranked.updated).collect();
-    let barrier = barrier::barrier_of(&inventory, &ranked_pods);
+    let ranked_pods = if rolls { inventory.old() } else { inventory.updated() };
+    let barrier = barrier::barrier_of(&inventory, ranked_pods);
     let places = ranked_pods.iter().enumerate().map(|(index, ranked)| Place {
         uid: Arc::clone(ranked.uid()),
         name: ranked.pod.name.clone(),
-        priority: ranked.key.priority(),
-        why: ranked_pods.get(index + 1).and_then(|next| sorter::why(&ranked.key, &next.key)),
+        priority: ranked.priority,
+        why: ranked_pods.get(index + 1).and_then(|next| inventory.why(ranked, next)),
     });
     RolloutOrder {
         current: inventory.current.map(|set| Arc::clone(&set.uid)),

@@ -5,7 +5,6 @@
 //! can be, and the rollout is held at such a point before the last one is deleted.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use ordereddeployment_api::{PausePoint, Rollout};
 
@@ -20,15 +19,15 @@ use crate::{Decision, Point, Purpose, Record};
 
 /// D = 0: all pods are deleted.
 pub(crate) fn scale_to_zero(inventory: &Inventory<'_>) -> Result<PodChanges, Box<Decision>> {
-    let all: Vec<_> = inventory.ranked_pods.iter().collect();
+    let all = inventory.in_order();
     keep_last_point(inventory, &all)?;
-    Ok(PodChanges { deletes: groups(inventory, &all, Purpose::Scale), ..PodChanges::default() })
+    Ok(PodChanges { deletes: groups(inventory, all, Purpose::Scale), ..PodChanges::default() })
 }
 
 /// There are no old pods: the first pods of the order are deleted, or missing ones are created.
 pub(crate) fn steady(inventory: &Inventory<'_>) -> PodChanges {
     let mut changes = PodChanges {
-        deletes: groups(inventory, &surplus(inventory), Purpose::Scale),
+        deletes: groups(inventory, surplus(inventory), Purpose::Scale),
         ..PodChanges::default()
     };
     let old_runs = inventory.recreate() && old_terminating(inventory);
@@ -77,10 +76,10 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
     let mut to_delete = old;
     let updated = updated_pods_to_delete(inventory, size, &to_delete);
     to_delete.extend(updated.scaled);
-    to_delete.sort_unstable_by(|first, second| first.key.cmp(&second.key));
-    changes.deletes = groups(inventory, &to_delete, Purpose::Scale);
+    to_delete.sort_unstable_by_key(|ranked| ranked.place);
+    changes.deletes = groups(inventory, to_delete, Purpose::Scale);
     // Unavailable pods come first, whose deletion no budget can refuse.
-    changes.deletes.extend(groups(inventory, &updated.surge, Purpose::Scale));
+    changes.deletes.extend(groups(inventory, updated.surge, Purpose::Scale));
     changes.kept_surge = updated.kept;
     Ok(changes)
 }
@@ -101,7 +100,7 @@ pub(crate) fn kept_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Sizes {
         missing -= more;
     }
     // Several sets can have pods of the current template; the pods of the others are not part of the current set's size.
-    let others = inventory.updated().filter(|ranked| *ranked.hash != inventory.hash);
+    let others = inventory.updated().iter().filter(|ranked| *ranked.hash != inventory.hash);
     let current = updated_total(inventory, wanted) - count(others);
     sizes.insert(inventory.hash.clone(), current.max(0));
     sizes
@@ -115,7 +114,7 @@ pub(crate) fn kept_ceiling(inventory: &Inventory<'_>, stored: i64) -> i64 {
 
 /// The number of old pods, without those of terminating sets, which the garbage collector deletes.
 fn old_count(inventory: &Inventory<'_>) -> i64 {
-    count(inventory.old().filter(|ranked| !ranked.collected))
+    count(inventory.old().iter().filter(|ranked| !ranked.collected))
 }
 
 /// The number of such pods in these sizes.
@@ -143,10 +142,10 @@ enum PointKind {
 }
 
 fn point_kind(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> PointKind {
-    if held(&inventory.status).is_some_and(|hold| *hold.pod_uid == **ranked.uid()) {
+    if held(inventory.status).is_some_and(|hold| *hold.pod_uid == **ranked.uid()) {
         return PointKind::Held;
     }
-    let timed = match (barrier::point(ranked, inventory), &ranked.pod.point) {
+    let timed = match (ranked.point, &ranked.pod.point) {
         (Some(_), Point::At { duration, .. }) => matches!(duration, Ok(Some(_))),
         _ => match barrier::begun_at(inventory, ranked) {
             Some(hold) => hold.until.is_some(),
@@ -169,6 +168,7 @@ fn old_pods_to_delete<'c, 'a>(inventory: &'c Inventory<'a>, sizes: &Sizes) -> Ve
     }
     let mut ranked: Vec<_> = inventory
         .old()
+        .iter()
         .filter(|ranked| !ranked.collected)
         .map(|ranked| {
             let kind = point_kind(inventory, ranked);
@@ -203,17 +203,18 @@ fn updated_pods_to_delete<'c, 'a>(
 ) -> Updated<'c, 'a> {
     let updated = inventory.updated_count();
     let surplus = (updated - size).max(0);
-    let untimed = held(&inventory.status).filter(|hold| hold.until.is_none() && !inventory.recreate());
+    let untimed = held(inventory.status).filter(|hold| hold.until.is_none() && !inventory.recreate());
     let Some(hold) = untimed else {
         return Updated { scaled: first(inventory.updated(), surplus), ..Updated::default() };
     };
     let stored = hold.sizes.get(&inventory.hash).map_or(0, |size| i64::from(*size));
     let scaled = (updated - inventory.bounds.desired).max(stored.min(updated) - size).clamp(0, surplus);
     let mut to_delete = Updated { scaled: first(inventory.updated(), scaled), ..Updated::default() };
-    let taken: BTreeSet<&Arc<str>> = to_delete.scaled.iter().map(|ranked| ranked.uid()).collect();
+    let taken: BTreeSet<usize> = to_delete.scaled.iter().map(|ranked| ranked.place).collect();
     let leaving = others.iter().chain(&to_delete.scaled).filter(|ranked| ranked.available);
     let mut budget = Budget::of(inventory, count(leaving));
-    let mut rest: Vec<_> = inventory.updated().filter(|ranked| !taken.contains(ranked.uid())).collect();
+    let mut rest: Vec<_> =
+        inventory.updated().iter().filter(|ranked| !taken.contains(&ranked.place)).collect();
     rest.sort_by_key(|ranked| (ranked.available, ranked.place));
     to_delete.kept = surplus - scaled;
     for ranked in rest.into_iter().filter(|ranked| !ranked.collected) {
@@ -227,26 +228,29 @@ fn updated_pods_to_delete<'c, 'a>(
 }
 
 /// The first of these pods that can be deleted.
-fn first<'c, 'a: 'c>(
-    ranked_pods: impl Iterator<Item = &'c RankedPod<'a>>,
-    number: i64,
-) -> Vec<&'c RankedPod<'a>> {
-    ranked_pods.filter(|ranked| !ranked.collected).take(usize::try_from(number).unwrap_or(0)).collect()
+fn first<'c, 'a: 'c>(ranked_pods: &'c [RankedPod<'a>], number: i64) -> Vec<&'c RankedPod<'a>> {
+    if number <= 0 {
+        return Vec::new();
+    }
+    ranked_pods.iter().filter(|ranked| !ranked.collected).take(usize::try_from(number).unwrap_or(0)).collect()
 }
 
 /// Holds the rollout before old pods are deleted that include the last pause point, as if that point were reached. A hold
 /// that waits for a resume stays without its pod. Neither a timed hold nor a timed point can replace a point that waits for
 /// a resume. Scaling does not delete pods of a terminating set.
 fn keep_last_point(inventory: &Inventory<'_>, to_delete: &[&RankedPod<'_>]) -> Result<(), Box<Decision>> {
-    let kinds: &[PointKind] = match held(&inventory.status) {
+    let kinds: &[PointKind] = match held(inventory.status) {
         // A timed point cannot replace one that waits for a resume.
         None => &[PointKind::Untimed, PointKind::Timed],
         Some(hold) if hold.until.is_some() => &[PointKind::Untimed],
         Some(_) => return Ok(()),
     };
-    let leaving: BTreeSet<&Arc<str>> = to_delete.iter().map(|ranked| ranked.uid()).collect();
-    let old: Vec<_> = inventory.old().filter(|ranked| !ranked.collected).collect();
-    let left: Vec<_> = old.iter().copied().filter(|ranked| !leaving.contains(ranked.uid())).collect();
+    if to_delete.iter().all(|ranked| ranked.updated) {
+        return Ok(());
+    }
+    let leaving: BTreeSet<usize> = to_delete.iter().map(|ranked| ranked.place).collect();
+    let old: Vec<_> = inventory.old().iter().filter(|ranked| !ranked.collected).collect();
+    let left: Vec<_> = old.iter().copied().filter(|ranked| !leaving.contains(&ranked.place)).collect();
     if left.len() == old.len() {
         return Ok(());
     }
@@ -265,7 +269,7 @@ fn points_of_kind<'c, 'a>(
     let behind = |at: usize| at + 1 < ranked_pods.len();
     let some = ranked_pods.iter().enumerate().filter(|(_, ranked)| point_kind(inventory, ranked) >= least);
     let barriers = some.map(|(at, ranked)| {
-        let side = barrier::point(ranked, inventory).unwrap_or(PausePoint::After);
+        let side = ranked.point.unwrap_or(PausePoint::After);
         (at, Barrier { ranked, side })
     });
     let holding = barriers.filter(|(at, barrier)| barrier.side == PausePoint::Before || behind(*at));
@@ -309,8 +313,8 @@ pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<PodChanges>, Box<Dec
     keep_last_point(inventory, &to_delete)?;
     to_delete
         .extend(first(inventory.updated(), inventory.updated_count() - updated_total(inventory, &target)));
-    to_delete.sort_unstable_by(|first, second| first.key.cmp(&second.key));
-    changes.deletes = groups(inventory, &to_delete, Purpose::Scale);
+    to_delete.sort_unstable_by_key(|ranked| ranked.place);
+    changes.deletes = groups(inventory, to_delete, Purpose::Scale);
     let is_done = changes.creates.is_empty() && changes.deletes.is_empty();
     if !is_done && rollout.scaled_from.is_some() {
         return Ok(Some(changes));

@@ -46,8 +46,8 @@ pub(crate) fn next(inventory: &Inventory<'_>) -> Option<Timestamp> {
 }
 
 fn overdue<'a>(inventory: &Inventory<'a>) -> impl Iterator<Item = (&'a Pod, Timestamp)> {
-    let ending = inventory.snapshot.pods.iter().filter(|pod| pod.terminating && !pod.finished);
-    ending.filter_map(|pod| Some((&**pod, pod.ends?.checked_add(TOLERATED).ok()?)))
+    let ending = inventory.ending().iter();
+    ending.filter_map(|pod| Some((*pod, pod.ends?.checked_add(TOLERATED).ok()?)))
 }
 
 fn waits_for_ends(inventory: &Inventory<'_>) -> bool {

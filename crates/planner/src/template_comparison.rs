@@ -46,7 +46,7 @@ pub(crate) fn compare(inventory: &Inventory<'_>) -> Option<Prerequisite> {
 pub(crate) fn unanswered(inventory: &Inventory<'_>) -> Option<(&'static str, String)> {
     let ComparisonResult::NoAnswer { since, message, .. } = asked(inventory)? else { return None };
     // A restarted process does not know since when: the condition says that it is due.
-    let is_due = is_told(&inventory.status) || due(*since).is_some_and(|at| at <= inventory.snapshot.now);
+    let is_due = is_told(inventory.status) || due(*since).is_some_and(|at| at <= inventory.snapshot.now);
     is_due.then(|| {
         let message = format!(
             "The API server does not answer whether this template differs from those of the sets, and no rollout \
@@ -59,7 +59,7 @@ pub(crate) fn unanswered(inventory: &Inventory<'_>) -> Option<(&'static str, Str
 /// The event about it, once.
 pub(crate) fn overdue(inventory: &Inventory<'_>) -> Option<Event> {
     let (reason, message) = unanswered(inventory)?;
-    (!is_told(&inventory.status)).then(|| events::warning(reason, message))
+    (!is_told(inventory.status)).then(|| events::warning(reason, message))
 }
 
 /// When it is due to be reported, or the API server is asked again.

@@ -11,5 +11,5 @@ mod steps;
 
 pub use cluster::{Assumptions, preview};
 pub use scale_down::{next_act, scale_down};
-pub use simulation::{Applied, SimulatedCluster};
+pub use simulation::{Applied, SimulatedCluster, decide_and_read};
 pub use steps::{Action, Deleted, End, Preview, Step};

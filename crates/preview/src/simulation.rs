@@ -104,34 +104,8 @@ impl SimulatedCluster {
 
     /// The next decision, with its snapshot. Requested data is read; `prove` answers its dry run. A decision that asks for
     /// data that it already has is returned as it is.
-    pub fn decide(&self, mut prove: impl FnMut(&Template) -> DryRun) -> (Snapshot, Decision) {
-        let mut snapshot = self.observed();
-        let mut proven = false;
-        loop {
-            let decision = decide(&snapshot);
-            match &decision {
-                Decision::Read(Read::Live) if !snapshot.live => snapshot.live = true,
-                Decision::Read(Read::DryRun { .. }) if !proven => {
-                    proven = true;
-                    snapshot.dry_run = prove(&self.deployment.spec.template);
-                }
-                Decision::Read(Read::Sources(sources))
-                    if sources.iter().any(|source| !snapshot.sources.contains_key(source)) =>
-                {
-                    for source in sources {
-                        snapshot.sources.entry(source.clone()).or_insert(true);
-                    }
-                    snapshot.live = true;
-                }
-                Decision::Read(Read::Nodes(names))
-                    if names.iter().any(|name| !snapshot.nodes.contains_key(name)) =>
-                {
-                    let read = |name: &Arc<str>| (Arc::clone(name), self.nodes.get(name).cloned());
-                    snapshot.nodes.extend(names.iter().map(read));
-                }
-                _ => return (snapshot, decision),
-            }
-        }
+    pub fn decide(&self, prove: impl FnMut(&Template) -> DryRun) -> (Snapshot, Decision) {
+        decide_and_read(self.observed(), &self.nodes, prove)
     }
 
     /// Changes the spec, as a user does.
@@ -143,6 +117,13 @@ impl SimulatedCluster {
 
     /// Stores a status, with times in whole seconds as from an API server. Returns whether it differs from the stored one.
     pub fn store(&mut self, status: &OrderedDeploymentStatus) -> bool {
+        if is_in_whole_seconds(status) {
+            let differs = self.deployment.status.as_ref() != Some(status);
+            if differs {
+                self.deployment.status = Some(status.clone());
+            }
+            return differs;
+        }
         let text = serde_json::to_value(status);
         let stored = text.and_then(serde_json::from_value).unwrap_or_else(|_| status.clone());
         let differs = self.deployment.status.as_ref() != Some(&stored);
@@ -170,6 +151,7 @@ impl SimulatedCluster {
         for create in &act.creates {
             let set = self.sets.iter().find(|set| set.hash == create.hash && !set.terminating);
             let Some(set) = set.cloned() else { continue };
+            let mut template = None;
             for _ in 0..create.count {
                 if let Err(message) = admit(self, &set) {
                     // The creates of that set end; the other sets get theirs.
@@ -178,7 +160,8 @@ impl SimulatedCluster {
                     break;
                 }
                 self.refused_since = None;
-                done.created.push(self.create(&set));
+                let template = template.get_or_insert_with(|| self.new_pod(&set));
+                done.created.push(self.create(&set, template.clone()));
             }
         }
         if self.failure.is_none() {
@@ -234,16 +217,19 @@ impl SimulatedCluster {
         }
     }
 
-    /// Creates a pod of that set, not assigned to a node unless its template names one.
-    fn create(&mut self, set: &Set) -> Arc<str> {
-        self.count += 1;
-        let name = format!("{}-{:04}", set.name, self.count);
-        let uid: Arc<str> = format!("uid-{:04}", self.count).into();
+    /// A pod as the controller creates it for that set: not assigned to a node unless its template names one.
+    fn new_pod(&self, set: &Set) -> Pod {
         let namespace = self.deployment.metadata.namespace.as_deref().unwrap_or_default();
-        let object = new_pod(&set.name, &set.uid, &set.template, &name, namespace);
+        let object = new_pod(&set.name, &set.uid, &set.template, "", namespace);
         let view: PodView = serde_json::from_value(object).unwrap_or_default();
-        let mut pod = view.pod();
-        pod.name = name;
+        view.pod()
+    }
+
+    /// Creates a pod of that set.
+    fn create(&mut self, set: &Set, mut pod: Pod) -> Arc<str> {
+        self.count += 1;
+        let uid: Arc<str> = format!("uid-{:04}", self.count).into();
+        pod.name = format!("{}-{:04}", set.name, self.count);
         pod.set = Arc::clone(&set.uid);
         pod.resource_version = self.count.to_string();
         pod.facts.uid = Arc::clone(&uid);
@@ -251,4 +237,49 @@ impl SimulatedCluster {
         self.pods.push(pod);
         uid
     }
+}
+
+/// The decision on a snapshot, with what it was made on. Data that it asks for is read: these nodes exist, and `prove` answers the dry
+/// run. A decision that asks for data that it already has is returned as it is.
+pub fn decide_and_read(
+    mut snapshot: Snapshot,
+    nodes: &BTreeMap<Arc<str>, NodeFacts>,
+    mut prove: impl FnMut(&Template) -> DryRun,
+) -> (Snapshot, Decision) {
+    let mut proven = false;
+    loop {
+        let decision = decide(&snapshot);
+        match &decision {
+            Decision::Read(Read::Live) if !snapshot.live => snapshot.live = true,
+            Decision::Read(Read::DryRun { .. }) if !proven => {
+                proven = true;
+                snapshot.dry_run = prove(&snapshot.deployment.spec.template);
+            }
+            Decision::Read(Read::Sources(sources))
+                if sources.iter().any(|source| !snapshot.sources.contains_key(source)) =>
+            {
+                for source in sources {
+                    snapshot.sources.entry(source.clone()).or_insert(true);
+                }
+                snapshot.live = true;
+            }
+            Decision::Read(Read::Nodes(names))
+                if names.iter().any(|name| !snapshot.nodes.contains_key(name)) =>
+            {
+                let read = |name: &Arc<str>| (Arc::clone(name), nodes.get(name).cloned());
+                snapshot.nodes.extend(names.iter().map(read));
+            }
+            _ => return (snapshot, decision),
+        }
+    }
+}
+
+/// Whether an API server stores the times of a status as they are.
+fn is_in_whole_seconds(status: &OrderedDeploymentStatus) -> bool {
+    let conditions = status.conditions.iter().flatten();
+    let conditions = conditions.flat_map(|one| [&one.last_transition_time, &one.last_update_time]);
+    let hold = status.hold.iter().flat_map(|hold| std::iter::once(&hold.since).chain(&hold.until));
+    let blocked = status.blocked.iter().map(|blocked| &blocked.since);
+    let passed = status.passed.iter().flatten().map(|passed| &passed.resumed_at);
+    conditions.chain(hold).chain(blocked).chain(passed).all(|time| time.0.subsec_nanosecond() == 0)
 }

@@ -1,13 +1,15 @@
-//! The key of a pod: the ten rules of the order as one comparable value. Two pods are compared only by their keys.
+//! The key of a pod: the ten rules of the order as one comparable value. Two pods are compared only by what their keys are made
+//! of.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use rustc_hash::FxBuildHasher;
 
 use crate::node::grant;
-use crate::{Facts, Grant, NodeRule, Nodes, Phase};
+use crate::packed::{Exact, Packed, exact_creation_time, exact_ready_time};
+use crate::{Facts, Grant, NodeRule, Nodes};
 
 /// The input of the order besides the pods.
 #[derive(Clone, Copy, Debug)]
@@ -24,12 +26,12 @@ pub struct Context<'a> {
 
 /// How many related active pods each node runs, for rule 5.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ranks(BTreeMap<Arc<str>, u32>);
+pub struct Ranks(HashMap<Arc<str>, u32, FxBuildHasher>);
 
 impl Ranks {
     /// Counts the active pods of all sets with the same owner, per node.
     pub fn of<'a>(related: impl IntoIterator<Item = &'a Facts>) -> Self {
-        let mut counts = BTreeMap::new();
+        let mut counts = HashMap::default();
         for node in related.into_iter().filter_map(|pod| pod.node.as_ref()) {
             if let Some(count) = counts.get_mut(node) {
                 *count += 1;
@@ -53,76 +55,53 @@ impl Ranks {
     }
 }
 
-/// The age of an event in coarse steps; a smaller age is a smaller value.
-///
-/// Buckets of doubling width, as in the standard order, so that young pods are distinguished by their age and old ones are not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Ago {
-    /// Without a time, before every time.
-    NoTime,
-    /// floor(log2(age in ns)), or -1 for now and the future.
-    Bucket(i64),
-    /// The time itself, newest first: if there is no current time to measure from.
-    Exact(Reverse<Timestamp>),
-}
-
-impl Ago {
-    fn of(time: Option<Timestamp>, now: Option<Timestamp>) -> Self {
-        match (time, now) {
-            (None, _) => Self::NoTime,
-            (Some(time), None) => Self::Exact(Reverse(time)),
-            (Some(time), Some(now)) => {
-                // i128, since the span between two timestamps does not fit into 64 bits of nanoseconds.
-                let age = now.as_nanosecond() - time.as_nanosecond();
-                Self::Bucket(age.checked_ilog2().map_or(-1, i64::from))
-            }
-        }
-    }
-}
-
 /// A pod's place in the order: the smallest key is deleted first. Fields are compared from the top.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    // 0: the larger delete priority
-    pub(crate) priority: Reverse<i32>,
-    // 1: unassigned
-    pub(crate) assigned: bool,
-    // 2: Pending, Unknown, Running
-    pub(crate) phase: Phase,
-    // 3: not ready
-    pub(crate) ready: bool,
-    // 4: the lower deletion cost
-    pub(crate) cost: i32,
-    // 5: the higher rank
-    pub(crate) rank: Reverse<u32>,
-    // 6: ready for less time; rule 3 separates ready pods from others, so `None` is compared only with `None`
-    pub(crate) ready_ago: Option<Ago>,
-    // 7: more restarts, of containers and then of sidecars
-    pub(crate) restarts: Reverse<i32>,
-    pub(crate) sidecar_restarts: Reverse<i32>,
-    // 8: newer
-    pub(crate) created_ago: Ago,
+    // 0 to 5
+    pub(crate) upper: [u64; 2],
+    // 6 without a current time
+    pub(crate) ready_time: Exact,
+    // 6 to 8
+    pub(crate) lower: [u64; 2],
+    // 8 without a current time
+    pub(crate) creation_time: Exact,
     // 9: the smaller UID
     pub(crate) uid: Arc<str>,
 }
 
 impl Key {
+    pub(crate) fn new(pod: &Facts, packed: Packed, now: Option<Timestamp>) -> Self {
+        let (upper, lower) = packed.halves();
+        Self {
+            upper,
+            ready_time: exact_ready_time(pod, now),
+            lower,
+            creation_time: exact_creation_time(pod, now),
+            uid: Arc::clone(&pod.uid),
+        }
+    }
+
+    pub(crate) fn packed(&self) -> Packed {
+        Packed::of_halves(self.upper, self.lower)
+    }
+
     /// The delete priority of rule 0, from the annotation or a node rule.
     #[must_use]
     pub fn priority(&self) -> i32 {
-        self.priority.0
+        self.packed().priority()
     }
 
     /// The deletion cost of rule 4, from the annotation or a node rule.
     #[must_use]
     pub fn cost(&self) -> i32 {
-        self.cost
+        self.packed().cost()
     }
 
     /// The rank of rule 5: the number of related active pods on the pod's node.
     #[must_use]
     pub fn rank(&self) -> u32 {
-        self.rank.0
+        self.packed().rank()
     }
 
     /// The pod's UID.
@@ -136,19 +115,9 @@ impl Key {
 #[must_use]
 pub fn key(pod: &Facts, ctx: &Context<'_>) -> Key {
     let grant = if pod.priority.is_some() && pod.cost.is_some() { None } else { grant(pod, ctx) };
-    Key {
-        priority: Reverse(priority_with(pod, grant)),
-        assigned: pod.node.is_some(),
-        phase: pod.phase,
-        ready: pod.ready,
-        cost: cost_with(pod, grant),
-        rank: Reverse(ctx.ranks.rank(pod)),
-        ready_ago: pod.ready.then(|| Ago::of(pod.ready_since, ctx.now)),
-        restarts: Reverse(pod.restarts),
-        sidecar_restarts: Reverse(pod.sidecar_restarts),
-        created_ago: Ago::of(pod.created, ctx.now),
-        uid: Arc::clone(&pod.uid),
-    }
+    let packed =
+        Packed::of(pod, ctx.now).with(priority_with(pod, grant), cost_with(pod, grant), ctx.ranks.rank(pod));
+    Key::new(pod, packed, ctx.now)
 }
 
 /// The delete priority: the pod's own, else that of the first matching node rule, else 0.
@@ -163,7 +132,7 @@ pub fn effective_cost(pod: &Facts, ctx: &Context<'_>) -> i32 {
     cost_with(pod, grant(pod, ctx))
 }
 
-fn priority_with(pod: &Facts, grant: Option<Grant>) -> i32 {
+pub(crate) fn priority_with(pod: &Facts, grant: Option<Grant>) -> i32 {
     match (pod.priority, grant) {
         (Some(own), _) => own,
         (None, Some(Grant::Priority(granted))) => granted,
@@ -171,7 +140,7 @@ fn priority_with(pod: &Facts, grant: Option<Grant>) -> i32 {
     }
 }
 
-fn cost_with(pod: &Facts, grant: Option<Grant>) -> i32 {
+pub(crate) fn cost_with(pod: &Facts, grant: Option<Grant>) -> i32 {
     match (pod.cost, grant) {
         (Some(own), _) => own,
         (None, Some(Grant::Cost(granted))) => granted,

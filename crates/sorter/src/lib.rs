@@ -25,10 +25,13 @@ mod facts;
 mod int32;
 mod key;
 mod node;
+mod order;
+mod packed;
 mod reason;
 
 pub use facts::{Facts, Phase};
 pub use int32::parse_int32;
 pub use key::{Context, Key, Ranks, effective_cost, effective_priority, key};
 pub use node::{Grant, NodeFacts, NodeRule, Nodes, Requirement, matching_rule, missing_nodes};
+pub use order::{Order, Pods};
 pub use reason::{Rule, Why, reason, why, why_text};

@@ -118,37 +118,64 @@ pub fn missing_nodes<'a>(
     rules: &[NodeRule],
     nodes: &Nodes,
 ) -> BTreeSet<Arc<str>> {
-    let mut grants_priority = false;
-    let mut grants_cost = false;
-    for rule in rules.iter().filter(|rule| rule.for_assigned()) {
-        match rule.grant {
-            Grant::Priority(_) => grants_priority = true,
-            Grant::Cost(_) => grants_cost = true,
-        }
-    }
+    let wanted = Wanted::of(rules);
     pods.into_iter()
-        .filter(|pod| (grants_priority && pod.priority.is_none()) || (grants_cost && pod.cost.is_none()))
+        .filter(|pod| wanted.is_for(pod.priority.is_some(), pod.cost.is_some()))
         .filter_map(|pod| pod.node.as_ref())
         .filter(|name| !nodes.contains_key(*name))
         .cloned()
         .collect()
 }
 
+/// What rules could grant to pods by their nodes.
+pub(crate) struct Wanted {
+    priority: bool,
+    cost: bool,
+}
+
+impl Wanted {
+    pub(crate) fn of(rules: &[NodeRule]) -> Self {
+        let mut wanted = Self { priority: false, cost: false };
+        for rule in rules.iter().filter(|rule| rule.for_assigned()) {
+            match rule.grant {
+                Grant::Priority(_) => wanted.priority = true,
+                Grant::Cost(_) => wanted.cost = true,
+            }
+        }
+        wanted
+    }
+
+    /// Whether a rule could grant something to pods with or without annotations of their own.
+    pub(crate) fn is_for(&self, has_priority: bool, has_cost: bool) -> bool {
+        (self.priority && !has_priority) || (self.cost && !has_cost)
+    }
+}
+
 /// The index in `ctx.rules` of the first rule that matches this pod. Only this rule applies, even if the pod's own
 /// annotation overrides its grant.
 #[must_use]
 pub fn matching_rule(pod: &Facts, ctx: &Context<'_>) -> Option<usize> {
-    match &pod.node {
-        None => ctx.rules.iter().position(NodeRule::matches_unassigned),
+    matching_on(pod.node.as_ref(), ctx.rules, ctx.nodes)
+}
+
+/// The first rule that matches the pods on this node, or those without a node.
+fn matching_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<usize> {
+    match node {
+        None => rules.iter().position(NodeRule::matches_unassigned),
         Some(name) => {
             // Gone or not read yet: nothing is known of it, so no rule matches.
-            let node = ctx.nodes.get(name)?.as_ref()?;
-            ctx.rules.iter().position(|rule| rule.matches_on(node))
+            let node = nodes.get(name)?.as_ref()?;
+            rules.iter().position(|rule| rule.matches_on(node))
         }
     }
 }
 
 /// What the first matching rule grants to this pod.
 pub(crate) fn grant(pod: &Facts, ctx: &Context<'_>) -> Option<Grant> {
-    matching_rule(pod, ctx).and_then(|at| ctx.rules.get(at)).map(|rule| rule.grant)
+    grant_on(pod.node.as_ref(), ctx.rules, ctx.nodes)
+}
+
+/// What the first matching rule grants to the pods on this node, or to those without a node.
+pub(crate) fn grant_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<Grant> {
+    matching_on(node, rules, nodes).and_then(|at| rules.get(at)).map(|rule| rule.grant)
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::Key;
-use crate::key::Ago;
+use crate::packed::{Field, LOWER, UPPER};
 
 /// The rule that decided between two pods, in the order of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,42 +76,14 @@ pub fn reason(first: &Key, second: &Key) -> Option<Rule> {
         return None;
     }
     // Destructured, so that a new field of the key does not compile without its reason.
-    let Key {
-        priority,
-        assigned,
-        phase,
-        ready,
-        cost,
-        rank,
-        ready_ago,
-        restarts,
-        sidecar_restarts,
-        created_ago,
-        uid: _,
-    } = first;
-    Some(if *priority != second.priority {
-        Rule::DeletePriority
-    } else if *assigned != second.assigned {
-        Rule::Unassigned
-    } else if *phase != second.phase {
-        Rule::Phase
-    } else if *ready != second.ready {
-        Rule::NotReady
-    } else if *cost != second.cost {
-        Rule::DeletionCost
-    } else if *rank != second.rank {
-        Rule::Rank
-    } else if *ready_ago != second.ready_ago {
-        Rule::ReadyTime
-    } else if *restarts != second.restarts {
-        Rule::Restarts
-    } else if *sidecar_restarts != second.sidecar_restarts {
-        Rule::SidecarRestarts
-    } else if *created_ago != second.created_ago {
-        Rule::CreationTime
-    } else {
-        Rule::Uid
-    })
+    let Key { upper: _, ready_time, lower: _, creation_time, uid: _ } = first;
+    let differing = first.packed().differing(second.packed());
+    let decides =
+        |fields: &[Field]| fields.iter().find(|field| field.of(&differing) != 0).map(|field| field.rule);
+    let ready_time = (*ready_time != second.ready_time).then_some(Rule::ReadyTime);
+    let creation_time = (*creation_time != second.creation_time).then_some(Rule::CreationTime);
+    let rule = decides(&UPPER).or(ready_time).or_else(|| decides(&LOWER)).or(creation_time);
+    Some(rule.unwrap_or(Rule::Uid))
 }
 
 /// The rule that sorted one pod before another, with the compared values as text for users.
@@ -138,24 +110,25 @@ pub fn why_text(why: Option<&Why>) -> String {
 #[must_use]
 pub fn why(first: &Key, second: &Key) -> Option<Why> {
     let rule = reason(first, second)?;
+    let (first, second) = (first.packed(), second.packed());
     let words = match rule {
         Rule::DeletePriority => format!("delete priority {} > {}", first.priority(), second.priority()),
         Rule::Unassigned => "not assigned to a node".to_owned(),
-        Rule::Phase => format!("{}, the next is {}", first.phase.name(), second.phase.name()),
+        Rule::Phase => format!("{}, the next is {}", first.phase().name(), second.phase().name()),
         Rule::NotReady => "not ready".to_owned(),
-        Rule::DeletionCost => format!("deletion cost {} < {}", first.cost, second.cost),
+        Rule::DeletionCost => format!("deletion cost {} < {}", first.cost(), second.cost()),
         Rule::Rank => format!("{} on its node, the next has {}", count(first.rank(), "pod"), second.rank()),
-        Rule::ReadyTime if first.ready_ago == Some(Ago::NoTime) => "no time of becoming ready".to_owned(),
+        Rule::ReadyTime if !first.has_ready_time() => "no time of becoming ready".to_owned(),
         Rule::ReadyTime => "ready for less time".to_owned(),
         Rule::Restarts => {
-            format!("{}, the next has {}", count(first.restarts.0, "restart"), second.restarts.0)
+            format!("{}, the next has {}", count(first.restarts(), "restart"), second.restarts())
         }
         Rule::SidecarRestarts => format!(
             "{}, the next has {}",
-            count(first.sidecar_restarts.0, "sidecar restart"),
-            second.sidecar_restarts.0
+            count(first.sidecar_restarts(), "sidecar restart"),
+            second.sidecar_restarts()
         ),
-        Rule::CreationTime if first.created_ago == Ago::NoTime => "no creation time".to_owned(),
+        Rule::CreationTime if !first.has_creation_time() => "no creation time".to_owned(),
         Rule::CreationTime => "newer".to_owned(),
         Rule::Uid => "smaller UID, all else is equal".to_owned(),
     };

@@ -244,7 +244,7 @@ impl<E: Entry> Known<E> {
     }
 }
 
-/// The objects of these owners: the cache, overlaid by the expectations.
+/// The objects of these owners: the cache, overlaid by the expectations. Ordered by UID.
 pub(crate) fn merge<'a, E: Entry>(
     owners: impl IntoIterator<Item = &'a Arc<str>>,
     index: &Index<E>,
@@ -252,23 +252,36 @@ pub(crate) fn merge<'a, E: Entry>(
 ) -> Vec<Arc<E>> {
     let owners: BTreeSet<&Arc<str>> = owners.into_iter().collect();
     let shown = owners.iter().flat_map(|owner| index.of_owner(owner));
-    let mut merged: BTreeMap<Arc<str>, Arc<E>> =
-        shown.map(|entry| (Arc::clone(entry.uid()), Arc::clone(entry))).collect();
+    let mut merged: Vec<Arc<E>> = shown.cloned().collect();
+    // The objects of each owner are ordered already, and a stable sort merges them.
+    merged.sort_by(|one, other| one.uid().cmp(other.uid()));
+    let (mut added, mut removed) = (Vec::new(), BTreeSet::new());
     for (uid, (known, _)) in &expectations.0 {
         if known.is_observed(uid, index) {
             continue;
         }
-        match known {
-            Known::Present(entry) | Known::Terminating(entry) => {
-                merged.insert(Arc::clone(uid), Arc::clone(entry));
-            }
-            Known::NotOurs(_) => {
-                merged.remove(uid);
-            }
+        let at = merged.binary_search_by(|entry| entry.uid().cmp(uid));
+        // In its later version an object may have another owner.
+        let entry = match known {
+            Known::Present(entry) | Known::Terminating(entry) => Some(entry),
+            Known::NotOurs(_) => None,
+        };
+        match (at, entry.filter(|entry| owners.contains(entry.owner()))) {
+            (Ok(at), Some(entry)) => merged[at] = Arc::clone(entry),
+            (Ok(at), None) => _ = removed.insert(at),
+            (Err(_), Some(entry)) => added.push(Arc::clone(entry)),
+            (Err(_), None) => {}
         }
     }
-    // In its later version an object may have another owner.
-    merged.into_values().filter(|entry| owners.contains(entry.owner())).collect()
+    if !removed.is_empty() {
+        let mut place = 0..;
+        merged.retain(|_| place.next().is_none_or(|place| !removed.contains(&place)));
+    }
+    if !added.is_empty() {
+        merged.append(&mut added);
+        merged.sort_by(|one, other| one.uid().cmp(other.uid()));
+    }
+    merged
 }
 
 #[cfg(test)]

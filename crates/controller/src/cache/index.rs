@@ -58,7 +58,7 @@ impl<E> WatchEvent<E> {
 #[derive(Debug)]
 pub(crate) struct Index<E> {
     entries: BTreeMap<Arc<str>, Arc<E>>,
-    by_owner: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    by_owner: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<E>>>,
     /// Tombstones: the version and the time at which the watch showed that an object was deleted or released; recent ones only.
     tombstones: BTreeMap<Arc<str>, (u64, Timestamp)>,
     tombstone_times: VecDeque<(Timestamp, Arc<str>)>,
@@ -142,7 +142,7 @@ impl<E: Entry> Index<E> {
 
     /// The objects that this owner controls, ordered by UID.
     pub(crate) fn of_owner(&self, owner: &str) -> impl Iterator<Item = &Arc<E>> {
-        self.by_owner.get(owner).into_iter().flatten().filter_map(|uid| self.entries.get(uid))
+        self.by_owner.get(owner).into_iter().flat_map(BTreeMap::values)
     }
 
     /// The version of the tombstone, if the watch showed it before that time.
@@ -189,15 +189,16 @@ impl<E: Entry> Index<E> {
 
     fn insert(&mut self, entry: Arc<E>) {
         self.tombstones.remove(entry.uid());
-        self.by_owner.entry(Arc::clone(entry.owner())).or_default().insert(Arc::clone(entry.uid()));
+        let of_owner = self.by_owner.entry(Arc::clone(entry.owner())).or_default();
+        of_owner.insert(Arc::clone(entry.uid()), Arc::clone(&entry));
         self.entries.insert(Arc::clone(entry.uid()), entry);
     }
 
     fn remove(&mut self, uid: &str) -> Option<Arc<E>> {
         let entry = self.entries.remove(uid)?;
-        if let Some(uids) = self.by_owner.get_mut(entry.owner()) {
-            uids.remove(uid);
-            if uids.is_empty() {
+        if let Some(of_owner) = self.by_owner.get_mut(entry.owner()) {
+            of_owner.remove(uid);
+            if of_owner.is_empty() {
                 self.by_owner.remove(entry.owner());
             }
         }

@@ -1,6 +1,6 @@
 //! The snapshot of a decision: the observation of the round, and the state in memory of the object.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -57,11 +57,16 @@ impl Reconciler<'_> {
         }
     }
 
+    /// The known nodes of the pods, if there are node rules. Nothing else reads nodes.
     fn nodes(&self) -> Nodes {
+        let mut nodes = self.state.nodes.clone();
+        let order = self.state.deployment.spec.deletion_order.as_ref();
+        if order.and_then(|order| order.node_priorities.as_ref()).is_none_or(Vec::is_empty) {
+            return nodes;
+        }
         let cache = self.ctx.cache();
         let pods = self.observation.pods.iter();
-        let names: BTreeSet<&Arc<str>> = pods.filter_map(|entry| entry.pod.facts.node.as_ref()).collect();
-        let mut nodes = self.state.nodes.clone();
+        let names: HashSet<&Arc<str>> = pods.filter_map(|entry| entry.pod.facts.node.as_ref()).collect();
         for name in names {
             if let Some(facts) = cache.node(name) {
                 nodes.insert(Arc::clone(name), Some(facts.clone()));

@@ -7,6 +7,8 @@ mod generate;
 mod grammar;
 mod node_rules;
 mod order;
+mod packed;
 mod rules;
 mod standard;
 mod totality;
+mod unpacked;
