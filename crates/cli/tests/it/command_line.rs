@@ -1,0 +1,294 @@
+//! Tests the binary: its help, its errors, and its commands against a server with TLS.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::PostParams;
+use ordereddeployment_sandbox::{Config, Fault, Sandbox};
+use tempfile::TempDir;
+
+/// The binary with its own home directory and no cluster.
+struct Fixture {
+    home: TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self { home: tempfile::tempdir().unwrap() }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-ordered"))
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.home.path())
+            .env("LANG", "C.UTF-8")
+            .current_dir(self.home.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// Standard output of a command that must succeed and print nothing to standard error.
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "{arguments:?}");
+        text(&output.stdout)
+    }
+
+    /// Standard error of a command that must fail and print nothing to standard output.
+    fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(!output.status.success(), "{arguments:?}: {}", text(&output.stdout));
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+        let error = text(&output.stderr);
+        assert!(!error.contains("panicked") && !error.contains("backtrace"), "{error}");
+        error.replace(self.home.path().to_str().unwrap(), "$HOME")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::File::create(self.path(name)).unwrap().write_all(text.as_bytes()).unwrap();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A sandbox. Its kubeconfig is the file `config` in the home directory.
+async fn serve(fixture: &Fixture) -> Sandbox {
+    let sandbox = Sandbox::start(Config::default()).await.unwrap();
+    let endpoint = sandbox.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    fixture.write("config", &endpoint.kubeconfig);
+    sandbox
+}
+
+async fn install(sandbox: &Sandbox) {
+    let api: Api<CustomResourceDefinition> = Api::all(sandbox.client().unwrap());
+    for crd in ordereddeployment_api::crds() {
+        api.create(&PostParams::default(), &crd).await.unwrap();
+    }
+}
+
+/// `web`, with one container `app`.
+async fn create_web(sandbox: &Sandbox) {
+    let manifest = serde_json::json!({
+        "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment", "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "web:1"}]},
+        }},
+    });
+    let api: Api<ordereddeployment_api::OrderedDeployment> =
+        Api::default_namespaced(sandbox.client().unwrap());
+    api.create(&PostParams::default(), &serde_json::from_value(manifest).unwrap()).await.unwrap();
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let fixture = Fixture::new();
+    insta::assert_snapshot!("help", fixture.ok(&["--help"]));
+    let commands = [
+        "get",
+        "list",
+        "status",
+        "order",
+        "plan",
+        "resume",
+        "pause",
+        "unpause",
+        "undo",
+        "history",
+        "restart",
+        "set",
+        "mark",
+        "unmark",
+        "convert",
+        "adopt",
+        "crd",
+        "sandbox",
+        "demo",
+        "completion",
+        "options",
+    ];
+    for command in commands {
+        insta::assert_snapshot!(format!("help_{command}"), fixture.ok(&[command, "--help"]));
+    }
+    insta::assert_snapshot!("help_set_image", fixture.ok(&["set", "image", "--help"]));
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let version = Fixture::new().ok(&["--version"]);
+    assert_eq!(version, format!("kubectl-ordered {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_printed_crds_are_those_of_the_chart() {
+    let fixture = Fixture::new();
+    let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/ordered-deployment/crds");
+    let committed: Vec<String> = ["ordereddeployments", "orderedreplicasets"]
+        .map(|plural| {
+            std::fs::read_to_string(charts.join(format!("{plural}.ordereddeployment.io.yaml"))).unwrap()
+        })
+        .into();
+    assert_eq!(fixture.ok(&["crd"]), committed.join("---\n"));
+    let output = fixture.ok(&["crd", "--out", "folder"]);
+    let written: Vec<String> =
+        output.lines().map(|path| std::fs::read_to_string(fixture.path(path)).unwrap()).collect();
+    assert_eq!(written, committed);
+}
+
+#[test]
+fn errors_without_a_cluster_have_hints() {
+    let fixture = Fixture::new();
+    fixture.write("empty", "");
+    fixture.write("broken", "clusters: [");
+    fixture.write("mine", "apiVersion: v1\nkind: Config\nclusters:\n- name: production\n");
+    let cases: [&[&str]; 24] = [
+        &["gett"],
+        &["set"],
+        &["status"],
+        &["status", "deploy/web"],
+        &["status", "web", "--until", "done"],
+        &["status", "web", "--timeout=-1s"],
+        &["get", "web", "api"],
+        &["list", "-o", "table"],
+        &["mark"],
+        &["mark", "web-1"],
+        &["mark", "web-1", "--for", "10m"],
+        &["mark", "od/web", "--priority", "1"],
+        &["plan"],
+        &["plan", "-f", "nowhere.yaml"],
+        &["plan", "-f", "broken"],
+        &["get"],
+        &["get", "--kubeconfig", "nowhere"],
+        &["get", "--kubeconfig", "empty"],
+        &["get", "--kubeconfig", "broken"],
+        &["get", "Web"],
+        &["order", "web", "--replicas", "-1"],
+        &["resume", "web", "--all", "--hold", "web-1@2"],
+        &["sandbox", "--kubeconfig", "mine"],
+        &["get", "--request-timeout", "soon"],
+    ];
+    let output: Vec<String> = cases
+        .iter()
+        .map(|case| {
+            let code = fixture.run(case).status.code().unwrap();
+            format!("$ kubectl ordered {}\n{}[{code}]\n", case.join(" "), fixture.fails(case))
+        })
+        .collect();
+    insta::assert_snapshot!(output.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_a_cluster_have_hints() {
+    let fixture = Fixture::new();
+    let sandbox = serve(&fixture).await;
+    let run = |case: &[&str]| {
+        let mut arguments = case.to_vec();
+        arguments.extend(["--kubeconfig", "config"]);
+        tokio::task::block_in_place(|| {
+            format!("$ kubectl ordered {}\n{}", case.join(" "), fixture.fails(&arguments))
+        })
+    };
+    let forbid = |verb: &'static str, plural: &str| {
+        let plural = Some(plural.to_owned());
+        sandbox.inject(Fault { verb: Some(verb), plural, user_agent: None, code: 403, times: 1 });
+    };
+    let mut output = vec![run(&["get"]), run(&["get", "web"]), run(&["resume", "web"])];
+    install(&sandbox).await;
+    output.push(run(&["get", "web"]));
+    output.push(run(&["resume", "web", "-n", "shop"]));
+    output.push(run(&["get", "--context", "production"]));
+    forbid("get", "ordereddeployments");
+    output.push(run(&["get", "web"]));
+    forbid("get", "ordereddeployments");
+    output.push(run(&["resume", "web"]));
+    insta::assert_snapshot!(output.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_about_an_object_have_hints() {
+    let fixture = Fixture::new();
+    let sandbox = serve(&fixture).await;
+    install(&sandbox).await;
+    create_web(&sandbox).await;
+    fixture.write("new.yaml", "kind: Deployment\n");
+    fixture.write(
+        "selector.yaml",
+        "kind: OrderedDeployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: api}}}\n",
+    );
+    // No controller runs here.
+    let cases: [&[&str]; 13] = [
+        &["resume", "web"],
+        &["resume", "web", "--all"],
+        &["resume", "web", "--hold", "Web@1"],
+        &["history", "web"],
+        &["history", "web", "--revision", "7"],
+        &["undo", "web"],
+        &["undo", "web", "--to-revision", "7"],
+        &["set", "image", "web", "web=web:2"],
+        &["mark", "web-1", "--pause", "before"],
+        &["plan", "web", "--image", "web=web:2"],
+        &["plan", "-f", "new.yaml"],
+        &["plan", "-f", "selector.yaml"],
+        &["plan", "api", "-f", "selector.yaml"],
+    ];
+    let output: Vec<String> = cases
+        .iter()
+        .map(|case| {
+            let all = [case, &["-n", "default", "--kubeconfig", "config"][..]].concat();
+            let error = tokio::task::block_in_place(|| fixture.fails(&all));
+            format!("$ kubectl ordered {} -n default\n{error}", case.join(" "))
+        })
+        .collect();
+    insta::assert_snapshot!(output.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_namespace_is_no_error() {
+    let fixture = Fixture::new();
+    let sandbox = serve(&fixture).await;
+    install(&sandbox).await;
+    let output =
+        tokio::task::block_in_place(|| fixture.run(&["get", "--kubeconfig", "config", "-n", "shop"]));
+    assert!(output.status.success());
+    assert_eq!(text(&output.stderr), "No OrderedDeployments in namespace shop.\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unreachable_server_has_its_own_message() {
+    let fixture = Fixture::new();
+    drop(serve(&fixture).await);
+    let error = tokio::task::block_in_place(|| fixture.fails(&["get", "--kubeconfig", "config"]));
+    assert!(error.contains("cannot reach the API server"), "{error}");
+    assert!(error.lines().count() <= 2, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_are_completed_from_the_cluster() {
+    let fixture = Fixture::new();
+    let sandbox = serve(&fixture).await;
+    install(&sandbox).await;
+    create_web(&sandbox).await;
+    let complete = |words: &[&str]| {
+        let words = [&["__complete", "--kubeconfig", "config"], words].concat();
+        tokio::task::block_in_place(|| fixture.ok(&words))
+    };
+    assert_eq!(complete(&["get", ""]), "web\n:4\n");
+    assert_eq!(complete(&["get", "od/w"]), "od/web\n:4\n");
+    assert_eq!(complete(&["set", "image", "web", ""]), "app=\n:6\n");
+    assert_eq!(complete(&["get", "-n", "def"]), "default\n:4\n");
+    assert_eq!(complete(&["sta"]), "status\n:4\n");
+    // Without a cluster there are no candidates and no errors.
+    assert_eq!(fixture.ok(&["__complete", "--kubeconfig", "nowhere", "get", ""]), ":4\n");
+}

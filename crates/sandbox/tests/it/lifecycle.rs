@@ -1,0 +1,218 @@
+//! The life of a pod from creation to removal: scheduler, kubelets, graceful deletion.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
+use kube::{Api, ResourceExt};
+use kube_runtime::wait::{Condition, await_condition};
+use ordereddeployment_sandbox::NodeSpec;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::common::{pod, pod_value, pods, refusal, sandbox, sandbox_with};
+
+fn ready(pod: Option<&Pod>) -> bool {
+    condition(pod, "Ready") == "True"
+}
+
+fn condition(pod: Option<&Pod>, kind: &str) -> String {
+    pod.and_then(|pod| pod.status.as_ref())
+        .and_then(|status| status.conditions.as_ref())
+        .and_then(|all| all.iter().find(|one| one.type_ == kind))
+        .map(|one| one.status.clone())
+        .unwrap_or_default()
+}
+
+fn gone(pod: Option<&Pod>) -> bool {
+    pod.is_none()
+}
+
+/// Waits with a timeout: with a paused clock the wait would otherwise never end.
+async fn wait_for(api: &Api<Pod>, name: &str, condition: impl Condition<Pod>) {
+    let waiting = await_condition(api.clone(), name, condition);
+    tokio::time::timeout(Duration::from_secs(120), waiting).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_assigned_runs_and_becomes_ready_after_the_delay() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    let start = Instant::now();
+    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    wait_for(&api, "a", ready).await;
+    assert!(start.elapsed() >= Duration::from_secs(1), "ready after {:?}", start.elapsed());
+    let pod = api.get("a").await.unwrap();
+    for kind in ["PodScheduled", "Initialized", "ContainersReady", "Ready"] {
+        assert_eq!(condition(Some(&pod), kind), "True", "{kind}");
+    }
+    assert_eq!(pod.spec.unwrap().node_name.as_deref(), Some("n1"));
+    let status = pod.status.unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    assert!(status.pod_ip.is_some() && status.start_time.is_some());
+    assert!(status.container_statuses.unwrap()[0].ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_image_runs_but_is_never_ready() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    let mut broken = pod("a");
+    broken.spec.as_mut().unwrap().containers[0].image = Some("registry/broken:2".into());
+    api.create(&PostParams::default(), &broken).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    let pod = api.get("a").await.unwrap();
+    assert_eq!(pod.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
+    assert_eq!(condition(Some(&pod), "Ready"), "False");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_spread_over_the_schedulable_nodes() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    for index in 0..12 {
+        api.create(&PostParams::default(), &pod(&format!("p{index}"))).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let mut load: BTreeMap<String, usize> = BTreeMap::new();
+    for pod in api.list(&ListParams::default()).await.unwrap() {
+        *load.entry(pod.spec.unwrap().node_name.unwrap()).or_default() += 1;
+    }
+    assert_eq!(load.into_values().collect::<Vec<_>>(), [2, 2, 2, 2, 2, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_selector_and_a_full_pool_leave_a_pod_unschedulable_until_there_is_room() {
+    let sandbox = sandbox_with(|config| {
+        config.nodes = vec![NodeSpec { pods_capacity: 1, ..NodeSpec::in_pool("h", "hybrid") }];
+        config.nodes.push(NodeSpec::in_pool("i", "inference"));
+    })
+    .await;
+    let api = pods(&sandbox.client().unwrap());
+    for name in ["a", "b"] {
+        let mut wanted = pod_value(name, json!({}));
+        wanted["spec"]["nodeSelector"] = json!({"node.usage": "hybrid"});
+        let wanted: Pod = serde_json::from_value(wanted).unwrap();
+        api.create(&PostParams::default(), &wanted).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let second = api.get("b").await.unwrap();
+    assert_eq!(condition(Some(&second), "PodScheduled"), "False");
+    let message = second.status.unwrap().conditions.unwrap()[0].message.clone().unwrap();
+    assert!(message.starts_with("0/2 nodes are available: 1 node(s) didn't match"), "{message}");
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    wait_for(&api, "b", ready).await;
+    assert_eq!(api.get("b").await.unwrap().spec.unwrap().node_name.as_deref(), Some("h"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_pod_terminates_until_its_kubelet_removes_it() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    wait_for(&api, "a", ready).await;
+    let start = Instant::now();
+    let marked = api.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
+    assert!(marked.metadata.deletion_timestamp.is_some());
+    assert_eq!(marked.metadata.deletion_grace_period_seconds, Some(30));
+    assert!(api.get("a").await.is_ok());
+    wait_for(&api, "a", gone).await;
+    assert!(start.elapsed() >= Duration::from_millis(500), "gone after {:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unassigned_pod_and_a_pod_without_grace_period_are_removed_immediately() {
+    let sandbox = sandbox_with(|config| config.nodes.truncate(1)).await;
+    let api = pods(&sandbox.client().unwrap());
+    let mut nowhere = pod("nowhere");
+    nowhere.spec.as_mut().unwrap().node_selector = Some([("no".to_owned(), "such".to_owned())].into());
+    api.create(&PostParams::default(), &nowhere).await.unwrap();
+    api.delete("nowhere", &DeleteParams::default()).await.unwrap();
+    assert_eq!(refusal(api.get("nowhere").await).code, 404);
+    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    wait_for(&api, "a", ready).await;
+    api.delete("a", &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() })
+        .await
+        .unwrap();
+    assert_eq!(refusal(api.get("a").await).code, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn preconditions_protect_from_deleting_another_object_or_another_version() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    let first = api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    wait_for(&api, "a", ready).await;
+    let wrong = |uid: Option<String>, resource_version: Option<String>| {
+        DeleteParams::default().preconditions(Preconditions { uid, resource_version })
+    };
+    let refused = refusal(api.delete("a", &wrong(Some("other".into()), first.resource_version())).await);
+    assert_eq!((refused.code, refused.reason.as_str()), (409, "Conflict"));
+    assert!(
+        refused.message.contains("the UID in the precondition (other) does not match"),
+        "{}",
+        refused.message
+    );
+    let refused = refusal(api.delete("a", &wrong(first.uid(), first.resource_version())).await);
+    assert!(refused.message.contains("the ResourceVersion in the precondition"), "{}", refused.message);
+    let fresh = api.get("a").await.unwrap();
+    api.delete("a", &wrong(fresh.uid(), fresh.resource_version())).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_with_one_seed_have_the_same_requests() {
+    let mut traces = BTreeSet::new();
+    for _ in 0..2 {
+        let sandbox = sandbox().await;
+        let api = pods(&sandbox.client().unwrap());
+        let (params, all): (PostParams, Vec<Pod>) =
+            (PostParams::default(), (0..20).map(|n| pod(&format!("p{n}"))).collect());
+        futures::future::join_all(all.iter().map(|one| api.create(&params, one))).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let trace: Vec<String> = sandbox
+            .requests()
+            .into_iter()
+            .map(|one| format!("{} {} {} {}", one.at, one.verb, one.path, one.code))
+            .collect();
+        let uids: Vec<_> =
+            api.list(&ListParams::default()).await.unwrap().iter().map(ResourceExt::uid).collect();
+        traces.insert((trace, uids));
+    }
+    assert_eq!(traces.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_lost_node_are_unready_then_evicted_and_stuck_until_it_is_back() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    wait_for(&api, "a", ready).await;
+    sandbox.lose_node("n1").await.unwrap();
+    assert_eq!(condition(Some(&api.get("a").await.unwrap()), "Ready"), "False");
+    api.create(&PostParams::default(), &pod("b")).await.unwrap();
+    wait_for(&api, "b", ready).await;
+    assert_eq!(api.get("b").await.unwrap().spec.unwrap().node_name.as_deref(), Some("n2"));
+
+    // Each pod tolerates the taint for five minutes by default.
+    tokio::time::sleep(Duration::from_secs(290)).await;
+    assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_none());
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(api.get("a").await.unwrap().metadata.deletion_timestamp.is_some(), "no client deletes it");
+    sandbox.restore_node("n1").await.unwrap();
+    wait_for(&api, "a", gone).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_node_that_is_soon_back_are_ready_again() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    wait_for(&api, "a", ready).await;
+    sandbox.lose_node("n1").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    sandbox.restore_node("n1").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let found = api.get("a").await.unwrap();
+    assert!(ready(Some(&found)) && found.metadata.deletion_timestamp.is_none());
+}

@@ -1,0 +1,184 @@
+//! Watches: start, resume, expiry, bookmarks, selectors, delay.
+
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::{self, Event};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::common::{pod, pod_value, pods, sandbox, sandbox_with};
+
+fn maps(client: &Client) -> Api<ConfigMap> {
+    Api::default_namespaced(client.clone())
+}
+
+fn map(name: &str) -> ConfigMap {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.into());
+    map
+}
+
+fn text(event: &WatchEvent<ConfigMap>) -> String {
+    match event {
+        WatchEvent::Added(object) => format!("added {}", object.name_any()),
+        WatchEvent::Modified(object) => format!("modified {}", object.name_any()),
+        WatchEvent::Deleted(object) => format!("deleted {}", object.name_any()),
+        WatchEvent::Bookmark(mark) => format!("bookmark {}", mark.metadata.annotations.len()),
+        WatchEvent::Error(status) => format!("error {}", status.code),
+    }
+}
+
+/// All events of a watch with this timeout.
+async fn seen(api: &Api<ConfigMap>, params: WatchParams, version: &str) -> Vec<String> {
+    let stream = api.watch(&params, version).await.unwrap();
+    stream.map_ok(|event| text(&event)).try_collect().await.unwrap()
+}
+
+async fn make(api: &Api<ConfigMap>, name: &str) -> String {
+    api.create(&PostParams::default(), &map(name)).await.unwrap().resource_version().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_resumes_after_the_version_it_is_given() {
+    let sandbox = sandbox().await;
+    let api = maps(&sandbox.client().unwrap());
+    let version = make(&api, "a").await;
+    make(&api, "b").await;
+    api.delete("a", &DeleteParams::default()).await.unwrap();
+    let short = WatchParams::default().disable_bookmarks().timeout(5);
+    assert_eq!(seen(&api, short.clone(), &version).await, ["added b", "deleted a"]);
+    assert_eq!(seen(&api, short, "0").await, ["added b"], "without a version, what is there comes first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_at_its_timeout_with_a_bookmark() {
+    let sandbox = sandbox().await;
+    let api = maps(&sandbox.client().unwrap());
+    let version = make(&api, "a").await;
+    let start = Instant::now();
+    assert_eq!(seen(&api, WatchParams::default().timeout(100), &version).await, ["bookmark 0", "bookmark 0"]);
+    assert!(start.elapsed() >= Duration::from_secs(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compacted_version_expires_at_the_start_and_during_a_watch() {
+    let sandbox = sandbox_with(|config| config.history = 3).await;
+    let api = maps(&sandbox.client().unwrap());
+    let version = make(&api, "a").await;
+    sandbox.delay_watch("configmaps", Duration::from_secs(60));
+    let mut lagging = api.watch(&WatchParams::default().timeout(200), &version).await.unwrap().boxed();
+    for name in ["b", "c", "d", "e"] {
+        make(&api, name).await;
+    }
+    let event = lagging.next().await.unwrap().unwrap();
+    assert_eq!(text(&event), "error 410");
+    assert!(lagging.next().await.is_none(), "the stream ends after the error");
+    assert_eq!(seen(&api, WatchParams::default(), &version).await, ["error 410"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streaming_list_ends_with_an_annotated_bookmark() {
+    let sandbox = sandbox().await;
+    let api = maps(&sandbox.client().unwrap());
+    make(&api, "a").await;
+    let streaming = WatchParams {
+        send_initial_events: true,
+        bookmarks: true,
+        timeout: Some(5),
+        ..WatchParams::default()
+    };
+    assert_eq!(seen(&api, streaming, "0").await, ["added a", "bookmark 1", "bookmark 0"]);
+    let config = watcher::Config::default().streaming_lists();
+    let mut events = watcher::watcher(api.clone(), config).boxed();
+    let mut names = Vec::new();
+    while let Some(event) = events.try_next().await.unwrap() {
+        match event {
+            Event::InitApply(object) => names.push(object.name_any()),
+            Event::InitDone => break,
+            _ => {}
+        }
+    }
+    assert_eq!(names, ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_no_longer_matches_is_reported_as_deleted() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    let api = maps(&client);
+    let version = make(&api, "a").await;
+    let label = |value: &str| Patch::Merge(json!({"metadata": {"labels": {"on": value}}}));
+    for value in ["yes", "yes!", "no"] {
+        let value = value.trim_end_matches('!');
+        let extra = Patch::Merge(json!({"data": {"n": format!("{:?}", Instant::now())}}));
+        api.patch("a", &PatchParams::default(), &extra).await.unwrap();
+        api.patch("a", &PatchParams::default(), &label(value)).await.unwrap();
+    }
+    let selected = WatchParams::default().disable_bookmarks().labels("on=yes").timeout(5);
+    assert_eq!(seen(&api, selected, &version).await, ["added a", "modified a", "modified a", "deleted a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_watch_lags_and_lists_do_not() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    let version = api.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let mut early = api.watch(&WatchParams::default().timeout(200), &version).await.unwrap().boxed();
+    sandbox.delay_watch("pods", Duration::from_secs(2));
+    let start = Instant::now();
+    api.create(&PostParams::default(), &pod("a")).await.unwrap();
+    assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 1);
+    let first = early.next().await.unwrap().unwrap();
+    assert!(matches!(first, WatchEvent::Added(_)), "{first:?}");
+    assert!(start.elapsed() >= Duration::from_secs(2), "seen after {:?}", start.elapsed());
+    let mut late = api.watch(&WatchParams::default().timeout(200), &version).await.unwrap().boxed();
+    assert!(matches!(late.next().await.unwrap().unwrap(), WatchEvent::Added(_)));
+    sandbox.delay_watch("pods", Duration::ZERO);
+    let start = Instant::now();
+    api.delete("a", &DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() })
+        .await
+        .unwrap();
+    while !matches!(early.next().await.unwrap().unwrap(), WatchEvent::Deleted(_)) {}
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_watcher_of_the_client_relists_after_expiry_and_misses_nothing() {
+    let sandbox = sandbox().await;
+    let client = sandbox.client().unwrap();
+    let api = maps(&client);
+    let mut events = watcher::watcher(api.clone(), watcher::Config::default()).boxed();
+    while !matches!(events.next().await.unwrap().unwrap(), Event::InitDone) {}
+    sandbox.delay_watch("configmaps", Duration::from_secs(10));
+    make(&api, "a").await;
+    sandbox.compact();
+    sandbox.delay_watch("configmaps", Duration::ZERO);
+    let found = async {
+        loop {
+            if let Ok(Event::InitApply(object)) = events.next().await.unwrap() {
+                return object.name_any();
+            }
+        }
+    };
+    let found =
+        tokio::time::timeout(Duration::from_secs(60), found).await.expect("a new list within a minute");
+    assert_eq!(found, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_field_selector_narrows_a_watch_to_one_node() {
+    let sandbox = sandbox().await;
+    let api = pods(&sandbox.client().unwrap());
+    for name in ["a", "b"] {
+        let wanted: Pod = serde_json::from_value(pod_value(name, json!({}))).unwrap();
+        api.create(&PostParams::default(), &wanted).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let narrow = WatchParams::default().disable_bookmarks().fields("spec.nodeName=n2").timeout(5);
+    let events: Vec<WatchEvent<Pod>> = api.watch(&narrow, "0").await.unwrap().try_collect().await.unwrap();
+    assert_eq!(events.len(), 1);
+}

@@ -1,0 +1,26 @@
+//! Each oracle has a mutant of the controller that it must catch. `cargo xtask mutants` checks that it does.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use faults::oracles::names;
+
+#[test]
+fn every_oracle_has_a_mutant_that_names_it() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
+    let patches = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mutants = patches.filter(|path| !path.ends_with("switch.patch"));
+    let named: BTreeSet<String> = mutants
+        .map(|path| (fs::read_to_string(&path).unwrap(), path))
+        // Mutants of the exploration.
+        .filter(|(patch, _)| !patch.starts_with("Found by exploring, by "))
+        .flat_map(|(patch, path)| {
+            let line =
+                patch.lines().next().and_then(|line| line.strip_prefix("Caught by ")?.strip_suffix('.'));
+            let line = line.unwrap_or_else(|| panic!("{} does not say who catches it", path.display()));
+            line.split(", ").map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(named, names().map(str::to_owned).collect());
+}
