@@ -2,7 +2,8 @@
 //!
 //! Each entry belongs to one UID, and versions are compared within one object only. An entry is dropped as
 //! soon as the watch shows its version or a later one. It is valid for [`BOUND`]; then a live read must
-//! confirm it. Pure: this module does no reads itself.
+//! confirm it. That an object is gone stays known for [`GONE_BOUND`]: a watch that was silent replays old
+//! versions of it. Pure: this module does no reads itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,6 +15,10 @@ use crate::cache::index::Index;
 
 /// How long an entry is valid without a confirmation by the watch.
 pub(crate) const BOUND: SignedDuration = SignedDuration::from_secs(30);
+
+/// How long it stays known that an object is gone, if the watch shows nothing of it: longer than a watch can be silent before
+/// it is given up. Then it continues where it was, and shows the object as it was, event by event.
+const GONE_BOUND: SignedDuration = SignedDuration::from_secs(600);
 
 /// What an answer of the API server shows of a pod or a set.
 #[derive(Debug)]
@@ -172,6 +177,7 @@ impl<E: Entry> Expectations<E> {
     /// Drops the entries that the watch confirms, and the expired ones that are not needed. Returns whether an entry
     /// expired: then a live read is due. An entry that only the expectations know stays until then, so that the live
     /// read looks for it. An object that the watch shows in another state is looked for in the state that the watch shows.
+    /// An object that is gone, and that the watch does not show, needs no read.
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;
         self.0.retain(|uid, (known, since)| {
@@ -181,8 +187,12 @@ impl<E: Entry> Expectations<E> {
             if !is_old(*since, now) {
                 return true;
             }
+            let is_shown = index.get(uid).is_some();
+            if matches!(known, Known::NotOurs(_)) && !is_shown {
+                return now.duration_since(*since) <= GONE_BOUND;
+            }
             expired = true;
-            !matches!(known, Known::NotOurs(_)) && index.get(uid).is_none()
+            !is_shown
         });
         expired
     }
@@ -207,9 +217,13 @@ impl<E: Entry> Expectations<E> {
         });
     }
 
-    /// When the first entry expires.
-    pub(crate) fn expires(&self) -> Option<Timestamp> {
-        let since = self.0.values().map(|(_, since)| *since).min()?;
+    /// When the first entry expires that a live read must confirm.
+    pub(crate) fn expires(&self, index: &Index<E>) -> Option<Timestamp> {
+        let read = self
+            .0
+            .iter()
+            .filter(|(uid, (known, _))| !matches!(known, Known::NotOurs(_)) || index.get(uid).is_some());
+        let since = read.map(|(_, (_, since))| *since).min()?;
         since.checked_add(BOUND).ok()
     }
 

@@ -93,7 +93,9 @@ impl Reconciler<'_> {
 
     /// When the first expectation expires.
     pub(crate) fn expectations_expire(&self) -> Option<Timestamp> {
-        [self.state.pods.expires(), self.state.sets.expires()].into_iter().flatten().min()
+        let cache = self.ctx.cache();
+        let all = [self.state.pods.expires(&cache.pods), self.state.sets.expires(&cache.sets)];
+        all.into_iter().flatten().min()
     }
 }
 

@@ -217,7 +217,7 @@ fn an_unconfirmed_entry_is_valid_until_the_live_read_that_it_makes_due() {
     for uid in ["a", "b"] {
         expectations.present(pod(uid, 5), at(0));
     }
-    assert_eq!(expectations.expires(), Some(at(0) + BOUND));
+    assert_eq!(expectations.expires(&index), Some(at(0) + BOUND));
     assert!(!expectations.observe(&index, at(0) + BOUND));
     let due = at(0) + BOUND + SignedDuration::from_secs(1);
     assert!(expectations.observe(&index, due));
@@ -277,6 +277,33 @@ fn a_deleted_pod_that_the_watch_still_shows_is_read_again() {
     let later = due + BOUND + SignedDuration::from_secs(1);
     expectations.confirm(&expectations.dates(), later, &index, later);
     assert_eq!(view(&index, &expectations), []);
+}
+
+#[test]
+fn a_watch_that_was_silent_for_minutes_brings_no_deleted_pod_back() {
+    let (mut index, mut expectations) = (Index::default(), Expectations::default());
+    expectations.terminating(&pod("a", 5), at(0));
+    // The live read that is due looks for it and does not find it.
+    let read = at(0) + BOUND + SignedDuration::from_secs(1);
+    assert!(expectations.observe(&index, read));
+    let before = expectations.dates();
+    expectations.gone(&"a".into(), read);
+    expectations.confirm(&before, read, &index, read);
+    for minutes in 1..5 {
+        assert!(!expectations.observe(&index, at(60 * minutes)), "nothing to read");
+        assert_eq!(expectations.expires(&index), None);
+    }
+    // The watch continues where it was: a read comes before the next decision.
+    index.apply(shows(pod("a", 4)), at(295));
+    assert!(expectations.observe(&index, at(295)));
+    let before = expectations.dates();
+    expectations.gone(&"a".into(), at(295));
+    expectations.confirm(&before, at(295), &index, at(295));
+    assert!(!expectations.observe(&index, at(295)));
+    assert_eq!(view(&index, &expectations), []);
+    index.apply(WatchEvent::Deleted("a".into()), at(296));
+    expectations.observe(&index, at(296));
+    assert!(expectations.is_empty());
 }
 
 /// One event, of a pod or of the watch.
