@@ -11,7 +11,9 @@ use ordereddeployment_planner::{Act, Decision, DryRun, Read, decide};
 use ordereddeployment_preview::decide_and_read;
 
 use crate::case::{FaultSet, PodPausePoint, Setup, TEMPLATES};
-use crate::state::{Names, PodState, State, Statuses, id_of, now, old};
+use crate::pods::{PodState, id_of, now, old};
+use crate::state::State;
+use crate::statuses::{Names, Statuses};
 
 /// What a transition does.
 #[derive(Clone, Debug, PartialEq, Eq)]

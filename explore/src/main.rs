@@ -6,8 +6,10 @@
 mod case;
 mod display;
 mod events;
+mod pods;
 mod search;
 mod state;
+mod statuses;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

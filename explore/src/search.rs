@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 
 use crate::case::{Case, Setup};
 use crate::events::{Event, successors};
-use crate::state::{State, Statuses};
+use crate::state::State;
+use crate::statuses::Statuses;
 
 /// The results of one cluster.
 #[derive(Debug, Default)]

@@ -75,7 +75,9 @@ impl<'a> View<'a> {
             .collect();
         let rules = spec.deletion_order.as_ref().map(node_rules).unwrap_or_default();
         let mut ordered = Pods::new(Some(snapshot.now));
-        pods.iter().for_each(|pod| ordered.add(&pod.facts));
+        for pod in &pods {
+            ordered.add(&pod.facts);
+        }
         let ordered = ordered.order(&rules, &snapshot.nodes);
         let uncompared = to_compare(snapshot);
         let current = sets_like(snapshot, uncompared.first());

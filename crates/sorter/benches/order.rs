@@ -91,7 +91,9 @@ fn main() {
             let ctx = Context { now, rules: &rules, nodes: &nodes, ranks: &ranks };
             let added = || {
                 let mut all = Pods::new(now).with_room_for(pods.len());
-                pods.iter().for_each(|pod| all.add(pod));
+                for pod in &pods {
+                    all.add(pod);
+                }
                 all
             };
             assert_eq!(added().order(&rules, &nodes).indices(), unpacked::order(&pods, &ctx));

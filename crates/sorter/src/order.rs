@@ -75,16 +75,15 @@ impl<'a> Pods<'a> {
     }
 
     fn count(&mut self, pod: &'a Facts) -> usize {
-        let at = match &pod.node {
+        let known = pod.node.as_ref().map(|name| (name, self.by_name.get(&**name)));
+        let at = match known {
             None => 0,
-            Some(name) => match self.by_name.get(&**name) {
-                Some(at) => *at,
-                None => {
-                    self.by_name.insert(name, self.nodes.len());
-                    self.nodes.push(NodePods { name: Some(name), ..NodePods::default() });
-                    self.nodes.len() - 1
-                }
-            },
+            Some((_, Some(at))) => *at,
+            Some((name, None)) => {
+                self.by_name.insert(name, self.nodes.len());
+                self.nodes.push(NodePods { name: Some(name), ..NodePods::default() });
+                self.nodes.len() - 1
+            }
         };
         let node = &mut self.nodes[at];
         // Unassigned pods share no node.
@@ -118,15 +117,14 @@ impl<'a> Pods<'a> {
         let Self { now, rows, .. } = self;
         let fits = now.is_some() && rows.len() > FEW && u32::try_from(rows.len()).is_ok();
         let squeezed = if fits { Squeezed::of(&rows, &differing) } else { None };
-        let order = match squeezed {
-            Some(squeezed) => squeezed.first(count, &rows),
-            None => {
-                let mut order: Vec<usize> = (0..rows.len()).collect();
-                sort_first(&mut order, count, |one, other| rows[*one].compare(&rows[*other], now));
-                order
-            }
+        let indices = if let Some(squeezed) = squeezed {
+            squeezed.first(count, &rows)
+        } else {
+            let mut indices: Vec<usize> = (0..rows.len()).collect();
+            sort_first(&mut indices, count, |one, other| rows[*one].compare(&rows[*other], now));
+            indices
         };
-        Order { now, rows, order }
+        Order { now, rows, indices }
     }
 
     /// Completes the numbers of each pod. Returns the bits in which they differ.
@@ -269,7 +267,9 @@ fn first_bytes(uid: &str) -> u64 {
     let uid = uid.as_bytes();
     let bytes = uid.first_chunk().copied().unwrap_or_else(|| {
         let mut bytes = [0; 8];
-        bytes.iter_mut().zip(uid).for_each(|(byte, of)| *byte = *of);
+        for (byte, of) in bytes.iter_mut().zip(uid) {
+            *byte = *of;
+        }
         bytes
     });
     u64::from_be_bytes(bytes)
@@ -280,14 +280,14 @@ fn first_bytes(uid: &str) -> u64 {
 pub struct Order<'a> {
     now: Option<Timestamp>,
     rows: Vec<Row<'a>>,
-    order: Vec<usize>,
+    indices: Vec<usize>,
 }
 
 impl Order<'_> {
     /// The indices of the pods, the first to be deleted first.
     #[must_use]
     pub fn indices(&self) -> &[usize] {
-        &self.order
+        &self.indices
     }
 
     /// The delete priority of the pod with that index, from its annotation or a node rule.

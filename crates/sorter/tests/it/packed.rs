@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ordereddeployment_sorter::{Context, Facts, Key, Nodes, Phase, Pods, Ranks, key, missing_nodes, reason};
+use ordereddeployment_sorter::{
+    Context, Facts, Key, Nodes, Phase, Pods, Ranks, Rule, key, missing_nodes, reason,
+};
 use proptest::prelude::*;
 
 use crate::generate::{World, ago, distinct, like_others, now, pod, seconds, world};
@@ -68,7 +70,9 @@ fn at_any_time() -> impl Strategy<Value = World> {
 
 fn add<'a>(pods: &'a [Facts], ctx: &Context<'_>) -> Pods<'a> {
     let mut all = Pods::new(ctx.now);
-    pods.iter().for_each(|pod| all.add(pod));
+    for pod in pods {
+        all.add(pod);
+    }
     all
 }
 
@@ -193,7 +197,7 @@ fn the_reason_is_the_first_rule_that_differs_also_between_the_ends_of_all_ranges
         let mut larger = most.clone();
         let mut numbers = Vec::new();
         for step in steps.iter().map(Some).chain([None]) {
-            numbers.extend(reason(&key(&least, &ctx), &key(&larger, &ctx)).map(|rule| rule.number()));
+            numbers.extend(reason(&key(&least, &ctx), &key(&larger, &ctx)).map(Rule::number));
             if let Some(step) = step {
                 step(&mut larger, &least);
             }
@@ -207,8 +211,12 @@ fn related_pods_count_for_the_ranks_without_a_place() {
     let pods = [pod("a"), Facts { node: Some("n2".into()), ..pod("b") }];
     let related = [Facts { node: Some("n2".into()), ..pod("c") }, Facts { node: None, ..pod("d") }];
     let mut all = Pods::new(now()).with_room_for(pods.len());
-    pods.iter().for_each(|pod| all.add(pod));
-    related.iter().for_each(|pod| all.add_related(pod));
+    for pod in &pods {
+        all.add(pod);
+    }
+    for pod in &related {
+        all.add_related(pod);
+    }
     let order = all.order(&[], &Nodes::new());
     assert_eq!(order.indices(), [1, 0]);
     assert_eq!((order.key(0).rank(), order.key(1).rank()), (1, 2));
