@@ -1,47 +1,223 @@
-//! The control plane of a row: nodes, fast kubelet stand-ins, and controllers without client limits.
+//! The control plane of some rows: nodes, fast kubelet stand-ins, pods that belong to nobody, and one controller at a time.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use e2e::real::Victim;
+use e2e::real::{BuiltIn, ControlPlane};
 use e2e::{Manager, Server, Setting, World};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::NodeSpec;
+use serde_json::{Value, json};
 
+use crate::contender::{Bounds, Contender, deployments};
+use crate::null;
+use crate::observer::{LIMIT, Observer};
 use crate::process::Process;
 
 /// How many pods fit on a node.
-const PODS_PER_NODE: u32 = 250;
+const PODS_PER_NODE: usize = 500;
+/// The controllers of a Deployment. They run in a process of their own: the other 30 controllers of kube-controller-manager would
+/// be part of its CPU time and memory.
+const BUILT_IN: &str = "deployment,replicaset";
+/// The namespace of the other pods.
+const OTHERS: &str = "others";
 
-/// The servers and both controllers. Both run all the time; only one has work.
+/// What a control plane has. Rows of one shape share a control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many pods of nobody exist.
+    pub others: usize,
+    /// How many more pods the nodes can run.
+    pub room: usize,
+    /// Time from the assignment of a pod to Ready.
+    pub ready_delay: Duration,
+}
+
+/// The servers.
 pub struct Cluster {
     pub world: World,
-    pub ours: Process,
-    pub built_in: Process,
-    _manager: Manager,
+    probes: AtomicU32,
+}
+
+/// A controller that runs.
+pub struct Running {
+    /// Its process; the null driver has none.
+    pub process: Option<Process>,
+    /// The ordereddeployment controller.
+    pub manager: Option<Manager>,
+    built_in: Option<BuiltIn>,
+}
+
+impl Running {
+    /// The driver without a controller.
+    pub fn nothing() -> Self {
+        Self { process: None, manager: None, built_in: None }
+    }
+
+    /// Kills it. Returns after it has ended.
+    pub async fn kill(self) -> Result<()> {
+        if let Some(manager) = self.manager {
+            manager.kill().await?;
+        }
+        self.built_in.map_or(Ok(()), BuiltIn::kill)
+    }
 }
 
 impl Cluster {
-    /// Starts everything. Pods become ready after that delay, and end at once.
-    pub async fn start(pods: u32, ready_delay: Duration) -> Result<Self> {
-        let node = |number| NodeSpec {
-            pods_capacity: PODS_PER_NODE,
-            ..NodeSpec::in_pool(&format!("node-{number}"), "bench")
+    /// Starts the servers without a controller, and creates the other pods.
+    pub async fn start(shape: Shape) -> Result<Self> {
+        let nodes = |pool: &'static str, pods: usize| {
+            let node = move |number| NodeSpec {
+                pods_capacity: PODS_PER_NODE.try_into().unwrap_or(u32::MAX),
+                // The scheduler adds no pods to those of the others.
+                unschedulable: pool == OTHERS,
+                ..NodeSpec::in_pool(&node(pool, number), pool)
+            };
+            (0..pods.div_ceil(PODS_PER_NODE)).map(node)
         };
+        let arguments = [
+            "--kube-api-qps=10000",
+            "--kube-api-burst=20000",
+            // Under load heartbeats may be late.
+            "--node-monitor-grace-period=10m",
+        ];
         let setting = Setting {
-            nodes: (0..=pods / PODS_PER_NODE).map(node).collect(),
-            ready_delay,
+            nodes: nodes("bench", shape.room).chain(nodes(OTHERS, shape.others)).collect(),
+            ready_delay: shape.ready_delay,
             termination_delay: Duration::ZERO,
-            controller_manager_arguments: ["--kube-api-qps=10000", "--kube-api-burst=20000"]
-                .map(str::to_owned)
-                .to_vec(),
+            built_in_controllers: "*,-deployment,-replicaset".to_owned(),
+            controller_manager_arguments: arguments.map(str::to_owned).to_vec(),
             ..Setting::default()
         };
-        let world = World::with(Server::Real, setting).await?.patient(Duration::from_secs(900));
-        let mut manager = world.start_manager_beside_the_proxy(&["--kube-api-qps=0"])?;
-        manager.until_logged("every watch has synced").await?;
-        let ours = Process::of(manager.id().context("the controller has ended")?);
-        let plane = world.control_plane().context("this is no real control plane")?;
-        let built_in = Process::of(plane.process(Victim::ControllerManager)?);
-        Ok(Self { world, ours, built_in, _manager: manager })
+        let world = World::with(Server::Real, setting).await?.patient(LIMIT);
+        let cluster = Self { world, probes: AtomicU32::new(0) };
+        cluster.create_others(shape.others).await?;
+        Ok(cluster)
     }
+
+    /// The control plane.
+    pub fn plane(&self) -> Result<&ControlPlane> {
+        self.world.control_plane().context("this is no real control plane")
+    }
+
+    /// Starts the controller of that contender, with a direct connection and without client limits, and waits until it has read
+    /// everything.
+    pub async fn run(&self, contender: Contender) -> Result<Running> {
+        let mut running = self.spawn(contender, &[])?;
+        self.until_synced(&mut running).await?;
+        Ok(running)
+    }
+
+    /// Starts the controller with additional arguments, without any wait.
+    pub fn spawn(&self, contender: Contender, arguments: &[&str]) -> Result<Running> {
+        match contender {
+            Contender::Ours => {
+                let arguments = [&["--kube-api-qps=0"], arguments].concat();
+                Running::of_manager(self.world.start_manager_beside_the_proxy(&arguments)?)
+            }
+            Contender::BuiltIn => {
+                let limits = ["--kube-api-qps=10000", "--kube-api-burst=20000"];
+                let built_in =
+                    self.world.start_built_in_apart(BUILT_IN, &[&limits[..], arguments].concat())?;
+                let process = Some(Process::of(built_in.id()?));
+                Ok(Running { process, manager: None, built_in: Some(built_in) })
+            }
+            Contender::Null => Ok(Running::nothing()),
+        }
+    }
+
+    /// Waits until the controller has read everything.
+    pub async fn until_synced(&self, running: &mut Running) -> Result<()> {
+        if let Some(manager) = &mut running.manager {
+            manager.until_logged("every watch has synced").await?;
+        }
+        if running.built_in.is_some() {
+            self.until_built_in_works().await?;
+        }
+        Ok(())
+    }
+
+    /// The built-in controllers do not say when they have read everything: they work then.
+    async fn until_built_in_works(&self) -> Result<()> {
+        let name = format!("probe-{}", self.probes.fetch_add(1, Ordering::Relaxed));
+        Contender::BuiltIn.create(&self.world, &name, 0, Bounds::STRICT).await?;
+        let sets: Api<ReplicaSet> = Api::namespaced(self.world.client.clone(), &self.world.namespace);
+        let is_known = |sets: &[ReplicaSet]| {
+            sets.iter().any(|set| {
+                set.name_any().starts_with(&name)
+                    && set.status.as_ref().is_some_and(|status| status.observed_generation.is_some())
+            })
+        };
+        self.world.until_all(sets, "known to the built-in controllers", is_known).await?;
+        deployments(&self.world).delete(&name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    /// Removes a namespace with everything in it. Returns after it is gone.
+    pub async fn remove(&self, world: &World) -> Result<()> {
+        world.clear().await?;
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.world.client.clone());
+        let named = ListParams::default().fields(&format!("metadata.name={}", world.namespace));
+        let limit = tokio::time::Instant::now() + LIMIT;
+        while !namespaces.list(&named).await?.items.is_empty() {
+            anyhow::ensure!(tokio::time::Instant::now() < limit, "{} is not removed", world.namespace);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// Creates the pods of nobody, on nodes of their own.
+    async fn create_others(&self, others: usize) -> Result<()> {
+        if others == 0 {
+            return Ok(());
+        }
+        let world = self.world.apart(OTHERS).await?;
+        let observer = Observer::start(&world.client, &world.namespace);
+        null::create_pods(&world, (0..others).map(other)).await?;
+        observer.until_created(others).await.map(drop)
+    }
+}
+
+impl Running {
+    fn of_manager(manager: Manager) -> Result<Self> {
+        let process = Some(Process::of(manager.id().context("the controller has ended")?));
+        Ok(Self { process, manager: Some(manager), built_in: None })
+    }
+}
+
+fn node(pool: &str, number: usize) -> String {
+    format!("{pool}-{number}")
+}
+
+/// A pod of nobody, about as large as one of an ordinary service.
+fn other(number: usize) -> Value {
+    let container = |name: &str| {
+        let variable =
+            |number| json!({"name": format!("VARIABLE_{number}"), "value": format!("value-{number}")});
+        json!({
+            "name": name, "image": format!("registry.example/{name}:1.0.0"),
+            "env": (0..10).map(variable).collect::<Vec<_>>(),
+            "ports": [{"name": "http", "containerPort": 8080}],
+            "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}},
+            "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"memory": "1Gi"}},
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        })
+    };
+    json!({
+        "metadata": {
+            "name": format!("other-{number:05}"),
+            "labels": {"app": "other", "revision": "1", "team": "others", "tier": "backend"},
+            "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
+        },
+        "spec": {
+            // Without the scheduler, which is the slowest part of the start of so many pods.
+            "nodeName": node(OTHERS, number / PODS_PER_NODE),
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container("main"), container("sidecar")],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+        },
+    })
 }

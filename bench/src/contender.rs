@@ -1,21 +1,26 @@
-//! Who rolls pods out: our controller, the built-in ones, or a driver that only sends requests.
+//! What is compared: two controllers and a driver without a controller.
 
 use std::fmt;
 
 use anyhow::Result;
 use e2e::{Request, World};
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The name of the object in every row.
+/// The name of the object in rows with one object.
 pub const NAME: &str = "web";
+/// The label with the name of the object.
+pub const APP: &str = "app";
 /// The label with the number of the template.
 pub const REVISION: &str = "revision";
+/// How many objects a row writes at the same time.
+const PARALLEL: usize = 16;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contender {
     /// The ordereddeployment controller.
@@ -26,9 +31,14 @@ pub enum Contender {
     Null,
 }
 
+impl Contender {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 3] = [Self::Ours, Self::BuiltIn, Self::Null];
+}
+
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Ours => "OrderedDeployment",
             Self::BuiltIn => "Deployment",
             Self::Null => "null driver",
@@ -36,22 +46,27 @@ impl fmt::Display for Contender {
     }
 }
 
-/// The limits of a rolling update.
-#[derive(Clone, Copy, Debug)]
+/// The limits of a rolling update, in pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    pub surge: i32,
-    pub unavailable: i32,
+    pub surge: usize,
+    pub unavailable: usize,
 }
 
 impl Bounds {
     /// One pod after the other.
     pub const STRICT: Self = Self { surge: 1, unavailable: 0 };
+
+    /// 25% and 25%, the default of both kinds: rounded up and rounded down.
+    pub fn quarter(replicas: usize) -> Self {
+        Self { surge: replicas.div_ceil(4), unavailable: replicas / 4 }
+    }
 }
 
-/// A pod template with that revision.
-pub fn template(revision: u32) -> Value {
+/// A pod template of that object with that revision.
+pub fn template(app: &str, revision: u32) -> Value {
     json!({
-        "metadata": {"labels": {"app": NAME, REVISION: revision.to_string()}},
+        "metadata": {"labels": {APP: app, REVISION: revision.to_string()}},
         "spec": {
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "main", "image": format!("registry.example/web:{revision}")}],
@@ -59,76 +74,119 @@ pub fn template(revision: u32) -> Value {
     })
 }
 
-fn spec(replicas: i32, bounds: Bounds) -> Value {
+fn object(api_version: &str, kind: &str, name: &str, replicas: usize, bounds: Bounds) -> Value {
     json!({
-        "replicas": replicas,
-        "selector": {"matchLabels": {"app": NAME}},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {
-            "maxSurge": bounds.surge, "maxUnavailable": bounds.unavailable,
-        }},
-        "template": template(1),
+        "apiVersion": api_version, "kind": kind, "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {APP: name}},
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {
+                "maxSurge": bounds.surge, "maxUnavailable": bounds.unavailable,
+            }},
+            "template": template(name, 1),
+        },
     })
 }
 
 impl Contender {
-    /// Creates the object with that many replicas.
-    pub async fn create(self, world: &World, replicas: i32, bounds: Bounds) -> Result<()> {
-        let object = |api_version: &str, kind: &str| {
-            json!({
-                "apiVersion": api_version, "kind": kind, "metadata": {"name": NAME},
-                "spec": spec(replicas, bounds),
-            })
-        };
+    /// Creates an object with that many replicas.
+    pub async fn create(self, world: &World, name: &str, replicas: usize, bounds: Bounds) -> Result<()> {
         let options = PostParams::default();
         match self {
             Self::Ours => {
-                let object =
-                    serde_json::from_value(object("ordereddeployment.io/v1alpha1", "OrderedDeployment"))?;
+                let kind = ("ordereddeployment.io/v1alpha1", "OrderedDeployment");
+                let object = serde_json::from_value(object(kind.0, kind.1, name, replicas, bounds))?;
                 world.deployments().create(&options, &object).await?;
             }
             Self::BuiltIn => {
-                let object = serde_json::from_value(object("apps/v1", "Deployment"))?;
+                let object = serde_json::from_value(object("apps/v1", "Deployment", name, replicas, bounds))?;
                 deployments(world).create(&options, &object).await?;
             }
-            Self::Null => crate::null::create(world, replicas).await?,
+            Self::Null => crate::null::create(world, name, replicas).await?,
         }
         Ok(())
     }
 
+    /// Creates several objects.
+    pub async fn create_all(
+        self,
+        world: &World,
+        names: &[String],
+        replicas: usize,
+        bounds: Bounds,
+    ) -> Result<()> {
+        let creates = stream::iter(names).map(|name| self.create(world, name, replicas, bounds));
+        creates.buffer_unordered(PARALLEL).try_collect().await
+    }
+
     /// Begins a rollout to the second template.
-    pub async fn roll_out(self, world: &World) -> Result<()> {
-        self.patch_spec(world, &json!({"template": template(2)})).await
+    pub async fn roll_out(self, world: &World, name: &str) -> Result<()> {
+        self.patch_spec(world, name, &json!({"template": template(name, 2)})).await
+    }
+
+    /// Begins a rollout of several objects.
+    pub async fn roll_out_all(self, world: &World, names: &[String]) -> Result<()> {
+        let patches = stream::iter(names).map(|name| self.roll_out(world, name));
+        patches.buffer_unordered(PARALLEL).try_collect().await
     }
 
     /// Scales to that many replicas.
-    pub async fn scale(self, world: &World, replicas: i32) -> Result<()> {
-        self.patch_spec(world, &json!({"replicas": replicas})).await
+    pub async fn scale(self, world: &World, name: &str, replicas: usize) -> Result<()> {
+        self.patch_spec(world, name, &json!({"replicas": replicas})).await
     }
 
-    async fn patch_spec(self, world: &World, spec: &Value) -> Result<()> {
+    async fn patch_spec(self, world: &World, name: &str, spec: &Value) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": spec}));
         let options = PatchParams::default();
         match self {
-            Self::Ours => world.deployments().patch(NAME, &options, &patch).await.map(drop)?,
-            Self::BuiltIn => deployments(world).patch(NAME, &options, &patch).await.map(drop)?,
+            Self::Ours => world.deployments().patch(name, &options, &patch).await.map(drop)?,
+            Self::BuiltIn => deployments(world).patch(name, &options, &patch).await.map(drop)?,
             Self::Null => {}
         }
         Ok(())
     }
 
+    /// Waits until the controller has reported that all replicas are available.
+    pub async fn until_reported(self, world: &World, name: &str, replicas: usize) -> Result<()> {
+        let replicas = i32::try_from(replicas)?;
+        match self {
+            Self::Ours => world.complete(name, replicas).await.map(drop),
+            Self::BuiltIn => {
+                let is_complete = |object: &Deployment| {
+                    let status = object.status.clone().unwrap_or_default();
+                    status.observed_generation == object.metadata.generation
+                        && [status.replicas, status.updated_replicas, status.available_replicas]
+                            == [Some(replicas); 3]
+                };
+                world.until_object(deployments(world), name, "complete", is_complete).await.map(drop)
+            }
+            Self::Null => Ok(()),
+        }
+    }
+
     /// Whether this contender sent the request.
     pub fn sent(self, request: &Request) -> bool {
-        let user = request.user.as_deref().unwrap_or_default();
         match self {
             Self::Ours => request.by_the_controller(),
-            Self::BuiltIn => {
-                ["deployment-controller", "replicaset-controller"].iter().any(|name| user.ends_with(name))
-            }
+            Self::BuiltIn => ["/deployment-controller", "/replicaset-controller"]
+                .iter()
+                .any(|name| request.user_agent.ends_with(name)),
             Self::Null => request.user_agent.starts_with(crate::null::USER_AGENT),
         }
     }
 }
 
-fn deployments(world: &World) -> Api<Deployment> {
+pub fn deployments(world: &World) -> Api<Deployment> {
     Api::namespaced(world.client.clone(), &world.namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bounds;
+
+    #[test]
+    fn a_quarter_is_rounded_up_for_surge_and_down_for_unavailable_pods() {
+        assert_eq!(Bounds::quarter(10), Bounds { surge: 3, unavailable: 2 });
+        assert_eq!(Bounds::quarter(1000), Bounds { surge: 250, unavailable: 250 });
+    }
 }

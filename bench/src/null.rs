@@ -6,49 +6,82 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
-use serde_json::json;
+use serde_json::Value;
+use tokio::sync::Semaphore;
 
-use crate::contender::template;
+use crate::contender::{Bounds, NAME, template};
 use crate::observer::Observer;
 
 /// Its user agent.
 pub const USER_AGENT: &str = "bench-null-driver";
-/// How many pods a bulk rollout replaces at the same time: as many requests as the controller sends in parallel.
-const PARALLEL: usize = 16;
+/// The most requests in flight: as many as the ordereddeployment controller allows one object by default.
+const IN_FLIGHT: usize = 25;
 
-async fn pods(world: &World) -> Result<Api<Pod>> {
+pub async fn pods(world: &World) -> Result<Api<Pod>> {
     let plane = world.control_plane().context("this is no real control plane")?;
     let client: Client = plane.client(USER_AGENT).await?;
     Ok(Api::namespaced(client, &world.namespace))
 }
 
-fn name(revision: u32, number: i32) -> String {
-    format!("null-{revision}-{number:05}")
+fn name(app: &str, revision: u32, number: usize) -> String {
+    format!("{app}-{revision}-{number:05}")
 }
 
-async fn create_one(pods: &Api<Pod>, revision: u32, number: i32) -> Result<()> {
-    let mut pod = template(revision);
-    pod["metadata"]["name"] = name(revision, number).into();
-    let pod = serde_json::from_value(json!(pod))?;
+async fn create_one(pods: &Api<Pod>, app: &str, revision: u32, number: usize) -> Result<()> {
+    let mut pod = template(app, revision);
+    pod["metadata"]["name"] = name(app, revision, number).into();
+    create_pod(pods, pod).await
+}
+
+async fn create_pod(pods: &Api<Pod>, pod: Value) -> Result<()> {
+    let pod = serde_json::from_value(pod)?;
     pods.create(&PostParams::default(), &pod).await.map(drop).context("the null driver cannot create a pod")
 }
 
-/// Creates the pods of the first revision.
-pub async fn create(world: &World, replicas: i32) -> Result<()> {
+/// Creates pods of the first revision.
+pub async fn create(world: &World, app: &str, replicas: usize) -> Result<()> {
     let pods = pods(world).await?;
-    let creates = stream::iter(0..replicas).map(|number| create_one(&pods, 1, number));
-    creates.buffer_unordered(PARALLEL).try_collect().await
+    let creates = stream::iter(0..replicas).map(|number| create_one(&pods, app, 1, number));
+    creates.buffer_unordered(IN_FLIGHT).try_collect().await
 }
 
-/// Replaces every pod: one after the other, or several at the same time.
-pub async fn roll_out(world: &World, observer: &Observer, replicas: i32, is_serial: bool) -> Result<()> {
+/// Creates these pods.
+pub async fn create_pods(world: &World, manifests: impl Iterator<Item = Value>) -> Result<()> {
     let pods = pods(world).await?;
-    let replace = async |number: i32| -> Result<()> {
-        create_one(&pods, 2, number).await?;
-        observer.until_ready(&name(2, number)).await?;
-        let deleted = pods.delete(&name(1, number), &DeleteParams::default()).await;
-        deleted.map(drop).context("the null driver cannot delete a pod")
+    let creates = stream::iter(manifests).map(|pod| create_pod(&pods, pod));
+    creates.buffer_unordered(IN_FLIGHT).try_collect().await
+}
+
+/// Replaces every pod, as fast as floor and ceiling allow.
+pub async fn roll_out(world: &World, observer: &Observer, replicas: usize, bounds: Bounds) -> Result<()> {
+    let pods = &pods(world).await?;
+    // A create needs room below the ceiling, which an accepted delete makes. A delete needs a spare pod above the floor, which an
+    // updated pod becomes when it is ready.
+    let (room, spare) = (&Semaphore::new(bounds.surge), &Semaphore::new(bounds.unavailable));
+    let in_flight = &Semaphore::new(IN_FLIGHT);
+    let create = async |number: usize| -> Result<()> {
+        room.acquire().await?.forget();
+        let _turn = in_flight.acquire().await?;
+        create_one(pods, NAME, 2, number).await
     };
-    let parallel = if is_serial { 1 } else { PARALLEL };
-    stream::iter(0..replicas).map(replace).buffer_unordered(parallel).try_collect().await
+    let delete = async |number: usize| -> Result<()> {
+        spare.acquire().await?.forget();
+        let _turn = in_flight.acquire().await?;
+        let deleted = pods.delete(&name(NAME, 1, number), &DeleteParams::default()).await;
+        deleted.context("the null driver cannot delete a pod")?;
+        room.add_permits(1);
+        Ok(())
+    };
+    let creates = stream::iter(0..replicas).map(create).buffer_unordered(IN_FLIGHT).try_collect::<()>();
+    let deletes = stream::iter(0..replicas).map(delete).buffer_unordered(IN_FLIGHT).try_collect::<()>();
+    let count_ready = async {
+        let mut ready = 0;
+        while ready < replicas {
+            let now = observer.more_ready(2, ready).await?;
+            spare.add_permits(now - ready);
+            ready = now;
+        }
+        Ok(())
+    };
+    futures::try_join!(creates, deletes, count_ready).map(drop)
 }

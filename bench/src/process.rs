@@ -18,8 +18,7 @@ impl Process {
 
     /// User and system time so far, in seconds.
     pub fn cpu_seconds(self) -> Result<f64> {
-        let path = format!("/proc/{}/stat", self.0);
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let text = self.read("stat")?;
         // The name of the program stands in parentheses and may contain spaces. utime and stime are fields 14 and 15.
         let rest = text.rsplit_once(')').context("an unexpected format of stat")?.1;
         let ticks = rest.split_whitespace().skip(11).take(2).map(str::parse::<u32>);
@@ -28,11 +27,48 @@ impl Process {
 
     /// The resident memory, in MiB.
     pub fn resident_mib(self) -> Result<f64> {
-        let path = format!("/proc/{}/status", self.0);
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let line =
-            text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("status has no VmRSS")?;
-        let kib: u32 = line.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(f64::from(kib) / 1024.0)
+        self.mib("VmRSS:")
+    }
+
+    /// The largest resident memory since the last reset, in MiB.
+    pub fn peak_mib(self) -> Result<f64> {
+        self.mib("VmHWM:")
+    }
+
+    /// From now on [`Self::peak_mib`] counts again.
+    pub fn reset_peak(self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.0);
+        // 5 resets the peak only, proc(5).
+        fs::write(&path, "5").with_context(|| format!("cannot write {path}"))
+    }
+
+    fn mib(self, key: &str) -> Result<f64> {
+        let text = self.read("status")?;
+        let line = text.lines().find_map(|line| line.strip_prefix(key));
+        let kib = line.with_context(|| format!("status has no {key}"))?.trim().trim_end_matches("kB").trim();
+        Ok(f64::from(kib.parse::<u32>()?) / 1024.0)
+    }
+
+    fn read(self, file: &str) -> Result<String> {
+        let path = format!("/proc/{}/{file}", self.0);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Process;
+
+    #[test]
+    fn a_process_has_cpu_time_and_memory_and_its_peak_can_be_reset() {
+        let own = Process::of(std::process::id());
+        assert!(own.cpu_seconds().unwrap() >= 0.0);
+        let large = std::hint::black_box(vec![1_u8; 64 << 20]);
+        let used = own.peak_mib().unwrap();
+        assert!(used >= 64.0, "{used}");
+        drop(large);
+        own.reset_peak().unwrap();
+        let left = own.peak_mib().unwrap();
+        assert!(left < used, "{left}, {used}");
     }
 }

@@ -1,134 +1,173 @@
-//! The report: a table, a JSON file and a plot for each row.
+//! The report: a JSON file with all values, a table of the medians, and plots.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
-use plotters::prelude::*;
-use serde_json::json;
+use anyhow::{Context, Result};
 
 use crate::contender::Contender;
-use crate::rows::{Measured, Metric};
+use crate::plot;
+use crate::results::{Measured, Metric, Results};
 
-const CONTENDERS: [Contender; 3] = [Contender::Ours, Contender::BuiltIn, Contender::Null];
+/// The file that later runs are merged into.
+pub const VALUES: &str = "results.json";
 
 /// Writes all files of the report.
-pub fn write(folder: &Path, rows: &[Measured]) -> Result<()> {
+pub fn write(folder: &Path, results: &Results) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let write = |name: &str, text: &str| {
         let file = folder.join(name);
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     };
-    write("results.md", &table(rows)?)?;
-    write(
-        "results.json",
-        &(serde_json::to_string_pretty(&json!({"machine": machine(), "rows": rows}))? + "\n"),
-    )?;
-    for row in rows {
-        if let Some(values) = row.values.get(&Metric::PodsPerSecond) {
-            plot(&folder.join(format!("{}.svg", row.name)), &row.question, values)?;
+    write(VALUES, &(serde_json::to_string_pretty(results)? + "\n"))?;
+    write("results.md", &page(results)?)?;
+    for plot in plot::PLOTS {
+        if let Some(picture) = plot::draw(plot, results)? {
+            write(&format!("{}.svg", plot.name), &picture)?;
         }
     }
     Ok(())
 }
 
-/// The processor and the number of threads.
-fn machine() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let threads = std::thread::available_parallelism().map_or(0, usize::from);
-    format!("{threads} threads of {}", model.map_or("an unknown processor", |(_, model)| model))
+fn page(results: &Results) -> Result<String> {
+    let mut text = String::from(
+        "# Results\n\n\
+         This page is generated. [README.md](README.md) says what the rows are and what they do not say.\n\n\
+         Each value is the median of all rounds, with the smallest and the largest in parentheses. The last two columns divide the \
+         value of OrderedDeployment by the other one.\n\n\
+         | | OrderedDeployment | Deployment | null driver | to Deployment | to null driver |\n\
+         |---|---|---|---|---|---|\n",
+    );
+    for row in &results.rows {
+        writeln!(text, "| **{}** | | | | | |", row.question)?;
+        for (metric, values) in &row.values {
+            let cell = |contender| values.get(&contender).map_or_else(|| "–".to_owned(), |all| range(all));
+            let median = |contender| row.median(*metric, contender);
+            write!(text, "| {} |", metric.title())?;
+            for contender in Contender::ALL {
+                write!(text, " {} |", cell(contender))?;
+            }
+            writeln!(text, " {} | {} |", to(median, Contender::BuiltIn), to(median, Contender::Null))?;
+        }
+        if row.name == "strict-1600"
+            && let Some(small) = results.row("strict-100")
+        {
+            growth(&mut text, row, small)?;
+        }
+        for (contender, promises) in &row.broken {
+            for promise in promises {
+                writeln!(text, "| no result: {contender} broke a promise: {promise} | | | | | |")?;
+            }
+        }
+    }
+    text.push_str(&commands(results)?);
+    Ok(text)
 }
 
-fn table(rows: &[Measured]) -> Result<String> {
-    let mut text = format!("Medians, measured on {}.\n\n", machine());
-    text.push_str(
-        "| row | value | OrderedDeployment | Deployment | null driver | to Deployment | to null driver |\n",
+/// How much of the rate is left with many pods.
+fn growth(text: &mut String, row: &Measured, small: &Measured) -> Result<()> {
+    let rate = |row: &Measured, contender| row.median(Metric::PodsPerSecond, contender);
+    let ratio = |contender| rate(row, contender).zip(rate(small, contender)).map(|(many, few)| many / few);
+    write!(text, "| pods/s divided by those of 100 pods |")?;
+    for contender in Contender::ALL {
+        write!(text, " {} |", ratio(contender).map_or_else(|| "–".to_owned(), number))?;
+    }
+    writeln!(text, " {} | {} |", to(ratio, Contender::BuiltIn), to(ratio, Contender::Null))?;
+    Ok(())
+}
+
+/// Which command measured which rows.
+fn commands(results: &Results) -> Result<String> {
+    let mut by_how: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    for row in &results.rows {
+        by_how.entry(&row.how).or_default().push(&row.name);
+    }
+    let mut text = String::from(
+        "\n## Commands\n\n| command | rounds | Kubernetes | machine | rows |\n|---|---|---|---|---|\n",
     );
-    text.push_str("|---|---|---|---|---|---|---|\n");
-    for row in rows {
-        for (metric, values) in &row.values {
-            let of = |contender: &Contender| values.get(contender).and_then(|values| median(values));
-            let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
-            let ratio = |other: &Contender| {
-                let ratio = of(&Contender::Ours).zip(of(other)).filter(|(_, other)| *other > 0.0);
-                ratio.map_or_else(|| "–".to_owned(), |(ours, other)| format!("{:.2} ×", ours / other))
-            };
-            write!(text, "| {} | {} |", row.question, metric.title())?;
-            for contender in CONTENDERS {
-                write!(text, " {} |", shown(of(&contender)))?;
-            }
-            writeln!(text, " {} | {} |", ratio(&Contender::BuiltIn), ratio(&Contender::Null))?;
-        }
+    for (how, rows) in by_how {
+        let names = rows.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        writeln!(
+            text,
+            "| `{}` | {} | {} | {} | {names} |",
+            how.command, how.rounds, how.kubernetes, how.machine
+        )?;
     }
     Ok(text)
 }
 
-fn number(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+/// The value of OrderedDeployment, divided by that of another contender.
+fn to(value: impl Fn(Contender) -> Option<f64>, other: Contender) -> String {
+    let both = value(Contender::Ours).zip(value(other)).filter(|(_, other)| *other > 0.0);
+    both.map_or_else(|| "–".to_owned(), |(ours, other)| format!("{} ×", number(ours / other)))
 }
 
-fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    let upper = *sorted.get(middle)?;
-    Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[middle - 1], upper) })
+fn range(values: &[f64]) -> String {
+    let median = crate::results::median(values).map_or_else(|| "–".to_owned(), number);
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (least, most) = (number(least), number(most));
+    if least == most { median } else { format!("{median} ({least}–{most})") }
 }
 
-/// A bar for each contender, with a dot for each round.
-fn plot(file: &Path, title: &str, values: &BTreeMap<Contender, Vec<f64>>) -> Result<()> {
-    draw(file, title, values).map_err(|error| anyhow!("cannot draw {}: {error}", file.display()))
-}
-
-fn draw(
-    file: &Path,
-    title: &str,
-    values: &BTreeMap<Contender, Vec<f64>>,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let area = SVGBackend::new(file, (640, 320)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let largest = values.values().flatten().copied().fold(1.0, f64::max);
-    let bars = i32::try_from(values.len())?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(format!("{title}: pods/s"), ("sans-serif", 18))
-        .margin(12)
-        .x_label_area_size(28)
-        .y_label_area_size(48)
-        .build_cartesian_2d((0..bars).into_segmented(), 0.0..largest * 1.1)?;
-    let names: Vec<String> = values.keys().map(ToString::to_string).collect();
-    let name = |place: &SegmentValue<i32>| match place {
-        SegmentValue::CenterOf(place) => {
-            usize::try_from(*place).ok().and_then(|place| names.get(place)).cloned().unwrap_or_default()
-        }
-        _ => String::new(),
-    };
-    chart.configure_mesh().disable_x_mesh().x_label_formatter(&name).draw()?;
-    for (place, rounds) in (0..).zip(values.values()) {
-        let height = median(rounds).unwrap_or_default();
-        let corners = [(SegmentValue::Exact(place), 0.0), (SegmentValue::Exact(place + 1), height)];
-        let mut bar = Rectangle::new(corners, BLUE.mix(0.5).filled());
-        bar.set_margin(0, 0, 30, 30);
-        let dots = rounds
-            .iter()
-            .map(|value| Circle::new((SegmentValue::CenterOf(place), *value), 3, BLACK.filled()));
-        chart.draw_series(std::iter::once(bar))?;
-        chart.draw_series(dots)?;
+/// With about three digits.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
     }
-    area.present()?;
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{page, range, write};
+    use crate::contender::Contender;
+    use crate::results::tests::measured;
+    use crate::results::{Metric, Outcome, Results, Values};
+
+    fn results() -> Results {
+        let mut small = measured("strict-100", 50.0);
+        for rate in [20.0, 30.0, 25.0] {
+            let values = Values::from([(Metric::PodsPerSecond, rate)]);
+            small.add(Contender::BuiltIn, Outcome::Kept(values));
+        }
+        let mut large = measured("strict-1600", 45.0);
+        large.add(Contender::Null, Outcome::Broken("web: 99 pods were available".to_owned()));
+        Results { rows: vec![small, large] }
+    }
 
     #[test]
-    fn the_median_of_an_even_number_of_rounds_lies_between_the_two_in_the_middle() {
-        assert_eq!(median(&[]), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    fn the_table_has_medians_ranges_ratios_and_broken_promises() {
+        let page = page(&results()).unwrap();
+        for line in [
+            "| pods/s | 50.0 | 25.0 (20.0–30.0) | – | 2.00 × | – |\n",
+            "| pods/s divided by those of 100 pods | 0.90 | – | – | – | – |\n",
+            "| no result: null driver broke a promise: web: 99 pods were available | | | | | |\n",
+            "| `cargo xtask bench` | 3 | v1.20.2 | 2 threads | `strict-100`, `strict-1600` |\n",
+        ] {
+            assert!(page.contains(line), "{line}{page}");
+        }
+    }
+
+    #[test]
+    fn a_single_round_has_no_range() {
+        assert_eq!(range(&[5.0]), "5.00");
+        assert_eq!(range(&[150.4, 2.0, 30.0]), "30.0 (2.00–150)");
+    }
+
+    #[test]
+    fn a_report_has_a_table_the_values_and_the_plots_whose_rows_were_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &results()).unwrap();
+        let mut names: Vec<String> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["results.json", "results.md", "strict.svg"]);
+        assert_eq!(Results::read(&folder.path().join("results.json")).unwrap(), results());
     }
 }

@@ -255,10 +255,18 @@ impl World {
     /// Starts these Kubernetes controllers next to the sandbox, from the binaries of a real server. On a real server
     /// they already run.
     pub fn start_built_in(&self, controllers: &str) -> Result<Option<BuiltIn>> {
+        // The sandbox does not support protobuf here.
+        let arguments = ["--kube-api-content-type=application/json"];
         match &*self.backend {
-            Backend::Sandbox(_) => BuiltIn::start(&self.straight, controllers).map(Some),
+            Backend::Sandbox(_) => BuiltIn::start(&self.straight, controllers, &arguments).map(Some),
             Backend::Real(_) => Ok(None),
         }
+    }
+
+    /// Starts these Kubernetes controllers of a real server in a process of their own, with these additional arguments.
+    /// [`Setting::built_in_controllers`] must not include them.
+    pub fn start_built_in_apart(&self, controllers: &str, arguments: &[&str]) -> Result<BuiltIn> {
+        BuiltIn::start(&self.straight, controllers, arguments)
     }
 
     /// The kubeconfig of [`Self::kubectl`], for other programs.

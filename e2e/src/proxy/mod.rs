@@ -9,6 +9,7 @@ mod half_open;
 mod matching;
 mod rules;
 mod stream;
+mod timeline;
 mod trap;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub use matching::Matching;
 use matching::Seen;
 use rules::Verdict;
 pub use rules::{Rules, Written};
+pub use timeline::{Passage, Passed};
 pub use trap::{Moment, Trap};
 
 use crate::kubeconfig::{self, Access};
@@ -111,6 +113,7 @@ impl Front {
             return Ok(refusal(401));
         }
         let seen = Seen::of(&request);
+        self.rules.arrives(&seen);
         let loses = match self.rules.judge(&seen).await {
             Verdict::Refuse(code) => return Ok(refusal(code)),
             Verdict::LoseAnswer => true,

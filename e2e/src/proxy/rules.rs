@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::matching::{Matching, Seen};
+use super::timeline::{Passage, Passed, Timeline};
 use super::trap::{self, Caught, Moment, Snare, Trap};
 
 /// What the proxy does with a request.
@@ -52,6 +53,7 @@ pub struct Rules {
     given_up: watch::Sender<usize>,
     snare: Mutex<Option<Snare>>,
     written: Mutex<Vec<Written>>,
+    timeline: Timeline,
 }
 
 impl Default for Rules {
@@ -62,7 +64,20 @@ impl Default for Rules {
         let (stalled, given_up) = (watch::Sender::new(false), watch::Sender::new(0));
         let (snare, written) = (Mutex::default(), Mutex::default());
         let (delays, faults) = (Mutex::default(), Mutex::default());
-        Self { delays, faults, evictions, frozen, held_back, cut, stalled, given_up, snare, written }
+        let timeline = Timeline::default();
+        Self {
+            delays,
+            faults,
+            evictions,
+            frozen,
+            held_back,
+            cut,
+            stalled,
+            given_up,
+            snare,
+            written,
+            timeline,
+        }
     }
 }
 
@@ -141,6 +156,17 @@ impl Rules {
         lock(&self.written).clone()
     }
 
+    /// From now on, records what passes and when. What was recorded before is dropped.
+    pub fn start_timeline(&self) {
+        self.timeline.start();
+    }
+
+    /// Ends the record of [`Self::start_timeline`] and returns it, in order.
+    #[must_use]
+    pub fn stop_timeline(&self) -> Vec<Passage> {
+        self.timeline.stop()
+    }
+
     /// The number of requested faults that have not occurred yet.
     pub fn faults_left(&self) -> usize {
         lock(&self.faults).iter().map(|fault| fault.times).sum()
@@ -172,6 +198,14 @@ impl Rules {
             let written = Written { at: Instant::now(), verb: seen.verb, plural: seen.plural.clone() };
             lock(&self.written).push(written);
         }
+    }
+
+    pub(super) fn arrives(&self, seen: &Seen) {
+        self.timeline.passes(seen, || Passed::Request(seen.verb));
+    }
+
+    pub(super) fn shows(&self, seen: &Seen, line: &Bytes) {
+        self.timeline.passes(seen, || Passed::Event(line.clone()));
     }
 
     pub(super) fn gives_up(&self) {

@@ -23,6 +23,7 @@ pub(super) fn lines(body: Body, rules: Arc<Rules>, seen: Seen) -> UnsyncBoxBody<
         let (due, line) = receiver.recv().await?;
         tokio::time::sleep_until(due).await;
         rules.wait_for_thaw(&seen).await;
+        rules.shows(&seen, &line);
         Some((Ok(Frame::data(line)), (receiver, rules, seen)))
     });
     StreamBody::new(frames).boxed_unsync()

@@ -1,6 +1,8 @@
 //! Reads the audit log of a kube-apiserver.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +13,15 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::Request;
+
+/// A position in the audit logs: what is before it was recorded earlier.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mark {
+    /// How many servers were killed before.
+    dead: usize,
+    /// Where the next line of the log of the running server begins.
+    offset: u64,
+}
 
 /// How long a delete may have no response.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -56,18 +67,29 @@ struct ObjectRef {
     api_group: String,
 }
 
-/// The answered requests. A delete is at the position where it began, so every delete with a visible effect is in the
-/// list. `dead` are the logs of killed servers, oldest first: requests without a response have the code 0 there, since
+/// The end of the logs now.
+pub(super) fn end(dead: &[PathBuf], file: &Path) -> Result<Mark> {
+    let offset = match read_from(file, 0) {
+        // A restarted server has no log before its first response.
+        Err(_) if !dead.is_empty() && !file.exists() => 0,
+        bytes => u64::try_from(whole_lines(&bytes?).len())?,
+    };
+    Ok(Mark { dead: dead.len(), offset })
+}
+
+/// The answered requests after the mark. A delete is at the position where it began, so every delete with a visible effect is in
+/// the list. `dead` are the logs of killed servers, oldest first: requests without a response have the code 0 there, since
 /// their result is unknown.
-pub(super) async fn requests(dead: &[PathBuf], file: &Path) -> Result<Vec<Request>> {
+pub(super) async fn requests(dead: &[PathBuf], file: &Path, since: Mark) -> Result<Vec<Request>> {
     let mut all = Vec::new();
-    for file in dead {
-        all.extend(parse(whole_lines(&read(file)?))?.into_iter().map(Entry::whatever));
+    let mut offset = since.offset;
+    for file in dead.iter().skip(since.dead) {
+        let bytes = read_from(file, std::mem::take(&mut offset))?;
+        all.extend(parse(whole_lines(&bytes))?.into_iter().map(Entry::whatever));
     }
     let limit = Instant::now() + PATIENCE;
     loop {
-        let bytes = match read(file) {
-            // A restarted server has no log before its first response.
+        let bytes = match read_from(file, offset) {
             Err(_) if !dead.is_empty() && !file.exists() => Vec::new(),
             read => read?,
         };
@@ -85,8 +107,14 @@ pub(super) async fn requests(dead: &[PathBuf], file: &Path) -> Result<Vec<Reques
     }
 }
 
-fn read(file: &Path) -> Result<Vec<u8>> {
-    std::fs::read(file).with_context(|| format!("cannot read the audit log {}", file.display()))
+fn read_from(file: &Path, offset: u64) -> Result<Vec<u8>> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let (mut log, mut bytes) = (File::open(file)?, Vec::new());
+        log.seek(SeekFrom::Start(offset))?;
+        log.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().with_context(|| format!("cannot read the audit log {}", file.display()))
 }
 
 /// Without an incomplete last line.
@@ -148,7 +176,7 @@ fn request(event: Event) -> Request {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, parse, whole_lines};
+    use super::{Entry, Mark, end, parse, requests, whole_lines};
 
     fn line(id: &str, stage: &str) -> String {
         format!(
@@ -175,5 +203,23 @@ mod tests {
     fn half_a_line_is_left_out() {
         assert_eq!(whole_lines(b"{}\n{\"auditID\":"), b"{}\n");
         assert_eq!(whole_lines(b"{\"auditID\":"), b"");
+    }
+
+    #[tokio::test]
+    async fn requests_after_a_mark_include_those_of_servers_that_were_killed_since() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = |name: &str| folder.path().join(name);
+        let names = |found: Vec<crate::Request>| -> Vec<String> {
+            found.into_iter().filter_map(|request| request.name).collect()
+        };
+        let write = |name: &str, text: String| std::fs::write(log(name), text).unwrap();
+        write("old", line("a", "ResponseComplete"));
+        write("new", line("b", "ResponseComplete") + "{");
+        let mark = end(&[log("old")], &log("new")).unwrap();
+        write("new", line("b", "ResponseComplete") + &line("c", "ResponseComplete"));
+        write("newest", line("d", "ResponseComplete"));
+        let (all, dead) = ([log("old"), log("new")], Mark::default());
+        assert_eq!(names(requests(&all, &log("newest"), mark).await.unwrap()), ["c", "d"]);
+        assert_eq!(names(requests(&all, &log("newest"), dead).await.unwrap()), ["a", "b", "c", "d"]);
     }
 }

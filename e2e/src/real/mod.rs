@@ -31,6 +31,7 @@ use tokio::time::Instant;
 
 use assets::Assets;
 pub use assets::Source;
+pub use audit::Mark;
 use children::Children;
 use guest::Guest;
 use identity::{Identity, User};
@@ -175,11 +176,26 @@ impl ControlPlane {
 
     /// Every request so far that the audit policy records. Waits for deletes in progress.
     pub async fn requests(&self) -> Result<Vec<Request>> {
+        self.requests_since(Mark::default()).await
+    }
+
+    /// The requests that were recorded after the mark.
+    pub async fn requests_since(&self, mark: Mark) -> Result<Vec<Request>> {
+        let (dead, file) = self.audit_logs()?;
+        audit::requests(&dead, file, mark).await
+    }
+
+    /// Marks the end of the audit log.
+    pub fn mark(&self) -> Result<Mark> {
+        let (dead, file) = self.audit_logs()?;
+        audit::end(&dead, file)
+    }
+
+    fn audit_logs(&self) -> Result<(Vec<PathBuf>, &Path)> {
         let file = self.audit.as_deref().context(
             "this cluster's audit log is not known: set E2E_AUDIT_LOG to its file, or unset E2E_KUBECONFIG",
         )?;
-        let dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        audit::requests(&dead, file).await
+        Ok((self.dead.lock().unwrap_or_else(PoisonError::into_inner).clone(), file))
     }
 
     /// Kills a server with SIGKILL, like a crash. Returns after it has ended.
@@ -339,16 +355,16 @@ impl ControlPlane {
     }
 }
 
-/// Kubernetes controllers for a server without them. Dropping it stops them.
+/// A kube-controller-manager of its own. Dropping it kills it.
 pub struct BuiltIn {
-    _children: Children,
+    children: Children,
     _folder: tempfile::TempDir,
 }
 
 impl BuiltIn {
     /// Starts these controllers of kube-controller-manager, in the form of its flag `--controllers`, on the server of
     /// this kubeconfig.
-    pub(crate) fn start(kubeconfig: &Path, controllers: &str) -> Result<Self> {
+    pub(crate) fn start(kubeconfig: &Path, controllers: &str, arguments: &[&str]) -> Result<Self> {
         let (assets, folder) = (assets::programs()?, folder()?);
         let mut children = Children::new(&assets, folder.path())?;
         let mut manager = children.command(servers::CONTROLLER_MANAGER);
@@ -356,10 +372,19 @@ impl BuiltIn {
         manager
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--controllers={controllers}"))
-            // The sandbox does not support protobuf here.
-            .arg("--kube-api-content-type=application/json");
+            .args(arguments);
         children.start(servers::CONTROLLER_MANAGER, manager)?;
-        Ok(Self { _children: children, _folder: folder })
+        Ok(Self { children, _folder: folder })
+    }
+
+    /// Its process ID.
+    pub fn id(&self) -> Result<u32> {
+        self.children.id(servers::CONTROLLER_MANAGER)
+    }
+
+    /// Kills it with SIGKILL, like a crash. Returns after it has ended.
+    pub fn kill(self) -> Result<()> {
+        self.children.kill(servers::CONTROLLER_MANAGER)
     }
 }
 

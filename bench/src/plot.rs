@@ -1,0 +1,274 @@
+//! The plots: a bar for each contender with its median, and a dot for each round.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::ranged1d::SegmentValue;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::contender::Contender;
+use crate::report::number;
+use crate::results::{Metric, Results, median};
+
+/// One plot: the answer to one question.
+pub struct Plot {
+    /// The name of its file.
+    pub name: &'static str,
+    title: &'static str,
+    /// The bars that stand together, from left to right.
+    groups: &'static [Group],
+}
+
+/// One value of one row: a label, the name of the row, and the value.
+type Group = (&'static str, &'static str, Metric);
+
+/// All plots.
+pub const PLOTS: &[Plot] = &[
+    Plot {
+        name: "strict",
+        title: "Rate of a strict rollout, pods/s (more is better)",
+        groups: &[
+            ("100 pods", "strict-100", Metric::PodsPerSecond),
+            ("400 pods", "strict-400", Metric::PodsPerSecond),
+            ("1,600 pods", "strict-1600", Metric::PodsPerSecond),
+            ("ready after 0.2 s", "strict-100-slow", Metric::PodsPerSecond),
+        ],
+    },
+    Plot {
+        name: "bulk",
+        title: "Rate of a bulk rollout and of a first creation, pods/s (more is better)",
+        groups: &[
+            ("rollout of 1,000 pods", "bulk-1000", Metric::PodsPerSecond),
+            ("creation of 400 pods", "creation-400", Metric::PodsPerSecond),
+        ],
+    },
+    Plot {
+        name: "requests",
+        title: "Requests for each pod of a rollout (fewer is better)",
+        groups: &[
+            ("strict, 400 pods", "strict-400", Metric::RequestsPerPod),
+            ("bulk, 1,000 pods", "bulk-1000", Metric::RequestsPerPod),
+        ],
+    },
+    Plot {
+        name: "latency",
+        title: "From an event to the request that answers it, ms (less is better)",
+        groups: &[
+            ("ready, median", "latency", Metric::LatencyP50),
+            ("ready, p99", "latency", Metric::LatencyP99),
+            ("resume, median", "latency", Metric::ResumeP50),
+            ("resume, p99", "latency", Metric::ResumeP99),
+        ],
+    },
+    Plot {
+        name: "cpu",
+        title: "CPU time for 400 creates and 200 deletes, s (less is better)",
+        groups: &[
+            ("beside 10,000 pods", "beside-10k", Metric::CpuSeconds),
+            ("beside 50,000 pods", "beside-50k", Metric::CpuSeconds),
+        ],
+    },
+    Plot {
+        name: "memory-10k",
+        title: "Memory beside 10,000 other pods, MiB (less is better)",
+        groups: &[
+            ("at rest", "memory-10k", Metric::RestMib),
+            ("after churn", "memory-10k", Metric::ChurnMib),
+            ("relist, peak", "memory-10k", Metric::RelistMib),
+        ],
+    },
+    Plot {
+        name: "memory-50k",
+        title: "Memory beside 50,000 other pods, MiB (less is better)",
+        groups: &[
+            ("at rest", "memory-50k", Metric::RestMib),
+            ("after churn", "memory-50k", Metric::ChurnMib),
+            ("relist, peak", "memory-50k", Metric::RelistMib),
+        ],
+    },
+    Plot {
+        name: "memory-own",
+        title: "Memory with 10,000 pods of its own, MiB (less is better)",
+        groups: &[
+            ("at rest", "memory-own-10k", Metric::RestMib),
+            ("after churn", "memory-own-10k", Metric::ChurnMib),
+            ("relist, peak", "memory-own-10k", Metric::RelistMib),
+        ],
+    },
+    Plot {
+        name: "storm",
+        title: "1,000 objects of 10 pods updated at once, s (less is better)",
+        groups: &[("time", "storm", Metric::Seconds), ("CPU time", "storm", Metric::CpuSeconds)],
+    },
+    Plot {
+        name: "takeover",
+        title: "Time until the first write, s (less is better)",
+        groups: &[
+            ("start beside 50,000 pods", "restart-50k", Metric::Seconds),
+            ("the leader was killed", "failover", Metric::Seconds),
+        ],
+    },
+    Plot {
+        name: "rest",
+        title: "CPU of 10,000 objects at rest, % of a core (less is better)",
+        groups: &[("10 minutes", "rest", Metric::CpuPercent)],
+    },
+];
+
+const SIZE: (u32, u32) = (720, 360);
+const MARGIN: u32 = 12;
+const LABELS: u32 = 48;
+
+/// Blue, orange and gray: they differ for color-blind readers too.
+fn color(contender: Contender) -> RGBColor {
+    match contender {
+        Contender::Ours => RGBColor(0, 114, 178),
+        Contender::BuiltIn => RGBColor(230, 159, 0),
+        Contender::Null => RGBColor(150, 150, 150),
+    }
+}
+
+/// The plot as SVG, with the groups that were measured; `None` if there is none.
+pub fn draw(plot: &Plot, results: &Results) -> Result<Option<String>> {
+    let groups: Vec<_> = plot
+        .groups
+        .iter()
+        .filter_map(|(label, row, metric)| Some((*label, results.row(row)?.values.get(metric)?)))
+        .collect();
+    let largest =
+        groups.iter().flat_map(|(_, values)| values.values().flatten()).copied().fold(0.0, f64::max);
+    if largest <= 0.0 {
+        return Ok(None);
+    }
+    let contenders: Vec<Contender> = Contender::ALL
+        .into_iter()
+        .filter(|contender| groups.iter().any(|(_, values)| values.contains_key(contender)))
+        .collect();
+    let mut picture = String::new();
+    draw_on(&mut picture, plot.title, &groups, &contenders, largest)
+        .map_err(|error| anyhow!("cannot draw {}: {error}", plot.name))?;
+    Ok(Some(picture))
+}
+
+type Values = std::collections::BTreeMap<Contender, Vec<f64>>;
+
+fn draw_on(
+    picture: &mut String,
+    title: &str,
+    groups: &[(&str, &Values)],
+    contenders: &[Contender],
+    largest: f64,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let area = SVGBackend::with_string(picture, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let count = i32::try_from(groups.len())?;
+    let mut chart = ChartBuilder::on(&area)
+        .caption(title, ("sans-serif", 18))
+        .margin(MARGIN)
+        .x_label_area_size(28)
+        .y_label_area_size(LABELS)
+        // Above the bars there is room for the legend.
+        .build_cartesian_2d((0..count).into_segmented(), 0.0..largest * 1.3)?;
+    let name = |place: &SegmentValue<i32>| match place {
+        SegmentValue::CenterOf(place) => {
+            let group = usize::try_from(*place).ok().and_then(|place| groups.get(place));
+            group.map_or_else(String::new, |(label, _)| (*label).to_owned())
+        }
+        _ => String::new(),
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(groups.len() + 1)
+        .y_labels(6)
+        .x_label_style(("sans-serif", 13))
+        .y_label_style(("sans-serif", 13))
+        .light_line_style(TRANSPARENT)
+        .x_label_formatter(&name)
+        .y_label_formatter(&|value| if largest < 5.0 { format!("{value:.1}") } else { format!("{value:.0}") })
+        .draw()?;
+    let width = i32::try_from(SIZE.0 - 2 * MARGIN - LABELS)? / count;
+    let bars = i32::try_from(contenders.len())?;
+    let bar = (width * 4 / 5 / bars).min(90);
+    for (number_of_bar, contender) in (0..).zip(contenders) {
+        let left = (width - bar * bars) / 2 + bar * number_of_bar;
+        let right = width - left - bar;
+        let center = left + bar / 2 - width / 2;
+        let shown =
+            (0..).zip(groups).filter_map(|(place, (_, values))| Some((place, values.get(contender)?)));
+        let shown: Vec<(i32, &Vec<f64>)> = shown.collect();
+        let color = color(*contender);
+        let rectangles = shown.iter().map(|(place, rounds)| {
+            let height = median(rounds).unwrap_or_default();
+            let corners = [(SegmentValue::Exact(*place), 0.0), (SegmentValue::Exact(*place + 1), height)];
+            let mut rectangle = Rectangle::new(corners, color.filled());
+            rectangle.set_margin(
+                0,
+                0,
+                u32::try_from(left).unwrap_or(0) + 2,
+                u32::try_from(right).unwrap_or(0) + 2,
+            );
+            rectangle
+        });
+        chart
+            .draw_series(rectangles)?
+            .label(contender.to_string())
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled()));
+        let style = ("sans-serif", 13).into_font().color(&BLACK).pos(Pos::new(HPos::Center, VPos::Bottom));
+        chart.draw_series(shown.iter().map(|(place, rounds)| {
+            let top = rounds.iter().copied().fold(0.0, f64::max);
+            let text = median(rounds).map(number).unwrap_or_default();
+            EmptyElement::at((SegmentValue::CenterOf(*place), top))
+                + Text::new(text, (center, -6), style.clone())
+        }))?;
+        let dots = shown.iter().filter(|(_, rounds)| rounds.len() > 1);
+        chart.draw_series(dots.flat_map(|(place, rounds)| {
+            rounds.iter().map(|value| {
+                EmptyElement::at((SegmentValue::CenterOf(*place), *value))
+                    + Circle::new((center, 0), 3, BLACK.stroke_width(1))
+            })
+        }))?;
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .label_font(("sans-serif", 13))
+        .background_style(WHITE)
+        .draw()?;
+    area.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{PLOTS, draw};
+    use crate::contender::Contender;
+    use crate::results::tests::measured;
+    use crate::results::{Metric, Outcome, Results, Values};
+    use crate::rows::rows;
+
+    #[test]
+    fn every_plot_shows_rows_that_exist() {
+        let names: BTreeSet<String> = rows().into_iter().map(|row| row.name).collect();
+        for plot in PLOTS {
+            for (_, row, _) in plot.groups {
+                assert!(names.contains(*row), "{}: {row}", plot.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_plot_shows_what_was_measured_so_far() {
+        assert!(draw(&PLOTS[0], &Results::default()).unwrap().is_none());
+        let mut row = measured("strict-400", 50.0);
+        let values = Values::from([(Metric::PodsPerSecond, 25.0)]);
+        row.add(Contender::BuiltIn, Outcome::Kept(values));
+        let picture = draw(&PLOTS[0], &Results { rows: vec![row] }).unwrap().unwrap();
+        for (text, is_shown) in
+            [("400 pods", true), ("Deployment", true), ("100 pods", false), ("null driver", false)]
+        {
+            assert_eq!(picture.contains(text), is_shown, "{text}");
+        }
+    }
+}

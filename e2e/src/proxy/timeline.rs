@@ -1,0 +1,48 @@
+//! What passes the proxy, with its time: the time between a watch event and the request that answers it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::matching::Seen;
+
+/// What passed.
+#[derive(Clone, Debug)]
+pub enum Passed {
+    /// A line of a watch, at the moment it was sent to the client.
+    Event(Bytes),
+    /// A request with this verb, at the moment its head arrived.
+    Request(&'static str),
+}
+
+/// Something that passed the proxy.
+#[derive(Clone, Debug)]
+pub struct Passage {
+    /// The time.
+    pub at: Instant,
+    /// The resource.
+    pub plural: String,
+    /// What it was.
+    pub passed: Passed,
+}
+
+/// Records passages while it is on; off at first.
+#[derive(Debug, Default)]
+pub(super) struct Timeline(Mutex<Option<Vec<Passage>>>);
+
+impl Timeline {
+    pub(super) fn start(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+    }
+
+    pub(super) fn stop(&self) -> Vec<Passage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    }
+
+    pub(super) fn passes(&self, seen: &Seen, passed: impl FnOnce() -> Passed) {
+        if let Some(all) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            all.push(Passage { at: Instant::now(), plural: seen.plural.clone(), passed: passed() });
+        }
+    }
+}
