@@ -1,7 +1,6 @@
 //! The plots: a bar for each contender with its median, and a dot for each round.
 
 use anyhow::{Result, anyhow};
-use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -115,8 +114,7 @@ pub const PLOTS: &[Plot] = &[
 ];
 
 const SIZE: (u32, u32) = (720, 360);
-const MARGIN: u32 = 12;
-const LABELS: u32 = 48;
+const LABEL: (&str, i32) = ("sans-serif", 13);
 
 /// Blue, orange and gray: they differ for color-blind readers too.
 fn color(contender: Contender) -> RGBColor {
@@ -160,78 +158,63 @@ fn draw_on(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(picture, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
-    let count = i32::try_from(groups.len())?;
+    // Each group has a width of 1.
+    let right = f64::from(u32::try_from(groups.len())?);
     let mut chart = ChartBuilder::on(&area)
         .caption(title, ("sans-serif", 18))
-        .margin(MARGIN)
+        .margin(12)
         .x_label_area_size(28)
-        .y_label_area_size(LABELS)
+        .y_label_area_size(48)
         // Above the bars there is room for the legend.
-        .build_cartesian_2d((0..count).into_segmented(), 0.0..largest * 1.3)?;
-    let name = |place: &SegmentValue<i32>| match place {
-        SegmentValue::CenterOf(place) => {
-            let group = usize::try_from(*place).ok().and_then(|place| groups.get(place));
-            group.map_or_else(String::new, |(label, _)| (*label).to_owned())
-        }
-        _ => String::new(),
-    };
+        .build_cartesian_2d(0.0..right, 0.0..largest * 1.3)?;
+    let digits = usize::from(largest < 5.0);
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_labels(groups.len() + 1)
+        .x_labels(0)
         .y_labels(6)
-        .x_label_style(("sans-serif", 13))
-        .y_label_style(("sans-serif", 13))
+        .y_label_style(LABEL)
         .light_line_style(TRANSPARENT)
-        .x_label_formatter(&name)
-        .y_label_formatter(&|value| if largest < 5.0 { format!("{value:.1}") } else { format!("{value:.0}") })
+        .y_label_formatter(&|value| format!("{value:.digits$}"))
         .draw()?;
-    let width = i32::try_from(SIZE.0 - 2 * MARGIN - LABELS)? / count;
-    let bars = i32::try_from(contenders.len())?;
-    let bar = (width * 4 / 5 / bars).min(90);
-    for (number_of_bar, contender) in (0..).zip(contenders) {
-        let left = (width - bar * bars) / 2 + bar * number_of_bar;
-        let right = width - left - bar;
-        let center = left + bar / 2 - width / 2;
-        let shown =
-            (0..).zip(groups).filter_map(|(place, (_, values))| Some((place, values.get(contender)?)));
-        let shown: Vec<(i32, &Vec<f64>)> = shown.collect();
+    let text = |vertical| LABEL.into_font().color(&BLACK).pos(Pos::new(HPos::Center, vertical));
+    let lefts = || (0..).map(f64::from).zip(groups);
+    chart.draw_series(lefts().map(|(left, (label, _))| {
+        let below = Text::new(*label, (0, 10), text(VPos::Top));
+        EmptyElement::at((left + 0.5, 0.0)) + below
+    }))?;
+    let bars = f64::from(u32::try_from(contenders.len())?);
+    let width = (0.8 / bars).min(0.25);
+    for (bar, contender) in (0..).map(f64::from).zip(contenders) {
         let color = color(*contender);
-        let rectangles = shown.iter().map(|(place, rounds)| {
-            let height = median(rounds).unwrap_or_default();
-            let corners = [(SegmentValue::Exact(*place), 0.0), (SegmentValue::Exact(*place + 1), height)];
-            let mut rectangle = Rectangle::new(corners, color.filled());
-            rectangle.set_margin(
-                0,
-                0,
-                u32::try_from(left).unwrap_or(0) + 2,
-                u32::try_from(right).unwrap_or(0) + 2,
-            );
-            rectangle
-        });
+        let offset = 0.5 + width * (bar - bars / 2.0);
+        let shown: Vec<(f64, &Vec<f64>)> =
+            lefts().filter_map(|(left, (_, values))| Some((left + offset, values.get(contender)?))).collect();
         chart
-            .draw_series(rectangles)?
+            .draw_series(shown.iter().map(|(left, rounds)| {
+                let height = median(rounds).unwrap_or_default();
+                Rectangle::new([(left + 0.02, 0.0), (left + width - 0.02, height)], color.filled())
+            }))?
             .label(contender.to_string())
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled()));
-        let style = ("sans-serif", 13).into_font().color(&BLACK).pos(Pos::new(HPos::Center, VPos::Bottom));
-        chart.draw_series(shown.iter().map(|(place, rounds)| {
+        chart.draw_series(shown.iter().map(|(left, rounds)| {
             let top = rounds.iter().copied().fold(0.0, f64::max);
-            let text = median(rounds).map(number).unwrap_or_default();
-            EmptyElement::at((SegmentValue::CenterOf(*place), top))
-                + Text::new(text, (center, -6), style.clone())
+            let value =
+                Text::new(median(rounds).map(number).unwrap_or_default(), (0, -6), text(VPos::Bottom));
+            EmptyElement::at((left + width / 2.0, top)) + value
         }))?;
+        // A single round is the bar.
         let dots = shown.iter().filter(|(_, rounds)| rounds.len() > 1);
-        chart.draw_series(dots.flat_map(|(place, rounds)| {
-            rounds.iter().map(|value| {
-                EmptyElement::at((SegmentValue::CenterOf(*place), *value))
-                    + Circle::new((center, 0), 3, BLACK.stroke_width(1))
-            })
+        chart.draw_series(dots.flat_map(|(left, rounds)| {
+            rounds
+                .iter()
+                .map(move |value| Circle::new((left + width / 2.0, *value), 3, BLACK.stroke_width(1)))
         }))?;
     }
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
-        .label_font(("sans-serif", 13))
+        .label_font(LABEL)
         .background_style(WHITE)
         .draw()?;
     area.present()?;

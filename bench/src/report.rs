@@ -44,7 +44,10 @@ fn page(results: &Results) -> Result<String> {
         writeln!(text, "| **{}** | | | | | |", row.question)?;
         for (metric, values) in &row.values {
             let cell = |contender| values.get(&contender).map_or_else(|| "–".to_owned(), |all| range(all));
-            let median = |contender| row.median(*metric, contender);
+            // A ratio of counts that should be 0 says nothing.
+            let is_compared =
+                !matches!(metric, Metric::LastTenth | Metric::WastedCreates | Metric::AboveCeiling);
+            let median = |contender| row.median(*metric, contender).filter(|_| is_compared);
             write!(text, "| {} |", metric.title())?;
             for contender in Contender::ALL {
                 write!(text, " {} |", cell(contender))?;
