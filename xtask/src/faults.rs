@@ -11,6 +11,7 @@ pub(crate) fn campaign(arguments: &[&str]) -> Result<()> {
 }
 
 /// The part of the campaign that every check runs: every second write of each scenario interrupted once, and random faults.
+/// The program is built already.
 pub(crate) fn slice() -> Result<()> {
-    campaign(&["--slice", "--runs", "6000"])
+    run(release_program("faults").args(["--slice", "--runs", "6000"]))
 }

@@ -15,7 +15,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Builds packages with optimizations, into `target/release`.
+/// Builds packages with optimizations, into `target/release`. Packages of one call are built with the same features of their
+/// dependencies.
 pub(crate) fn build_release(packages: &[&str]) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(top()).args(["build", "--release", "--quiet"]);

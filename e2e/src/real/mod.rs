@@ -31,6 +31,7 @@ use tokio::time::Instant;
 
 use assets::Assets;
 pub use assets::Source;
+pub(crate) use assets::cluster;
 use children::Children;
 use guest::Guest;
 use identity::{Identity, User};
