@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 
-use crate::process::{build_release, release_program, run};
+use crate::process::{OPTIMIZED, build_release, release_program, run};
 
 /// `cargo xtask faults`: the campaign, with these arguments.
 pub(crate) fn campaign(arguments: &[&str]) -> Result<()> {
-    build_release(&["faults"])?;
+    build_release(&OPTIMIZED, &["faults"])?;
     run(release_program("faults").args(arguments))
 }
 

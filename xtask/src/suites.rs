@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{build_release, run, top};
+use crate::process::{OPTIMIZED, build_release, run, top};
 use crate::tools::CARGO_DENY;
 use crate::{
     cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, prometheus, shells,
@@ -188,14 +188,11 @@ fn dependencies() -> Result<Count> {
     Ok(Count { passed: crate::dependencies::check()?, failed: 0 })
 }
 
-/// The packages whose programs run with optimizations. Built together, they need the features of the command line alone, so
-/// that `cargo run --release -- demo` compiles nothing more.
-const RELEASED: [&str; 3] = ["kubectl-ordered", "faults", "explore"];
-
 /// Builds everything that the suites after it run, so that they compile nothing.
 fn build() -> Result<Count> {
     run(&mut build_tests())?;
-    build_release(&RELEASED)?;
+    // A package of the workspace has one program, with its name.
+    build_release(&OPTIMIZED, &OPTIMIZED)?;
     Ok(Count { passed: 2, failed: 0 })
 }
 
