@@ -1,20 +1,36 @@
 //! Runs each scenario on both servers.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::real::cluster;
 use crate::{Server, Setting, World};
 
-/// Excludes other control planes of this process: they would share the same few cores, and a scenario that waits for
-/// leases and timers of its server would measure the load of the others.
-pub async fn hold_the_machine() -> MutexGuard<'static, ()> {
-    static MACHINE: OnceLock<Mutex<()>> = OnceLock::new();
-    MACHINE.get_or_init(Mutex::default).lock().await
+/// How many control planes of this process run at once. Scenarios mostly wait; what needs the cores is the start of a control
+/// plane.
+const CONTROL_PLANES: u32 = 3;
+
+/// Each control plane is a reader.
+static MACHINE: LazyLock<RwLock<()>> = LazyLock::new(|| {
+    // In an external cluster, all scenarios have the same nodes.
+    let at_once = if cluster().is_some() { 1 } else { CONTROL_PLANES };
+    RwLock::with_max_readers((), at_once)
+});
+
+/// A share of the machine, for one control plane beside others of this process.
+pub async fn share_the_machine() -> RwLockReadGuard<'static, ()> {
+    MACHINE.read().await
+}
+
+/// The machine without other control planes of this process: a scenario that asserts how soon something happens would measure
+/// the load of the others.
+pub async fn hold_the_machine() -> RwLockWriteGuard<'static, ()> {
+    MACHINE.write().await
 }
 
 /// A scenario in a namespace with a running controller. Other scenarios may run on the same server.
@@ -28,7 +44,7 @@ pub async fn alone(setting: Setting, name: &'static str, scenario: Scenario) -> 
 /// Runs all scenarios at once on one control plane, each in its own namespace: the start of a control plane takes
 /// longer than most scenarios.
 pub async fn side_by_side(setting: Setting, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
-    let _machine = hold_the_machine().await;
+    let _machine = share_the_machine().await;
     run(Server::Real, setting, scenarios).await
 }
 
@@ -57,10 +73,14 @@ async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scena
 }
 
 /// Defines tests for each `async fn(Server)`: `NAME::on_the_sandbox` and, with the feature `real-servers`,
-/// `NAME::on_a_real_server`.
+/// `NAME::on_a_real_server`. Scenarios after `alone on a real server` assert how soon something happens.
 #[macro_export]
 macro_rules! on_both {
-    ($($scenario:ident),+ $(,)?) => {$(
+    ($($scenario:ident),* $(,)? $(; alone on a real server: $($alone:ident),+ $(,)?)?) => {
+        $($crate::on_both!(@each $scenario, share_the_machine);)*
+        $($($crate::on_both!(@each $alone, hold_the_machine);)+)?
+    };
+    (@each $scenario:ident, $machine:ident) => {
         mod $scenario {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn on_the_sandbox() {
@@ -70,11 +90,11 @@ macro_rules! on_both {
             #[cfg(feature = "real-servers")]
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn on_a_real_server() {
-                let _machine = $crate::hold_the_machine().await;
+                let _machine = $crate::$machine().await;
                 Box::pin(super::$scenario($crate::Server::Real)).await;
             }
         }
-    )+};
+    };
 }
 
 /// Defines tests for each `async fn(World)`, which runs in a namespace with a running controller: one test each on the

@@ -9,7 +9,7 @@ const CONTROLLER: &str = "ordered-controller-manager";
 
 /// `cargo xtask bench`: the benchmarks, with these arguments.
 pub(crate) fn run_with(arguments: &[&str]) -> Result<()> {
-    build_release(&["bench", "ordereddeployment-controller"])?;
+    build_release(&["bench", "ordereddeployment-controller"], &["bench", CONTROLLER])?;
     let mut bench = release_program("bench");
     bench.env("KUBECTL", kubectl::find()?).env("KUBEBUILDER_ASSETS", kubernetes::find()?);
     bench.env("E2E_CONTROLLER", release_program(CONTROLLER).get_program());

@@ -12,12 +12,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{capture, release_program, run, top};
+use crate::process::{OPTIMIZED, capture, release_arguments, release_program, run, top};
 
 /// The patch that all others need; no mutant by itself.
 const SWITCH: &str = "switch";
 /// The most runs until a mutant must be caught.
 const RUNS: &str = "6000";
+
+/// The programs with the mutants in them: the campaign, and the exploration.
+const PROGRAMS: [&str; 2] = ["faults-mutants", "explore-mutants"];
 
 /// The text before the names of the oracles that catch a mutant: of the campaign, and of the exploration.
 const CAUGHT_BY: &str = "Caught by ";
@@ -71,11 +74,11 @@ fn hunters(mutant: &str) -> Result<(&'static str, &'static [&'static str], Vec<S
     let line = text.lines().next().and_then(|line| line.strip_suffix('.')).unwrap_or_default();
     let split = |named: &str| named.split(", ").map(str::to_owned).collect();
     if let Some(named) = line.strip_prefix(FOUND_BY) {
-        return Ok(("explore-mutants", &["--bounded", "--every", "1"], split(named)));
+        return Ok((PROGRAMS[1], &["--bounded", "--every", "1"], split(named)));
     }
     let named = line.strip_prefix(CAUGHT_BY);
     let named = named.with_context(|| format!("the first line of {mutant} does not say who catches it"))?;
-    Ok(("faults-mutants", &["--slice", "--runs", RUNS], split(named)))
+    Ok((PROGRAMS[0], &["--slice", "--runs", RUNS], split(named)))
 }
 
 /// The names of all mutants.
@@ -108,7 +111,7 @@ fn build(names: &BTreeSet<String>) -> Result<()> {
     }
     let mut cargo = Command::new("cargo");
     cargo.current_dir(&tree).env("CARGO_TARGET_DIR", top().join("target"));
-    run(cargo.args(["build", "--release", "--quiet", "--package", "faults", "--package", "explore"]))
+    run(cargo.args(release_arguments(&OPTIMIZED, &PROGRAMS)))
 }
 
 /// Copies the checkout to `fresh` and applies the mutants there. Returns the files of the checkout.

@@ -27,10 +27,15 @@ pub struct Assets {
 
 /// The first available source. The error says what to do if there is none.
 pub(super) fn find() -> Result<Source> {
-    match std::env::var_os("E2E_KUBECONFIG") {
-        Some(file) => Ok(Source::Cluster(file.into())),
+    match cluster() {
+        Some(file) => Ok(Source::Cluster(file)),
         None => programs().map(Source::Programs),
     }
+}
+
+/// The kubeconfig of an external cluster.
+pub(crate) fn cluster() -> Option<PathBuf> {
+    std::env::var_os("E2E_KUBECONFIG").map(PathBuf::from)
 }
 
 /// The binaries, even if `E2E_KUBECONFIG` names a cluster.

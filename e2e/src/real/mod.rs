@@ -31,6 +31,7 @@ use tokio::time::Instant;
 
 use assets::Assets;
 pub use assets::Source;
+pub(crate) use assets::cluster;
 pub use audit::Mark;
 use children::Children;
 use guest::Guest;

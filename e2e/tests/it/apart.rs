@@ -102,7 +102,7 @@ async fn an_ignored_webhook_without_a_response_only_delays_requests(base: &World
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_controllers_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let base = World::with(Server::Real, Setting::default()).await.unwrap();
     let scenarios: [(&str, LocalBoxFuture<'_, ()>); 3] = [
         ("taken back", Box::pin(a_reverted_scale_to_zero_stops_quickly(&base))),

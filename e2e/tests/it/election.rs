@@ -117,7 +117,8 @@ async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_
 }
 
 on_both!(
-    a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted,
+    a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted;
+    alone on a real server:
     a_standby_without_permission_to_watch_the_lease_retries_slowly,
     a_leader_that_receives_sigterm_hands_over_within_a_second,
     a_killed_leader_is_replaced_within_the_lease_and_two_seconds,

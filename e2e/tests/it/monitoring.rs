@@ -57,7 +57,7 @@ async fn ask(prometheus: &Prometheus, queries: &BTreeMap<String, String>, empty:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let world = World::start(Server::Real).await.unwrap();
     let mut manager = world.start_manager_with(&["--leader-elect"]).unwrap();
     let line = manager.until_logged("metrics and health on").await.unwrap();

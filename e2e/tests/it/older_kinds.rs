@@ -40,7 +40,7 @@ async fn writes_of_the_status(world: &World) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_status_field_is_reported_and_rarely_written_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let setting = Setting { definitions: without("hold"), faults: true, ..Setting::default() };
     let world = World::with(Server::Real, setting).await.unwrap().patient(Duration::from_secs(90));
     let _manager = world.start_manager().unwrap();

@@ -109,7 +109,7 @@ on_both!(the_proxy_delays_watches_and_breaks_requests, every_crd_is_served_and_d
 #[cfg(feature = "real-servers")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_built_in_controllers_run_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let world = World::start(Server::Real).await.unwrap();
     world.kubectl.run(&["create", "deployment", "plain", "--image=web:1", "--replicas=2"]).await.unwrap();
     world.kubectl.run(&["rollout", "status", "deployment/plain", "--timeout=60s"]).await.unwrap();

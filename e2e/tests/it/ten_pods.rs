@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use e2e::{Server, World, on_both};
+use futures::future::join_all;
 use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
 
@@ -104,14 +105,27 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
     manager.kill().await.unwrap();
 }
 
+/// How many objects are annotated and scaled side by side, and how often each of them.
+const OBJECTS: usize = 5;
+const ROUNDS: usize = 10;
+
 /// `kubectl annotate` followed at once by `kubectl scale` deletes the annotated pod, 50 times out of 50.
 async fn the_annotated_pod_goes_fifty_times(server: Server, watch_delay: Duration) {
     let world = World::start(server).await.unwrap();
     world.proxy.rules().delay_watch("pods", watch_delay);
     let manager = world.start_manager().unwrap();
+    let objects = (1..=OBJECTS).map(async |object| {
+        let world = world.apart(&format!("{}-{object}", world.namespace)).await.unwrap();
+        Box::pin(the_annotated_pod_goes_each_time(&world)).await;
+    });
+    join_all(objects).await;
+    manager.kill().await.unwrap();
+}
+
+async fn the_annotated_pod_goes_each_time(world: &World) {
     let kubectl = &world.kubectl;
     kubectl.run_with(&["apply", "-f", "-"], MANIFEST).await.unwrap();
-    for round in 0..50 {
+    for round in 0..ROUNDS {
         world.complete("web", 10).await.unwrap();
         let pods = world.pods().await.unwrap();
         let name = pods[(round * 7) % pods.len()].name_any();
@@ -119,11 +133,10 @@ async fn the_annotated_pod_goes_fifty_times(server: Server, watch_delay: Duratio
         kubectl.run(&["annotate", "pod", &name, priority]).await.unwrap();
         kubectl.run(&["scale", "od", "web", "--replicas=9"]).await.unwrap();
         world.complete("web", 9).await.unwrap();
-        assert_eq!(deletions(&world).await.last(), Some(&name), "round {round}");
-        assert_eq!(deletions(&world).await.len(), round + 1);
+        assert_eq!(deletions(world).await.last(), Some(&name), "round {round}");
+        assert_eq!(deletions(world).await.len(), round + 1);
         kubectl.run(&["scale", "od", "web", "--replicas=10"]).await.unwrap();
     }
-    manager.kill().await.unwrap();
 }
 
 async fn annotate_and_scale_at_once_deletes_the_annotated_pod(server: Server) {

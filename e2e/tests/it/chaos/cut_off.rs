@@ -162,6 +162,7 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
 
 on_both!(
     stalled_watches_miss_nothing,
-    a_controller_recovers_from_a_network_partition_in_a_rollout,
+    a_controller_recovers_from_a_network_partition_in_a_rollout;
+    alone on a real server:
     a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more,
 );

@@ -30,7 +30,7 @@ async fn write_past(world: &World, version_before: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_lost_by_a_restore_of_etcd_are_not_repeated_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let setting = setting();
     let world = World::with(Server::Real, setting.clone()).await.unwrap();
     let plane = world.control_plane().unwrap();

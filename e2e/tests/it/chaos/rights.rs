@@ -118,7 +118,7 @@ fn complains(object: &OrderedDeployment) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let mut trial = Trial::start(Server::Real, setting()).await;
     trial.world.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
     give(&trial.world, &ALL).await;

@@ -11,7 +11,7 @@ use Moment::{After, Before, During};
 /// Kills the server at these writes of pods, one third of them in each part of the rollout, and once in a hold.
 async fn continues_after_kills(victim: Victim, aims: Vec<(&'static str, Moment)>) {
     let times = aims.len() / 3;
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let mut trial = Trial::start(Server::Real, setting()).await;
     trial.aims = aims.into_iter();
     let world = trial.world.clone();

@@ -118,7 +118,7 @@ async fn end(mut manager: Manager) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_chart_works_as_documented_and_grants_only_used_permissions_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let mut cluster = timed("a control plane", Cluster::start()).await;
     timed("installed", is_installed(&cluster)).await;
     timed("a second release", a_second_release_for_the_same_namespaces_is_refused(&cluster)).await;

@@ -168,7 +168,7 @@ async fn a_deletion_at_any_moment_keeps_all_or_nothing_on_a_real_server() {
     // Printed if the test fails.
     println!("E2E_SEED={seed} E2E_MOMENTS={wanted}");
     let mut dice = StdRng::seed_from_u64(seed);
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let world = World::with(Server::Real, setting()).await.unwrap();
     let _manager = world.start_manager().unwrap();
     let (mut history, mut broken) = (History::default(), Vec::new());

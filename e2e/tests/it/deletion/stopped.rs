@@ -24,7 +24,7 @@ fn sets(world: &World) -> Api<OrderedReplicaSet> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let base = World::with(Server::Real, setting()).await.unwrap();
     let world = base.apart("doomed").await.unwrap();
     let elsewhere = base.apart("elsewhere").await.unwrap();
@@ -124,7 +124,7 @@ impl Orphaning {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_current_set_that_is_being_deleted_costs_no_pod_on_a_real_server() {
-    let _machine = e2e::hold_the_machine().await;
+    let _machine = e2e::share_the_machine().await;
     let base = World::with(Server::Real, setting()).await.unwrap();
     let plane = base.control_plane().unwrap();
     let _manager = base.start_manager().unwrap();

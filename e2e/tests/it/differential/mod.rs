@@ -57,7 +57,7 @@ async fn start(server: Server) -> World {
 fn both_servers_respond_alike_on_a_real_server() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let _machine = e2e::hold_the_machine().await;
+        let _machine = e2e::share_the_machine().await;
         let mut pair = Pair::new(start(Server::Sandbox).await, start(Server::Real).await).await;
         let seed = u8::try_from(number("E2E_DIFFERENTIAL_SEED", 1) % 256).unwrap();
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
