@@ -1,6 +1,7 @@
 //! The plots: a bar for each contender with its median, and a dot for each round.
 
 use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -158,15 +159,17 @@ fn draw_on(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(picture, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
+    let (top, area) = area.split_vertically(60);
+    draw_legend(&top, title, contenders)?;
     // Each group has a width of 1.
     let right = f64::from(u32::try_from(groups.len())?);
     let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 18))
         .margin(12)
+        .margin_top(0)
         .x_label_area_size(28)
         .y_label_area_size(48)
-        // Above the bars there is room for the legend.
-        .build_cartesian_2d(0.0..right, 0.0..largest * 1.3)?;
+        // Above the bars there is room for their values.
+        .build_cartesian_2d(0.0..right, 0.0..largest * 1.1)?;
     let digits = usize::from(largest < 5.0);
     chart
         .configure_mesh()
@@ -180,7 +183,7 @@ fn draw_on(
     let text = |vertical| LABEL.into_font().color(&BLACK).pos(Pos::new(HPos::Center, vertical));
     let lefts = || (0..).map(f64::from).zip(groups);
     chart.draw_series(lefts().map(|(left, (label, _))| {
-        let below = Text::new(*label, (0, 10), text(VPos::Top));
+        let below = Text::new((*label).to_owned(), (0, 10), text(VPos::Top));
         EmptyElement::at((left + 0.5, 0.0)) + below
     }))?;
     let bars = f64::from(u32::try_from(contenders.len())?);
@@ -190,13 +193,10 @@ fn draw_on(
         let offset = 0.5 + width * (bar - bars / 2.0);
         let shown: Vec<(f64, &Vec<f64>)> =
             lefts().filter_map(|(left, (_, values))| Some((left + offset, values.get(contender)?))).collect();
-        chart
-            .draw_series(shown.iter().map(|(left, rounds)| {
-                let height = median(rounds).unwrap_or_default();
-                Rectangle::new([(left + 0.02, 0.0), (left + width - 0.02, height)], color.filled())
-            }))?
-            .label(contender.to_string())
-            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled()));
+        chart.draw_series(shown.iter().map(|(left, rounds)| {
+            let height = median(rounds).unwrap_or_default();
+            Rectangle::new([(left + 0.02, 0.0), (left + width - 0.02, height)], color.filled())
+        }))?;
         chart.draw_series(shown.iter().map(|(left, rounds)| {
             let top = rounds.iter().copied().fold(0.0, f64::max);
             let value =
@@ -211,13 +211,29 @@ fn draw_on(
                 .map(move |value| Circle::new((left + width / 2.0, *value), 3, BLACK.stroke_width(1)))
         }))?;
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .label_font(LABEL)
-        .background_style(WHITE)
-        .draw()?;
     area.present()?;
+    Ok(())
+}
+
+/// The title, and below it the color of each contender.
+fn draw_legend(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    title: &str,
+    contenders: &[Contender],
+) -> Result<(), Box<dyn std::error::Error>> {
+    let text = |size, horizontal| {
+        let style = TextStyle::from(("sans-serif", size)).color(&BLACK);
+        style.pos(Pos::new(horizontal, VPos::Center))
+    };
+    let center = i32::try_from(SIZE.0)? / 2;
+    area.draw(&Text::new(title, (center, 20), text(18, HPos::Center)))?;
+    let width = 160;
+    let mut left = center - width * i32::try_from(contenders.len())? / 2;
+    for contender in contenders {
+        area.draw(&Rectangle::new([(left + 10, 38), (left + 22, 48)], color(*contender).filled()))?;
+        area.draw(&Text::new(contender.to_string(), (left + 28, 43), text(13, HPos::Left)))?;
+        left += width;
+    }
     Ok(())
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Each entry belongs to one UID, and versions are compared within one object only. An entry is dropped as
 //! soon as the watch shows its version or a later one. It is valid for [`BOUND`]; then a live read must
-//! confirm it. That an object is gone stays known for [`GONE_BOUND`]: a watch that was silent replays old
-//! versions of it. Pure: this module does no reads itself.
+//! confirm it. That an object is gone stays known until then: a watch that was silent replays old versions
+//! of it. Pure: this module does no reads itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +15,6 @@ use crate::cache::index::Index;
 
 /// How long an entry is valid without a confirmation by the watch.
 pub(crate) const BOUND: SignedDuration = SignedDuration::from_secs(30);
-
-/// How long it stays known that an object is gone, if the watch shows nothing of it: longer than a watch can be silent before
-/// it is given up. Then it continues where it was, and shows the object as it was, event by event.
-const GONE_BOUND: SignedDuration = SignedDuration::from_secs(600);
 
 /// What an answer of the API server shows of a pod or a set.
 #[derive(Debug)]
@@ -61,9 +57,13 @@ enum Known<E> {
     NotOurs(u64),
 }
 
-/// Entries by UID.
+/// Entries by UID, each with the time since when it is valid.
 #[derive(Debug)]
-pub(crate) struct Expectations<E>(BTreeMap<Arc<str>, (Known<E>, Timestamp)>);
+pub(crate) struct Expectations<E> {
+    known: BTreeMap<Arc<str>, (Known<E>, Timestamp)>,
+    /// How many lists the watch had completed when it was last observed.
+    lists: u64,
+}
 
 /// The time since when each entry is valid, by UID.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl MinVersions {
 
 impl<E> Default for Expectations<E> {
     fn default() -> Self {
-        Self(BTreeMap::new())
+        Self { known: BTreeMap::new(), lists: 0 }
     }
 }
 
@@ -98,18 +98,18 @@ impl<E: Entry> Expectations<E> {
     /// Records that the object exists in this version.
     pub(crate) fn present(&mut self, entry: impl Into<Arc<E>>, now: Timestamp) {
         let entry = entry.into();
-        match self.0.get(entry.uid()) {
+        match self.known.get(entry.uid()) {
             Some((Known::NotOurs(at), _)) if *at >= entry.version() => return,
             Some((Known::Terminating(_), _)) if !entry.is_terminating() => return,
             Some((Known::Present(old), _)) if old.version() > entry.version() => return,
             _ => {}
         }
-        self.0.insert(Arc::clone(entry.uid()), (Known::Present(entry), now));
+        self.known.insert(Arc::clone(entry.uid()), (Known::Present(entry), now));
     }
 
     /// Records a live read and discards what was known: the API server went back in time.
     pub(crate) fn rewind(&mut self, entry: E, now: Timestamp) {
-        self.0.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
+        self.known.insert(Arc::clone(entry.uid()), (Known::Present(Arc::new(entry)), now));
     }
 
     /// The least versions that a live read that begins now can return. `merged` are the entries that are known now.
@@ -118,7 +118,7 @@ impl<E: Entry> Expectations<E> {
             .iter()
             .map(|entry| (Arc::clone(entry.uid()), (entry.version(), entry.version())))
             .collect();
-        for (uid, (known, _)) in &self.0 {
+        for (uid, (known, _)) in &self.known {
             let version = known.version();
             let later = version.saturating_add(1);
             let (alive, terminating) = match known {
@@ -135,7 +135,7 @@ impl<E: Entry> Expectations<E> {
     /// Records an accepted deletion.
     pub(crate) fn terminating(&mut self, entry: &E, now: Timestamp) {
         let known = Known::Terminating(Arc::new(entry.terminating()));
-        self.0.insert(Arc::clone(entry.uid()), (known, now));
+        self.known.insert(Arc::clone(entry.uid()), (known, now));
     }
 
     /// Records that the object is gone.
@@ -145,8 +145,8 @@ impl<E: Entry> Expectations<E> {
 
     /// Records that at that version the object had another controller, or none.
     pub(crate) fn away(&mut self, uid: &Arc<str>, version: u64, now: Timestamp) {
-        if self.0.get(uid).is_none_or(|(known, _)| known.version() <= version) {
-            self.0.insert(Arc::clone(uid), (Known::NotOurs(version), now));
+        if self.known.get(uid).is_none_or(|(known, _)| known.version() <= version) {
+            self.known.insert(Arc::clone(uid), (Known::NotOurs(version), now));
         }
     }
 
@@ -162,13 +162,13 @@ impl<E: Entry> Expectations<E> {
 
     /// Whether there is an expectation for this UID.
     pub(crate) fn knows(&self, uid: &str) -> bool {
-        self.0.contains_key(uid)
+        self.known.contains_key(uid)
     }
 
     /// For each accepted deletion that the watch shows now and did not show at the last
     /// [`observe`](Self::observe): how long ago it was accepted.
     pub(crate) fn lags(&self, index: &Index<E>, now: Timestamp) -> Vec<SignedDuration> {
-        let own = self.0.iter().filter(|(_, (known, _))| matches!(known, Known::Terminating(_)));
+        let own = self.known.iter().filter(|(_, (known, _))| matches!(known, Known::Terminating(_)));
         own.filter(|(uid, (known, _))| known.is_observed(uid, index))
             .map(|(_, (_, since))| now.duration_since(*since))
             .collect()
@@ -177,10 +177,12 @@ impl<E: Entry> Expectations<E> {
     /// Drops the entries that the watch confirms, and the expired ones that are not needed. Returns whether an entry
     /// expired: then a live read is due. An entry that only the expectations know stays until then, so that the live
     /// read looks for it. An object that the watch shows in another state is looked for in the state that the watch shows.
-    /// An object that is gone, and that the watch does not show, needs no read.
+    /// An object that is gone, and that the watch does not show, needs no read: the entry stays until the watch lists anew, since
+    /// a watch that was silent continues where it was, and shows the object as it was, event by event.
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;
-        self.0.retain(|uid, (known, since)| {
+        let has_listed = std::mem::replace(&mut self.lists, index.lists()) != index.lists();
+        self.known.retain(|uid, (known, since)| {
             if known.is_observed(uid, index) {
                 return false;
             }
@@ -189,7 +191,7 @@ impl<E: Entry> Expectations<E> {
             }
             let is_shown = index.get(uid).is_some();
             if matches!(known, Known::NotOurs(_)) && !is_shown {
-                return now.duration_since(*since) <= GONE_BOUND;
+                return !has_listed;
             }
             expired = true;
             !is_shown
@@ -199,14 +201,14 @@ impl<E: Entry> Expectations<E> {
 
     /// The time of each entry. A live read compares them with [`confirm`](Self::confirm) when it ends.
     pub(crate) fn dates(&self) -> Dates {
-        Dates(self.0.iter().map(|(uid, (_, since))| (Arc::clone(uid), *since)).collect())
+        Dates(self.known.iter().map(|(uid, (_, since))| (Arc::clone(uid), *since)).collect())
     }
 
     /// Ends a live read that began with these dates. What the read found is valid from now on, even if the read was slow.
     /// Entries that only the expectations know, that had expired when the read began and that the read did not find, are
     /// dropped. The read did not look for objects that the watch shows in another state.
     pub(crate) fn confirm(&mut self, before: &Dates, began: Timestamp, index: &Index<E>, now: Timestamp) {
-        self.0.retain(|uid, (known, since)| {
+        self.known.retain(|uid, (known, since)| {
             if before.0.get(uid) == Some(since) {
                 return !is_old(*since, began)
                     || matches!(known, Known::NotOurs(_))
@@ -220,7 +222,7 @@ impl<E: Entry> Expectations<E> {
     /// When the first entry expires that a live read must confirm.
     pub(crate) fn expires(&self, index: &Index<E>) -> Option<Timestamp> {
         let read = self
-            .0
+            .known
             .iter()
             .filter(|(uid, (known, _))| !matches!(known, Known::NotOurs(_)) || index.get(uid).is_some());
         let since = read.map(|(_, (_, since))| *since).min()?;
@@ -229,7 +231,7 @@ impl<E: Entry> Expectations<E> {
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.known.is_empty()
     }
 }
 
@@ -270,7 +272,7 @@ pub(crate) fn merge<'a, E: Entry>(
     // The objects of each owner are ordered already, and a stable sort merges them.
     merged.sort_by(|one, other| one.uid().cmp(other.uid()));
     let (mut added, mut removed) = (Vec::new(), BTreeSet::new());
-    for (uid, (known, _)) in &expectations.0 {
+    for (uid, (known, _)) in &expectations.known {
         if known.is_observed(uid, index) {
             continue;
         }

@@ -63,6 +63,8 @@ pub(crate) struct Index<E> {
     tombstones: BTreeMap<Arc<str>, (u64, Timestamp)>,
     tombstone_times: VecDeque<(Timestamp, Arc<str>)>,
     listing: Option<Listing<E>>,
+    /// How many lists were completed.
+    lists: u64,
 }
 
 /// A list that is not complete yet.
@@ -82,6 +84,7 @@ impl<E> Default for Index<E> {
             tombstones: BTreeMap::new(),
             tombstone_times: VecDeque::new(),
             listing: None,
+            lists: 0,
         }
     }
 }
@@ -164,7 +167,13 @@ impl<E: Entry> Index<E> {
         self.tombstones.get(uid).map(|(version, _)| *version)
     }
 
+    /// How many lists were completed. After one, the watch shows nothing older than the list.
+    pub(crate) fn lists(&self) -> u64 {
+        self.lists
+    }
+
     fn swap(&mut self, now: Timestamp) -> BTreeSet<Arc<str>> {
+        self.lists += 1;
         let listed = self.listing.take().map(|listing| listing.listed).unwrap_or_default();
         let mut owners = BTreeSet::new();
         for (uid, old) in std::mem::take(&mut self.entries) {

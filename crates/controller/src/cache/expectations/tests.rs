@@ -507,7 +507,7 @@ proptest! {
         prop_assert_eq!(world.merged(), world.ours());
         // Only changes that a relist skipped, or pods that were never seen to be ours, cannot be
         // confirmed: their entries stay until the bound.
-        let unconfirmed: BTreeSet<_> = world.expectations.0.keys().map(ToString::to_string).collect();
+        let unconfirmed: BTreeSet<_> = world.expectations.known.keys().map(ToString::to_string).collect();
         for uid in unconfirmed {
             prop_assert!(!world.ours().contains_key(&uid), "{} is still unconfirmed", uid);
         }
