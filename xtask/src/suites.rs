@@ -214,8 +214,9 @@ fn chart() -> Result<Count> {
     cargo_test(&["--tests"], &[BY_HELM], &[])
 }
 
+/// Four at a time: scenarios mostly wait.
 fn scenarios_on_the_sandbox() -> Result<Count> {
-    cargo_test(&["--tests"], &[ON_SANDBOX], &[])
+    cargo_test(&["--tests"], &[ON_SANDBOX, "--test-threads=4"], &[])
 }
 
 /// Three control planes at a time: scenarios mostly wait. Those that assert how soon something happens wait until they are alone.
