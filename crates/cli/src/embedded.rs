@@ -3,6 +3,7 @@
 //! The controller uses it like any other cluster. Nothing outside this process is changed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -45,9 +46,19 @@ impl Embedded {
 
     /// Starts the controller with that clock and that generator of names.
     pub(crate) fn start_controller(&mut self, clock: Clock, names: Names) -> Result<()> {
+        self.start_collecting_controller(clock, names, Duration::ZERO)
+    }
+
+    /// The same; it collects events for that long before it reconciles.
+    pub(crate) fn start_collecting_controller(
+        &mut self,
+        clock: Clock,
+        names: Names,
+        coalesce: Duration,
+    ) -> Result<()> {
         let client = self.sandbox.connect("ordered-controller-manager")?;
         let metrics = Arc::new(Metrics::new().context("cannot set up the controller's metrics")?);
-        let options = Options { clock, names, ..Options::new(metrics) };
+        let options = Options { clock, names, coalesce, ..Options::new(metrics) };
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move {
             // An error means that the sender was dropped: stop too.

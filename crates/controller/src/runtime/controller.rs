@@ -47,6 +47,9 @@ pub struct Options {
     pub limiter: Limiter,
     /// How many deployments are reconciled at the same time, at least 1.
     pub workers: usize,
+    /// How long events of a deployment are collected before it is reconciled; zero by default. A simulation in which all events
+    /// of one tick belong together waits for them.
+    pub coalesce: Duration,
 }
 
 impl Options {
@@ -66,6 +69,7 @@ impl Options {
             decision_log: DecisionLog::default(),
             limiter: Limiter::new(Limits::default()),
             workers: Self::WORKERS,
+            coalesce: Duration::ZERO,
         }
     }
 }
@@ -101,8 +105,18 @@ impl Controller {
         options: Options,
         shutdown: BoxFuture<'static, ()>,
     ) -> Result<(), Error> {
-        let Options { clock, names, namespace, metrics, health, leadership, decision_log, limiter, workers } =
-            options;
+        let Options {
+            clock,
+            names,
+            namespace,
+            metrics,
+            health,
+            leadership,
+            decision_log,
+            limiter,
+            workers,
+            coalesce,
+        } = options;
         let fence = leadership.as_ref().map(|(fence, _)| fence);
         let requests = Arc::new(Requests::new(&client, fence, limiter, &metrics));
         let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
@@ -112,7 +126,7 @@ impl Controller {
             Arc::new(Context::new(requests, clock, names, metrics, events, decision_log, store.clone()));
         let shutdown = shutdown.shared();
 
-        let queue = Queue::new(Arc::clone(&ctx.metrics));
+        let queue = Queue::new(Arc::clone(&ctx.metrics), coalesce);
         let watches =
             Watches { ctx: Arc::clone(&ctx), namespace, health: health.clone(), queue: queue.clone() };
         let reconciliations = async move {

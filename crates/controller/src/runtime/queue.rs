@@ -28,6 +28,7 @@ struct Shared {
     entries: Mutex<Entries>,
     added: Notify,
     metrics: Arc<Metrics>,
+    coalesce: Duration,
 }
 
 /// An entry that waits.
@@ -36,6 +37,13 @@ struct Wait {
     since: Instant,
     /// Whether an event added it, and not the end of a delay.
     by_event: bool,
+}
+
+impl Wait {
+    /// When it may be taken at the earliest.
+    fn due(self, coalesce: Duration) -> Instant {
+        if self.by_event { self.since + coalesce } else { self.since }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -78,14 +86,18 @@ impl Entries {
     }
 
     /// The next entry that is not being reconciled.
-    fn take(&mut self, now: Instant) -> Option<Named> {
+    fn take(&mut self, now: Instant, coalesce: Duration) -> Option<Named> {
         while let Some((_, key)) = self.by_time.first().filter(|(at, _)| *at <= now) {
             let key = key.clone();
             if let Some(deployment) = self.cancel_delay(&key) {
                 self.add(deployment, Wait { since: now, by_event: false });
             }
         }
-        let key = self.waiting.keys().find(|key| !self.taken.contains_key(*key))?.clone();
+        let mut waiting = self.waiting.iter();
+        let free = |(key, (_, wait)): &(&Key, &(Named, Wait))| {
+            wait.due(coalesce) <= now && !self.taken.contains_key(*key)
+        };
+        let key = waiting.find(free)?.0.clone();
         let (deployment, wait) = self.waiting.remove(&key)?;
         self.taken.insert(key, Some(wait));
         Some(deployment)
@@ -97,8 +109,9 @@ impl Entries {
 }
 
 impl Queue {
-    pub(crate) fn new(metrics: Arc<Metrics>) -> Self {
-        Self(Arc::new(Shared { entries: Mutex::default(), added: Notify::new(), metrics }))
+    /// Events of a deployment are collected for that long before it can be taken.
+    pub(crate) fn new(metrics: Arc<Metrics>, coalesce: Duration) -> Self {
+        Self(Arc::new(Shared { entries: Mutex::default(), added: Notify::new(), metrics, coalesce }))
     }
 
     /// Adds a deployment to reconcile.
@@ -119,9 +132,12 @@ impl Queue {
                     // Waiting times count from here: entries that were added earlier had no consumer.
                     entries.waiting.values_mut().for_each(|(_, wait)| wait.since = now);
                 }
-                let next = entries.take(now);
+                let next = entries.take(now, self.0.coalesce);
                 self.measure(&entries);
-                (next, entries.by_time.first().map(|(at, _)| *at))
+                let delayed = entries.by_time.first().map(|(at, _)| *at);
+                // Entries that are being reconciled are due already: the end of the reconciliation wakes this task.
+                let due = entries.waiting.values().map(|(_, wait)| wait.due(self.0.coalesce));
+                (next, due.filter(|due| *due > now).chain(delayed).min())
             };
             if let Some(next) = next {
                 return next;
@@ -201,7 +217,7 @@ mod tests {
 
     fn queue() -> (Queue, Arc<Metrics>) {
         let metrics = Arc::new(Metrics::new().unwrap());
-        (Queue::new(Arc::clone(&metrics)), metrics)
+        (Queue::new(Arc::clone(&metrics), Duration::ZERO), metrics)
     }
 
     /// The next entry, if one can be taken now.
@@ -251,6 +267,17 @@ mod tests {
         queue.begin(&named("web"));
         queue.done(named("web"), None);
         assert_eq!(now(&queue), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_are_collected_as_long_as_the_options_say() {
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let queue = Queue::new(metrics, Duration::from_millis(20));
+        queue.add(named("web"));
+        assert_eq!(now(&queue), None);
+        let begin = Instant::now();
+        assert_eq!(queue.next().await.name, "web");
+        assert_eq!(begin.elapsed(), Duration::from_millis(20));
     }
 
     #[tokio::test(start_paused = true)]

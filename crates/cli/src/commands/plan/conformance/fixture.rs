@@ -19,6 +19,8 @@ use super::sorted;
 use crate::embedded::Embedded;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// In the model, all events of a tick come before the decision.
+const COALESCE: Duration = Duration::from_millis(20);
 const BASE: &str = "2030-01-01T00:00:00Z";
 
 /// A sandbox with a ticking clock, and a controller.
@@ -45,7 +47,8 @@ impl Fixture {
         let client = cluster.sandbox.connect("test").unwrap();
         let fixture = Self {
             cluster: {
-                cluster.start_controller(clock.clone(), Names::seeded(scenario.seed)).unwrap();
+                let names = Names::seeded(scenario.seed);
+                cluster.start_collecting_controller(clock.clone(), names, COALESCE).unwrap();
                 cluster
             },
             client,
