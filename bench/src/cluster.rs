@@ -1,5 +1,6 @@
 //! The control plane of some rows: nodes, fast kubelet stand-ins, pods that belong to nobody, and one controller at a time.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use ordereddeployment_sandbox::NodeSpec;
 use serde_json::{Value, json};
 
 use crate::contender::{Bounds, Contender, deployments};
+use crate::metrics;
 use crate::null;
 use crate::observer::{LIMIT, Observer};
 use crate::process::Process;
@@ -48,13 +50,15 @@ pub struct Running {
     pub process: Option<Process>,
     /// The ordereddeployment controller.
     pub manager: Option<Manager>,
+    /// Where its metrics are, once it has synced.
+    pub metrics: Option<SocketAddr>,
     built_in: Option<BuiltIn>,
 }
 
 impl Running {
     /// The driver without a controller.
     pub fn nothing() -> Self {
-        Self { process: None, manager: None, built_in: None }
+        Self { process: None, manager: None, metrics: None, built_in: None }
     }
 
     /// Kills it. Returns after it has ended.
@@ -123,7 +127,7 @@ impl Cluster {
                 let built_in =
                     self.world.start_built_in_apart(BUILT_IN, &[&limits[..], arguments].concat())?;
                 let process = Some(Process::of(built_in.id()?));
-                Ok(Running { process, manager: None, built_in: Some(built_in) })
+                Ok(Running { process, manager: None, metrics: None, built_in: Some(built_in) })
             }
             Contender::Null => Ok(Running::nothing()),
         }
@@ -132,6 +136,7 @@ impl Cluster {
     /// Waits until the controller has read everything.
     pub async fn until_synced(&self, running: &mut Running) -> Result<()> {
         if let Some(manager) = &mut running.manager {
+            running.metrics = Some(metrics::address(&manager.until_logged(metrics::LOGGED).await?)?);
             manager.until_logged("every watch has synced").await?;
         }
         if running.built_in.is_some() {
@@ -184,7 +189,7 @@ impl Cluster {
 impl Running {
     fn of_manager(manager: Manager) -> Result<Self> {
         let process = Some(Process::of(manager.id().context("the controller has ended")?));
-        Ok(Self { process, manager: Some(manager), built_in: None })
+        Ok(Self { process, manager: Some(manager), metrics: None, built_in: None })
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod cluster;
 mod contender;
+mod metrics;
 mod null;
 mod observer;
 mod plot;

@@ -38,6 +38,10 @@ pub enum Metric {
     LatencyP99,
     ResumeP50,
     ResumeP99,
+    InsideP50,
+    InsideP99,
+    InsideResumesP50,
+    InsideResumesP99,
 }
 
 impl Metric {
@@ -62,10 +66,11 @@ impl Metric {
             Self::ChurnMib => "RSS after all pods of an object were replaced, MiB",
             Self::RelistMib => "peak RSS of a relist, MiB",
             Self::PeakMib => "peak RSS, MiB",
-            Self::LatencyP50 => "ready event to DELETE, median, ms",
-            Self::LatencyP99 => "ready event to DELETE, p99, ms",
-            Self::ResumeP50 => "resume event to first request, median, ms",
-            Self::ResumeP99 => "resume event to first request, p99, ms",
+            Self::LatencyP50 => "ready event to DELETE, at the proxy, median, ms",
+            Self::LatencyP99 | Self::ResumeP99 | Self::InsideP99 | Self::InsideResumesP99 => "– p99",
+            Self::ResumeP50 => "resume event to first request, at the proxy, median, ms",
+            Self::InsideP50 => "event to first request in a rollout, in the process, median, ms",
+            Self::InsideResumesP50 => "event to first request with resumes, in the process, median, ms",
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The time from a watch event to the request that answers it, seen from a proxy in front of the API server.
+//! The time from a watch event to the request that answers it: seen from a proxy in front of the API server, and as the controller
+//! measures it.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::Run;
 use crate::contender::{Bounds, NAME, REVISION};
+use crate::metrics::{self, Histogram};
 use crate::observer::Observer;
 use crate::results::{Metric, Outcome, Values};
 
@@ -21,22 +23,28 @@ use crate::results::{Metric, Outcome, Values};
 const PODS: usize = 200;
 /// The pods with a pause point: one resume each.
 const PAUSED: usize = 50;
+/// The histogram of the time from an event to the first request of the reconciliation that it causes.
+const EVENT_TO_REQUEST: &str = "ordereddeployment_event_to_request_seconds";
 /// How long nothing happens before a resume.
 const QUIET: Duration = Duration::from_millis(200);
 
 impl Run<'_> {
     pub(super) async fn latency(&self) -> Result<Outcome> {
         let mut manager = self.world.start_manager_with(&["--kube-api-qps=0"])?;
+        let address = metrics::address(&manager.until_logged(metrics::LOGGED).await?)?;
+        let histogram = async || Histogram::parse(&metrics::read(address).await?, EVENT_TO_REQUEST);
         manager.until_logged("every watch has synced").await?;
         let rules = self.world.proxy.rules();
         let observer = Observer::start(&self.world.client, &self.world.namespace);
         self.contender.create(&self.world, NAME, PODS, Bounds::STRICT).await?;
         observer.until_created(PODS).await?;
         self.contender.until_reported(&self.world, NAME, PODS).await?;
+        let before = histogram().await?;
         rules.start_timeline();
         self.contender.roll_out(&self.world, NAME).await?;
         observer.until_replaced(PODS).await?;
         let ready = ready_to_delete(&rules.stop_timeline())?;
+        let inside = histogram().await?.since(&before);
         ensure!(ready.len() == PODS, "{} of {PODS} updated pods were followed by a DELETE", ready.len());
         self.contender.until_reported(&self.world, NAME, PODS).await?;
 
@@ -44,9 +52,11 @@ impl Run<'_> {
         observer.until("pods are gone", |state| state.len() == PAUSED).await?;
         self.contender.until_reported(&self.world, NAME, PAUSED).await?;
         self.pause_at_all(&observer).await?;
+        let before = histogram().await?;
         rules.start_timeline();
         self.resume_at_all().await?;
         let resume = resume_to_request(&rules.stop_timeline())?;
+        let inside_resumes = histogram().await?.since(&before);
         ensure!(resume.len() == PAUSED, "{} of {PAUSED} resumes were followed by a request", resume.len());
         manager.kill().await?;
         Ok(Outcome::Kept(Values::from([
@@ -54,6 +64,10 @@ impl Run<'_> {
             (Metric::LatencyP99, percentile(&ready, 99)?),
             (Metric::ResumeP50, percentile(&resume, 50)?),
             (Metric::ResumeP99, percentile(&resume, 99)?),
+            (Metric::InsideP50, quantile(&inside, 0.5)?),
+            (Metric::InsideP99, quantile(&inside, 0.99)?),
+            (Metric::InsideResumesP50, quantile(&inside_resumes, 0.5)?),
+            (Metric::InsideResumesP99, quantile(&inside_resumes, 0.99)?),
         ])))
     }
 
@@ -144,6 +158,11 @@ fn answers(
         }
     }
     Ok(times)
+}
+
+/// In milliseconds.
+fn quantile(histogram: &Histogram, quantile: f64) -> Result<f64> {
+    histogram.quantile(quantile).map(|seconds| seconds * 1000.0).context("the controller measured nothing")
 }
 
 /// In milliseconds, the nearest rank.

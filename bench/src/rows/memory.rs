@@ -1,19 +1,24 @@
 //! The memory of a controller: at rest, after churn, and during a relist.
 
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use e2e::real::Victim;
+use jiff::Timestamp;
 
 use super::Run;
 use crate::contender::Bounds;
-use crate::observer::Observer;
+use crate::metrics;
+use crate::observer::{LIMIT, Observer, State};
 use crate::results::{Metric, Outcome, Values};
 
 /// The pods of each object.
 const PODS: usize = 100;
 /// How long a process settles before its memory is read: it frees memory with a delay.
 const SETTLES: Duration = Duration::from_secs(15);
+/// When the controller completed its last list of pods.
+const LAST_SYNC: &str = "ordereddeployment_watch_last_sync_timestamp_seconds{resource=\"pods\"}";
 
 impl Run<'_> {
     pub(super) async fn memory(&self, objects: usize) -> Result<Outcome> {
@@ -30,8 +35,7 @@ impl Run<'_> {
         let rest = process.resident_mib()?;
 
         self.contender.roll_out(&self.world, first).await?;
-        let replaced =
-            |state: &crate::observer::State| state.ready_of(2) == PODS && state.len() == objects * PODS;
+        let replaced = |state: &State| state.ready_of(2) == PODS && state.len() == objects * PODS;
         observer.until("all pods of an object are replaced", replaced).await?;
         self.contender.until_reported(&self.world, first, PODS).await?;
         tokio::time::sleep(SETTLES).await;
@@ -41,12 +45,15 @@ impl Run<'_> {
 
         // A new API server knows no old versions, so every client lists all objects again.
         process.reset_peak()?;
-        let plane = self.cluster.plane()?;
+        let (plane, begin) = (self.cluster.plane()?, Timestamp::now());
         plane.kill(Victim::ApiServer)?;
         plane.start_again(Victim::ApiServer).await?;
-        // Only the watch of pods shows how many are left.
+        // Only the watch of pods shows the built-in controllers how many are left; ours knows it from its own requests.
         self.contender.scale(&self.world, first, PODS - 1).await?;
         self.contender.until_reported(&self.world, first, PODS - 1).await?;
+        if let Some(address) = running.metrics {
+            until_listed(address, begin).await?;
+        }
         tokio::time::sleep(SETTLES).await;
         let relist = process.peak_mib()?;
         running.kill().await?;
@@ -56,4 +63,14 @@ impl Run<'_> {
             (Metric::RelistMib, relist),
         ])))
     }
+}
+
+/// Waits until the ordereddeployment controller has listed all pods since `begin`.
+async fn until_listed(address: SocketAddr, begin: Timestamp) -> Result<()> {
+    let limit = Instant::now() + LIMIT;
+    while metrics::value(&metrics::read(address).await?, LAST_SYNC)? < begin.as_duration().as_secs_f64() {
+        ensure!(Instant::now() < limit, "the pods are not listed again within {} s", LIMIT.as_secs());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(())
 }
