@@ -6,7 +6,7 @@ use std::fmt;
 use anyhow::Result;
 use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_oracle::{View, Violation, check_idle_view, check_view, has_begun};
+use ordereddeployment_oracle::{View, Violation, check_idle, check_view, has_begun};
 use ordereddeployment_planner::{Act, Decision, DryRun, Read, decide};
 use ordereddeployment_preview::decide_and_read;
 
@@ -104,7 +104,7 @@ pub fn successors(state: &State, setup: &Setup, statuses: &mut Statuses) -> Resu
     }
     if is_idle {
         let is_final = found.transitions.is_empty();
-        found.violations.extend(check_idle_view(&view, is_final, state.failure.is_some()));
+        found.violations.extend(check_idle(&view, is_final, state.failure.is_some()));
     }
     let left = setup.case.max_faults - state.faults;
     if left == 0 {

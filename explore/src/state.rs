@@ -148,18 +148,12 @@ impl State {
     /// The cluster in this state.
     pub fn world(&self, setup: &Setup) -> SimulatedCluster {
         SimulatedCluster {
-            deployment: self.deployment(setup),
             sets: self.sets(setup),
             pods: self.pods.iter().map(|state| pod(state, setup)).collect(),
-            nodes: BTreeMap::new(),
-            now: now(),
             failure: self.failure.clone(),
             refused_since: self.refused_since,
-            known_points: BTreeMap::new(),
-            taken_names: BTreeSet::new(),
-            sources: BTreeMap::new(),
-            comparison: ComparisonResult::New,
             count: 5000,
+            ..SimulatedCluster::new(self.deployment(setup), now())
         }
     }
 

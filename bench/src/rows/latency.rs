@@ -6,14 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::proxy::{Passage, Passed};
-use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
-use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::names::{annotation, pause_point};
 use serde_json::{Value, json};
 
-use super::Run;
+use super::{Run, annotate};
 use crate::contender::{Bounds, NAME, REVISION};
 use crate::metrics::{self, Histogram};
 use crate::observer::Observer;
@@ -73,13 +70,8 @@ impl Run<'_> {
 
     async fn pause_at_all(&self, observer: &Observer) -> Result<()> {
         let names: Vec<String> = observer.read(|state| state.names().cloned().collect());
-        let pods: &Api<Pod> = &Api::namespaced(self.world.client.clone(), &self.world.namespace);
-        let annotate = async |name: String| -> Result<()> {
-            let patch = json!({"metadata": {"annotations": {annotation::PAUSE_POINT: "before"}}});
-            pods.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
-            Ok(())
-        };
-        stream::iter(names).map(annotate).buffer_unordered(16).try_collect().await
+        let points = names.into_iter().map(|name| (name, pause_point::BEFORE.to_owned()));
+        annotate(&self.world, annotation::PAUSE_POINT, points).await
     }
 
     /// Rolls out once more and resumes at every pod.

@@ -14,10 +14,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use e2e::World;
 use e2e::real::Mark;
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 
 use crate::cluster::{Cluster, Shape};
 use crate::contender::{Bounds, Contender};
 use crate::results::{How, Measured, Outcome};
+
+/// How many pods are annotated at the same time.
+const PARALLEL: usize = 16;
 
 /// What a row does.
 #[derive(Clone, Copy, Debug)]
@@ -249,6 +257,21 @@ impl Run<'_> {
     fn mark(&self) -> Result<Mark> {
         self.cluster.plane()?.mark()
     }
+}
+
+/// Annotates these pods of a namespace, each with its value.
+async fn annotate(
+    world: &World,
+    key: &str,
+    values: impl IntoIterator<Item = (String, String)>,
+) -> Result<()> {
+    let pods: &Api<Pod> = &Api::namespaced(world.client.clone(), &world.namespace);
+    let annotate = async |(name, value): (String, String)| -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {key: value}}});
+        let done = pods.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        done.map(drop).with_context(|| format!("cannot annotate {name}"))
+    };
+    stream::iter(values).map(annotate).buffer_unordered(PARALLEL).try_collect().await
 }
 
 #[allow(clippy::cast_precision_loss, reason = "these counts are small")]

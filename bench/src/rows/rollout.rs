@@ -3,24 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use e2e::{Request, World};
-use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
-use serde_json::json;
 
-use super::{Priorities, Run, count, rate};
+use super::{Priorities, Run, annotate, count, rate};
 use crate::contender::{Bounds, Contender, NAME};
 use crate::null;
 use crate::observer::Observer;
 use crate::promises;
 use crate::results::{Metric, Outcome, Values};
-
-/// How many pods are annotated at the same time.
-const PARALLEL: usize = 16;
 
 impl Run<'_> {
     pub(super) async fn creation(&self, pods: usize) -> Result<Outcome> {
@@ -130,13 +122,8 @@ async fn prioritise(
     // A prime that divides no number of pods here: each priority equally often.
     let priorities: BTreeMap<String, i32> =
         names.into_iter().zip((0..all).map(|place| place * 7919 % all % groups)).collect();
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
-    let annotate = async |(name, priority): (&String, &i32)| -> Result<()> {
-        let patch = json!({"metadata": {"annotations": {annotation::DELETE_PRIORITY: priority.to_string()}}});
-        let done = pods.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        done.map(drop).with_context(|| format!("cannot annotate {name}"))
-    };
-    stream::iter(&priorities).map(annotate).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+    let values = priorities.iter().map(|(name, priority)| (name.clone(), priority.to_string()));
+    annotate(world, annotation::DELETE_PRIORITY, values).await?;
     Ok(priorities)
 }
 

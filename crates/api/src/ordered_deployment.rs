@@ -3,6 +3,7 @@
 #![allow(clippy::duplicated_attributes, reason = "each printcolumn of the derive repeats its keys")]
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{CustomResource, KubeSchema};
@@ -230,6 +231,17 @@ pub enum PodReplacementPolicy {
     TerminationStarted,
     /// When it has terminated.
     TerminationComplete,
+}
+
+/// The status of an object without one.
+static NO_STATUS: LazyLock<OrderedDeploymentStatus> = LazyLock::new(OrderedDeploymentStatus::default);
+
+impl OrderedDeployment {
+    /// The status as stored; the default if there is none.
+    #[must_use]
+    pub fn stored_status(&self) -> &OrderedDeploymentStatus {
+        self.status.as_ref().unwrap_or(&NO_STATUS)
+    }
 }
 
 impl OrderedDeploymentSpec {

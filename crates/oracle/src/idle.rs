@@ -2,7 +2,6 @@
 
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, PausePoint};
-use ordereddeployment_planner::Snapshot;
 
 use crate::Violation;
 use crate::view::{View, count};
@@ -10,13 +9,7 @@ use crate::view::{View, count};
 /// The rules that an idle decision breaks. `is_final`: the controller waits for nothing: no pod, no timer, no resume. `refused`: pods
 /// cannot be created.
 #[must_use]
-pub fn check_idle(snapshot: &Snapshot, is_final: bool, refused: bool) -> Vec<Violation> {
-    check_idle_view(&View::of(snapshot), is_final, refused)
-}
-
-/// The rules that an idle decision on this breaks.
-#[must_use]
-pub fn check_idle_view(view: &View<'_>, is_final: bool, refused: bool) -> Vec<Violation> {
+pub fn check_idle(view: &View<'_>, is_final: bool, refused: bool) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut add = |oracle, message: String| violations.push(Violation { rule: "L1", oracle, message });
     if let Some(message) = surge(view) {

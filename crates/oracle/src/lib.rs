@@ -19,7 +19,7 @@ use ordereddeployment_planner::{Act, Decision, Snapshot};
 
 pub use creates::above_ceiling;
 pub use deletes::{below_floor, collected, past_barrier, rollout_order, scaling_order, surge};
-pub use idle::{check_idle, check_idle_view};
+pub use idle::check_idle;
 pub use status::{conditions, counts, generation, transitions};
 pub use view::{ActivePod, View, count, current_sets, has_begun};
 

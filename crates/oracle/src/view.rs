@@ -3,7 +3,7 @@
 //! The order of the pods is the sorter's. Everything else is computed here, so that a mistake of the planner is not repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use ordereddeployment_api::{
@@ -12,9 +12,6 @@ use ordereddeployment_api::{
 };
 use ordereddeployment_planner::{FailureKind, Pod, Point, Set, Snapshot, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::Pods;
-
-/// The status of an object without one.
-static NO_STATUS: LazyLock<OrderedDeploymentStatus> = LazyLock::new(OrderedDeploymentStatus::default);
 
 /// An active pod.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +94,7 @@ impl<'a> View<'a> {
         let desired = i64::from(spec.replicas);
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
         let floor = desired - spec.max_unavailable();
-        let status = snapshot.deployment.status.as_ref().unwrap_or(&NO_STATUS);
+        let status = snapshot.deployment.stored_status();
         let is_valid = validate(spec).is_empty();
         let is_uncompared = !uncompared.is_empty();
         Self { snapshot, status, desired, floor, ceiling, pods, current, is_valid, is_uncompared }

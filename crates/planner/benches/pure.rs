@@ -1,14 +1,13 @@
 //! `cargo bench -p ordereddeployment-planner`: how many instructions the pure parts take. Valgrind counts them, so that a loaded machine
 //! shows the same numbers as an idle one. A word after `--` selects the cases whose names contain it.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::io::ErrorKind;
 use std::process::{Command, ExitCode};
 
 use jiff::Timestamp;
 use ordereddeployment_api::{OrderedDeployment, Template};
-use ordereddeployment_planner::{ComparisonResult, Decision, DryRun, Pod, Point, Set, Snapshot, decide};
+use ordereddeployment_planner::{Decision, DryRun, Pod, Point, Set, Snapshot, decide};
 use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::{Facts, Nodes, Phase, Pods};
 use ordereddeployment_wire::PodView;
@@ -190,20 +189,8 @@ fn rollout(count: usize) -> Snapshot {
     let sets = vec![set("old", "v1", old), set("new", "v2", updated - 1)];
     let pods = (0..old).map(|number| pod(number, count, "old"));
     let pods = pods.chain((old..=count).map(|number| pod(number, count, "new")));
-    let mut cluster = SimulatedCluster {
-        deployment,
-        sets,
-        pods: pods.collect(),
-        nodes: BTreeMap::new(),
-        now: at(NOW),
-        failure: None,
-        refused_since: None,
-        known_points: BTreeMap::new(),
-        taken_names: BTreeSet::new(),
-        sources: BTreeMap::new(),
-        comparison: ComparisonResult::New,
-        count: 0,
-    };
+    let mut cluster =
+        SimulatedCluster { sets, pods: pods.collect(), ..SimulatedCluster::new(deployment, at(NOW)) };
     while let (_, Decision::Record(record)) = cluster.decide(|_| DryRun::Accepted) {
         cluster.store(&record.status);
     }

@@ -3,7 +3,7 @@
 //! It counts and sorts; it makes no decisions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
@@ -111,13 +111,10 @@ pub(crate) struct Inventory<'a> {
     pub(crate) backoff: Backoff,
 }
 
-/// The status of an object without one.
-static NO_STATUS: LazyLock<OrderedDeploymentStatus> = LazyLock::new(OrderedDeploymentStatus::default);
-
 impl<'a> Inventory<'a> {
     pub(crate) fn of(snapshot: &'a Snapshot) -> Self {
         let spec = &snapshot.deployment.spec;
-        let status = snapshot.deployment.status.as_ref().unwrap_or(&NO_STATUS);
+        let status = snapshot.deployment.stored_status();
         let revision = Revision::of(snapshot);
         let of_set =
             |set| SetPods { set, updated: revision.has(set), active: 0, available: 0, has_pods: false };

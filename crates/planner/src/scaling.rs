@@ -229,9 +229,6 @@ fn updated_pods_to_delete<'c, 'a>(
 
 /// The first of these pods that can be deleted.
 fn first<'c, 'a: 'c>(ranked_pods: &'c [RankedPod<'a>], number: i64) -> Vec<&'c RankedPod<'a>> {
-    if number <= 0 {
-        return Vec::new();
-    }
     ranked_pods.iter().filter(|ranked| !ranked.collected).take(usize::try_from(number).unwrap_or(0)).collect()
 }
 

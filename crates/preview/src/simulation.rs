@@ -57,6 +57,25 @@ pub struct Applied {
 }
 
 impl SimulatedCluster {
+    /// A cluster with this object and nothing else, at that time. The API server finds its templates different.
+    #[must_use]
+    pub fn new(deployment: OrderedDeployment, now: Timestamp) -> Self {
+        Self {
+            deployment,
+            sets: Vec::new(),
+            pods: Vec::new(),
+            nodes: BTreeMap::new(),
+            now,
+            failure: None,
+            refused_since: None,
+            known_points: BTreeMap::new(),
+            taken_names: BTreeSet::new(),
+            sources: BTreeMap::new(),
+            comparison: ComparisonResult::New,
+            count: 0,
+        }
+    }
+
     /// The cluster of a snapshot.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {

@@ -2,8 +2,8 @@
 //!
 //! Each entry belongs to one UID, and versions are compared within one object only. An entry is dropped as
 //! soon as the watch shows its version or a later one. It is valid for [`BOUND`]; then a live read must
-//! confirm it. That an object is gone stays known until then: a watch that was silent replays old versions
-//! of it. Pure: this module does no reads itself.
+//! confirm it. That an object is gone stays known until the watch shows it, or lists anew: a watch that was
+//! silent shows old versions of it. Pure: this module does no reads itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -165,12 +165,7 @@ impl Controller {
 }
 
 /// Reconciles what is queued until `shutdown` ends, and then waits until the running reconciliations end.
-async fn run_queue(
-    queue: &Queue,
-    ctx: &Arc<Context>,
-    workers: usize,
-    shutdown: Shared<BoxFuture<'static, ()>>,
-) {
+async fn run_queue(queue: &Queue, ctx: &Context, workers: usize, shutdown: Shared<BoxFuture<'static, ()>>) {
     let workers = Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS));
     let reconcile_one = async |named: Named| {
         let start = || reconcile(&named, queue.begin(&named), ctx);

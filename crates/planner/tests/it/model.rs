@@ -1,7 +1,7 @@
 //! A [`SimulatedCluster`] whose scheduler and kubelets act when `tick` is called, and whose API server refuses what a test
 //! asks for. The oracle checks every decision before it is applied.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,10 +90,9 @@ impl Cluster {
         for (key, value) in spec.as_object().unwrap() {
             object["spec"][key] = value.clone();
         }
+        // The clock of the controller has a finer resolution than the times that an API server stores.
+        let now = Timestamp::from_millisecond(1_700_000_000_700).unwrap();
         let world = SimulatedCluster {
-            deployment: serde_json::from_value(object).unwrap(),
-            sets: Vec::new(),
-            pods: Vec::new(),
             // Pods also run on `n3`, which does not exist any more.
             nodes: ["n0", "n1", "n2"]
                 .map(|name| {
@@ -101,15 +100,7 @@ impl Cluster {
                     (name.into(), NodeFacts { labels, ..NodeFacts::default() })
                 })
                 .into(),
-            // The clock of the controller has a finer resolution than the times that an API server stores.
-            now: Timestamp::from_millisecond(1_700_000_000_700).unwrap(),
-            failure: None,
-            refused_since: None,
-            known_points: BTreeMap::new(),
-            taken_names: BTreeSet::new(),
-            sources: BTreeMap::new(),
-            comparison: ComparisonResult::New,
-            count: 0,
+            ..SimulatedCluster::new(serde_json::from_value(object).unwrap(), now)
         };
         Self {
             world,

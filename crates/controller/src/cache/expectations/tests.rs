@@ -506,7 +506,7 @@ proptest! {
         prop_assert!(!world.expectations.observe(&world.index, at(1)));
         prop_assert_eq!(world.merged(), world.ours());
         // Only changes that a relist skipped, or pods that were never seen to be ours, cannot be
-        // confirmed: their entries stay until the bound.
+        // confirmed: their entries stay until the next list.
         let unconfirmed: BTreeSet<_> = world.expectations.known.keys().map(ToString::to_string).collect();
         for uid in unconfirmed {
             prop_assert!(!world.ours().contains_key(&uid), "{} is still unconfirmed", uid);
