@@ -9,11 +9,8 @@ use faults::oracles::names;
 #[test]
 fn every_oracle_has_a_mutant_that_names_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("mutants");
-    // Those in `outdated` no longer fit the code and are to be carried over.
-    let folders = [folder.join("outdated"), folder];
-    let patches =
-        folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
-    let mutants = patches.filter(|path| path.is_file() && !path.ends_with("switch.patch"));
+    let patches = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mutants = patches.filter(|path| !path.ends_with("switch.patch"));
     let named: BTreeSet<String> = mutants
         .map(|path| (fs::read_to_string(&path).unwrap(), path))
         // Mutants of the exploration.
