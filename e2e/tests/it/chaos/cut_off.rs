@@ -26,7 +26,8 @@ async fn stalled_watches_miss_nothing(server: Server) {
     trial.deploy().await;
     let old = trial.mark().await;
     let watches = || Matching { verb: Some("watch"), ..Matching::default() };
-    let mut trap = trial.trap();
+    // A write of the rollout: a pod that is lost before it starts is replaced by one of the old template.
+    let mut trap = rules.trap(Matching::new("create", "pods"), 1, Moment::After);
     world.set_image("web:2").await.unwrap();
     trap.reached().await;
     let held_back = rules.held_back();
