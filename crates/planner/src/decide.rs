@@ -150,8 +150,9 @@ fn unclaimed(state: &State<'_, '_>) -> Act {
 
 fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
     let inventory = state.inventory;
-    let mut sets = history::set_changes(inventory, &changes.sizes);
     let mut creates = pod_changes::creates(inventory, changes);
+    let sizes = history::countable(inventory, &changes.sizes, &creates);
+    let mut sets = history::set_changes(inventory, &sizes);
     if !history::has_current_set(inventory, &sets) {
         creates.retain(|create| create.hash != inventory.hash);
     }

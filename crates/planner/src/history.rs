@@ -8,7 +8,8 @@ use ordereddeployment_api::{
 use crate::inventory::Inventory;
 use crate::kept;
 use crate::phase::{Phase, State};
-use crate::{Decision, Event, Record, SetChange, conditions, events};
+use crate::sizes::Sizes;
+use crate::{Create, Decision, Event, Record, SetChange, conditions, events};
 
 /// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
 /// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
@@ -113,9 +114,36 @@ pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
     std::iter::once(name.clone()).chain(others).find(|name| !leaves(name)).unwrap_or(name)
 }
 
+/// Sizes that a disruption budget can add up before these creates. It counts only the sets that have pods, so a set without pods
+/// grows in the decision that creates its first one. Until then the set with pods that shrinks most keeps the difference.
+pub(crate) fn countable(inventory: &Inventory<'_>, sizes: &Sizes, creates: &[Create]) -> Sizes {
+    let mut countable = sizes.clone();
+    let published = |hash: &str| {
+        let sets = inventory.usable_sets().filter(|set| set.hash == hash);
+        sets.map(|set| i64::from(set.replicas)).sum::<i64>()
+    };
+    let has_pods = |hash: &str| {
+        inventory.usable_sets().any(|set| set.hash == hash && inventory.has_pods(&set.uid))
+            || creates.iter().any(|create| create.hash == hash)
+    };
+    for (hash, size) in sizes {
+        let growth = size - published(hash);
+        if growth <= 0 || has_pods(hash) {
+            continue;
+        }
+        let shrinks = |other: &&String| published(other) - sizes.get(*other).copied().unwrap_or(0);
+        let keeper = inventory.usable_sets().map(|set| &set.hash).filter(|other| has_pods(other));
+        if let Some(keeper) = keeper.max_by_key(shrinks).filter(|keeper| shrinks(keeper) > 0) {
+            countable.insert(hash.clone(), published(hash));
+            *countable.entry(keeper.clone()).or_default() += growth;
+        }
+    }
+    countable
+}
+
 /// The changes that give the sets these sizes. Sets that grow come first: a reader that sums the sizes between two writes,
 /// such as the disruption controller, then finds too many pods rather than too few.
-pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &crate::sizes::Sizes) -> Vec<SetChange> {
+pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &Sizes) -> Vec<SetChange> {
     let (mut changes, mut shrinking) = (Vec::new(), Vec::new());
     let size = |hash: &str| {
         let size = sizes.get(hash).copied().unwrap_or(0);

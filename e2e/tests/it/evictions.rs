@@ -94,6 +94,27 @@ async fn the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds(wo
     assert!(refusals(&world).await.iter().all(|one| one.code == 429));
 }
 
+/// The disruption controller counts when a pod or the budget changes. A change of `replicas` is neither, so the budget still
+/// wants six pods when the first eviction is sent.
+async fn a_scale_down_makes_a_budget_without_room_count_again(world: World) {
+    let pods = deployed(&world, 6).await;
+    let version = version(&world, &["policy/v1", "policy/v1beta1"]).await;
+    let budget = json!({
+        "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "careful"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0},
+    });
+    world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
+    let counted = |budget: &DynamicObject| {
+        budget.data.pointer("/status/expectedPods").and_then(Value::as_i64) == Some(6)
+    };
+    let budgets = objects(&world, &version, "PodDisruptionBudget");
+    world.until_object(budgets, "careful", "counted", counted).await.unwrap();
+    world.scale(3).await.unwrap();
+    let done = world.complete("web", 3).await.unwrap();
+    assert_clear(&done);
+    assert_eq!(gone(&world.deletions().await.unwrap()), pods[..3]);
+}
+
 /// The response to an eviction of this pod by another client: code, reason, message.
 async fn answer(world: &World, pod: &str) -> (u16, String, String) {
     let eviction = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": pod}});
@@ -162,6 +183,7 @@ side_by_side!(
     Setting::default();
     the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds,
     the_status_names_several_budgets_of_a_pod_until_one_is_left,
+    a_scale_down_makes_a_budget_without_room_count_again,
     a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget,
     unavailable_pods_are_deleted_regardless_of_budgets,
 );

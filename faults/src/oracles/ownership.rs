@@ -1,6 +1,7 @@
 //! S6: every write is to the object itself, its sets and their pods, or adopts an orphan that matches.
 
 use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_api::names::annotation;
 use serde_json::Value;
 
 use super::history::{History, Kind, Write, controller, deployment, found, name, uid};
@@ -20,6 +21,7 @@ fn why_not_owned(history: &History<'_>, write: &Write<'_>) -> Option<&'static st
     match write.kind {
         Kind::Event | Kind::Lease => None,
         Kind::Other => Some("the controllers never send such a write"),
+        Kind::PatchPod if is_of_refused_eviction(write) => of_refused_eviction(history, write),
         Kind::PatchPod => owners(history, write, true),
         Kind::PatchSet if body(write, "ownerReferences").is_some() => owners(history, write, false),
         // A refused write changed nothing. Its object may be deleted.
@@ -55,6 +57,27 @@ fn is_mutated(history: &History<'_>) -> bool {
 
 fn body<'a>(write: &Write<'a>, field: &str) -> Option<&'a Value> {
     write.record.body.as_ref()?.get("metadata")?.get(field)
+}
+
+/// Whether the write only annotates a pod, as after a refused eviction.
+fn is_of_refused_eviction(write: &Write<'_>) -> bool {
+    let keys =
+        body(write, "annotations").and_then(Value::as_object).map(|all| all.keys().collect::<Vec<_>>());
+    keys.is_some_and(|keys| keys == [annotation::EVICTION_REFUSED])
+        && body(write, "ownerReferences").is_none()
+}
+
+/// Only pods of the object are annotated.
+fn of_refused_eviction(history: &History<'_>, write: &Write<'_>) -> Option<&'static str> {
+    if !write.is_accepted() {
+        return None;
+    }
+    let named = body(write, "uid").and_then(Value::as_str).unwrap_or_default();
+    let Some(pod) = history.at(named, write.place) else { return Some("the write does not name its UID") };
+    let owner = controller(pod).and_then(|set| history.controller_of(set, write.place));
+    let known =
+        owner.is_some_and(|owner| history.log.decisions.iter().any(|decided| deployment(decided) == owner));
+    (!known).then_some("the annotated pod is not controlled by a set of the object")
 }
 
 /// A pod is adopted only if it has no controller and matches, and released only by its controller.

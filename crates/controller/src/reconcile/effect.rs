@@ -71,6 +71,8 @@ pub(crate) enum Effect {
         kind: FailureKind,
         message: String,
     },
+    /// The pod of a refused eviction was annotated, so that its budget is counted again.
+    BudgetsRecounted,
     /// An eviction that was refused a moment ago was not repeated.
     StillRefused(Failure),
     /// A create failed because the name exists, although no known object has it.

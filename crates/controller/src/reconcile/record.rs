@@ -89,6 +89,7 @@ impl Reconciler<'_> {
                 self.state.refuse(&uid, ready, Instant::now(), failure.clone());
                 return Some(Interrupt::Failed(failure));
             }
+            Effect::BudgetsRecounted => self.state.recount_due = false,
             Effect::StillRefused(failure) => return Some(Interrupt::Failed(failure)),
             Effect::NameTaken => self.taken += 1,
             Effect::SetNameTaken(name) => {
@@ -114,6 +115,7 @@ impl Reconciler<'_> {
         if let Fact::Is(entry) = &mut fact
             && let Some(known) = self.observation.set(entry.uid())
         {
+            self.state.recount_due |= entry.set.replicas != known.set.replicas;
             // Its template is shared, not stored a second time.
             Arc::make_mut(entry).share(known);
         }

@@ -108,6 +108,8 @@ pub(crate) struct ObjectState {
     pub(crate) failing_since: BTreeMap<FailureKind, Timestamp>,
     /// The last refused eviction, until one is accepted.
     pub(crate) refused: Option<Refused>,
+    /// Whether budgets may have been counted with older sizes of the sets, or with those between two writes.
+    pub(crate) recount_due: bool,
     pub(crate) known_points: BTreeMap<Arc<str>, String>,
     pub(crate) taken_names: BTreeSet<String>,
     /// Nodes read live in this reconciliation.
@@ -158,6 +160,8 @@ impl ObjectState {
             failure: None,
             failing_since: BTreeMap::new(),
             refused: None,
+            // What was written before this process started is not known.
+            recount_due: true,
             known_points: BTreeMap::new(),
             taken_names: BTreeSet::new(),
             nodes: Nodes::new(),

@@ -185,6 +185,29 @@ async fn a_scale_down_evicts_the_first_of_the_order_and_waits_for_the_budget() {
     }
 }
 
+/// The disruption controller counts when a pod or the budget changes, and a change of `replicas` is neither.
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_was_counted_with_older_sizes_is_counted_again() {
+    let cluster = Cluster::start().await;
+    let pods = deployed(&cluster, 5).await;
+    let spec = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    let budget = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
+    budgets(&cluster).create(&PostParams::default(), &budget).await.unwrap();
+    cluster.pass(Duration::from_secs(3)).await;
+    let mark = cluster.mark();
+    cluster.scale(3).await;
+    cluster.until("it is scaled", |view| view.is_complete() && view.active().len() == 3).await;
+    assert_eq!(evicted(&cluster, mark), pods[..2]);
+    // The new set has no pods, so the budget does not count it: the old set keeps its size, and nothing is evicted.
+    let mark = cluster.mark();
+    cluster.set_image("web:2").await;
+    cluster.until("it is refused", is_refused).await;
+    cluster.annotate(&pods[2], "note", "a change that makes the budget count".to_owned()).await;
+    cluster.pass(Duration::from_secs(600)).await;
+    assert_eq!(evicted(&cluster, mark), [""; 0]);
+    assert_eq!(cluster.view().await.active().len(), 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn unavailable_pods_are_deleted_regardless_of_budgets() {
     let cluster = Cluster::start().await;

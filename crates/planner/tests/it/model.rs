@@ -303,6 +303,7 @@ impl Cluster {
         for change in &act.sets {
             self.check_change(change);
         }
+        self.check_counted(act);
         let act = &self.as_far_as_it_comes(act);
         let (refused, quota) = (&self.refused, self.quota);
         let done = self.world.carry_out(act, |world, set| {
@@ -346,6 +347,25 @@ impl Cluster {
             left -= group.targets.len();
         }
         act
+    }
+
+    /// A disruption budget adds up the sizes of the sets that have pods: no size moves from a set with pods to one without.
+    fn check_counted(&self, act: &Act) {
+        let has_pods = |uid: &str| self.pods.iter().any(|pod| *pod.set == *uid && !pod.finished);
+        let creates = |hash: &str| act.creates.iter().any(|create| create.hash == hash);
+        let (mut hides, mut shrinks) = (false, false);
+        for change in &act.sets {
+            match change {
+                SetChange::Create { hash, replicas, .. } => hides |= *replicas > 0 && !creates(hash),
+                SetChange::Update { uid, replicas: Some(replicas), .. } => {
+                    let set = self.sets.iter().find(|set| set.uid == *uid).unwrap();
+                    hides |= *replicas > set.replicas && !has_pods(uid) && !creates(&set.hash);
+                    shrinks |= *replicas < set.replicas && has_pods(uid);
+                }
+                _ => {}
+            }
+        }
+        assert!(!(hides && shrinks), "{act:#?}");
     }
 
     fn check_change(&self, change: &SetChange) {
