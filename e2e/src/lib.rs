@@ -28,5 +28,6 @@ pub use prometheus::Prometheus;
 pub use proxy::Proxy;
 pub use request::{Deletion, Request};
 pub use scenario::{Scenario, alone, hold_the_machine, share_the_machine, side_by_side};
+pub use waiting::is_ready;
 pub use webhook::{Hook, Verdict, Webhook};
 pub use world::{Server, Setting, World};

@@ -113,3 +113,10 @@ impl World {
         self.until_all(Api::namespaced(self.client.clone(), &self.namespace), what, wanted).await
     }
 }
+
+/// Whether a pod is ready.
+#[must_use]
+pub fn is_ready(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use e2e::{Setting, World, side_by_side};
+use e2e::{Setting, World, is_ready, side_by_side};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -61,11 +61,6 @@ fn one_by_one() -> Value {
 
 fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
 /// The nodes of the current pods; `None` for pending pods.

@@ -1,16 +1,10 @@
 //! Rollouts without pause points: limits, deadlines, history.
 
-use e2e::{Setting, World, side_by_side};
-use k8s_openapi::api::core::v1::Pod;
+use e2e::{Setting, World, is_ready, side_by_side};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, OrderedReplicaSet};
 use serde_json::json;
-
-fn is_ready(pod: &Pod) -> bool {
-    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
-}
 
 /// Whether the condition has this status and reason.
 fn says(object: &OrderedDeployment, type_: &str, status: ConditionStatus, reason: &str) -> bool {

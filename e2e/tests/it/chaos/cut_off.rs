@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use e2e::proxy::{Matching, Moment, Trap};
-use e2e::{Server, World, on_both};
+use e2e::{Server, World, is_ready, on_both};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -33,6 +33,10 @@ async fn stalled_watches_miss_nothing(server: Server) {
     let held_back = rules.held_back();
     rules.freeze(watches());
     trap.release();
+    // The controller would replace a pod that is lost before the new one is available by one of the old template.
+    let new_is_ready =
+        |pods: &[Pod]| pods.iter().all(is_ready) && pods.iter().any(|pod| !old.contains(&pod.name_any()));
+    world.until_pods("a new pod, and all pods ready", new_is_ready).await.unwrap();
     // A change that the watches of the controller do not show.
     lose(&world, &old[8]).await;
     rules.until_held_back(held_back).await;
