@@ -301,10 +301,10 @@ fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
     let rollout = view.status.rollout.as_ref();
     let scaled = replicas_stored(view).any(|replicas| replicas != view.desired)
         || rollout.is_some_and(|rollout| rollout.scaled_from.is_some())
-        || view.held().is_some_and(|hold| old_size(view, hold) < count(old.len()));
+        || kept(view).is_some_and(|sizes| old_size(view, sizes) < count(old.len()));
     if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
         // Scaling is about to delete the last point that holds the rollout, or the last pod behind it. So are the old pods
-        // that replaced updated ones while `spec.paused` allowed no new revision.
+        // that replaced updated ones while `spec.paused` allowed no new revision, or that were created for a larger D.
         let is_point = old.iter().any(|active| active.is(&hold.pod_uid) && view.has_pause_point(active));
         return if is_point { None } else { wrong("at no pause point") };
     }
@@ -332,17 +332,23 @@ fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
     }
     let sum: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
     let replicas = replicas_stored(view).max().unwrap_or(view.desired);
-    (sum > old_size(view, hold).max(replicas))
+    (sum > old_size(view, &hold.sizes).max(replicas))
         .then(|| format!("the hold {} stores surge: {:?} for {replicas}", hold.id, hold.sizes))
 }
 
-/// The sum of the sizes at which a hold keeps the old sets.
-fn old_size(view: &View<'_>, hold: &Hold) -> i64 {
+/// The sizes that a hold or a pause keeps.
+fn kept<'v>(view: &'v View<'_>) -> Option<&'v BTreeMap<String, i32>> {
+    let pause = view.status.pause.as_ref().filter(|_| view.snapshot.deployment.spec.paused);
+    view.held().map(|hold| &hold.sizes).or(pause.map(|pause| &pause.sizes))
+}
+
+/// The sum of these sizes over the old sets.
+fn old_size(view: &View<'_>, sizes: &BTreeMap<String, i32>) -> i64 {
     let rollout = view.status.rollout.as_ref();
     let is_current = |hash: &str| match view.snapshot.sets.iter().find(|set| set.hash == hash) {
         Some(set) => view.current.contains(&*set.uid),
         None => rollout.is_some_and(|rollout| rollout.template_hash == hash),
     };
-    let old = hold.sizes.iter().filter(|(hash, _)| !is_current(hash)).map(|(_, size)| i64::from(*size));
+    let old = sizes.iter().filter(|(hash, _)| !is_current(hash)).map(|(_, size)| i64::from(*size));
     old.sum()
 }

@@ -526,3 +526,24 @@ fn a_hold_replaces_its_last_old_pod_and_ends_without_an_old_set() {
     assert_eq!(cluster.status().hold, None);
     assert!(cluster.is_complete());
 }
+
+#[test]
+fn scaling_a_paused_rollout_down_again_holds_before_the_pod_of_its_last_point() {
+    let bounds = json!({"maxSurge": 1, "maxUnavailable": 0});
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": bounds});
+    let mut cluster = Cluster::running(&json!({"replicas": 1, "strategy": strategy}));
+    cluster.prioritize(&[1]);
+    let pod = cluster.pause_at(0, PausePoint::After);
+    cluster.set_image("v2");
+    cluster.step();
+    cluster.edit(|spec| {
+        spec.replicas = 2;
+        spec.paused = true;
+    });
+    cluster.settle();
+    assert_eq!(cluster.of_image("v1"), 2);
+    cluster.edit(|spec| spec.replicas = 1);
+    cluster.settle();
+    let hold = cluster.status().hold.unwrap();
+    assert_eq!((hold.pod, hold.point), (pod, PausePoint::Before));
+}
