@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use e2e::is_ready;
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt};
@@ -123,11 +124,10 @@ impl State {
 }
 
 fn observed(pod: &Pod) -> Observed {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     Observed {
         app: pod.labels().get(APP).cloned().unwrap_or_default(),
         revision: pod.labels().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or_default(),
-        ready: conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True"),
+        ready: is_ready(pod),
         terminating: pod.metadata.deletion_timestamp.is_some(),
     }
 }

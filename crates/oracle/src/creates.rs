@@ -31,12 +31,7 @@ pub fn above_ceiling(view: &View<'_>, created: i64) -> Messages {
     let after = view.present() + created;
     // The sizes that a hold or a pause stored may include surge of a larger maxSurge. They grow with D where Recreate adds to
     // what is left.
-    let stored = match (view.held(), &view.status.pause) {
-        (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
-        (None, Some(pause)) if view.keeps_sizes() => Some((&pause.sizes, pause.replicas)),
-        _ => None,
-    };
-    let stored = stored.map_or(0, |(sizes, replicas)| {
+    let stored = view.stored_sizes().map_or(0, |(sizes, replicas)| {
         let stored: i64 = sizes.values().map(|size| i64::from(*size)).sum();
         let added = if view.recreates() { (view.desired - i64::from(replicas)).max(0) } else { 0 };
         stored + added

@@ -301,7 +301,7 @@ fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
     let rollout = view.status.rollout.as_ref();
     let scaled = replicas_stored(view).any(|replicas| replicas != view.desired)
         || rollout.is_some_and(|rollout| rollout.scaled_from.is_some())
-        || kept(view).is_some_and(|sizes| old_size(view, sizes) < count(old.len()));
+        || view.stored_sizes().is_some_and(|(sizes, _)| old_size(view, sizes) < count(old.len()));
     if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
         // Scaling is about to delete the last point that holds the rollout, or the last pod behind it. So are the old pods
         // that replaced updated ones while `spec.paused` allowed no new revision, or that were created for a larger D.
@@ -334,12 +334,6 @@ fn keeps_surge(view: &View<'_>, hold: &Hold) -> Option<String> {
     let replicas = replicas_stored(view).max().unwrap_or(view.desired);
     (sum > old_size(view, &hold.sizes).max(replicas))
         .then(|| format!("the hold {} stores surge: {:?} for {replicas}", hold.id, hold.sizes))
-}
-
-/// The sizes that a hold or a pause keeps.
-fn kept<'v>(view: &'v View<'_>) -> Option<&'v BTreeMap<String, i32>> {
-    let pause = view.status.pause.as_ref().filter(|_| view.snapshot.deployment.spec.paused);
-    view.held().map(|hold| &hold.sizes).or(pause.map(|pause| &pause.sizes))
 }
 
 /// The sum of these sizes over the old sets.

@@ -143,6 +143,14 @@ impl<'a> View<'a> {
         self.held().is_some() || self.snapshot.deployment.spec.paused
     }
 
+    /// The sizes that a hold or a pause stored, and the number of replicas that they are for.
+    #[must_use]
+    pub fn stored_sizes(&self) -> Option<(&BTreeMap<String, i32>, i32)> {
+        let pause = self.status.pause.as_ref().filter(|_| self.snapshot.deployment.spec.paused);
+        let of_pause = pause.map(|pause| (&pause.sizes, pause.replicas));
+        self.held().map(|hold| (&hold.sizes, hold.replicas)).or(of_pause)
+    }
+
     /// Whether a pause stored pods of an older set. It keeps their share even while none of them exists.
     #[must_use]
     pub fn keeps_old(&self) -> bool {

@@ -134,7 +134,8 @@ fn sizes_after(state: &State<'_, '_>, changes: &PodChanges) -> Sizes {
     });
     sizes.entry(inventory.hash.clone()).or_default();
     let fallback = kept::fallback(inventory);
-    sizes::published(&sizes, inventory.bounds.desired, &fallback)
+    let published = sizes::published(&sizes, inventory.bounds.desired, &fallback);
+    history::countable(inventory, published, &changes.creates)
 }
 
 /// An object could not be adopted or released: there may be pods that are not counted, or counted pods that are not ours.
@@ -150,9 +151,8 @@ fn unclaimed(state: &State<'_, '_>) -> Act {
 
 fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
     let inventory = state.inventory;
+    let mut sets = history::set_changes(inventory, &changes.sizes);
     let mut creates = pod_changes::creates(inventory, changes);
-    let sizes = history::countable(inventory, &changes.sizes, &creates);
-    let mut sets = history::set_changes(inventory, &sizes);
     if !history::has_current_set(inventory, &sets) {
         creates.retain(|create| create.hash != inventory.hash);
     }

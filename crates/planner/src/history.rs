@@ -9,7 +9,7 @@ use crate::inventory::Inventory;
 use crate::kept;
 use crate::phase::{Phase, State};
 use crate::sizes::Sizes;
-use crate::{Create, Decision, Event, Record, SetChange, conditions, events};
+use crate::{Decision, Event, Record, SetChange, conditions, events};
 
 /// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
 /// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
@@ -116,29 +116,30 @@ pub(crate) fn set_name(inventory: &Inventory<'_>) -> String {
 
 /// Sizes that a disruption budget can add up before these creates. It counts only the sets that have pods, so a set without pods
 /// grows in the decision that creates its first one. Until then the set with pods that shrinks most keeps the difference.
-pub(crate) fn countable(inventory: &Inventory<'_>, sizes: &Sizes, creates: &[Create]) -> Sizes {
-    let mut countable = sizes.clone();
-    let published = |hash: &str| {
+pub(crate) fn countable(inventory: &Inventory<'_>, mut sizes: Sizes, creates: &Sizes) -> Sizes {
+    let published = |hash: &str| -> i64 {
         let sets = inventory.usable_sets().filter(|set| set.hash == hash);
-        sets.map(|set| i64::from(set.replicas)).sum::<i64>()
+        sets.map(|set| i64::from(set.replicas)).sum()
     };
     let has_pods = |hash: &str| {
         inventory.usable_sets().any(|set| set.hash == hash && inventory.has_pods(&set.uid))
-            || creates.iter().any(|create| create.hash == hash)
+            || creates.contains_key(hash)
     };
-    for (hash, size) in sizes {
-        let growth = size - published(hash);
-        if growth <= 0 || has_pods(hash) {
-            continue;
-        }
+    let keeper = || {
         let shrinks = |other: &&String| published(other) - sizes.get(*other).copied().unwrap_or(0);
-        let keeper = inventory.usable_sets().map(|set| &set.hash).filter(|other| has_pods(other));
-        if let Some(keeper) = keeper.max_by_key(shrinks).filter(|keeper| shrinks(keeper) > 0) {
-            countable.insert(hash.clone(), published(hash));
-            *countable.entry(keeper.clone()).or_default() += growth;
+        let candidates = inventory.usable_sets().map(|set| &set.hash).filter(|other| has_pods(other));
+        candidates.max_by_key(shrinks).filter(|keeper| shrinks(keeper) > 0)
+    };
+    let growing = sizes.iter().map(|(hash, size)| (hash, size - published(hash)));
+    let hidden = growing.filter(|(hash, growth)| *growth > 0 && !has_pods(hash));
+    let hidden: Vec<_> = hidden.map(|(hash, growth)| (hash.clone(), growth)).collect();
+    if let Some(keeper) = (!hidden.is_empty()).then(keeper).flatten() {
+        for (hash, growth) in hidden {
+            *sizes.entry(keeper.clone()).or_default() += growth;
+            *sizes.entry(hash).or_default() -= growth;
         }
     }
-    countable
+    sizes
 }
 
 /// The changes that give the sets these sizes. Sets that grow come first: a reader that sums the sizes between two writes,

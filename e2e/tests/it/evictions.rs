@@ -8,12 +8,17 @@ use serde_json::{Value, json};
 
 use crate::built_in::{objects, version};
 
-/// Creates or changes a budget for the pods of `web`.
+/// Creates or changes a budget of at least that many available pods of `web`.
 async fn set_budget(world: &World, name: &str, min_available: i32) {
+    set_limit(world, name, "minAvailable", min_available).await;
+}
+
+/// Creates or changes a budget for the pods of `web`, with this limit.
+async fn set_limit(world: &World, name: &str, field: &str, limit: i32) {
     let version = version(world, &["policy/v1", "policy/v1beta1"]).await;
     let budget = json!({
         "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": min_available},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, field: limit},
     });
     world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
 }
@@ -98,12 +103,8 @@ async fn the_status_names_the_budget_of_a_rejected_eviction_until_it_succeeds(wo
 /// wants six pods when the first eviction is sent.
 async fn a_scale_down_makes_a_budget_without_room_count_again(world: World) {
     let pods = deployed(&world, 6).await;
+    set_limit(&world, "careful", "maxUnavailable", 0).await;
     let version = version(&world, &["policy/v1", "policy/v1beta1"]).await;
-    let budget = json!({
-        "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "careful"},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0},
-    });
-    world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
     let counted = |budget: &DynamicObject| {
         budget.data.pointer("/status/expectedPods").and_then(Value::as_i64) == Some(6)
     };

@@ -75,9 +75,12 @@ fn of_refused_eviction(history: &History<'_>, write: &Write<'_>) -> Option<&'sta
     let named = body(write, "uid").and_then(Value::as_str).unwrap_or_default();
     let Some(pod) = history.at(named, write.place) else { return Some("the write does not name its UID") };
     let owner = controller(pod).and_then(|set| history.controller_of(set, write.place));
-    let known =
-        owner.is_some_and(|owner| history.log.decisions.iter().any(|decided| deployment(decided) == owner));
-    (!known).then_some("the annotated pod is not controlled by a set of the object")
+    (!is_reconciled(history, owner)).then_some("the annotated pod is not controlled by a set of the object")
+}
+
+/// Whether a decision was made for the object with that UID.
+fn is_reconciled(history: &History<'_>, owner: Option<&str>) -> bool {
+    owner.is_some_and(|owner| history.log.decisions.iter().any(|decided| deployment(decided) == owner))
 }
 
 /// A pod is adopted only if it has no controller and matches, and released only by its controller.
@@ -107,10 +110,7 @@ fn owners(history: &History<'_>, write: &Write<'_>, is_pod: bool) -> Option<&'st
         }
         (Some(owner), None) => {
             let set = if is_pod { history.controller_of(owner, write.place) } else { Some(owner) };
-            let known = set.is_some_and(|owner| {
-                history.log.decisions.iter().any(|decided| deployment(decided) == owner)
-            });
-            (!known).then_some("the released object had another controller")
+            (!is_reconciled(history, set)).then_some("the released object had another controller")
         }
         (Some(before), Some(after)) if before != after => Some("the object has another controller"),
         _ => None,

@@ -26,14 +26,13 @@ async fn stalled_watches_miss_nothing(server: Server) {
     trial.deploy().await;
     let old = trial.mark().await;
     let watches = || Matching { verb: Some("watch"), ..Matching::default() };
-    // A write of the rollout: a pod that is lost before it starts is replaced by one of the old template.
     let mut trap = rules.trap(Matching::new("create", "pods"), 1, Moment::After);
     world.set_image("web:2").await.unwrap();
     trap.reached().await;
     let held_back = rules.held_back();
     rules.freeze(watches());
     trap.release();
-    // The controller would replace a pod that is lost before the new one is available by one of the old template.
+    // A pod that is lost before a new one is available may be replaced by one of the old template.
     let new_is_ready =
         |pods: &[Pod]| pods.iter().all(is_ready) && pods.iter().any(|pod| !old.contains(&pod.name_any()));
     world.until_pods("a new pod, and all pods ready", new_is_ready).await.unwrap();
