@@ -32,6 +32,11 @@ const REPORTING: Duration = Duration::from_secs(10);
 const MAX_DECISIONS: usize = 30_000;
 /// The maximum number of pods of all decisions.
 const MAX_PODS: usize = 3_000_000;
+/// The maximum number of requests that the server answers in a run, far more than any run without a mistake has. The run ends there:
+/// a controller that sends requests in an endless loop would do so until the end of the simulated time.
+pub(crate) const MAX_REQUESTS: usize = 50_000;
+/// How often that number is checked.
+const CHECKING: Duration = Duration::from_secs(1);
 /// The time from then to the end, in which nothing may be written. It is longer than the resync period.
 const RESTING: Duration = Duration::from_secs(400);
 
@@ -174,26 +179,34 @@ async fn play(case: &Case) -> Result<Log, Error> {
     let timed =
         TimedFaults { start, writer: writer.clone(), user: user.clone(), frozen, offsets: offsets.clone() };
     let faults = tokio::spawn(timed.inject(case.faults.clone())).abort_handle();
-    for (place, step) in case.steps.iter().enumerate() {
-        let in_time = user.wait(&step.wait_for).await;
-        let refused = user.perform(&step.action).await.err().map(|refusal| refusal.to_string());
-        writer.event(RunEventKind::Step { place, in_time, refused });
+    let whole = async {
+        for (place, step) in case.steps.iter().enumerate() {
+            let in_time = user.wait(&step.wait_for).await;
+            let refused = user.perform(&step.action).await.err().map(|refusal| refusal.to_string());
+            writer.event(RunEventKind::Step { place, in_time, refused });
+        }
+        sleep_until(end_of_faults(case, start)).await;
+        faults.abort();
+        injector.end_faults();
+        sandbox.set_collector(Collector::default());
+        // Also the clocks are corrected: with a clock that is hours behind, pods do not become available for hours.
+        offsets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        writer.event(RunEventKind::FaultsEnded);
+        sleep(SETTLED).await;
+        if takes_minutes(case) || !user.wait(&WaitFor::Complete(0)).await {
+            sleep(SETTLING.saturating_sub(SETTLED)).await;
+        }
+        sleep(REPORTING).await;
+        writer.event(RunEventKind::Settled);
+        sleep(RESTING).await;
+        writer.event(RunEventKind::Finished);
+    };
+    tokio::select! {
+        biased;
+        () = whole => {}
+        () = flooded(&sandbox) => {}
     }
-    sleep_until(end_of_faults(case, start)).await;
     faults.abort();
-    injector.end_faults();
-    sandbox.set_collector(Collector::default());
-    // Also the clocks are corrected: with a clock that is hours behind, pods do not become available for hours.
-    offsets.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    writer.event(RunEventKind::FaultsEnded);
-    sleep(SETTLED).await;
-    if takes_minutes(case) || !user.wait(&WaitFor::Complete(0)).await {
-        sleep(SETTLING.saturating_sub(SETTLED)).await;
-    }
-    sleep(REPORTING).await;
-    writer.event(RunEventKind::Settled);
-    sleep(RESTING).await;
-    writer.event(RunEventKind::Finished);
     for task in tasks {
         task.abort();
     }
@@ -201,6 +214,13 @@ async fn play(case: &Case) -> Result<Log, Error> {
     writer.write(|written| log = std::mem::take(written));
     (log.requests, log.commits, log.writes) = (sandbox.requests(), sandbox.commits(), injector.writes());
     Ok(log)
+}
+
+/// Waits until the server has answered the maximum number of requests.
+async fn flooded(sandbox: &Sandbox) {
+    while sandbox.answered() < MAX_REQUESTS {
+        sleep(CHECKING).await;
+    }
 }
 
 /// Whether a fault has an effect for minutes: a half-open connection, until the client times out.

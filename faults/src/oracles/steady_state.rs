@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::history::{History, Kind, Write, deployment, found, name, uid};
 use super::violation::Violation;
 use crate::log::{RunEventKind, instance};
+use crate::run::MAX_REQUESTS;
 
 /// The maximum number of writes: in each run, for each start of an instance, and for each fault or change by other clients.
 const PER_RUN: usize = 60;
@@ -31,6 +32,9 @@ pub(super) fn panics(history: &History<'_>) -> Vec<Violation> {
 
 /// S12: the number of writes is bounded by the number of starts, faults and changes.
 pub(super) fn write_storms(history: &History<'_>) -> Vec<Violation> {
+    if let Some(last) = history.log.requests.get(MAX_REQUESTS - 1) {
+        return vec![found("S12", last.at, format!("the run ended after {MAX_REQUESTS} requests"))];
+    }
     let writes: Vec<_> = history.writes.iter().filter(|write| write.kind != Kind::Lease).collect();
     let Some(last) = writes.last() else { return Vec::new() };
     let others =
