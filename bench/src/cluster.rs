@@ -13,11 +13,12 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_sandbox::NodeSpec;
 use serde_json::{Value, json};
 
-use crate::contender::{Bounds, Contender, deployments};
+use crate::contender::{Contender, deployments};
 use crate::metrics;
 use crate::null;
 use crate::observer::{LIMIT, Observer};
 use crate::process::Process;
+use crate::workload::Bounds;
 
 /// How many pods fit on a node.
 const PODS_PER_NODE: usize = 500;

@@ -11,12 +11,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The name of the object in rows with one object.
-pub const NAME: &str = "web";
-/// The label with the name of the object.
-pub const APP: &str = "app";
-/// The label with the number of the template.
-pub const REVISION: &str = "revision";
+use crate::workload::{APP, Bounds, template};
+
 /// How many objects a row writes at the same time.
 const PARALLEL: usize = 16;
 
@@ -44,34 +40,6 @@ impl fmt::Display for Contender {
             Self::Null => "null driver",
         })
     }
-}
-
-/// The limits of a rolling update, in pods.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    pub surge: usize,
-    pub unavailable: usize,
-}
-
-impl Bounds {
-    /// One pod after the other.
-    pub const STRICT: Self = Self { surge: 1, unavailable: 0 };
-
-    /// 25% and 25%, the default of both kinds: rounded up and rounded down.
-    pub fn quarter(replicas: usize) -> Self {
-        Self { surge: replicas.div_ceil(4), unavailable: replicas / 4 }
-    }
-}
-
-/// A pod template of that object with that revision.
-pub fn template(app: &str, revision: u32) -> Value {
-    json!({
-        "metadata": {"labels": {APP: app, REVISION: revision.to_string()}},
-        "spec": {
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "main", "image": format!("registry.example/web:{revision}")}],
-        },
-    })
 }
 
 fn object(api_version: &str, kind: &str, name: &str, replicas: usize, bounds: Bounds) -> Value {
@@ -178,15 +146,4 @@ impl Contender {
 
 pub fn deployments(world: &World) -> Api<Deployment> {
     Api::namespaced(world.client.clone(), &world.namespace)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Bounds;
-
-    #[test]
-    fn a_quarter_is_rounded_up_for_surge_and_down_for_unavailable_pods() {
-        assert_eq!(Bounds::quarter(10), Bounds { surge: 3, unavailable: 2 });
-        assert_eq!(Bounds::quarter(1000), Bounds { surge: 250, unavailable: 250 });
-    }
 }

@@ -14,6 +14,7 @@ mod promises;
 mod report;
 mod results;
 mod rows;
+mod workload;
 
 use std::fs;
 use std::path::PathBuf;

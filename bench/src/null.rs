@@ -9,8 +9,8 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::contender::{Bounds, NAME, template};
 use crate::observer::Observer;
+use crate::workload::{Bounds, NAME, template};
 
 /// Its user agent.
 pub const USER_AGENT: &str = "bench-null-driver";

@@ -12,7 +12,7 @@ use kube_runtime::watcher::{self, Event};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::contender::{APP, REVISION};
+use crate::workload::{APP, REVISION};
 
 /// How long a row may take.
 pub const LIMIT: Duration = Duration::from_secs(900);

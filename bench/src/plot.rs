@@ -6,8 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::contender::Contender;
-use crate::report::number;
-use crate::results::{Metric, Results, median};
+use crate::results::{Metric, Results, median, number};
 
 /// One plot: the answer to one question.
 pub struct Plot {

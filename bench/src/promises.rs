@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::contender::{Bounds, Contender};
+use crate::contender::Contender;
 use crate::observer::State;
+use crate::workload::Bounds;
 
 /// The first promise that was broken: floor or ceiling of objects with that many replicas each, or the order of the priorities, if
 /// the pods have some. `None`: all were kept at every moment.
@@ -83,9 +84,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::{above_ceiling, broken};
-    use crate::contender::{Bounds, Contender};
+    use crate::contender::Contender;
     use crate::observer::State;
     use crate::observer::tests::pod;
+    use crate::workload::Bounds;
 
     /// Three ready pods, `a`, `b` and `c`, of these priorities.
     fn begin(priorities: [i32; 3]) -> (State, BTreeMap<String, i32>) {

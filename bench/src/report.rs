@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::contender::Contender;
 use crate::plot;
-use crate::results::{Measured, Metric, Results};
+use crate::results::{Measured, Metric, Results, number};
 
 /// The file that later runs are merged into.
 pub const VALUES: &str = "results.json";
@@ -113,15 +113,6 @@ fn range(values: &[f64]) -> String {
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let (least, most) = (number(least), number(most));
     if least == most { median } else { format!("{median} ({least}–{most})") }
-}
-
-/// With about three digits.
-pub fn number(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
 }
 
 #[cfg(test)]

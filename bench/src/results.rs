@@ -170,6 +170,21 @@ impl Results {
     }
 }
 
+/// With about three digits.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// A number of pods or of requests.
+#[allow(clippy::cast_precision_loss, reason = "these counts are small")]
+pub fn count(number: usize) -> f64 {
+    number as f64
+}
+
 #[cfg(test)]
 pub mod tests {
     use std::collections::BTreeMap;

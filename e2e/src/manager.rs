@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use crate::world::PATIENCE;
+use crate::setting::TIMEOUT;
 
 /// A running `ordered-controller-manager`. Dropping it kills it.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Manager {
             }
             bail!("the controller ended without logging {words:?}")
         };
-        let logged = tokio::time::timeout(PATIENCE, logged).await;
+        let logged = tokio::time::timeout(TIMEOUT, logged).await;
         logged.with_context(|| format!("the controller does not log {words:?}"))?
     }
 

@@ -145,14 +145,14 @@ impl Following {
             }
             anyhow::Ok(false)
         };
-        let found = tokio::time::timeout(crate::world::PATIENCE, reading).await;
+        let found = tokio::time::timeout(crate::setting::TIMEOUT, reading).await;
         ensure!(matches!(found, Ok(Ok(true))), "{words:?} was not printed, but {seen:#?}");
         Ok(seen)
     }
 
     /// Its exit code, after it has ended.
     pub async fn ended(mut self) -> Result<i32> {
-        let ended = tokio::time::timeout(crate::world::PATIENCE, self.child.wait()).await;
+        let ended = tokio::time::timeout(crate::setting::TIMEOUT, self.child.wait()).await;
         let status = ended.context("it does not end")?.context("cannot wait for kubectl")?;
         Ok(status.code().unwrap_or(-1))
     }

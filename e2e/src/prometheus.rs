@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use crate::world::PATIENCE;
+use crate::setting::TIMEOUT;
 
 /// A running Prometheus. Dropping it kills it.
 pub struct Prometheus {
@@ -106,9 +106,7 @@ impl Prometheus {
             }
             Ok(())
         };
-        timeout(PATIENCE, waited)
-            .await
-            .with_context(|| format!("Prometheus does not come to this: {what}"))?
+        timeout(TIMEOUT, waited).await.with_context(|| format!("Prometheus does not come to this: {what}"))?
     }
 
     async fn get(&self, what: &str, parameters: &[(&str, &str)]) -> Result<Value> {

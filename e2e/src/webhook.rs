@@ -27,7 +27,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::World;
-use crate::world::PATIENCE;
+use crate::setting::TIMEOUT;
 
 /// The label of namespaces with a webhook; its value is the name of the webhook.
 const LABEL: &str = "e2e-webhook";
@@ -126,7 +126,7 @@ impl Webhook {
         }))?;
         let pods: Api<Pod> = Api::namespaced(world.client.clone(), name);
         let dry = PostParams { dry_run: true, ..PostParams::default() };
-        let (before, limit) = (self.seen(), Instant::now() + PATIENCE);
+        let (before, limit) = (self.seen(), Instant::now() + TIMEOUT);
         while self.seen() == before {
             anyhow::ensure!(Instant::now() < limit, "the API server does not ask the webhook of {name}");
             // The result does not matter.

@@ -1,5 +1,6 @@
 //! Import cycles between the modules of a crate. A file is a module. Every path from one module to another counts as a use,
-//! outside `cfg(test)`; the `mod` and `pub use` of a parent do not.
+//! outside `cfg(test)`; the `mod` and `pub use` of a parent do not. A path to a name that a module re-exports is a use of the module
+//! that defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,16 +18,13 @@ type Module = Vec<String>;
 /// The uses between the modules of a crate.
 type Uses = BTreeMap<Module, BTreeSet<Module>>;
 
+/// The names that modules import or re-export, with the path of each.
+type Imports = BTreeMap<(Module, String), Vec<String>>;
+
 /// The cycles of every crate of the workspace, each as a line of modules that use the next one.
 pub(crate) fn find() -> Result<Vec<String>> {
     let mut found = Vec::new();
-    let mut folders =
-        vec![top().join("e2e"), top().join("explore"), top().join("faults"), top().join("xtask")];
-    for entry in fs::read_dir(top().join("crates")).context("cannot list the crates")? {
-        folders.push(entry?.path());
-    }
-    folders.sort();
-    for folder in folders {
+    for folder in folders()? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         for root in ["lib.rs", "main.rs"] {
             let file = folder.join("src").join(root);
@@ -40,8 +38,21 @@ pub(crate) fn find() -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// The folders of all packages of the workspace.
+fn folders() -> Result<BTreeSet<PathBuf>> {
+    let mut folders = BTreeSet::new();
+    for parent in [top(), top().join("crates")] {
+        for entry in fs::read_dir(&parent).with_context(|| format!("cannot list {}", parent.display()))? {
+            folders.insert(entry?.path());
+        }
+    }
+    folders.retain(|folder| folder.join("Cargo.toml").exists() && folder.join("src").exists());
+    Ok(folders)
+}
+
 fn line(cycle: &[Module]) -> String {
-    let mut names: Vec<String> = cycle.iter().map(|module| module.join("::")).collect();
+    let name = |module: &Module| if module.is_empty() { "crate".to_owned() } else { module.join("::") };
+    let mut names: Vec<String> = cycle.iter().map(name).collect();
     names.extend(names.first().cloned());
     names.join(" -> ")
 }
@@ -79,63 +90,95 @@ fn is_test(attributes: &[Attribute]) -> bool {
 
 fn uses(sources: &BTreeMap<Module, syn::File>) -> Uses {
     let modules: BTreeSet<Module> = sources.keys().cloned().collect();
+    let imports = imports(sources);
     let paths = |(module, source): (&Module, &syn::File)| {
-        let mut reader = Reader { module, modules: &modules, used: BTreeSet::new() };
+        let mut reader = Reader { module, modules: &modules, imports: &imports, used: BTreeSet::new() };
         reader.visit_file(source);
         (module.clone(), reader.used)
     };
     sources.iter().map(paths).collect()
 }
 
+/// The names that each module imports, private ones included: its children can use these too.
+fn imports(sources: &BTreeMap<Module, syn::File>) -> Imports {
+    let mut imports = Imports::new();
+    for (module, source) in sources {
+        for item in &source.items {
+            let Item::Use(item) = item else { continue };
+            if !is_test(&item.attrs) {
+                names(&item.tree, &[], &mut |name, path| {
+                    imports.insert((module.clone(), name), path);
+                });
+            }
+        }
+    }
+    imports
+}
+
+/// Passes on each name of a `use` with its path.
+fn names(tree: &UseTree, before: &[String], found: &mut impl FnMut(String, Vec<String>)) {
+    let with = |name: String| before.iter().cloned().chain([name]).collect::<Vec<_>>();
+    match tree {
+        UseTree::Path(path) => names(&path.tree, &with(path.ident.to_string()), found),
+        UseTree::Group(group) => group.items.iter().for_each(|tree| names(tree, before, found)),
+        UseTree::Name(name) if name.ident == "self" => {
+            found(before.last().cloned().unwrap_or_default(), before.to_vec());
+        }
+        UseTree::Name(name) => found(name.ident.to_string(), with(name.ident.to_string())),
+        UseTree::Rename(name) => found(name.rename.to_string(), with(name.ident.to_string())),
+        UseTree::Glob(_) => found("*".to_owned(), before.to_vec()),
+    }
+}
+
 struct Reader<'a> {
     module: &'a Module,
     modules: &'a BTreeSet<Module>,
+    imports: &'a Imports,
     used: BTreeSet<Module>,
 }
 
 impl Reader<'_> {
     /// Records the module that a path leads to.
     fn note(&mut self, path: &[String]) {
-        let mut at = match path.first().map(String::as_str) {
-            Some("crate") => Module::new(),
-            Some("self") => self.module.clone(),
-            Some("super") => self.module[..self.module.len().saturating_sub(1)].to_vec(),
-            Some(first) => {
-                let mut child = self.module.clone();
+        if let Some(module) = self.resolve(self.module, path, 0).filter(|module| module != self.module) {
+            self.used.insert(module);
+        }
+    }
+
+    /// The module of this crate that defines what a path in `from` leads to.
+    fn resolve(&self, from: &Module, path: &[String], depth: usize) -> Option<Module> {
+        let mut at = match path.first().map(String::as_str)? {
+            "crate" => Module::new(),
+            "self" => from.clone(),
+            "super" => from[..from.len().saturating_sub(1)].to_vec(),
+            first => {
+                let mut child = from.clone();
                 child.push(first.to_owned());
                 if !self.modules.contains(&child) {
-                    return;
+                    return None;
                 }
                 child
             }
-            None => return,
         };
-        for name in &path[1..] {
+        for (index, name) in path.iter().enumerate().skip(1) {
             if name == "super" {
                 at.pop();
                 continue;
             }
-            at.push(name.clone());
-            if !self.modules.contains(&at) {
-                at.pop();
-                break;
+            let mut child = at.clone();
+            child.push(name.clone());
+            if self.modules.contains(&child) {
+                at = child;
+                continue;
             }
+            if let Some(import) = self.imports.get(&(at.clone(), name.clone())).filter(|_| depth < 8) {
+                let whole: Vec<String> = import.iter().chain(&path[index + 1..]).cloned().collect();
+                // A name of another crate that the module imports leads out of this one.
+                return self.resolve(&at, &whole, depth + 1);
+            }
+            break;
         }
-        // Items of the root are re-exported, or used everywhere.
-        if at != *self.module && !at.is_empty() {
-            self.used.insert(at);
-        }
-    }
-
-    fn tree(&mut self, tree: &UseTree, before: &[String]) {
-        let with = |name: String| before.iter().cloned().chain([name]).collect::<Vec<_>>();
-        match tree {
-            UseTree::Path(path) => self.tree(&path.tree, &with(path.ident.to_string())),
-            UseTree::Group(group) => group.items.iter().for_each(|tree| self.tree(tree, before)),
-            UseTree::Name(name) => self.note(&with(name.ident.to_string())),
-            UseTree::Rename(name) => self.note(&with(name.ident.to_string())),
-            UseTree::Glob(_) => self.note(before),
-        }
+        Some(at)
     }
 }
 
@@ -156,7 +199,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         // A parent re-exports items of its children.
         if matches!(item.vis, Visibility::Inherited) {
-            self.tree(&item.tree, &[]);
+            names(&item.tree, &[], &mut |_, path| self.note(&path));
         }
     }
 
@@ -237,6 +280,17 @@ mod tests {
         assert_eq!(found(&[("a", "mod b; pub(crate) use b::B; pub struct A;"), child]), [""; 0]);
         assert_eq!(found(&[("a", "mod b; use b::B; pub struct A;"), child]), ["a -> a::b -> a"]);
         assert_eq!(found(&[("a", "mod b; pub struct A(b::B);"), child]), ["a -> a::b -> a"]);
+    }
+
+    #[test]
+    fn a_path_to_a_name_that_is_exported_again_leads_to_its_module() {
+        let root = ("", "mod a; mod b; pub use b::{self, B}; pub use c::C as D; mod c;");
+        assert_eq!(found(&[root, ("a", "use crate::B;"), ("b", "use crate::a::A;")]), ["a -> b -> a"]);
+        assert_eq!(found(&[root, ("a", "use crate::D;"), ("c", "use super::a::A;")]), ["a -> c -> a"]);
+        let facade = ("d", "pub(crate) use e::E;");
+        let child = ("d::e", "use crate::a::A;");
+        assert_eq!(found(&[("a", "fn f(e: &crate::d::E) {}"), facade, child]), ["a -> d::e -> a"]);
+        assert_eq!(found(&[("a", "use crate::E;"), ("", "use serde::E; use a::A;")]), [""; 0]);
     }
 
     #[test]

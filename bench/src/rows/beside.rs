@@ -3,9 +3,9 @@
 use anyhow::{Context, Result};
 
 use super::Run;
-use crate::contender::{Bounds, NAME};
 use crate::observer::Observer;
 use crate::results::{Metric, Outcome, Values};
+use crate::workload::{Bounds, NAME};
 
 impl Run<'_> {
     pub(super) async fn beside(&self, pods: usize) -> Result<Outcome> {

@@ -11,10 +11,10 @@ use ordereddeployment_api::names::{annotation, pause_point};
 use serde_json::{Value, json};
 
 use super::{Run, annotate};
-use crate::contender::{Bounds, NAME, REVISION};
 use crate::metrics::{self, Histogram};
 use crate::observer::Observer;
 use crate::results::{Metric, Outcome, Values};
+use crate::workload::{Bounds, NAME, REVISION};
 
 /// The pods of the rollout: one sample each.
 const PODS: usize = 200;

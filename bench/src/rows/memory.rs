@@ -8,10 +8,10 @@ use e2e::real::Victim;
 use jiff::Timestamp;
 
 use super::Run;
-use crate::contender::Bounds;
 use crate::metrics;
 use crate::observer::{LIMIT, Observer, State};
 use crate::results::{Metric, Outcome, Values};
+use crate::workload::Bounds;
 
 /// The pods of each object.
 const PODS: usize = 100;

@@ -21,8 +21,9 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::cluster::{Cluster, Shape};
-use crate::contender::{Bounds, Contender};
-use crate::results::{How, Measured, Outcome};
+use crate::contender::Contender;
+use crate::results::{How, Measured, Outcome, count};
+use crate::workload::Bounds;
 
 /// How many pods are annotated at the same time.
 const PARALLEL: usize = 16;
@@ -272,11 +273,6 @@ async fn annotate(
         done.map(drop).with_context(|| format!("cannot annotate {name}"))
     };
     stream::iter(values).map(annotate).buffer_unordered(PARALLEL).try_collect().await
-}
-
-#[allow(clippy::cast_precision_loss, reason = "these counts are small")]
-fn count(number: usize) -> f64 {
-    number as f64
 }
 
 fn rate(pods: usize, begin: Instant, end: Instant) -> f64 {

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use e2e::World;
 
-use super::count;
 use crate::cluster::{Cluster, Running};
-use crate::contender::{Bounds, Contender};
+use crate::contender::Contender;
 use crate::observer::Observer;
 use crate::process::Process;
-use crate::results::{Metric, Outcome, Values};
+use crate::results::{Metric, Outcome, Values, count};
+use crate::workload::Bounds;
 
 /// How long everything settles after the last object was created.
 const SETTLES: Duration = Duration::from_secs(60);

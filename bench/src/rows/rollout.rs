@@ -7,12 +7,13 @@ use anyhow::Result;
 use e2e::{Request, World};
 use ordereddeployment_api::names::annotation;
 
-use super::{Priorities, Run, annotate, count, rate};
-use crate::contender::{Bounds, Contender, NAME};
+use super::{Priorities, Run, annotate, rate};
+use crate::contender::Contender;
 use crate::null;
 use crate::observer::Observer;
 use crate::promises;
-use crate::results::{Metric, Outcome, Values};
+use crate::results::{Metric, Outcome, Values, count};
+use crate::workload::{Bounds, NAME};
 
 impl Run<'_> {
     pub(super) async fn creation(&self, pods: usize) -> Result<Outcome> {

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::{Run, count, rate};
-use crate::contender::Bounds;
+use super::{Run, rate};
 use crate::observer::Observer;
 use crate::promises;
-use crate::results::{Metric, Outcome, Values};
+use crate::results::{Metric, Outcome, Values, count};
+use crate::workload::Bounds;
 
 impl Run<'_> {
     pub(super) async fn storm(&self, objects: usize, pods: usize) -> Result<Outcome> {

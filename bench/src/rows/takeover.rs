@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Run;
-use crate::contender::{Bounds, Contender, NAME};
+use crate::contender::Contender;
 use crate::observer::Observer;
 use crate::results::{Metric, Outcome, Values};
+use crate::workload::{Bounds, NAME};
 
 const PODS: usize = 20;
 /// The Lease of the replicas, with the default times of both: 15 s, 10 s and 2 s.

@@ -84,18 +84,6 @@ pub(crate) fn label_values(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A list of conditions, keyed by their type.
-pub(crate) fn conditions(generator: &mut SchemaGenerator) -> Schema {
-    let item = generator.subschema_for::<crate::Condition>();
-    json_schema!({
-        "description": "What can be said of the object now, for people and for `kubectl wait`.",
-        "type": "array",
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["type"],
-        "items": item,
-    })
-}
-
 /// `sizes`: pods wanted by template hash.
 pub(crate) fn sizes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

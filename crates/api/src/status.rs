@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{schema, time};
@@ -45,7 +45,7 @@ pub struct OrderedDeploymentStatus {
     pub selector: Option<String>,
     /// The conditions of the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::conditions")]
+    #[schemars(schema_with = "conditions")]
     pub conditions: Option<Vec<Condition>>,
     /// The current rollout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,4 +224,16 @@ impl Hold {
     pub fn id(pod: &str, revision: i64) -> String {
         format!("{pod}@{revision}")
     }
+}
+
+/// A list of conditions, keyed by their type.
+fn conditions(generator: &mut SchemaGenerator) -> Schema {
+    let item = generator.subschema_for::<Condition>();
+    json_schema!({
+        "description": "What can be said of the object now, for people and for `kubectl wait`.",
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": item,
+    })
 }

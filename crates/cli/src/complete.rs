@@ -22,17 +22,16 @@ const FILES: u8 = 0;
 const NO_FILES: u8 = 4;
 const NO_SPACE: u8 = 6;
 
-/// Prints the candidates for the last of these words. The first word is the one after `kubectl ordered`.
-pub(crate) fn print(words: &[String]) {
-    let (lines, directive) = answer(words);
+/// Prints the candidates for the last of these words of a command line with that definition. The first word is the one after `kubectl ordered`.
+pub(crate) fn print(definition: &clap::Command, words: &[String]) {
+    let (lines, directive) = answer(definition, words);
     let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     // A failure to print cannot be reported anywhere.
     let _ = crate::escape::print(format_args!("{text}:{directive}\n"));
 }
 
-fn answer(words: &[String]) -> (Vec<String>, u8) {
-    let definition = crate::command();
-    let (expected, prefix) = completion(&definition, words);
+fn answer(definition: &clap::Command, words: &[String]) -> (Vec<String>, u8) {
+    let (expected, prefix) = completion(definition, words);
     let current = words.last().map_or("", String::as_str);
     let typed = current.strip_prefix(prefix.as_str()).unwrap_or(current);
     let (found, directive) = match expected {
@@ -41,7 +40,7 @@ fn answer(words: &[String]) -> (Vec<String>, u8) {
         Completion::Words(found) => (found, NO_FILES),
         Completion::Cluster(resource) => {
             let directive = if resource == arguments::Resource::Containers { NO_SPACE } else { NO_FILES };
-            (from_cluster(words, resource), directive)
+            (from_cluster(definition, words, resource), directive)
         }
     };
     let mut fitting: Vec<String> = found
@@ -55,14 +54,14 @@ fn answer(words: &[String]) -> (Vec<String>, u8) {
 }
 
 /// Candidates from the cluster; none if it does not answer.
-fn from_cluster(words: &[String], resource: arguments::Resource) -> Vec<String> {
+fn from_cluster(definition: &clap::Command, words: &[String], resource: arguments::Resource) -> Vec<String> {
     let connect = connect(words);
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return Vec::new();
     };
     // A timeout must be created inside the runtime.
     let found = runtime.block_on(async {
-        tokio::time::timeout(TIMEOUT, cluster::candidates(connect, words, resource)).await
+        tokio::time::timeout(TIMEOUT, cluster::candidates(connect, definition, words, resource)).await
     });
     found.ok().and_then(Result::ok).unwrap_or_default()
 }

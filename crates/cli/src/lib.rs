@@ -157,7 +157,7 @@ impl Command {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(words) = to_complete(&arguments) {
-        complete::print(&words);
+        complete::print(&command(), &words);
         return Exit::Done;
     }
     let cli = match parse(arguments) {

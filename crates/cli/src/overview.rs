@@ -303,7 +303,7 @@ fn priorities(snapshot: &Snapshot) -> impl Fn(&Pod) -> i32 {
     let ranks = Ranks::none();
     move |pod| {
         let ctx = Context { now: None, rules: &rules, nodes: &snapshot.nodes, ranks: &ranks };
-        sorter::effective_priority(&pod.facts, &ctx)
+        sorter::key(&pod.facts, &ctx).priority()
     }
 }
 

@@ -6,6 +6,7 @@
 pub(crate) mod apply;
 pub(crate) mod claim;
 pub(crate) mod compared;
+pub(crate) mod context;
 pub(crate) mod effect;
 pub(crate) mod live;
 pub(crate) mod merge_patch;
@@ -28,6 +29,7 @@ use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapsh
 use tokio::time::Instant;
 
 use crate::Error;
+use crate::reconcile::context::Context;
 use crate::reconcile::live::LiveObject;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
@@ -35,7 +37,6 @@ use crate::reconcile::record::Interrupt;
 use crate::reconcile::report::{StatusChange, StatusWrite};
 use crate::reconcile::state::LiveReadReason;
 use crate::runtime::backoff;
-use crate::runtime::context::Context;
 use crate::runtime::metrics::WaitTimes;
 
 /// The most decisions of one reconciliation: other objects wait for the worker.

@@ -2,7 +2,6 @@
 
 pub(crate) mod backoff;
 pub(crate) mod clock;
-pub(crate) mod context;
 pub(crate) mod controller;
 pub(crate) mod decision_log;
 pub(crate) mod health;

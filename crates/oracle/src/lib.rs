@@ -11,8 +11,8 @@ mod deletes;
 mod idle;
 mod status;
 mod view;
+mod violation;
 
-use std::fmt;
 use std::time::Duration;
 
 use ordereddeployment_planner::{Act, Decision, Snapshot};
@@ -22,26 +22,7 @@ pub use deletes::{below_floor, collected, past_barrier, rollout_order, scaling_o
 pub use idle::check_idle;
 pub use status::{conditions, counts, generation, transitions};
 pub use view::{ActivePod, View, count, current_sets, has_begun};
-
-/// A rule that a decision breaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The promise, as `docs/reliability.md` numbers it.
-    pub rule: &'static str,
-    /// The oracle that found it.
-    pub oracle: &'static str,
-    /// What is wrong.
-    pub message: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.rule, self.message, self.oracle)
-    }
-}
-
-/// What one oracle finds: a message for each violation.
-pub type Messages = Vec<String>;
+pub use violation::{Messages, Violation};
 
 /// An oracle over an act, and over what the act was decided on.
 type Oracle = fn(&View<'_>, &Act) -> Messages;

@@ -18,7 +18,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::Error;
+use crate::error::Error;
 use crate::http::Front;
 
 /// How clients reach the sandbox.

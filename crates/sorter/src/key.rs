@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rustc_hash::FxBuildHasher;
 
-use crate::node::grant;
+use crate::node::{grant_on, matching_on};
 use crate::packed::{Exact, Packed, exact_creation_time, exact_ready_time};
 use crate::{Facts, Grant, NodeRule, Nodes};
 
@@ -114,22 +114,18 @@ impl Key {
 /// The pod's key in this context.
 #[must_use]
 pub fn key(pod: &Facts, ctx: &Context<'_>) -> Key {
-    let grant = if pod.priority.is_some() && pod.cost.is_some() { None } else { grant(pod, ctx) };
+    let is_granted = pod.priority.is_none() || pod.cost.is_none();
+    let grant = if is_granted { grant_on(pod.node.as_ref(), ctx.rules, ctx.nodes) } else { None };
     let packed =
         Packed::of(pod, ctx.now).with(priority_with(pod, grant), cost_with(pod, grant), ctx.ranks.rank(pod));
     Key::new(pod, packed, ctx.now)
 }
 
-/// The delete priority: the pod's own, else that of the first matching node rule, else 0.
+/// The index in `ctx.rules` of the first rule that matches this pod. Only this rule applies, even if the pod's own
+/// annotation overrides its grant.
 #[must_use]
-pub fn effective_priority(pod: &Facts, ctx: &Context<'_>) -> i32 {
-    priority_with(pod, grant(pod, ctx))
-}
-
-/// The deletion cost: the pod's own, else that of the first matching node rule, else 0.
-#[must_use]
-pub fn effective_cost(pod: &Facts, ctx: &Context<'_>) -> i32 {
-    cost_with(pod, grant(pod, ctx))
+pub fn matching_rule(pod: &Facts, ctx: &Context<'_>) -> Option<usize> {
+    matching_on(pod.node.as_ref(), ctx.rules, ctx.nodes)
 }
 
 pub(crate) fn priority_with(pod: &Facts, grant: Option<Grant>) -> i32 {

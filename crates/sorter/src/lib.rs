@@ -28,10 +28,12 @@ mod node;
 mod order;
 mod packed;
 mod reason;
+mod rule;
 
 pub use facts::{Facts, Phase};
 pub use int32::parse_int32;
-pub use key::{Context, Key, Ranks, effective_cost, effective_priority, key};
-pub use node::{Grant, NodeFacts, NodeRule, Nodes, Requirement, matching_rule, missing_nodes};
+pub use key::{Context, Key, Ranks, key, matching_rule};
+pub use node::{Grant, NodeFacts, NodeRule, Nodes, Requirement, missing_nodes};
 pub use order::{Order, Pods};
-pub use reason::{Rule, Why, reason, why, why_text};
+pub use reason::{Why, reason, why, why_text};
+pub use rule::Rule;

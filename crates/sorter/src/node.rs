@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{Context, Facts};
+use crate::Facts;
 
 /// One requirement on a node's labels, as in a label selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,15 +151,8 @@ impl Wanted {
     }
 }
 
-/// The index in `ctx.rules` of the first rule that matches this pod. Only this rule applies, even if the pod's own
-/// annotation overrides its grant.
-#[must_use]
-pub fn matching_rule(pod: &Facts, ctx: &Context<'_>) -> Option<usize> {
-    matching_on(pod.node.as_ref(), ctx.rules, ctx.nodes)
-}
-
 /// The first rule that matches the pods on this node, or those without a node.
-fn matching_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<usize> {
+pub(crate) fn matching_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Option<usize> {
     match node {
         None => rules.iter().position(NodeRule::matches_unassigned),
         Some(name) => {
@@ -168,11 +161,6 @@ fn matching_on(node: Option<&Arc<str>>, rules: &[NodeRule], nodes: &Nodes) -> Op
             rules.iter().position(|rule| rule.matches_on(node))
         }
     }
-}
-
-/// What the first matching rule grants to this pod.
-pub(crate) fn grant(pod: &Facts, ctx: &Context<'_>) -> Option<Grant> {
-    grant_on(pod.node.as_ref(), ctx.rules, ctx.nodes)
 }
 
 /// What the first matching rule grants to the pods on this node, or to those without a node.

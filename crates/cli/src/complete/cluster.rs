@@ -15,6 +15,7 @@ use crate::revisions;
 
 pub(super) async fn candidates(
     connect: ConnectArgs,
+    definition: &clap::Command,
     words: &[String],
     resource: Resource,
 ) -> Result<Vec<String>> {
@@ -22,7 +23,7 @@ pub(super) async fn candidates(
         return kubeconfig(&connect, resource);
     }
     let connection = connect.connect().await?;
-    let named = deployment(&crate::command(), words);
+    let named = deployment(definition, words);
     of(&connection, named.as_deref(), resource).await
 }
 

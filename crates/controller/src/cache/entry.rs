@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_api::{OrderedReplicaSet, Template};
@@ -149,4 +150,15 @@ pub(crate) fn version_of(object: &impl ResourceExt) -> u64 {
 /// A resourceVersion as a number. Kubernetes guarantees that it is one; anything else is 0.
 pub(crate) fn number(resource_version: &str) -> u64 {
     resource_version.parse().unwrap_or(0)
+}
+
+/// Whether a set may adopt this pod if its selector matches.
+pub(crate) fn is_adoptable(pod: &PodView) -> bool {
+    is_orphan(&pod.metadata) && !matches!(pod.phase(), "Succeeded" | "Failed")
+}
+
+/// Whether the object exists without a controller.
+pub(crate) fn is_orphan(metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    metadata.deletion_timestamp.is_none() && !owners.any(|owner| owner.controller == Some(true))
 }

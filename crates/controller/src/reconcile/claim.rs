@@ -16,7 +16,7 @@ use ordereddeployment_wire::PodView;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
+use crate::cache::entry::{Entry, PodEntry, SetEntry, is_adoptable, is_orphan, version_of};
 use crate::cache::expectations::Fact;
 use crate::client::error::RequestError;
 use crate::reconcile::reconciler::Reconciler;
@@ -204,16 +204,6 @@ impl Reconciler<'_> {
         failed.insert(format!("{kind}/{name}"), message);
         None
     }
-}
-
-/// Whether a set may adopt this pod if its selector matches.
-pub(crate) fn is_adoptable(pod: &PodView) -> bool {
-    is_orphan(&pod.metadata) && !matches!(pod.phase(), "Succeeded" | "Failed")
-}
-
-pub(crate) fn is_orphan(metadata: &ObjectMeta) -> bool {
-    let mut owners = metadata.owner_references.iter().flatten();
-    metadata.deletion_timestamp.is_none() && !owners.any(|owner| owner.controller == Some(true))
 }
 
 fn is_ending(metadata: &ObjectMeta) -> bool {

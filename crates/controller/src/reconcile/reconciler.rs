@@ -7,9 +7,9 @@ use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Event, EventType, Regarding};
 
 use crate::client::requests::Requests;
+use crate::reconcile::context::Context;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::state::ObjectState;
-use crate::runtime::context::Context;
 
 /// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one counts as a failure.
 const CONFLICTS: usize = 5;

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use crate::client::requests::Requests;
 use crate::events::events;
+use crate::reconcile::context::Context;
 use crate::reconcile::reconcile;
-use crate::runtime::context::Context;
 use crate::runtime::queue::{Named, Queue};
 use crate::runtime::watches::Watches;
 use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};

@@ -15,13 +15,12 @@ use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::{NodeView, PodView};
 use serde::de::DeserializeOwned;
 
-use crate::cache::entry::{PodEntry, SetEntry};
+use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan};
 use crate::cache::index::{DeploymentName, WatchEvent};
 use crate::client::decode::{Decoded, decoded, decoded_or_known};
 use crate::client::requests::PAGE;
-use crate::reconcile::claim::{is_adoptable, is_orphan};
+use crate::reconcile::context::Context;
 use crate::runtime::backoff::WatchBackoff;
-use crate::runtime::context::Context;
 use crate::runtime::health::{Health, Watched};
 use crate::runtime::queue::Queue;
 
