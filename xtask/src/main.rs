@@ -38,48 +38,49 @@ Usage: cargo xtask <task>
 
   test [--fast]
              run every check: format, lints, dependencies, tests, the chart, scenarios on the sandbox, the demo,
-             a slice of the campaign of faults, a part of the exploration, the image's program, the CRDs and scenarios
-             on real Kubernetes servers; --fast leaves the last three out
+             a part of the fault campaign, a part of the exploration, the image's program, the CRDs and scenarios on
+             real Kubernetes servers; --fast leaves the last three out
   faults [--runs N] [--seed S] [...]
-             play the campaign of faults under simulated time, 2000 runs from seed 1 if nothing else is said; --help
-             lists what more there is, such as playing one seed alone
+             run the fault campaign under simulated time, by default 2000 runs from seed 1; --help lists the other
+             options, such as running one seed alone
   explore [--bounded] [...]
-             run the real planner in every state that small clusters can come to, and judge each decision and each end;
-             about an hour on two processors; --bounded is what `test` does of it, --help lists what more there is
+             run the real planner in every state that small clusters can reach, and check each decision and each final
+             state; about an hour on two cores; --bounded runs the part that `test` runs; --help lists the other options
   mutants [NAME...]
-             build the controller with a mistake for each promise, and play the campaign, or explore, until each is caught
+             build the controller with a mistake for each promise, and run the fault campaign or the exploration until
+             each mistake is detected
   bench [--large] [...]
              measure rollouts by this controller, by the built-in ones and by a driver without a controller, in turn on a
              real control plane; writes docs/benchmarks
-  crds       write the CRDs and docs/api.md, as the code has them
+  crds       write the CRDs and docs/api.md from the code
   crd-check [MANIFEST...]
-             ask a real kube-apiserver and Kubernetes' current CRD server whether they accept the CRDs and refuse
-             whatever breaks one of their constraints, and what they say to the manifests (a dry run)
+             check that a real kube-apiserver and Kubernetes' current CRD server accept the CRDs and refuse each object
+             that violates a constraint; send the manifests as a dry run and print the answers
   image-check
-             build the controller by the Dockerfile's command, check that it needs nothing of the system, and run
-             scenarios with it on the sandbox
+             build the controller with the Dockerfile's command, check that it is a static program, and run scenarios
+             with it on the sandbox
   sbom       write a bill of materials (CycloneDX) of each program to target/sbom, by cargo-cyclonedx
   package    build the programs of a release for this machine's architecture, with checksums and bills of materials, to
              target/package
   krew TAG   print the manifest of the plugin for krew, of the archives in target/package
   cycles     list the import cycles between the modules of each crate
-  kubernetes print the folder of the real Kubernetes binaries, building them if need be
-  kubectl    print the path of the kubectl that the tests use, fetching one if need be
-  helm       print the path of the Helm that the tests use, fetching one if need be
-  prometheus print the path of the Prometheus that the tests use, fetching one if need be
-  shells     print the folder of zsh and fish for the tests of completion, fetching them if need be; with it as
-             COMPLETION_SHELLS, these tests run by `cargo test` too
+  kubernetes print the folder of the real Kubernetes binaries; build them if they are missing
+  kubectl    print the path of the kubectl that the tests use; fetch it if it is missing
+  helm       print the path of the Helm that the tests use; fetch it if it is missing
+  prometheus print the path of the Prometheus that the tests use; fetch it if it is missing
+  shells     print the folder of zsh and fish for the tests of completion; fetch them if they are missing; set
+             COMPLETION_SHELLS to this folder to run these tests with `cargo test`
 
-What a task fetches goes to ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed system-wide.
+Tasks store what they fetch in ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment; nothing is installed system-wide.
 
   KUBECTL=FILE               the kubectl to use, 1.24 or newer
   HELM=FILE                  the Helm to use, 3.6 or newer
   PROMETHEUS=FILE            the Prometheus to use
   KUBEBUILDER_ASSETS=FOLDER  etcd, kube-apiserver, kube-controller-manager and kube-scheduler to use instead of
                              building Kubernetes 1.20
-  E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; nothing is started there but stand-ins for
-                             kubelets, and no other node may take pods
-  E2E_AUDIT_LOG=FILE         its audit log, without which scenarios that ask it fail";
+  E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; the tests start only stand-ins for kubelets
+                             there, and no other node may accept pods
+  E2E_AUDIT_LOG=FILE         its audit log; without it the scenarios that read it fail";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
