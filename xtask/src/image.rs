@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{capture, run, top};
 
-const PROGRAM: &str = "ordered-controller-manager";
+/// The name of the program and of its image.
+pub(crate) const PROGRAM: &str = "ordered-controller-manager";
 
 /// Builds it; with `release` by the command of the `Dockerfile`, else without optimizations. Fails unless it is static and runs.
 pub(crate) fn build(release: bool) -> Result<PathBuf> {

@@ -6,6 +6,7 @@
 mod apt;
 mod bench;
 mod cache;
+mod compile;
 mod crdcases;
 mod crdcheck;
 mod crdserver;
@@ -16,6 +17,7 @@ mod faults;
 mod golang;
 mod helm;
 mod image;
+mod kind;
 mod kubectl;
 mod kubernetes;
 mod mutants;
@@ -23,6 +25,7 @@ mod package;
 mod process;
 mod prometheus;
 mod proxy;
+mod release;
 mod servers;
 mod shells;
 mod suites;
@@ -63,6 +66,18 @@ Usage: cargo xtask <task>
   package    build the programs of a release for this machine's architecture, with checksums and bills of materials, to
              target/package
   krew TAG   print the manifest of the plugin for krew, of the archives in target/package
+  release image TAG REGISTRY
+             build the image for amd64 and arm64, push it and sign it; needs docker with buildx, and cosign
+  release chart TAG REGISTRY
+             package the chart, push it and sign it; needs Helm 3.8 or newer, and cosign
+  release github TAG
+             make a GitHub release of the files in target/package, and of the manifest for krew; needs gh
+  doc        build the documentation of the workspace; a warning is an error. `test` leaves it out: it is another build
+  msrv       check the workspace with the oldest supported Rust, the `rust-version` in Cargo.toml; needs rustup and this
+             toolchain
+  kind VERSION
+             start a cluster with kind, with that version of Kubernetes such as v1.36.1, run the scenarios there, except
+             those that start their own control plane or need Prometheus, and delete the cluster; needs kind and docker
   cycles     list the import cycles between the modules of each crate
   kubernetes print the folder of the real Kubernetes binaries; build them if they are missing
   kubectl    print the path of the kubectl that the tests use; fetch it if it is missing
@@ -80,7 +95,8 @@ Tasks store what they fetch in ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment
                              building Kubernetes 1.20
   E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; the tests start only stand-ins for kubelets
                              there, and no other node may accept pods
-  E2E_AUDIT_LOG=FILE         its audit log; without it the scenarios that read it fail";
+  E2E_AUDIT_LOG=FILE         its audit log; without it the scenarios that read it fail
+  BUILDER_ID=ADDRESS         the address of what builds the image, for its provenance";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -104,6 +120,12 @@ fn main() -> ExitCode {
         ["sbom"] => dependencies::write_bills().map(drop),
         ["package"] => package::package(),
         ["krew", tag] => package::krew(tag).map(|manifest| print!("{manifest}")),
+        ["release", "image", tag, registry] => release::image(tag, registry),
+        ["release", "chart", tag, registry] => release::chart(tag, registry),
+        ["release", "github", tag] => release::github(tag),
+        ["doc"] => compile::doc(),
+        ["msrv"] => compile::msrv(),
+        ["kind", version] => kind::scenarios(version),
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
         ["shells"] => shells::find().map(|path| path.iter().for_each(|path| println!("{}", path.display()))),

@@ -12,12 +12,13 @@ use crate::process::{capture, run, top};
 use crate::{dependencies, image};
 
 /// The version of every crate of the workspace.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PLUGIN: &str = "kubectl-ordered";
 /// The published architectures, by Kubernetes' names.
 const ARCHITECTURES: [&str; 2] = ["amd64", "arm64"];
 
-fn folder() -> PathBuf {
+/// Where the files of a release are.
+pub(crate) fn folder() -> PathBuf {
     top().join("target/package")
 }
 
@@ -58,13 +59,19 @@ pub(crate) fn package() -> Result<()> {
 
 /// `cargo xtask krew TAG`: the plugin's manifest for krew, with the checksums in `target/package`.
 pub(crate) fn krew(tag: &str) -> Result<String> {
-    ensure!(tag == format!("v{VERSION}"), "the tag {tag} is not that of the version {VERSION}: v{VERSION}");
+    check_tag(tag)?;
     let sums = ARCHITECTURES.map(|arch| {
         let archive = format!("{PLUGIN}-{VERSION}-linux-{arch}.tar.gz");
         let sum = checksum(&folder().join(format!("{archive}.sha256")))?;
         Ok((arch, archive, sum))
     });
     manifest(&sums.into_iter().collect::<Result<Vec<_>>>()?)
+}
+
+/// Fails unless this is the tag of this version.
+pub(crate) fn check_tag(tag: &str) -> Result<()> {
+    ensure!(tag == format!("v{VERSION}"), "the tag {tag} is not that of the version {VERSION}: v{VERSION}");
+    Ok(())
 }
 
 fn manifest(archives: &[(&str, String, String)]) -> Result<String> {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -43,6 +43,16 @@ pub(crate) fn release_program(name: &str) -> Command {
 
 /// Runs a command and returns what it printed; its error output is in the error.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
+    Ok(String::from_utf8_lossy(&output(command)?.stdout).into_owned())
+}
+
+/// Runs a command and returns all that it printed: its output, then its error output.
+pub(crate) fn capture_all(command: &mut Command) -> Result<String> {
+    let output = output(command)?;
+    Ok(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+fn output(command: &mut Command) -> Result<Output> {
     let output = command
         .stdin(Stdio::null())
         .output()
@@ -51,7 +61,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("{} failed ({}):\n{}", describe(command), output.status, said.trim());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output)
 }
 
 /// Runs a verbose command with its output in a file; the error quotes the end of it.

@@ -46,7 +46,7 @@ const LEFT_OUT_BY_FAST: [(&str, Suite); 3] =
     [("image", image), ("crds", crds), ("real", scenarios_on_real_servers)];
 
 /// The suffix of tests that start a real control plane; the others end in `on_the_sandbox`.
-const ON_REAL: &str = "on_a_real_server";
+pub(crate) const ON_REAL: &str = "on_a_real_server";
 const ON_SANDBOX: &str = "on_the_sandbox";
 /// The suffix of tests that run Helm on the chart and need no server.
 const BY_HELM: &str = "by_helm";
@@ -198,7 +198,7 @@ fn build() -> Result<Count> {
 
 /// Always the whole workspace with all features, and programs together with tests, whose dependencies need more features of
 /// the same crates: otherwise those would be compiled once for the programs and once for the tests.
-fn build_tests() -> Command {
+pub(crate) fn build_tests() -> Command {
     let mut command = cargo();
     command.args(["build", "--workspace", "--all-features", "--bins", "--tests", "--quiet"]);
     command
