@@ -4,13 +4,13 @@ use http::{Method, Request};
 
 /// A request as the rules see it.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct RequestInfo {
     pub(super) verb: &'static str,
     pub(super) plural: String,
     user_agent: String,
 }
 
-impl Seen {
+impl RequestInfo {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
         let (plural, named) = resource(request.uri().path());
         let query = request.uri().query().unwrap_or_default();
@@ -76,10 +76,10 @@ impl Matching {
         Self { verb: Some(verb), plural: Some(plural), user_agent: None }
     }
 
-    pub(super) fn is(&self, seen: &Seen) -> bool {
-        self.verb.is_none_or(|verb| verb == seen.verb)
-            && self.plural.is_none_or(|plural| plural == seen.plural)
-            && self.user_agent.is_none_or(|part| seen.user_agent.contains(part))
+    pub(super) fn is(&self, info: &RequestInfo) -> bool {
+        self.verb.is_none_or(|verb| verb == info.verb)
+            && self.plural.is_none_or(|plural| plural == info.plural)
+            && self.user_agent.is_none_or(|part| info.user_agent.contains(part))
     }
 }
 

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 
 use answer::{Answer, Broken, refusal};
 pub use matching::Matching;
-use matching::Seen;
+use matching::RequestInfo;
 use rules::Verdict;
 pub use rules::{Rules, Written};
 pub use timeline::{Passage, Passed};
@@ -112,14 +112,14 @@ impl Front {
         if shown != Some(self.token.as_str()) {
             return Ok(refusal(401));
         }
-        let seen = Seen::of(&request);
-        self.rules.arrives(&seen);
-        let loses = match self.rules.judge(&seen).await {
+        let info = RequestInfo::of(&request);
+        self.rules.arrives(&info);
+        let loses = match self.rules.verdict(&info).await {
             Verdict::Refuse(code) => return Ok(refusal(code)),
             Verdict::LoseAnswer => true,
             Verdict::Pass => false,
         };
-        let Ok(response) = self.forward(request, &seen).await else { return Err(Broken) };
+        let Ok(response) = self.forward(request, &info).await else { return Err(Broken) };
         if loses {
             // The server has processed the request and has responded; the client gets no response.
             let _ = response.into_body().collect().await;
@@ -128,15 +128,15 @@ impl Front {
         let (mut parts, body) = response.into_parts();
         parts.headers.remove(CONNECTION);
         parts.headers.remove(TRANSFER_ENCODING);
-        let body = if seen.is_watch() && parts.status.is_success() {
-            stream::lines(body, self.rules, seen)
+        let body = if info.is_watch() && parts.status.is_success() {
+            stream::lines(body, self.rules, info)
         } else {
             body.map_err(|_| Broken).boxed_unsync()
         };
         Ok(Response::from_parts(parts, body))
     }
 
-    async fn forward(&self, request: Request<Incoming>, seen: &Seen) -> Result<Response<Body>> {
+    async fn forward(&self, request: Request<Incoming>, info: &RequestInfo) -> Result<Response<Body>> {
         let (mut parts, body) = request.into_parts();
         let body = body.collect().await.context("the client went away")?.to_bytes();
         for header in [AUTHORIZATION, CONNECTION, HOST, TRANSFER_ENCODING] {
@@ -144,15 +144,15 @@ impl Front {
         }
         let path = parts.uri.path().to_owned();
         let request = Request::from_parts(parts, Body::from(body.to_vec()));
-        let (front, seen) = (self.clone(), seen.clone());
+        let (front, info) = (self.clone(), info.clone());
         // A separate task: a complete request reaches the server even if its client gives up.
         let sent = tokio::spawn(async move {
-            let mut caught = front.rules.caught(&seen);
+            let mut caught = front.rules.caught(&info);
             if let Some(stopped) = caught.take_if(|caught| caught.moment == Moment::Before) {
                 ensure!(stopped.goes_on().await, "dropped");
             }
             front.rules.passes(&path, &body);
-            front.rules.forwards(&seen);
+            front.rules.forwards(&info);
             let response = front.upstream.send(request).await?;
             if let Some(stopped) = caught.take_if(|caught| caught.moment == Moment::After) {
                 ensure!(stopped.goes_on().await, "dropped");

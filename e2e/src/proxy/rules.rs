@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::matching::{Matching, Seen};
+use super::matching::{Matching, RequestInfo};
 use super::timeline::{Passage, Passed, Timeline};
 use super::trap::{self, Caught, Moment, Snare, Trap};
 
@@ -184,28 +184,28 @@ impl Rules {
         }
     }
 
-    pub(super) fn caught(&self, seen: &Seen) -> Option<Caught> {
-        if !seen.counts() {
+    pub(super) fn caught(&self, info: &RequestInfo) -> Option<Caught> {
+        if !info.counts() {
             return None;
         }
-        let (reached, caught) = trap::spring(&mut lock(&self.snare), seen)?;
+        let (reached, caught) = trap::spring(&mut lock(&self.snare), info)?;
         // If the scenario has dropped the trap, the write is not stopped.
         reached.send(()).is_ok().then_some(caught)
     }
 
-    pub(super) fn forwards(&self, seen: &Seen) {
-        if seen.counts() {
-            let written = Written { at: Instant::now(), verb: seen.verb, plural: seen.plural.clone() };
+    pub(super) fn forwards(&self, info: &RequestInfo) {
+        if info.counts() {
+            let written = Written { at: Instant::now(), verb: info.verb, plural: info.plural.clone() };
             lock(&self.written).push(written);
         }
     }
 
-    pub(super) fn arrives(&self, seen: &Seen) {
-        self.timeline.passes(seen, || Passed::Request(seen.verb));
+    pub(super) fn arrives(&self, info: &RequestInfo) {
+        self.timeline.passes(info, || Passed::Request(info.verb));
     }
 
-    pub(super) fn shows(&self, seen: &Seen, line: &Bytes) {
-        self.timeline.passes(seen, || Passed::Event(line.clone()));
+    pub(super) fn shows(&self, info: &RequestInfo, line: &Bytes) {
+        self.timeline.passes(info, || Passed::Event(line.clone()));
     }
 
     pub(super) fn gives_up(&self) {
@@ -220,28 +220,28 @@ impl Rules {
         self.cut.subscribe()
     }
 
-    pub(super) fn delay(&self, seen: &Seen) -> Duration {
-        lock(&self.delays).get(&seen.plural).copied().unwrap_or_default()
+    pub(super) fn delay(&self, info: &RequestInfo) -> Duration {
+        lock(&self.delays).get(&info.plural).copied().unwrap_or_default()
     }
 
     /// Waits while the request is frozen, then returns what to do with it.
-    pub(super) async fn judge(&self, seen: &Seen) -> Verdict {
-        self.wait_for_thaw(seen).await;
+    pub(super) async fn verdict(&self, info: &RequestInfo) -> Verdict {
+        self.wait_for_thaw(info).await;
         let mut faults = lock(&self.faults);
-        let Some(fault) = faults.iter_mut().find(|fault| fault.times > 0 && fault.matching.is(seen)) else {
+        let Some(fault) = faults.iter_mut().find(|fault| fault.times > 0 && fault.matching.is(info)) else {
             return Verdict::Pass;
         };
         fault.times -= 1;
         fault.verdict
     }
 
-    pub(super) async fn wait_for_thaw(&self, seen: &Seen) {
+    pub(super) async fn wait_for_thaw(&self, info: &RequestInfo) {
         let mut frozen = self.frozen.subscribe();
-        if frozen.borrow().as_ref().is_some_and(|rule| rule.is(seen)) {
+        if frozen.borrow().as_ref().is_some_and(|rule| rule.is(info)) {
             self.held_back.send_modify(|count| *count += 1);
         }
         // The sender lives as long as the rules.
-        let _ = frozen.wait_for(|rule| !rule.as_ref().is_some_and(|rule| rule.is(seen))).await;
+        let _ = frozen.wait_for(|rule| !rule.as_ref().is_some_and(|rule| rule.is(info))).await;
     }
 }
 

@@ -12,19 +12,19 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::answer::Broken;
-use super::matching::Seen;
+use super::matching::RequestInfo;
 use super::rules::Rules;
 
 /// The same lines with the delay.
-pub(super) fn lines(body: Body, rules: Arc<Rules>, seen: Seen) -> UnsyncBoxBody<Bytes, Broken> {
+pub(super) fn lines(body: Body, rules: Arc<Rules>, info: RequestInfo) -> UnsyncBoxBody<Bytes, Broken> {
     let (sender, receiver) = mpsc::unbounded_channel();
-    tokio::spawn(read(body, Arc::clone(&rules), seen.clone(), sender));
-    let frames = stream::unfold((receiver, rules, seen), |(mut receiver, rules, seen)| async move {
+    tokio::spawn(read(body, Arc::clone(&rules), info.clone(), sender));
+    let frames = stream::unfold((receiver, rules, info), |(mut receiver, rules, info)| async move {
         let (due, line) = receiver.recv().await?;
         tokio::time::sleep_until(due).await;
-        rules.wait_for_thaw(&seen).await;
-        rules.shows(&seen, &line);
-        Some((Ok(Frame::data(line)), (receiver, rules, seen)))
+        rules.wait_for_thaw(&info).await;
+        rules.shows(&info, &line);
+        Some((Ok(Frame::data(line)), (receiver, rules, info)))
     });
     StreamBody::new(frames).boxed_unsync()
 }
@@ -33,7 +33,7 @@ pub(super) fn lines(body: Body, rules: Arc<Rules>, seen: Seen) -> UnsyncBoxBody<
 async fn read(
     mut body: Body,
     rules: Arc<Rules>,
-    seen: Seen,
+    info: RequestInfo,
     sender: mpsc::UnboundedSender<(Instant, Bytes)>,
 ) {
     let mut buffer = BytesMut::new();
@@ -47,7 +47,7 @@ async fn read(
         buffer.extend_from_slice(&data);
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line = buffer.split_to(end + 1).freeze();
-            if sender.send((Instant::now() + rules.delay(&seen), line)).is_err() {
+            if sender.send((Instant::now() + rules.delay(&info), line)).is_err() {
                 return;
             }
         }

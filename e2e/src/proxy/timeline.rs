@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::matching::Seen;
+use super::matching::RequestInfo;
 
 /// What passed.
 #[derive(Clone, Debug)]
@@ -40,9 +40,9 @@ impl Timeline {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }
 
-    pub(super) fn passes(&self, seen: &Seen, passed: impl FnOnce() -> Passed) {
+    pub(super) fn passes(&self, info: &RequestInfo, passed: impl FnOnce() -> Passed) {
         if let Some(all) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            all.push(Passage { at: Instant::now(), plural: seen.plural.clone(), passed: passed() });
+            all.push(Passage { at: Instant::now(), plural: info.plural.clone(), passed: passed() });
         }
     }
 }
@@ -52,13 +52,13 @@ mod tests {
     use http::Request;
 
     use super::{Passed, Timeline};
-    use crate::proxy::matching::Seen;
+    use crate::proxy::matching::RequestInfo;
 
     #[test]
     fn passages_are_recorded_in_order_while_the_timeline_is_on() {
         let timeline = Timeline::default();
-        let seen = Seen::of(&Request::get("/api/v1/pods?watch=true").body(()).unwrap());
-        let passes = |line: &'static str| timeline.passes(&seen, || Passed::Event(line.into()));
+        let info = RequestInfo::of(&Request::get("/api/v1/pods?watch=true").body(()).unwrap());
+        let passes = |line: &'static str| timeline.passes(&info, || Passed::Event(line.into()));
         passes("before");
         timeline.start();
         passes("first");

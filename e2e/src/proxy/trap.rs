@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use super::matching::{Matching, Seen};
+use super::matching::{Matching, RequestInfo};
 
 /// When a write is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +68,8 @@ pub(super) fn set(matching: Matching, nth: usize, moment: Moment) -> (Trap, Snar
 }
 
 /// Counts one matching write. Returns the trapped write if it is the selected one.
-pub(super) fn spring(snare: &mut Option<Snare>, seen: &Seen) -> Option<(oneshot::Sender<()>, Caught)> {
-    let set = snare.as_mut().filter(|snare| snare.matching.is(seen))?;
+pub(super) fn spring(snare: &mut Option<Snare>, info: &RequestInfo) -> Option<(oneshot::Sender<()>, Caught)> {
+    let set = snare.as_mut().filter(|snare| snare.matching.is(info))?;
     set.left -= 1;
     if set.left > 0 {
         return None;

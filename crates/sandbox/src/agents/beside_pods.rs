@@ -31,7 +31,8 @@ pub(crate) trait Agent: Send {
     ) -> impl Future<Output = Duration> + Send;
 }
 
-enum Seen<K> {
+/// An event of one of the watches.
+enum WatchEvent<K> {
     Pod(Box<Event<Pod>>),
     Other(Box<Event<K>>),
 }
@@ -41,23 +42,23 @@ pub(crate) async fn run<A: Agent>(client: Client, mut agent: A) {
     let (mut pods, mut others) = (Cache::default(), Cache::default());
     let mut watched = watch(Api::<A::Other>::all(client.clone()));
     while !others.objects.values().any(A::asks_for_pods) {
-        let Some(seen) = burst(&mut watched, Duration::MAX).await else { return };
-        for event in seen {
+        let Some(batch) = burst(&mut watched, Duration::MAX).await else { return };
+        for event in batch {
             others.apply(event);
         }
     }
-    let watched_pods = watch(Api::<Pod>::all(client)).map(|event| Seen::Pod(Box::new(event)));
-    let mut events = stream::select(watched_pods, watched.map(|event| Seen::Other(Box::new(event))));
-    let mut patience = Duration::MAX;
-    while let Some(seen) = burst(&mut events, patience).await {
-        for event in seen {
+    let watched_pods = watch(Api::<Pod>::all(client)).map(|event| WatchEvent::Pod(Box::new(event)));
+    let mut events = stream::select(watched_pods, watched.map(|event| WatchEvent::Other(Box::new(event))));
+    let mut wait = Duration::MAX;
+    while let Some(batch) = burst(&mut events, wait).await {
+        for event in batch {
             match event {
-                Seen::Pod(event) => pods.apply(*event),
-                Seen::Other(event) => others.apply(*event),
+                WatchEvent::Pod(event) => pods.apply(*event),
+                WatchEvent::Other(event) => others.apply(*event),
             }
         }
         if pods.synced {
-            patience = agent.round(&pods, &others).await;
+            wait = agent.round(&pods, &others).await;
         }
     }
 }

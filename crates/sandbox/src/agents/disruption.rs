@@ -38,19 +38,19 @@ impl Agent for Disruption {
 
     /// Writes each changed status.
     async fn round(&mut self, pods: &Cache<Pod>, budgets: &Cache<PodDisruptionBudget>) -> Duration {
-        let mut patience = Duration::MAX;
+        let mut wait = Duration::MAX;
         for budget in budgets.objects.values() {
             match self.count(budget, pods).await {
                 Ok(true) => {}
                 // An eviction in progress ends with the deletion or with its timeout.
-                Ok(false) => patience = patience.min(Duration::from_secs(10)),
+                Ok(false) => wait = wait.min(Duration::from_secs(10)),
                 Err(error) => {
                     tracing::debug!(%error, "cannot keep a disruption budget");
-                    patience = RETRY;
+                    wait = RETRY;
                 }
             }
         }
-        patience
+        wait
     }
 }
 

@@ -60,9 +60,9 @@ impl Kubelets {
         // Dropping this future aborts every worker.
         let mut tasks = JoinSet::new();
         let mut addresses: u32 = 0;
-        while let Some(seen) = burst(&mut events, Duration::MAX).await {
+        while let Some(batch) = burst(&mut events, Duration::MAX).await {
             while tasks.try_join_next().is_some() {}
-            for event in seen {
+            for event in batch {
                 let (pod, gone) = match event {
                     Event::Apply(pod) | Event::InitApply(pod) => (pod, false),
                     Event::Delete(pod) => (pod, true),

@@ -93,18 +93,18 @@ where
 
 /// Waits for one item, collects further items for a short time, then returns all of them; `None` at the end of the
 /// stream.
-pub(crate) async fn burst<S: Stream + Unpin>(stream: &mut S, patience: Duration) -> Option<Vec<S::Item>> {
-    gather(stream, patience, || Instant::now() + GATHER).await
+pub(crate) async fn burst<S: Stream + Unpin>(stream: &mut S, wait: Duration) -> Option<Vec<S::Item>> {
+    gather(stream, wait, || Instant::now() + GATHER).await
 }
 
 /// Like [`burst`], but collects until the time that `until` returns when the first item has arrived.
 pub(crate) async fn gather<S: Stream + Unpin>(
     stream: &mut S,
-    patience: Duration,
+    wait: Duration,
     until: impl FnOnce() -> Instant,
 ) -> Option<Vec<S::Item>> {
     let mut items = Vec::new();
-    match timeout(patience, stream.next()).await {
+    match timeout(wait, stream.next()).await {
         Ok(Some(item)) => items.push(item),
         Ok(None) => return None,
         Err(_) => return Some(items),

@@ -29,14 +29,14 @@ impl Agent for Keeper {
 
     /// Writes each changed status.
     async fn round(&mut self, pods: &Cache<Pod>, quotas: &Cache<ResourceQuota>) -> Duration {
-        let mut patience = Duration::MAX;
+        let mut wait = Duration::MAX;
         for quota in quotas.objects.values() {
             if let Err(error) = self.count(quota, pods).await {
                 tracing::debug!(%error, "cannot keep a quota");
-                patience = RETRY;
+                wait = RETRY;
             }
         }
-        patience
+        wait
     }
 }
 

@@ -18,7 +18,8 @@ use super::pod::Pod;
 use super::{Cache, GATHER, Key, RETRY, gather, watch};
 use crate::clock::{Clock, seconds};
 
-enum Seen {
+/// An event of one of the watches.
+enum WatchEvent {
     Pod(Box<Event<Pod>>),
     Node(Box<Event<Node>>),
 }
@@ -34,8 +35,8 @@ struct Scheduler {
 
 /// Schedules until the process or the task ends.
 pub async fn run(client: Client, clock: Clock) {
-    let pods = watch(Api::<Pod>::all(client.clone())).map(|event| Seen::Pod(Box::new(event)));
-    let nodes = watch(Api::<Node>::all(client.clone())).map(|event| Seen::Node(Box::new(event)));
+    let pods = watch(Api::<Pod>::all(client.clone())).map(|event| WatchEvent::Pod(Box::new(event)));
+    let nodes = watch(Api::<Node>::all(client.clone())).map(|event| WatchEvent::Node(Box::new(event)));
     let mut events = stream::select(pods, nodes);
     let mut scheduler = Scheduler {
         client,
@@ -44,18 +45,18 @@ pub async fn run(client: Client, clock: Clock) {
         nodes: Cache::default(),
         assumed: BTreeMap::new(),
     };
-    let mut patience = Duration::MAX;
+    let mut wait = Duration::MAX;
     let pace = scheduler.clock.clone();
-    while let Some(seen) = gather(&mut events, patience, || pace.next_round(GATHER)).await {
-        for event in seen {
+    while let Some(batch) = gather(&mut events, wait, || pace.next_round(GATHER)).await {
+        for event in batch {
             match event {
-                Seen::Pod(event) => scheduler.pods.apply(*event),
-                Seen::Node(event) => scheduler.nodes.apply(*event),
+                WatchEvent::Pod(event) => scheduler.pods.apply(*event),
+                WatchEvent::Node(event) => scheduler.nodes.apply(*event),
             }
         }
         if scheduler.pods.synced && scheduler.nodes.synced {
             // Without an event, only a failed request needs another round.
-            patience = if scheduler.round().await { Duration::MAX } else { RETRY };
+            wait = if scheduler.round().await { Duration::MAX } else { RETRY };
         }
     }
 }

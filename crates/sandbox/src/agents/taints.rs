@@ -39,7 +39,7 @@ impl Agent for Taints {
     /// Deletes the pods that must leave their node.
     async fn round(&mut self, pods: &Cache<Pod>, nodes: &Cache<Node>) -> Duration {
         let now = self.clock.now();
-        let (mut patience, mut since) = (Duration::MAX, BTreeMap::new());
+        let (mut wait, mut since) = (Duration::MAX, BTreeMap::new());
         for pod in pods.objects.values().filter(|pod| !pod.is_terminating()) {
             let node = pod.node().unwrap_or_default().to_owned();
             let Some(node) = nodes.objects.get(&(String::new(), node)) else { continue };
@@ -50,13 +50,13 @@ impl Agent for Taints {
             let left = begun.checked_add(stay).unwrap_or(Timestamp::MAX).duration_since(now);
             let left = Duration::try_from(left).unwrap_or_default();
             if !left.is_zero() {
-                patience = patience.min(left);
+                wait = wait.min(left);
             } else if !self.evict(pod).await {
-                patience = patience.min(RETRY);
+                wait = wait.min(RETRY);
             }
         }
         self.since = since;
-        patience
+        wait
     }
 }
 

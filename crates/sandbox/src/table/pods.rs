@@ -24,9 +24,9 @@ pub(super) fn heads() -> Vec<Head> {
 }
 
 pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let seen = Seen::read(pod);
-    let mut restarts = seen.restarts.to_string();
-    if let Some(last) = seen.last_restart.filter(|_| seen.restarts > 0) {
+    let summary = PodSummary::read(pod);
+    let mut restarts = summary.restarts.to_string();
+    if let Some(last) = summary.last_restart.filter(|_| summary.restarts > 0) {
         restarts = format!("{restarts} ({} ago)", age::human(now.as_second() - last.as_second()));
     }
     let ip = match at(pod, "status.podIP") {
@@ -35,8 +35,8 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     };
     vec![
         json!(at(pod, "metadata.name")),
-        json!(format!("{}/{}", seen.ready, seen.total)),
-        json!(seen.status),
+        json!(format!("{}/{}", summary.ready, summary.total)),
+        json!(summary.status),
         json!(restarts),
         json!(age::since(at(pod, "metadata.creationTimestamp"), now)),
         json!(or_none(ip)),
@@ -61,7 +61,7 @@ fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
 }
 
 #[derive(Default)]
-struct Seen {
+struct PodSummary {
     status: String,
     ready: usize,
     total: usize,
@@ -69,7 +69,7 @@ struct Seen {
     last_restart: Option<Timestamp>,
 }
 
-impl Seen {
+impl PodSummary {
     fn read(pod: &Value) -> Self {
         let phase = at(pod, "status.phase");
         let sidecars: Vec<&str> = list(pod, "spec.initContainers")
@@ -77,32 +77,32 @@ impl Seen {
             .filter(|c| at(c, "restartPolicy") == "Always")
             .map(|c| at(c, "name"))
             .collect();
-        let mut seen = Self {
+        let mut summary = Self {
             status: phase.to_owned(),
             total: list(pod, "spec.containers").len() + sidecars.len(),
             ..Self::default()
         };
         if !at(pod, "status.reason").is_empty() {
-            at(pod, "status.reason").clone_into(&mut seen.status);
+            at(pod, "status.reason").clone_into(&mut summary.status);
         }
         let gated = |c: &Value| at(c, "type") == "PodScheduled" && at(c, "reason") == "SchedulingGated";
         if list(pod, "status.conditions").iter().any(gated) {
-            "SchedulingGated".clone_into(&mut seen.status);
+            "SchedulingGated".clone_into(&mut summary.status);
         }
-        let sidecar_restarts = seen.read_init(pod, &sidecars);
+        let sidecar_restarts = summary.read_init(pod, &sidecars);
         let initializing = sidecar_restarts.is_none();
         if !initializing || condition(pod, "Initialized") == "True" {
-            seen.restarts = sidecar_restarts.unwrap_or(0);
-            seen.read_containers(pod);
+            summary.restarts = sidecar_restarts.unwrap_or(0);
+            summary.read_containers(pod);
         }
         if pod["metadata"]["deletionTimestamp"].is_string() {
             if at(pod, "status.reason") == "NodeLost" {
-                "Unknown".clone_into(&mut seen.status);
+                "Unknown".clone_into(&mut summary.status);
             } else if phase != "Succeeded" && phase != "Failed" {
-                "Terminating".clone_into(&mut seen.status);
+                "Terminating".clone_into(&mut summary.status);
             }
         }
-        seen
+        summary
     }
 
     /// The restarts of sidecars after initialization; `None` while it runs or when it has failed.

@@ -23,7 +23,7 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use monitors::Seen;
+use monitors::MonitorMessage;
 use queue::{Task, Uid};
 pub use settings::Collector;
 use shared::{Shared, lock};
@@ -33,7 +33,7 @@ use work::Worker;
 const WORKERS: usize = 20;
 
 /// An item that a worker has processed.
-struct Done {
+struct ProcessedItem {
     task: Task,
     uid: Uid,
     result: Result<(), work::Error>,
@@ -63,8 +63,8 @@ async fn collect(client: Client, mut settings: watch::Receiver<Collector>) {
     monitors.spawn(monitors::run(client.clone(), tell));
     let shared = Arc::new(Mutex::new(Shared::default()));
     let worker = Worker::new(client, Arc::clone(&shared), settings.clone());
-    let mut late: VecDeque<(Instant, Seen)> = VecDeque::new();
-    let mut jobs: FuturesUnordered<BoxFuture<'static, Done>> = FuturesUnordered::new();
+    let mut late: VecDeque<(Instant, MonitorMessage)> = VecDeque::new();
+    let mut jobs: FuturesUnordered<BoxFuture<'static, ProcessedItem>> = FuturesUnordered::new();
     loop {
         let retry = {
             let mut shared = lock(&shared);
@@ -81,13 +81,13 @@ async fn collect(client: Client, mut settings: watch::Receiver<Collector>) {
         let due = late.front().map(|(came, _)| *came + lag);
         tokio::select! {
             biased;
-            seen = events.recv() => {
-                let Some(seen) = seen else { return };
-                late.push_back((Instant::now(), seen));
+            message = events.recv() => {
+                let Some(message) = message else { return };
+                late.push_back((Instant::now(), message));
             }
             () = until(due) => {
-                if let Some((_, seen)) = late.pop_front() {
-                    lock(&shared).take_in(seen);
+                if let Some((_, message)) = late.pop_front() {
+                    lock(&shared).take_in(message);
                 }
             }
             Some(done) = jobs.next() => {
@@ -104,12 +104,12 @@ async fn collect(client: Client, mut settings: watch::Receiver<Collector>) {
     }
 }
 
-async fn job(worker: Worker, task: Task, uid: Uid) -> Done {
+async fn job(worker: Worker, task: Task, uid: Uid) -> ProcessedItem {
     let result = match task {
         Task::Orphan => worker.orphan(&uid).await,
         Task::Delete => worker.attempt_to_delete(&uid).await,
     };
-    Done { task, uid, result }
+    ProcessedItem { task, uid, result }
 }
 
 /// Waits until this time, or forever without one.

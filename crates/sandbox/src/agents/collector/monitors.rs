@@ -41,7 +41,7 @@ impl Resource {
 pub(super) type Resources = BTreeMap<Kind, Arc<Resource>>;
 
 /// A message of the monitors.
-pub(super) enum Seen {
+pub(super) enum MonitorMessage {
     /// The current resources of the server.
     Resources(Resources),
     /// An event of a watch.
@@ -49,7 +49,7 @@ pub(super) enum Seen {
 }
 
 /// Watches all resources until the task ends. A new CustomResourceDefinition takes effect immediately.
-pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
+pub(super) async fn run(client: Client, tell: UnboundedSender<MonitorMessage>) {
     let mut definitions = metadata(&client, &ApiResource::erase::<CustomResourceDefinition>(&()));
     let mut watches = JoinSet::new();
     let mut by_kind: BTreeMap<Kind, AbortHandle> = BTreeMap::new();
@@ -77,7 +77,7 @@ pub(super) async fn run(client: Client, tell: UnboundedSender<Seen>) {
             .filter(|(kind, one)| one.monitored && !by_kind.contains_key(*kind))
             .map(|(_, one)| Arc::clone(one))
             .collect();
-        if tell.send(Seen::Resources(resources)).is_err() {
+        if tell.send(MonitorMessage::Resources(resources)).is_err() {
             return;
         }
         for resource in fresh {
@@ -98,10 +98,10 @@ fn metadata(
 async fn forward(
     resource: Arc<Resource>,
     mut events: impl Stream<Item = Event<PartialObjectMeta<DynamicObject>>> + Unpin,
-    tell: UnboundedSender<Seen>,
+    tell: UnboundedSender<MonitorMessage>,
 ) {
     while let Some(event) = events.next().await {
-        if tell.send(Seen::Event(Arc::clone(&resource), Box::new(event))).is_err() {
+        if tell.send(MonitorMessage::Event(Arc::clone(&resource), Box::new(event))).is_err() {
             return;
         }
     }

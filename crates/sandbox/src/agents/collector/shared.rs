@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::graph::Graph;
-use super::monitors::Seen;
+use super::monitors::MonitorMessage;
 use super::queue::{Queue, Task, Uid};
 
 /// The state that the event reader updates and the workers read.
@@ -23,10 +23,10 @@ impl Shared {
     }
 
     /// Applies one event to the graph and adds the affected objects to the queues.
-    pub(super) fn take_in(&mut self, seen: Seen) {
-        let wanted = match seen {
-            Seen::Resources(resources) => self.graph.set_resources(resources),
-            Seen::Event(resource, event) => self.graph.apply(&resource, *event),
+    pub(super) fn take_in(&mut self, message: MonitorMessage) {
+        let wanted = match message {
+            MonitorMessage::Resources(resources) => self.graph.set_resources(resources),
+            MonitorMessage::Event(resource, event) => self.graph.apply(&resource, *event),
         };
         self.enqueue(wanted);
     }
