@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e2e::real::{BuiltIn, ControlPlane};
-use e2e::{Manager, Server, Setting, World};
+use e2e::{Manager, Server, Setting, TestCluster};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
@@ -41,7 +41,7 @@ pub struct Shape {
 
 /// The servers.
 pub struct Cluster {
-    pub world: World,
+    pub test_cluster: TestCluster,
     probes: AtomicU32,
 }
 
@@ -97,15 +97,15 @@ impl Cluster {
             controller_manager_arguments: arguments.map(str::to_owned).to_vec(),
             ..Setting::default()
         };
-        let world = World::with(Server::Real, setting).await?.patient(LIMIT);
-        let cluster = Self { world, probes: AtomicU32::new(0) };
+        let test_cluster = TestCluster::with(Server::Real, setting).await?.with_timeout(LIMIT);
+        let cluster = Self { test_cluster, probes: AtomicU32::new(0) };
         cluster.create_others(shape.others).await?;
         Ok(cluster)
     }
 
     /// The control plane.
     pub fn plane(&self) -> Result<&ControlPlane> {
-        self.world.control_plane().context("this is no real control plane")
+        self.test_cluster.control_plane().context("this is no real control plane")
     }
 
     /// Starts the controller of that contender, with a direct connection and without client limits, and waits until it has read
@@ -121,12 +121,12 @@ impl Cluster {
         match contender {
             Contender::Ours => {
                 let arguments = [&["--kube-api-qps=0"], arguments].concat();
-                Running::of_manager(self.world.start_manager_beside_the_proxy(&arguments)?)
+                Running::of_manager(self.test_cluster.start_manager_beside_the_proxy(&arguments)?)
             }
             Contender::BuiltIn => {
                 let limits = ["--kube-api-qps=10000", "--kube-api-burst=20000"];
                 let built_in =
-                    self.world.start_built_in_apart(BUILT_IN, &[&limits[..], arguments].concat())?;
+                    self.test_cluster.start_built_in_apart(BUILT_IN, &[&limits[..], arguments].concat())?;
                 let process = Some(Process::of(built_in.id()?));
                 Ok(Running { process, manager: None, metrics: None, built_in: Some(built_in) })
             }
@@ -149,27 +149,29 @@ impl Cluster {
     /// The built-in controllers do not say when they have read everything: they work then.
     async fn until_built_in_works(&self) -> Result<()> {
         let name = format!("probe-{}", self.probes.fetch_add(1, Ordering::Relaxed));
-        Contender::BuiltIn.create(&self.world, &name, 0, Bounds::STRICT).await?;
-        let sets: Api<ReplicaSet> = Api::namespaced(self.world.client.clone(), &self.world.namespace);
+        Contender::BuiltIn.create(&self.test_cluster, &name, 0, Bounds::STRICT).await?;
+        let sets: Api<ReplicaSet> =
+            Api::namespaced(self.test_cluster.client.clone(), &self.test_cluster.namespace);
         let is_known = |sets: &[ReplicaSet]| {
             sets.iter().any(|set| {
                 set.name_any().starts_with(&name)
                     && set.status.as_ref().is_some_and(|status| status.observed_generation.is_some())
             })
         };
-        self.world.until_all(sets, "known to the built-in controllers", is_known).await?;
-        deployments(&self.world).delete(&name, &DeleteParams::default()).await?;
+        self.test_cluster.until_all(sets, "known to the built-in controllers", is_known).await?;
+        deployments(&self.test_cluster).delete(&name, &DeleteParams::default()).await?;
         Ok(())
     }
 
     /// Removes a namespace with everything in it. Returns after it is gone.
-    pub async fn remove(&self, world: &World) -> Result<()> {
-        world.clear().await?;
-        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.world.client.clone());
-        let named = ListParams::default().fields(&format!("metadata.name={}", world.namespace));
+    pub async fn remove(&self, test_cluster: &TestCluster) -> Result<()> {
+        test_cluster.clear().await?;
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> =
+            Api::all(self.test_cluster.client.clone());
+        let named = ListParams::default().fields(&format!("metadata.name={}", test_cluster.namespace));
         let limit = tokio::time::Instant::now() + LIMIT;
         while !namespaces.list(&named).await?.items.is_empty() {
-            anyhow::ensure!(tokio::time::Instant::now() < limit, "{} is not removed", world.namespace);
+            anyhow::ensure!(tokio::time::Instant::now() < limit, "{} is not removed", test_cluster.namespace);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Ok(())
@@ -180,9 +182,9 @@ impl Cluster {
         if others == 0 {
             return Ok(());
         }
-        let world = self.world.apart(OTHERS).await?;
-        let observer = Observer::start(&world.client, &world.namespace);
-        null::create_pods(&world, (0..others).map(other)).await?;
+        let test_cluster = self.test_cluster.apart(OTHERS).await?;
+        let observer = Observer::start(&test_cluster.client, &test_cluster.namespace);
+        null::create_pods(&test_cluster, (0..others).map(other)).await?;
         observer.until_created(others).await.map(drop)
     }
 }

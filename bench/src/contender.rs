@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::Result;
-use e2e::{Request, World};
+use e2e::{Request, TestCluster};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
@@ -58,19 +58,25 @@ fn object(api_version: &str, kind: &str, name: &str, replicas: usize, bounds: Bo
 
 impl Contender {
     /// Creates an object with that many replicas.
-    pub async fn create(self, world: &World, name: &str, replicas: usize, bounds: Bounds) -> Result<()> {
+    pub async fn create(
+        self,
+        test_cluster: &TestCluster,
+        name: &str,
+        replicas: usize,
+        bounds: Bounds,
+    ) -> Result<()> {
         let options = PostParams::default();
         match self {
             Self::Ours => {
                 let kind = ("ordereddeployment.io/v1alpha1", "OrderedDeployment");
                 let object = serde_json::from_value(object(kind.0, kind.1, name, replicas, bounds))?;
-                world.deployments().create(&options, &object).await?;
+                test_cluster.deployments().create(&options, &object).await?;
             }
             Self::BuiltIn => {
                 let object = serde_json::from_value(object("apps/v1", "Deployment", name, replicas, bounds))?;
-                deployments(world).create(&options, &object).await?;
+                deployments(test_cluster).create(&options, &object).await?;
             }
-            Self::Null => crate::null::create(world, name, replicas).await?,
+            Self::Null => crate::null::create(test_cluster, name, replicas).await?,
         }
         Ok(())
     }
@@ -78,47 +84,47 @@ impl Contender {
     /// Creates several objects.
     pub async fn create_all(
         self,
-        world: &World,
+        test_cluster: &TestCluster,
         names: &[String],
         replicas: usize,
         bounds: Bounds,
     ) -> Result<()> {
-        let creates = stream::iter(names).map(|name| self.create(world, name, replicas, bounds));
+        let creates = stream::iter(names).map(|name| self.create(test_cluster, name, replicas, bounds));
         creates.buffer_unordered(PARALLEL).try_collect().await
     }
 
     /// Begins a rollout to the second template.
-    pub async fn roll_out(self, world: &World, name: &str) -> Result<()> {
-        self.patch_spec(world, name, &json!({"template": template(name, 2)})).await
+    pub async fn roll_out(self, test_cluster: &TestCluster, name: &str) -> Result<()> {
+        self.patch_spec(test_cluster, name, &json!({"template": template(name, 2)})).await
     }
 
     /// Begins a rollout of several objects.
-    pub async fn roll_out_all(self, world: &World, names: &[String]) -> Result<()> {
-        let patches = stream::iter(names).map(|name| self.roll_out(world, name));
+    pub async fn roll_out_all(self, test_cluster: &TestCluster, names: &[String]) -> Result<()> {
+        let patches = stream::iter(names).map(|name| self.roll_out(test_cluster, name));
         patches.buffer_unordered(PARALLEL).try_collect().await
     }
 
     /// Scales to that many replicas.
-    pub async fn scale(self, world: &World, name: &str, replicas: usize) -> Result<()> {
-        self.patch_spec(world, name, &json!({"replicas": replicas})).await
+    pub async fn scale(self, test_cluster: &TestCluster, name: &str, replicas: usize) -> Result<()> {
+        self.patch_spec(test_cluster, name, &json!({"replicas": replicas})).await
     }
 
-    async fn patch_spec(self, world: &World, name: &str, spec: &Value) -> Result<()> {
+    async fn patch_spec(self, test_cluster: &TestCluster, name: &str, spec: &Value) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": spec}));
         let options = PatchParams::default();
         match self {
-            Self::Ours => world.deployments().patch(name, &options, &patch).await.map(drop)?,
-            Self::BuiltIn => deployments(world).patch(name, &options, &patch).await.map(drop)?,
+            Self::Ours => test_cluster.deployments().patch(name, &options, &patch).await.map(drop)?,
+            Self::BuiltIn => deployments(test_cluster).patch(name, &options, &patch).await.map(drop)?,
             Self::Null => {}
         }
         Ok(())
     }
 
     /// Waits until the controller has reported that all replicas are available.
-    pub async fn until_reported(self, world: &World, name: &str, replicas: usize) -> Result<()> {
+    pub async fn until_reported(self, test_cluster: &TestCluster, name: &str, replicas: usize) -> Result<()> {
         let replicas = i32::try_from(replicas)?;
         match self {
-            Self::Ours => world.complete(name, replicas).await.map(drop),
+            Self::Ours => test_cluster.complete(name, replicas).await.map(drop),
             Self::BuiltIn => {
                 let is_complete = |object: &Deployment| {
                     let status = object.status.clone().unwrap_or_default();
@@ -126,7 +132,10 @@ impl Contender {
                         && [status.replicas, status.updated_replicas, status.available_replicas]
                             == [Some(replicas); 3]
                 };
-                world.until_object(deployments(world), name, "complete", is_complete).await.map(drop)
+                test_cluster
+                    .until_object(deployments(test_cluster), name, "complete", is_complete)
+                    .await
+                    .map(drop)
             }
             Self::Null => Ok(()),
         }
@@ -144,6 +153,6 @@ impl Contender {
     }
 }
 
-pub fn deployments(world: &World) -> Api<Deployment> {
-    Api::namespaced(world.client.clone(), &world.namespace)
+pub fn deployments(test_cluster: &TestCluster) -> Api<Deployment> {
+    Api::namespaced(test_cluster.client.clone(), &test_cluster.namespace)
 }

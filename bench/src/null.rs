@@ -1,7 +1,7 @@
 //! The driver without a controller: it knows what to do and only sends the requests that every rollout needs.
 
 use anyhow::{Context, Result};
-use e2e::World;
+use e2e::TestCluster;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
@@ -17,10 +17,10 @@ pub const USER_AGENT: &str = "bench-null-driver";
 /// The most requests in flight: as many as the ordereddeployment controller allows one object by default.
 const IN_FLIGHT: usize = 25;
 
-pub async fn pods(world: &World) -> Result<Api<Pod>> {
-    let plane = world.control_plane().context("this is no real control plane")?;
+pub async fn pods(test_cluster: &TestCluster) -> Result<Api<Pod>> {
+    let plane = test_cluster.control_plane().context("this is no real control plane")?;
     let client: Client = plane.client(USER_AGENT).await?;
-    Ok(Api::namespaced(client, &world.namespace))
+    Ok(Api::namespaced(client, &test_cluster.namespace))
 }
 
 fn name(app: &str, revision: u32, number: usize) -> String {
@@ -39,22 +39,27 @@ async fn create_pod(pods: &Api<Pod>, pod: Value) -> Result<()> {
 }
 
 /// Creates pods of the first revision.
-pub async fn create(world: &World, app: &str, replicas: usize) -> Result<()> {
-    let pods = pods(world).await?;
+pub async fn create(test_cluster: &TestCluster, app: &str, replicas: usize) -> Result<()> {
+    let pods = pods(test_cluster).await?;
     let creates = stream::iter(0..replicas).map(|number| create_one(&pods, app, 1, number));
     creates.buffer_unordered(IN_FLIGHT).try_collect().await
 }
 
 /// Creates these pods.
-pub async fn create_pods(world: &World, manifests: impl Iterator<Item = Value>) -> Result<()> {
-    let pods = pods(world).await?;
+pub async fn create_pods(test_cluster: &TestCluster, manifests: impl Iterator<Item = Value>) -> Result<()> {
+    let pods = pods(test_cluster).await?;
     let creates = stream::iter(manifests).map(|pod| create_pod(&pods, pod));
     creates.buffer_unordered(IN_FLIGHT).try_collect().await
 }
 
 /// Replaces every pod, as fast as floor and ceiling allow.
-pub async fn roll_out(world: &World, observer: &Observer, replicas: usize, bounds: Bounds) -> Result<()> {
-    let pods = &pods(world).await?;
+pub async fn roll_out(
+    test_cluster: &TestCluster,
+    observer: &Observer,
+    replicas: usize,
+    bounds: Bounds,
+) -> Result<()> {
+    let pods = &pods(test_cluster).await?;
     // A create needs room below the ceiling, which an accepted delete makes. A delete needs a spare pod above the floor, which an
     // updated pod becomes when it is ready.
     let (room, spare) = (&Semaphore::new(bounds.surge), &Semaphore::new(bounds.unavailable));

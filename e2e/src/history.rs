@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::World;
+use crate::TestCluster;
 
 /// The resources in the history, with the path of their group and version.
 const KINDS: [(&str, &str); 4] = [
@@ -53,8 +53,8 @@ impl History {
     }
 
     /// Reads and returns the changes in all namespaces since the last read. Only for real servers.
-    pub async fn take_all(&mut self, world: &World) -> Result<Vec<Commit>> {
-        let plane = world.control_plane().context("the history of all namespaces needs a real server")?;
+    pub async fn take_all(&mut self, cluster: &TestCluster) -> Result<Vec<Commit>> {
+        let plane = cluster.control_plane().context("the history of all namespaces needs a real server")?;
         let (mut commits, now) = plane.store()?.commits(self.next).await?;
         commits.retain(|commit| KINDS.iter().any(|(plural, _)| *plural == commit.plural));
         self.next = now + 1;
@@ -62,13 +62,13 @@ impl History {
     }
 
     /// Reads the changes since the last read. Call it before a compaction.
-    pub async fn read_on(&mut self, world: &World) -> Result<()> {
-        let (mut commits, now) = match world.control_plane() {
+    pub async fn read_on(&mut self, cluster: &TestCluster) -> Result<()> {
+        let (mut commits, now) = match cluster.control_plane() {
             Some(plane) => plane.store()?.commits(self.next).await?,
-            None => watched(world, self.next).await?,
+            None => watched(cluster, self.next).await?,
         };
         commits.retain(|commit| {
-            commit.namespace == world.namespace && KINDS.iter().any(|(plural, _)| *plural == commit.plural)
+            commit.namespace == cluster.namespace && KINDS.iter().any(|(plural, _)| *plural == commit.plural)
         });
         self.commits.extend(commits);
         self.next = now + 1;
@@ -77,18 +77,18 @@ impl History {
 }
 
 /// The changes from the sandbox, which keeps its history and does not restart.
-async fn watched(world: &World, from: u64) -> Result<(Vec<Commit>, u64)> {
+async fn watched(cluster: &TestCluster, from: u64) -> Result<(Vec<Commit>, u64)> {
     let listed: Value =
-        world.client.request(http::Request::get("/api/v1/namespaces?limit=1").body(Vec::new())?).await?;
+        cluster.client.request(http::Request::get("/api/v1/namespaces?limit=1").body(Vec::new())?).await?;
     let now = version(&listed)?;
     let mut commits = Vec::new();
     for (plural, base) in KINDS {
         let since = from - 1;
         let path = format!(
             "{base}/namespaces/{}/{plural}?watch=true&resourceVersion={since}&timeoutSeconds=1",
-            world.namespace
+            cluster.namespace
         );
-        let answer = world.client.send(http::Request::get(path).body(Body::empty())?).await?;
+        let answer = cluster.client.send(http::Request::get(path).body(Body::empty())?).await?;
         ensure!(answer.status().is_success(), "a watch of {plural} from {since}: {}", answer.status());
         let text = answer.into_body().collect().await.context("a watch broke")?.to_bytes();
         for line in text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

@@ -16,9 +16,9 @@ mod request;
 mod scenario;
 mod setting;
 mod steps;
+mod test_cluster;
 mod waiting;
 mod webhook;
-mod world;
 
 pub use helm::{Helm, top};
 pub use history::{Commit, History};
@@ -30,6 +30,6 @@ pub use proxy::Proxy;
 pub use request::{Deletion, Request};
 pub use scenario::{Scenario, alone, hold_the_machine, share_the_machine, side_by_side};
 pub use setting::Setting;
+pub use test_cluster::{Server, TestCluster};
 pub use waiting::is_ready;
 pub use webhook::{Hook, Verdict, Webhook};
-pub use world::{Server, World};

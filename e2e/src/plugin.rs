@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::World;
+use crate::TestCluster;
 use crate::kubectl::program;
 use crate::manager::beside_the_test;
 
@@ -31,7 +31,7 @@ pub struct Printed {
     pub err: String,
 }
 
-impl World {
+impl TestCluster {
     /// The plugin with a direct connection to the server.
     pub fn plugin(&self) -> Result<Plugin> {
         Plugin::new(self.straight(), &self.namespace)

@@ -9,7 +9,7 @@ use futures::future::{LocalBoxFuture, join_all};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::real::cluster;
-use crate::{Server, Setting, World};
+use crate::{Server, Setting, TestCluster};
 
 /// How many control planes of this process run at once. Scenarios mostly wait; what needs the cores is the start of a control
 /// plane.
@@ -34,7 +34,7 @@ pub async fn hold_the_machine() -> RwLockWriteGuard<'static, ()> {
 }
 
 /// A scenario in a namespace with a running controller. Other scenarios may run on the same server.
-pub type Scenario = fn(World) -> LocalBoxFuture<'static, ()>;
+pub type Scenario = fn(TestCluster) -> LocalBoxFuture<'static, ()>;
 
 /// Runs one scenario on a separate embedded server.
 pub async fn alone(setting: Setting, name: &'static str, scenario: Scenario) -> Result<(), String> {
@@ -51,21 +51,21 @@ pub async fn side_by_side(setting: Setting, scenarios: &[(&'static str, Scenario
 /// Fails with the names of the failed scenarios, or with the error that prevents the start of all of them.
 async fn run(server: Server, setting: Setting, scenarios: &[(&'static str, Scenario)]) -> Result<(), String> {
     let start = Instant::now();
-    let world = World::with(server, setting).await.map_err(|error| format!("{error:#}"))?;
-    let _manager = world.start_manager().map_err(|error| format!("{error:#}"))?;
+    let cluster = TestCluster::with(server, setting).await.map_err(|error| format!("{error:#}"))?;
+    let _manager = cluster.start_manager().map_err(|error| format!("{error:#}"))?;
     if server == Server::Real {
         println!("a control plane in {:.1?}", start.elapsed());
     }
     let running = scenarios.iter().enumerate().map(async |(index, (name, scenario))| {
         let start = Instant::now();
-        let world = world.apart(&format!("{}-{}", world.namespace, index + 1)).await;
-        let world = world.map_err(|error| format!("{name}: {error:#}"))?;
+        let cluster = cluster.apart(&format!("{}-{}", cluster.namespace, index + 1)).await;
+        let cluster = cluster.map_err(|error| format!("{name}: {error:#}"))?;
         // A panic fails only one scenario; the others continue.
-        let result = AssertUnwindSafe(scenario(world.clone())).catch_unwind().await;
+        let result = AssertUnwindSafe(scenario(cluster.clone())).catch_unwind().await;
         // Remove the namespace: the cluster may be external, and the pods would slow down the other scenarios.
-        let cleared = world.clear().await;
+        let cleared = cluster.clear().await;
         println!("{name}: {:.1?}", start.elapsed());
-        result.map_err(|_| format!("{name}, in the namespace {}", world.namespace))?;
+        result.map_err(|_| format!("{name}, in the namespace {}", cluster.namespace))?;
         cleared.map_err(|error| format!("{name}: {error:#}"))
     });
     let failed: Vec<String> = join_all(running).await.into_iter().filter_map(Result::err).collect();
@@ -97,7 +97,7 @@ macro_rules! on_both {
     };
 }
 
-/// Defines tests for each `async fn(World)`, which runs in a namespace with a running controller: one test each on the
+/// Defines tests for each `async fn(TestCluster)`, which runs in a namespace with a running controller: one test each on the
 /// sandbox, and with the feature `real-servers` one test of all scenarios on one control plane. Scenarios after `only
 /// on a real server` need features that the sandbox lacks.
 #[macro_export]
@@ -110,7 +110,7 @@ macro_rules! side_by_side {
         $(mod $scenario {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn on_the_sandbox() {
-                let scenario: $crate::Scenario = |world| Box::pin(super::$scenario(world));
+                let scenario: $crate::Scenario = |cluster| Box::pin(super::$scenario(cluster));
                 $crate::alone(super::setting(), stringify!($scenario), scenario).await.unwrap();
             }
         })*
@@ -119,8 +119,8 @@ macro_rules! side_by_side {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn side_by_side_on_a_real_server() {
             let scenarios: &[(&'static str, $crate::Scenario)] = &[
-                $((stringify!($scenario), |world| Box::pin($scenario(world))),)*
-                $($((stringify!($only), |world| Box::pin($only(world))),)+)?
+                $((stringify!($scenario), |cluster| Box::pin($scenario(cluster))),)*
+                $($((stringify!($only), |cluster| Box::pin($only(cluster))),)+)?
             ];
             $crate::side_by_side(setting(), scenarios).await.unwrap();
         }

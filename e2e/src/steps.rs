@@ -10,9 +10,9 @@ use tokio::process::Command;
 
 use crate::kubectl::talk;
 use crate::request::KUBELET;
-use crate::{World, beside_the_test};
+use crate::{TestCluster, beside_the_test};
 
-impl World {
+impl TestCluster {
     /// Applies `web` with these fields of the spec. The defaults are six replicas of `web:1` and a maximum of one surge
     /// pod and one unavailable pod.
     pub async fn apply(&self, spec: &Value) -> Result<()> {
@@ -193,7 +193,7 @@ impl World {
     }
 }
 
-/// The manifest of `web` for [`World::apply`].
+/// The manifest of `web` for [`TestCluster::apply`].
 fn manifest(spec: &Value) -> Value {
     let mut whole = json!({
         "replicas": 6,

@@ -14,12 +14,12 @@ use kube_runtime::watcher::{self, Event as Change};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::World;
+use crate::TestCluster;
 
 /// Retries at a fixed interval: the server may be down.
-struct Patient;
+struct FixedInterval;
 
-impl Iterator for Patient {
+impl Iterator for FixedInterval {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -27,11 +27,11 @@ impl Iterator for Patient {
     }
 }
 
-impl Backoff for Patient {
+impl Backoff for FixedInterval {
     fn reset(&mut self) {}
 }
 
-impl World {
+impl TestCluster {
     /// Waits until the object `name` satisfies `wanted`. The error contains its state.
     pub async fn until_object<K>(
         &self,
@@ -44,8 +44,8 @@ impl World {
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
     {
         let mut seen = None;
-        let found = tokio::time::timeout(self.patience, async {
-            let stream = watcher::watch_object(api, name).backoff(Patient);
+        let found = tokio::time::timeout(self.timeout, async {
+            let stream = watcher::watch_object(api, name).backoff(FixedInterval);
             futures::pin_mut!(stream);
             while let Some(object) = stream.next().await {
                 if let Ok(Some(object)) = object {
@@ -69,8 +69,8 @@ impl World {
         K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
     {
         let mut seen = Vec::new();
-        let found = tokio::time::timeout(self.patience, async {
-            let stream = watcher::watcher(api, watcher::Config::default()).backoff(Patient);
+        let found = tokio::time::timeout(self.timeout, async {
+            let stream = watcher::watcher(api, watcher::Config::default()).backoff(FixedInterval);
             futures::pin_mut!(stream);
             let (mut known, mut listed) = (BTreeMap::new(), false);
             while let Some(event) = stream.next().await {

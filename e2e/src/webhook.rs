@@ -26,7 +26,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::World;
+use crate::TestCluster;
 use crate::setting::TIMEOUT;
 
 /// The label of namespaces with a webhook; its value is the name of the webhook.
@@ -105,8 +105,8 @@ impl Webhook {
 
     /// Registers the webhook for new pods in the namespace of the scenario and waits until the API server calls it. The
     /// verdict must not be `Silence` yet.
-    pub async fn register(&self, world: &World, hook: &Hook) -> Result<()> {
-        let name = &world.namespace;
+    pub async fn register(&self, cluster: &TestCluster, hook: &Hook) -> Result<()> {
+        let name = &cluster.namespace;
         let kind =
             if hook.mutates { "MutatingWebhookConfiguration" } else { "ValidatingWebhookConfiguration" };
         let manifest = json!({
@@ -119,12 +119,12 @@ impl Webhook {
                 "failurePolicy": hook.failure_policy, "timeoutSeconds": hook.timeout_seconds,
             }],
         });
-        world.kubectl.run(&["label", "namespace", name, &format!("{LABEL}={name}")]).await?;
-        world.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await?;
+        cluster.kubectl.run(&["label", "namespace", name, &format!("{LABEL}={name}")]).await?;
+        cluster.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await?;
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "probe"}, "spec": {"containers": [{"name": "c", "image": "probe"}]},
         }))?;
-        let pods: Api<Pod> = Api::namespaced(world.client.clone(), name);
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), name);
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         let (before, limit) = (self.seen(), Instant::now() + TIMEOUT);
         while self.seen() == before {

@@ -27,27 +27,27 @@ const QUIET: Duration = Duration::from_millis(200);
 
 impl Run<'_> {
     pub(super) async fn latency(&self) -> Result<Outcome> {
-        let mut manager = self.world.start_manager_with(&["--kube-api-qps=0"])?;
+        let mut manager = self.test_cluster.start_manager_with(&["--kube-api-qps=0"])?;
         let address = metrics::address(&manager.until_logged(metrics::LOGGED).await?)?;
         let histogram = async || Histogram::parse(&metrics::read(address).await?, EVENT_TO_REQUEST);
         manager.until_logged("every watch has synced").await?;
-        let rules = self.world.proxy.rules();
-        let observer = Observer::start(&self.world.client, &self.world.namespace);
-        self.contender.create(&self.world, NAME, PODS, Bounds::STRICT).await?;
+        let rules = self.test_cluster.proxy.rules();
+        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
+        self.contender.create(&self.test_cluster, NAME, PODS, Bounds::STRICT).await?;
         observer.until_created(PODS).await?;
-        self.contender.until_reported(&self.world, NAME, PODS).await?;
+        self.contender.until_reported(&self.test_cluster, NAME, PODS).await?;
         let before = histogram().await?;
         rules.start_timeline();
-        self.contender.roll_out(&self.world, NAME).await?;
+        self.contender.roll_out(&self.test_cluster, NAME).await?;
         observer.until_replaced(PODS).await?;
         let ready = ready_to_delete(&rules.stop_timeline())?;
         let inside = histogram().await?.since(&before);
         ensure!(ready.len() == PODS, "{} of {PODS} updated pods were followed by a DELETE", ready.len());
-        self.contender.until_reported(&self.world, NAME, PODS).await?;
+        self.contender.until_reported(&self.test_cluster, NAME, PODS).await?;
 
-        self.contender.scale(&self.world, NAME, PAUSED).await?;
+        self.contender.scale(&self.test_cluster, NAME, PAUSED).await?;
         observer.until("pods are gone", |state| state.len() == PAUSED).await?;
-        self.contender.until_reported(&self.world, NAME, PAUSED).await?;
+        self.contender.until_reported(&self.test_cluster, NAME, PAUSED).await?;
         self.pause_at_all(&observer).await?;
         let before = histogram().await?;
         rules.start_timeline();
@@ -71,17 +71,17 @@ impl Run<'_> {
     async fn pause_at_all(&self, observer: &Observer) -> Result<()> {
         let names: Vec<String> = observer.read(|state| state.names().cloned().collect());
         let points = names.into_iter().map(|name| (name, pause_point::BEFORE.to_owned()));
-        annotate(&self.world, annotation::PAUSE_POINT, points).await
+        annotate(&self.test_cluster, annotation::PAUSE_POINT, points).await
     }
 
     /// Rolls out once more and resumes at every pod.
     async fn resume_at_all(&self) -> Result<()> {
         let patch = json!({"spec": {"template": {"metadata": {"labels": {REVISION: "3"}}}}});
-        let deployments = self.world.deployments();
+        let deployments = self.test_cluster.deployments();
         deployments.patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await?;
         let mut last = String::new();
         for _ in 0..PAUSED {
-            let object = self.world.until(NAME, "held at the next pod", |object| {
+            let object = self.test_cluster.until(NAME, "held at the next pod", |object| {
                 let hold = object.status.as_ref().and_then(|status| status.hold.as_ref());
                 hold.is_some_and(|hold| hold.id != last)
             });
@@ -92,7 +92,7 @@ impl Run<'_> {
             let patch = Patch::Merge(json!({"status": {"resumeRequested": last}}));
             deployments.patch_status(NAME, &PatchParams::default(), &patch).await?;
         }
-        self.contender.until_reported(&self.world, NAME, PAUSED).await
+        self.contender.until_reported(&self.test_cluster, NAME, PAUSED).await
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use e2e::real::Victim;
+use e2e::real::Component;
 use jiff::Timestamp;
 
 use super::Run;
@@ -26,18 +26,18 @@ impl Run<'_> {
         let first = names.first().context("there is no object")?;
         let running = self.cluster.run(self.contender).await?;
         let process = running.process.context("no process is measured")?;
-        let observer = Observer::start(&self.world.client, &self.world.namespace);
+        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
         let bounds = Bounds::quarter(PODS);
-        self.contender.create_all(&self.world, &names, PODS, bounds).await?;
+        self.contender.create_all(&self.test_cluster, &names, PODS, bounds).await?;
         observer.until_created(objects * PODS).await?;
-        self.contender.until_reported(&self.world, first, PODS).await?;
+        self.contender.until_reported(&self.test_cluster, first, PODS).await?;
         tokio::time::sleep(SETTLES).await;
         let rest = process.resident_mib()?;
 
-        self.contender.roll_out(&self.world, first).await?;
+        self.contender.roll_out(&self.test_cluster, first).await?;
         let replaced = |state: &State| state.ready_of(2) == PODS && state.len() == objects * PODS;
         observer.until("all pods of an object are replaced", replaced).await?;
-        self.contender.until_reported(&self.world, first, PODS).await?;
+        self.contender.until_reported(&self.test_cluster, first, PODS).await?;
         tokio::time::sleep(SETTLES).await;
         let churn = process.resident_mib()?;
         // Its watch would break.
@@ -46,11 +46,11 @@ impl Run<'_> {
         // A new API server knows no old versions, so every client lists all objects again.
         process.reset_peak()?;
         let (plane, begin) = (self.cluster.plane()?, Timestamp::now());
-        plane.kill(Victim::ApiServer)?;
-        plane.start_again(Victim::ApiServer).await?;
+        plane.kill(Component::ApiServer)?;
+        plane.start_again(Component::ApiServer).await?;
         // Only the watch of pods shows the built-in controllers how many are left; ours knows it from its own requests.
-        self.contender.scale(&self.world, first, PODS - 1).await?;
-        self.contender.until_reported(&self.world, first, PODS - 1).await?;
+        self.contender.scale(&self.test_cluster, first, PODS - 1).await?;
+        self.contender.until_reported(&self.test_cluster, first, PODS - 1).await?;
         if let Some(address) = running.metrics {
             until_listed(address, begin).await?;
         }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use e2e::World;
+use e2e::TestCluster;
 use e2e::real::Mark;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -78,7 +78,7 @@ pub struct Row {
 struct Run<'a> {
     cluster: &'a Cluster,
     /// Its own namespace.
-    world: World,
+    test_cluster: TestCluster,
     contender: Contender,
 }
 
@@ -215,14 +215,14 @@ impl Row {
             }
             for contender in contenders {
                 let namespace = format!("{}-{round}-{contender:?}", self.name).to_lowercase();
-                let world = cluster.world.apart(&namespace).await?;
-                let run = Run { cluster, world, contender };
+                let test_cluster = cluster.test_cluster.apart(&namespace).await?;
+                let run = Run { cluster, test_cluster, contender };
                 let outcome = self.run(&run).await;
                 let outcome =
                     outcome.with_context(|| format!("{}, {contender}, round {}", self.name, round + 1))?;
                 self.show(contender, &outcome);
                 measured.add(contender, outcome);
-                cluster.remove(&run.world).await?;
+                cluster.remove(&run.test_cluster).await?;
             }
         }
         Ok(measured)
@@ -262,11 +262,11 @@ impl Run<'_> {
 
 /// Annotates these pods of a namespace, each with its value.
 async fn annotate(
-    world: &World,
+    test_cluster: &TestCluster,
     key: &str,
     values: impl IntoIterator<Item = (String, String)>,
 ) -> Result<()> {
-    let pods: &Api<Pod> = &Api::namespaced(world.client.clone(), &world.namespace);
+    let pods: &Api<Pod> = &Api::namespaced(test_cluster.client.clone(), &test_cluster.namespace);
     let annotate = async |(name, value): (String, String)| -> Result<()> {
         let patch = json!({"metadata": {"annotations": {key: value}}});
         let done = pods.patch_metadata(&name, &PatchParams::default(), &Patch::Merge(patch)).await;

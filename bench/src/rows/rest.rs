@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use e2e::World;
+use e2e::TestCluster;
 
 use crate::cluster::{Cluster, Running};
 use crate::contender::Contender;
@@ -50,9 +50,9 @@ pub(super) async fn rest(
         ]);
         found.push((contender, Outcome::Kept(values)));
     }
-    for (_, (running, world, _)) in all {
+    for (_, (running, test_cluster, _)) in all {
         running.kill().await?;
-        cluster.remove(&world).await?;
+        cluster.remove(&test_cluster).await?;
     }
     Ok(found)
 }
@@ -61,13 +61,13 @@ async fn create(
     cluster: &Cluster,
     contender: Contender,
     objects: usize,
-) -> Result<(Running, World, Process)> {
+) -> Result<(Running, TestCluster, Process)> {
     let names: Vec<String> = (0..objects).map(|number| format!("web-{number}")).collect();
-    let world = cluster.world.apart(&format!("rest-{contender:?}").to_lowercase()).await?;
+    let test_cluster = cluster.test_cluster.apart(&format!("rest-{contender:?}").to_lowercase()).await?;
     let running = cluster.run(contender).await?;
     let process = running.process.context("no process is measured")?;
-    let observer = Observer::start(&world.client, &world.namespace);
-    contender.create_all(&world, &names, 1, Bounds::STRICT).await?;
+    let observer = Observer::start(&test_cluster.client, &test_cluster.namespace);
+    contender.create_all(&test_cluster, &names, 1, Bounds::STRICT).await?;
     observer.until_created(objects).await?;
-    Ok((running, world, process))
+    Ok((running, test_cluster, process))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::Result;
-use e2e::{Request, World};
+use e2e::{Request, TestCluster};
 use ordereddeployment_api::names::annotation;
 
 use super::{Priorities, Run, annotate, rate};
@@ -18,9 +18,9 @@ use crate::workload::{Bounds, NAME};
 impl Run<'_> {
     pub(super) async fn creation(&self, pods: usize) -> Result<Outcome> {
         let running = self.cluster.run(self.contender).await?;
-        let observer = Observer::start(&self.world.client, &self.world.namespace);
+        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
         let begin = Instant::now();
-        self.contender.create(&self.world, NAME, pods, Bounds::STRICT).await?;
+        self.contender.create(&self.test_cluster, NAME, pods, Bounds::STRICT).await?;
         let end = observer.until_created(pods).await?;
         running.kill().await?;
         Ok(Outcome::Kept(Values::from([(Metric::PodsPerSecond, rate(pods, begin, end))])))
@@ -33,20 +33,20 @@ impl Run<'_> {
         priorities: Priorities,
     ) -> Result<Outcome> {
         let running = self.cluster.run(self.contender).await?;
-        let observer = Observer::start(&self.world.client, &self.world.namespace);
-        self.contender.create(&self.world, NAME, pods, bounds).await?;
+        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
+        self.contender.create(&self.test_cluster, NAME, pods, bounds).await?;
         observer.until_created(pods).await?;
-        self.contender.until_reported(&self.world, NAME, pods).await?;
+        self.contender.until_reported(&self.test_cluster, NAME, pods).await?;
         let priorities = match self.contender {
-            Contender::Ours => Some(prioritise(&self.world, &observer, priorities).await?),
+            Contender::Ours => Some(prioritise(&self.test_cluster, &observer, priorities).await?),
             Contender::BuiltIn | Contender::Null => None,
         };
         let mark = self.mark()?;
         observer.reset();
         let begin = Instant::now();
         match self.contender {
-            Contender::Null => null::roll_out(&self.world, &observer, pods, bounds).await?,
-            contender => contender.roll_out(&self.world, NAME).await?,
+            Contender::Null => null::roll_out(&self.test_cluster, &observer, pods, bounds).await?,
+            contender => contender.roll_out(&self.test_cluster, NAME).await?,
         }
         let end = observer.until_replaced(pods).await?;
         let requests = self.cluster.plane()?.requests_since(mark).await?;
@@ -84,7 +84,7 @@ impl Run<'_> {
             (Metric::OtherWritesPerPod, 0),
             (Metric::ReadsPerPod, 0),
         ]);
-        let inside = |request: &&Request| request.namespace.as_deref() == Some(&self.world.namespace);
+        let inside = |request: &&Request| request.namespace.as_deref() == Some(&self.test_cluster.namespace);
         let sent = requests.iter().filter(inside).filter(|request| self.contender.sent(request));
         for request in sent {
             if let Some(kind) = kind(request) {
@@ -110,7 +110,7 @@ fn kind(request: &Request) -> Option<Metric> {
 
 /// Gives every pod a priority, unrelated to its name.
 async fn prioritise(
-    world: &World,
+    test_cluster: &TestCluster,
     observer: &Observer,
     priorities: Priorities,
 ) -> Result<BTreeMap<String, i32>> {
@@ -124,7 +124,7 @@ async fn prioritise(
     let priorities: BTreeMap<String, i32> =
         names.into_iter().zip((0..all).map(|place| place * 7919 % all % groups)).collect();
     let values = priorities.iter().map(|(name, priority)| (name.clone(), priority.to_string()));
-    annotate(world, annotation::DELETE_PRIORITY, values).await?;
+    annotate(test_cluster, annotation::DELETE_PRIORITY, values).await?;
     Ok(priorities)
 }
 

@@ -15,17 +15,17 @@ impl Run<'_> {
         let names: Vec<String> = (0..objects).map(|number| format!("web-{number}")).collect();
         let running = self.cluster.run(self.contender).await?;
         let process = running.process.context("no process is measured")?;
-        let observer = Observer::start(&self.world.client, &self.world.namespace);
+        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
         let (all, bounds) = (objects * pods, Bounds::quarter(pods));
-        self.contender.create_all(&self.world, &names, pods, bounds).await?;
+        self.contender.create_all(&self.test_cluster, &names, pods, bounds).await?;
         observer.until_created(all).await?;
         for name in &names {
-            self.contender.until_reported(&self.world, name, pods).await?;
+            self.contender.until_reported(&self.test_cluster, name, pods).await?;
         }
         process.reset_peak()?;
         observer.reset();
         let (cpu, begin) = (process.cpu_seconds()?, Instant::now());
-        self.contender.roll_out_all(&self.world, &names).await?;
+        self.contender.roll_out_all(&self.test_cluster, &names).await?;
         let end = observer.until_replaced(all).await?;
         let (cpu, peak) = (process.cpu_seconds()? - cpu, process.peak_mib()?);
         running.kill().await?;

@@ -34,7 +34,7 @@ impl Run<'_> {
 
     /// Two replicas run, the leader is killed, and an object is scaled.
     pub(super) async fn failover(&self) -> Result<Outcome> {
-        let namespace = format!("--leader-election-namespace={}", self.world.namespace);
+        let namespace = format!("--leader-election-namespace={}", self.test_cluster.namespace);
         let arguments: &[&str] = match self.contender {
             Contender::Ours => &["--leader-elect", &namespace],
             Contender::BuiltIn | Contender::Null => &[ELECTS],
@@ -56,17 +56,17 @@ impl Run<'_> {
 
     /// Creates the object and waits until nothing is left to do.
     async fn begin_with(&self, running: crate::cluster::Running) -> Result<crate::cluster::Running> {
-        let observer = Observer::start(&self.world.client, &self.world.namespace);
-        self.contender.create(&self.world, NAME, PODS, Bounds::STRICT).await?;
+        let observer = Observer::start(&self.test_cluster.client, &self.test_cluster.namespace);
+        self.contender.create(&self.test_cluster, NAME, PODS, Bounds::STRICT).await?;
         observer.until_created(PODS).await?;
-        self.contender.until_reported(&self.world, NAME, PODS).await?;
+        self.contender.until_reported(&self.test_cluster, NAME, PODS).await?;
         Ok(running)
     }
 
     /// Gives the controller something to do.
     async fn scale_up(&self) -> Result<Mark> {
         let mark = self.mark()?;
-        self.contender.scale(&self.world, NAME, PODS + 1).await?;
+        self.contender.scale(&self.test_cluster, NAME, PODS + 1).await?;
         Ok(mark)
     }
 
@@ -86,7 +86,7 @@ impl Run<'_> {
 
     fn is_write(&self, request: &Request) -> bool {
         self.contender.sent(request)
-            && request.namespace.as_deref() == Some(&self.world.namespace)
+            && request.namespace.as_deref() == Some(&self.test_cluster.namespace)
             && request.writes()
             && request.code < 300
             && !matches!(request.plural.as_str(), "leases" | "events" | "endpoints")

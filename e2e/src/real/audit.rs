@@ -24,7 +24,7 @@ pub struct Mark {
 }
 
 /// How long a delete may have no response.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -87,7 +87,7 @@ pub(super) async fn requests(dead: &[PathBuf], file: &Path, since: Mark) -> Resu
         let bytes = read_from(file, std::mem::take(&mut offset))?;
         all.extend(parse(whole_lines(&bytes))?.into_iter().map(Entry::whatever));
     }
-    let limit = Instant::now() + PATIENCE;
+    let limit = Instant::now() + TIMEOUT;
     loop {
         let bytes = match read_from(file, offset) {
             Err(_) if !dead.is_empty() && !file.exists() => Vec::new(),
@@ -101,7 +101,7 @@ pub(super) async fn requests(dead: &[PathBuf], file: &Path, since: Mark) -> Resu
             return Ok(all);
         }
         if Instant::now() > limit {
-            bail!("a delete is in the audit log without its answer for {} s", PATIENCE.as_secs());
+            bail!("a delete is in the audit log without its answer for {} s", TIMEOUT.as_secs());
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -69,9 +69,9 @@ pub struct ControlPlane {
     folder: tempfile::TempDir,
 }
 
-/// A server that a scenario can kill or stop.
+/// A component of the control plane that a scenario can kill or stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Victim {
+pub enum Component {
     /// kube-apiserver.
     ApiServer,
     /// etcd.
@@ -80,7 +80,7 @@ pub enum Victim {
     ControllerManager,
 }
 
-impl Victim {
+impl Component {
     fn name(self) -> &'static str {
         match self {
             Self::ApiServer => servers::API_SERVER,
@@ -200,9 +200,9 @@ impl ControlPlane {
     }
 
     /// Kills a server with SIGKILL, like a crash. Returns after it has ended.
-    pub fn kill(&self, victim: Victim) -> Result<()> {
-        self.own()?.kill(victim.name())?;
-        if let (Victim::ApiServer, Some(audit)) = (victim, &self.audit) {
+    pub fn kill(&self, component: Component) -> Result<()> {
+        self.own()?.kill(component.name())?;
+        if let (Component::ApiServer, Some(audit)) = (component, &self.audit) {
             // The next server starts a new log; requests without a response remain in the old one.
             let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = audit.with_file_name(format!("audit-{}.log", dead.len() + 1));
@@ -213,9 +213,9 @@ impl ControlPlane {
     }
 
     /// Restarts a server on the same port and with the same data, and waits until custom resources are served.
-    pub async fn start_again(&self, victim: Victim) -> Result<()> {
-        self.own()?.start_again(victim.name())?;
-        if victim == Victim::ApiServer {
+    pub async fn start_again(&self, component: Component) -> Result<()> {
+        self.own()?.start_again(component.name())?;
+        if component == Component::ApiServer {
             // Restart the scheduler too: its backoff after an outage grows to half a minute.
             self.own()?.kill(servers::SCHEDULER)?;
             self.own()?.start_again(servers::SCHEDULER)?;
@@ -227,41 +227,41 @@ impl ControlPlane {
     }
 
     /// The process ID of a server.
-    pub fn process(&self, victim: Victim) -> Result<u32> {
-        self.own()?.id(victim.name())
+    pub fn process(&self, component: Component) -> Result<u32> {
+        self.own()?.id(component.name())
     }
 
     /// Stops a server with SIGSTOP: it keeps its state and does nothing.
-    pub fn suspend(&self, victim: Victim) -> Result<()> {
-        self.own()?.signal(victim.name(), "STOP")
+    pub fn suspend(&self, component: Component) -> Result<()> {
+        self.own()?.signal(component.name(), "STOP")
     }
 
     /// Continues a server that [`Self::suspend`] stopped.
-    pub fn resume(&self, victim: Victim) -> Result<()> {
-        self.own()?.signal(victim.name(), "CONT")
+    pub fn resume(&self, component: Component) -> Result<()> {
+        self.own()?.signal(component.name(), "CONT")
     }
 
     /// Copies the data of etcd while neither etcd nor the API server runs.
     pub async fn back_up(&self) -> Result<()> {
-        self.kill(Victim::ApiServer)?;
-        self.kill(Victim::Etcd)?;
+        self.kill(Component::ApiServer)?;
+        self.kill(Component::Etcd)?;
         let (data, backup) = (self.folder.path().join("etcd"), self.folder.path().join("backup"));
         copy(&data, &backup).context("cannot copy the store")?;
         self.own()?.start_again(servers::ETCD)?;
-        self.start_again(Victim::ApiServer).await
+        self.start_again(Component::ApiServer).await
     }
 
     /// Restores the data of etcd from [`Self::back_up`] and restarts all servers and kubelet stand-ins, as an
     /// administrator does. Other controllers keep running.
     pub async fn restore(&self, setting: &Setting) -> Result<()> {
-        self.kill(Victim::ApiServer)?;
-        self.kill(Victim::Etcd)?;
-        self.kill(Victim::ControllerManager)?;
+        self.kill(Component::ApiServer)?;
+        self.kill(Component::Etcd)?;
+        self.kill(Component::ControllerManager)?;
         let (data, backup) = (self.folder.path().join("etcd"), self.folder.path().join("backup"));
         fs::remove_dir_all(&data).context("cannot remove the store")?;
         copy(&backup, &data).context("cannot copy the store")?;
         self.own()?.start_again(servers::ETCD)?;
-        self.start_again(Victim::ApiServer).await?;
+        self.start_again(Component::ApiServer).await?;
         self.own()?.start_again(servers::CONTROLLER_MANAGER)?;
         self.start_stand_ins(setting).await
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::{Hook, Setting, Verdict, Webhook, World, side_by_side};
+use e2e::{Hook, Setting, TestCluster, Verdict, Webhook, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
 use ordereddeployment_api::names::condition;
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
@@ -28,44 +28,44 @@ fn complains(object: &OrderedDeployment, words: &str) -> bool {
 /// The webhook applies the verdict to pods of the new template only. The OrderedDeployment reports it, and the old set
 /// replaces lost pods.
 async fn an_old_set_heals_despite_the_verdict_on_the_new_template(
-    world: World,
+    cluster: TestCluster,
     verdict: Verdict,
     surge: i32,
     words: &str,
 ) {
     let bounds = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1 - surge}});
-    let pods = world.deployed(&json!({"replicas": 3, "strategy": bounds})).await.unwrap();
+    let pods = cluster.deployed(&json!({"replicas": 3, "strategy": bounds})).await.unwrap();
     let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
     let hook = Hook { mutates: false, failure_policy: "Fail", timeout_seconds: 2 };
-    webhook.register(&world, &hook).await.unwrap();
+    webhook.register(&cluster, &hook).await.unwrap();
     webhook.judge_by(move |pod| if image(pod) == "web:2" { verdict.clone() } else { Verdict::Allow });
-    world.set_image("web:2").await.unwrap();
-    let patient = world.patient(LONG);
-    patient.until("web", "complaining", |object| complains(object, words)).await.unwrap();
-    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    cluster.set_image("web:2").await.unwrap();
+    let slow = cluster.with_timeout(LONG);
+    slow.until("web", "complaining", |object| complains(object, words)).await.unwrap();
+    assert_eq!(cluster.deleted().await.unwrap(), Vec::<String>::new());
 
     // So many that the old set must replace them: below its floor the rollout may not.
     let floor = if surge > 0 { 3 } else { 2 };
     let lost = &pods[floor - 1..];
     for pod in lost {
-        world.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+        cluster.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
     }
     let healed = |pods: &[Pod]| {
         let name = |pod: &Pod| pod.metadata.name.clone().unwrap_or_default();
         pods.len() == floor && pods.iter().all(|pod| !lost.contains(&name(pod)))
     };
-    patient.until_pods("healed", healed).await.unwrap();
-    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), floor);
+    slow.until_pods("healed", healed).await.unwrap();
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), floor);
 
     webhook.judge_by(|_| Verdict::Allow);
-    let status = patient.complete("web", 3).await.unwrap().status.unwrap();
+    let status = slow.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.condition(condition::STALLED).unwrap().status, ConditionStatus::False);
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 3);
 }
 
-async fn an_old_set_heals_while_the_dry_run_of_the_new_template_fails(world: World) {
+async fn an_old_set_heals_while_the_dry_run_of_the_new_template_fails(cluster: TestCluster) {
     an_old_set_heals_despite_the_verdict_on_the_new_template(
-        world,
+        cluster,
         Verdict::Fail(500),
         0,
         "pods.e2e.example",
@@ -73,14 +73,19 @@ async fn an_old_set_heals_while_the_dry_run_of_the_new_template_fails(world: Wor
     .await;
 }
 
-async fn an_old_set_heals_while_the_dry_run_of_the_new_template_gets_no_response(world: World) {
-    an_old_set_heals_despite_the_verdict_on_the_new_template(world, Verdict::Silence, 0, "pods.e2e.example")
-        .await;
+async fn an_old_set_heals_while_the_dry_run_of_the_new_template_gets_no_response(cluster: TestCluster) {
+    an_old_set_heals_despite_the_verdict_on_the_new_template(
+        cluster,
+        Verdict::Silence,
+        0,
+        "pods.e2e.example",
+    )
+    .await;
 }
 
-async fn an_old_set_heals_while_creates_of_the_new_template_fail(world: World) {
+async fn an_old_set_heals_while_creates_of_the_new_template_fail(cluster: TestCluster) {
     an_old_set_heals_despite_the_verdict_on_the_new_template(
-        world,
+        cluster,
         Verdict::Fail(500),
         1,
         "pods.e2e.example",
@@ -88,7 +93,7 @@ async fn an_old_set_heals_while_creates_of_the_new_template_fail(world: World) {
     .await;
 }
 
-async fn a_webhook_that_removes_labels_causes_no_endless_creates(world: World) {
+async fn a_webhook_that_removes_labels_causes_no_endless_creates(cluster: TestCluster) {
     let webhook = Webhook::start(|pod| {
         let labelled = pod.pointer("/metadata/labels/app").is_some();
         let patch = json!([{"op": "remove", "path": "/metadata/labels/app"}]);
@@ -96,21 +101,21 @@ async fn a_webhook_that_removes_labels_causes_no_endless_creates(world: World) {
     });
     let webhook = webhook.await.unwrap();
     let hook = Hook { mutates: true, failure_policy: "Fail", timeout_seconds: 5 };
-    webhook.register(&world, &hook).await.unwrap();
-    world.apply(&json!({"replicas": 2})).await.unwrap();
-    world.until("web", "complaining", |object| complains(object, "labels")).await.unwrap();
+    webhook.register(&cluster, &hook).await.unwrap();
+    cluster.apply(&json!({"replicas": 2})).await.unwrap();
+    cluster.until("web", "complaining", |object| complains(object, "labels")).await.unwrap();
     // Meanwhile, complete rollouts in another namespace.
-    let elsewhere = world.apart(&format!("{}-elsewhere", world.namespace)).await.unwrap();
+    let elsewhere = cluster.apart(&format!("{}-elsewhere", cluster.namespace)).await.unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();
     for image in ["web:2", "web:3"] {
         elsewhere.set_image(image).await.unwrap();
         elsewhere.complete("web", 6).await.unwrap();
     }
     elsewhere.clear().await.unwrap();
-    let created = world.created().await.unwrap();
+    let created = cluster.created().await.unwrap();
     assert!(created <= 12, "{created} pods were created");
     webhook.judge_by(|_| Verdict::Allow);
-    world.patient(LONG).complete("web", 2).await.unwrap();
+    cluster.with_timeout(LONG).complete("web", 2).await.unwrap();
 }
 
 side_by_side!(

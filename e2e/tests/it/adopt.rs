@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use e2e::proxy::Matching;
 use e2e::real::BuiltIn;
-use e2e::{Proxy, Server, World, on_both};
+use e2e::{Proxy, Server, TestCluster, on_both};
 use kube::ResourceExt;
 use tokio::process::Command;
 
@@ -37,7 +37,7 @@ spec: {minReplicas: 2, maxReplicas: 20, scaleTargetRef: {apiVersion: apps/v1, ki
 
 /// A server, and the command line behind a proxy that interrupts it.
 struct Bench {
-    world: World,
+    cluster: TestCluster,
     proxy: Proxy,
     folder: tempfile::TempDir,
     has_autoscalers: bool,
@@ -47,19 +47,19 @@ struct Bench {
 impl Bench {
     /// Starts the server with a Deployment `web` of ten ready pods.
     async fn start(server: Server) -> Self {
-        let world = World::start(server).await.unwrap();
-        let built_in = world.start_built_in("deployment,replicaset").unwrap();
-        let straight = std::fs::read_to_string(world.straight()).unwrap();
+        let cluster = TestCluster::start(server).await.unwrap();
+        let built_in = cluster.start_built_in("deployment,replicaset").unwrap();
+        let straight = std::fs::read_to_string(cluster.straight()).unwrap();
         let proxy = Proxy::start(&straight).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("config"), proxy.kubeconfig(&world.namespace)).unwrap();
-        world.kubectl.run_with(&["apply", "-f", "-"], DEPLOYMENT).await.unwrap();
+        std::fs::write(folder.path().join("config"), proxy.kubeconfig(&cluster.namespace)).unwrap();
+        cluster.kubectl.run_with(&["apply", "-f", "-"], DEPLOYMENT).await.unwrap();
         let has_autoscalers = server == Server::Real;
         if has_autoscalers {
-            world.kubectl.run_with(&["apply", "-f", "-"], AUTOSCALER).await.unwrap();
+            cluster.kubectl.run_with(&["apply", "-f", "-"], AUTOSCALER).await.unwrap();
         }
-        world.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
-        Self { world, proxy, folder, has_autoscalers, _built_in: built_in }
+        cluster.kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
+        Self { cluster, proxy, folder, has_autoscalers, _built_in: built_in }
     }
 
     /// Runs `kubectl ordered adopt deployment/web`. Returns whether it succeeded, and its output.
@@ -86,16 +86,16 @@ impl Bench {
     }
 
     async fn pods(&self) -> BTreeSet<String> {
-        self.world.pods().await.unwrap().iter().map(|pod| pod.uid().unwrap()).collect()
+        self.cluster.pods().await.unwrap().iter().map(|pod| pod.uid().unwrap()).collect()
     }
 
     async fn turnover(&self) -> Vec<String> {
-        self.world.turnover().await.unwrap()
+        self.cluster.turnover().await.unwrap()
     }
 
     async fn owners(&self) -> BTreeMap<String, usize> {
         let mut owners = BTreeMap::new();
-        for pod in self.world.pods().await.unwrap() {
+        for pod in self.cluster.pods().await.unwrap() {
             let owner = pod.owner_references().first().map(|owner| owner.kind.clone());
             *owners.entry(owner.unwrap_or_default()).or_default() += 1;
         }
@@ -106,16 +106,16 @@ impl Bench {
     async fn is_scaled_as(&self, kind: &str) {
         if self.has_autoscalers {
             let path = "jsonpath={.spec.scaleTargetRef.kind}";
-            assert_eq!(self.world.kubectl.run(&["get", "hpa", "web", "-o", path]).await.unwrap(), kind);
+            assert_eq!(self.cluster.kubectl.run(&["get", "hpa", "web", "-o", path]).await.unwrap(), kind);
         }
     }
 }
 
 async fn an_adoption_and_its_return_complete_after_an_interruption_at_every_write(server: Server) {
     let bench = Bench::start(server).await;
-    let world = &bench.world;
-    let manager = world.start_manager().unwrap();
-    let kubectl = &world.kubectl;
+    let cluster = &bench.cluster;
+    let manager = cluster.start_manager().unwrap();
+    let kubectl = &cluster.kubectl;
     let (pods, before) = (bench.pods().await, bench.turnover().await);
     assert_eq!(pods.len(), 10);
 
@@ -130,7 +130,7 @@ async fn an_adoption_and_its_return_complete_after_an_interruption_at_every_writ
     assert_eq!((bench.pods().await, bench.turnover().await), (pods.clone(), before.clone()));
     assert_eq!(bench.owners().await, [("OrderedReplicaSet".to_owned(), 10)].into());
     bench.is_scaled_as("OrderedDeployment").await;
-    world.complete("web", 10).await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
 
     // Back to a Deployment with the same pods.
     let back = [
@@ -154,14 +154,14 @@ async fn an_adoption_and_its_return_complete_after_an_interruption_at_every_writ
     let (done, text) = bench.adopt(false).await;
     assert!(done, "{text}");
     assert_eq!((bench.pods().await, bench.turnover().await), (pods, before));
-    world.complete("web", 10).await.unwrap();
-    let first = world.pods().await.unwrap()[6].name_any();
+    cluster.complete("web", 10).await.unwrap();
+    let first = cluster.pods().await.unwrap()[6].name_any();
     kubectl.run(&["annotate", "pod", &first, "ordereddeployment.io/delete-priority=5"]).await.unwrap();
     let image = r#"{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:2"}]}}}}"#;
     kubectl.run(&["patch", "od", "web", "--type=merge", "-p", image]).await.unwrap();
-    world.complete("web", 10).await.unwrap();
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 10);
-    let deletions = world.deletions().await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 10);
+    let deletions = cluster.deletions().await.unwrap();
     assert_eq!(deletions[0].pod, first);
     assert!(deletions.iter().all(e2e::Deletion::by_the_controller), "{deletions:?}");
     manager.kill().await.unwrap();
@@ -169,8 +169,8 @@ async fn an_adoption_and_its_return_complete_after_an_interruption_at_every_writ
 
 async fn a_pod_lost_after_the_adopting_command_was_killed_is_replaced(server: Server) {
     let bench = Bench::start(server).await;
-    let world = &bench.world;
-    let manager = world.start_manager().unwrap();
+    let cluster = &bench.cluster;
+    let manager = cluster.start_manager().unwrap();
     for (verb, plural) in [
         ("create", "ordereddeployments"),
         ("create", "orderedreplicasets"),
@@ -179,10 +179,10 @@ async fn a_pod_lost_after_the_adopting_command_was_killed_is_replaced(server: Se
     ] {
         bench.proxy.rules().lose_answers(Matching::new(verb, plural), 1);
         assert!(!bench.adopt(false).await.0, "{verb} {plural}");
-        let lost = world.pods().await.unwrap()[0].name_any();
-        world.kubectl.run(&["delete", "pod", &lost, "--wait=true"]).await.unwrap();
+        let lost = cluster.pods().await.unwrap()[0].name_any();
+        cluster.kubectl.run(&["delete", "pod", &lost, "--wait=true"]).await.unwrap();
         let healed = async {
-            while world.pods().await.unwrap().len() != 10 {
+            while cluster.pods().await.unwrap().len() != 10 {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
@@ -191,7 +191,7 @@ async fn a_pod_lost_after_the_adopting_command_was_killed_is_replaced(server: Se
             .unwrap_or_else(|_| panic!("{verb} {plural}"));
     }
     assert!(bench.adopt(false).await.0);
-    world.complete("web", 10).await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
     assert_eq!(bench.owners().await, [("OrderedReplicaSet".to_owned(), 10)].into());
     manager.kill().await.unwrap();
 }

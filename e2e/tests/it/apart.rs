@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use e2e::proxy::{Matching, Moment};
-use e2e::{Hook, Manager, Server, Setting, Verdict, Webhook, World};
+use e2e::{Hook, Manager, Server, Setting, TestCluster, Verdict, Webhook};
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
 use k8s_openapi::api::core::v1::Pod;
@@ -13,28 +13,28 @@ use ordereddeployment_api::names::reason;
 use serde_json::{Value, json};
 
 /// A namespace and the proxy of a controller that does not run yet.
-async fn apart(base: &World, name: &str) -> World {
+async fn apart(base: &TestCluster, name: &str) -> TestCluster {
     base.apart(name).await.unwrap().behind_another_proxy().await.unwrap()
 }
 
-fn start(world: &World) -> Manager {
-    world.start_manager_with(&["--namespace", &world.namespace]).unwrap()
+fn start(cluster: &TestCluster) -> Manager {
+    cluster.start_manager_with(&["--namespace", &cluster.namespace]).unwrap()
 }
 
 /// A scale-down of 120 pods to zero is reverted while it runs.
-async fn a_reverted_scale_to_zero_stops_quickly(base: &World) {
+async fn a_reverted_scale_to_zero_stops_quickly(base: &TestCluster) {
     const PODS: i32 = 120;
-    let world = apart(base, "taken-back").await.patient(Duration::from_secs(120));
-    let _manager = start(&world);
-    let pods = world.deployed(&json!({"replicas": PODS})).await.unwrap();
-    let mut trap = world.proxy.rules().trap(Matching::new("delete", "pods"), 20, Moment::Before);
-    world.scale(0).await.unwrap();
+    let cluster = apart(base, "taken-back").await.with_timeout(Duration::from_secs(120));
+    let _manager = start(&cluster);
+    let pods = cluster.deployed(&json!({"replicas": PODS})).await.unwrap();
+    let mut trap = cluster.proxy.rules().trap(Matching::new("delete", "pods"), 20, Moment::Before);
+    cluster.scale(0).await.unwrap();
     trap.reached().await;
     // The trap stops the scale-down, and the API server has the new generation.
-    world.scale(PODS).await.unwrap();
+    cluster.scale(PODS).await.unwrap();
     trap.release();
-    world.complete("web", PODS).await.unwrap();
-    let deleted = world.deleted().await.unwrap().len();
+    cluster.complete("web", PODS).await.unwrap();
+    let deleted = cluster.deleted().await.unwrap().len();
     println!("{deleted} of {} pods were deleted", pods.len());
     assert!((20..80).contains(&deleted), "{deleted} pods were deleted");
 }
@@ -57,53 +57,53 @@ fn role(verbs_on_pods: &[&str]) -> Value {
 
 const WITHOUT_PATCH: [&str; 5] = ["get", "list", "watch", "create", "delete"];
 
-async fn grant(world: &World, role: &Value) {
-    world.kubectl.run_with(&["apply", "-f", "-"], &role.to_string()).await.unwrap();
+async fn grant(cluster: &TestCluster, role: &Value) {
+    cluster.kubectl.run_with(&["apply", "-f", "-"], &role.to_string()).await.unwrap();
 }
 
-async fn orphans_that_the_controller_may_not_adopt_are_not_replaced(base: &World) {
-    let mut world = apart(base, "may-not-adopt").await;
-    world.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
-    grant(&world, &role(&WITHOUT_PATCH)).await;
-    let account = format!("{}:controller", world.namespace);
+async fn orphans_that_the_controller_may_not_adopt_are_not_replaced(base: &TestCluster) {
+    let mut cluster = apart(base, "may-not-adopt").await;
+    cluster.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
+    grant(&cluster, &role(&WITHOUT_PATCH)).await;
+    let account = format!("{}:controller", cluster.namespace);
     let bind = ["create", "clusterrolebinding", "may-not-adopt", "--clusterrole=may-not-adopt"];
-    world.kubectl.run(&[&bind[..], &["--serviceaccount", &account]].concat()).await.unwrap();
-    let namespace = world.namespace.clone();
-    world.act_as((&namespace, "controller"), &namespace).await.unwrap();
-    let mut manager = start(&world);
-    let pods = world.deployed(&json!({"replicas": 4})).await.unwrap();
-    let sets = world.kubectl.run(&["get", "ors", "-o", "name"]).await.unwrap();
-    world.kubectl.run(&["delete", sets.trim(), "--cascade=orphan"]).await.unwrap();
+    cluster.kubectl.run(&[&bind[..], &["--serviceaccount", &account]].concat()).await.unwrap();
+    let namespace = cluster.namespace.clone();
+    cluster.act_as((&namespace, "controller"), &namespace).await.unwrap();
+    let mut manager = start(&cluster);
+    let pods = cluster.deployed(&json!({"replicas": 4})).await.unwrap();
+    let sets = cluster.kubectl.run(&["get", "ors", "-o", "name"]).await.unwrap();
+    cluster.kubectl.run(&["delete", sets.trim(), "--cascade=orphan"]).await.unwrap();
     manager.until_logged("forbidden").await.unwrap();
 
-    grant(&world, &role(&[&WITHOUT_PATCH[..], &["patch"]].concat())).await;
+    grant(&cluster, &role(&[&WITHOUT_PATCH[..], &["patch"]].concat())).await;
     let adopted = |pods: &[Pod]| pods.iter().all(|pod| !pod.owner_references().is_empty());
-    let adopted = world.until_pods("adopted", adopted).await.unwrap();
+    let adopted = cluster.until_pods("adopted", adopted).await.unwrap();
     assert_eq!(adopted.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), pods);
-    world.complete("web", 4).await.unwrap();
-    assert_eq!((world.created().await.unwrap(), world.deleted().await.unwrap()), (4, Vec::new()));
+    cluster.complete("web", 4).await.unwrap();
+    assert_eq!((cluster.created().await.unwrap(), cluster.deleted().await.unwrap()), (4, Vec::new()));
 }
 
 /// Without the proxy: the API server sees it when the client of the controller gives up a request.
-async fn an_ignored_webhook_without_a_response_only_delays_requests(base: &World) {
-    let world = base.apart("black-hole").await.unwrap().patient(Duration::from_secs(120));
+async fn an_ignored_webhook_without_a_response_only_delays_requests(base: &TestCluster) {
+    let cluster = base.apart("black-hole").await.unwrap().with_timeout(Duration::from_secs(120));
     let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
     let hook = Hook { mutates: false, failure_policy: "Ignore", timeout_seconds: 10 };
-    webhook.register(&world, &hook).await.unwrap();
+    webhook.register(&cluster, &hook).await.unwrap();
     webhook.judge_by(|_| Verdict::Silence);
-    let _manager = Manager::start(world.straight(), &["--namespace", &world.namespace]).unwrap();
-    world.apply(&json!({"replicas": 2})).await.unwrap();
-    world.complete("web", 2).await.unwrap();
-    assert_eq!(world.created().await.unwrap(), 2);
-    world.until_event(reason::SUCCESSFUL_CREATE).await.unwrap();
-    let reasons = world.event_reasons().await.unwrap();
+    let _manager = Manager::start(cluster.straight(), &["--namespace", &cluster.namespace]).unwrap();
+    cluster.apply(&json!({"replicas": 2})).await.unwrap();
+    cluster.complete("web", 2).await.unwrap();
+    assert_eq!(cluster.created().await.unwrap(), 2);
+    cluster.until_event(reason::SUCCESSFUL_CREATE).await.unwrap();
+    let reasons = cluster.event_reasons().await.unwrap();
     assert!(!reasons.iter().any(|one| one == reason::FAILED_CREATE), "{reasons:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn separate_controllers_on_a_real_server() {
     let _machine = e2e::share_the_machine().await;
-    let base = World::with(Server::Real, Setting::default()).await.unwrap();
+    let base = TestCluster::with(Server::Real, Setting::default()).await.unwrap();
     let scenarios: [(&str, LocalBoxFuture<'_, ()>); 3] = [
         ("taken back", Box::pin(a_reverted_scale_to_zero_stops_quickly(&base))),
         ("not adopted", Box::pin(orphans_that_the_controller_may_not_adopt_are_not_replaced(&base))),

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use e2e::{Setting, World, side_by_side};
+use e2e::{Setting, TestCluster, side_by_side};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -23,70 +23,74 @@ struct Chart {
     applied: bool,
 }
 
-async fn uids(world: &World) -> BTreeSet<String> {
-    world.pods().await.unwrap().iter().filter_map(ResourceExt::uid).collect()
+async fn uids(cluster: &TestCluster) -> BTreeSet<String> {
+    cluster.pods().await.unwrap().iter().filter_map(ResourceExt::uid).collect()
 }
 
 impl Chart {
-    async fn rolled_out(&self, world: &World) {
+    async fn rolled_out(&self, cluster: &TestCluster) {
         let status = ["rollout", "status", &format!("deployment/{}", self.name), "--timeout=60s"];
-        world.kubectl.run(&status).await.unwrap();
+        cluster.kubectl.run(&status).await.unwrap();
     }
 
     /// From the first apply to the return to a Deployment.
-    async fn lives(self, world: World) {
-        let _built_in = world.start_built_in("deployment,replicaset").unwrap();
+    async fn lives(self, cluster: TestCluster) {
+        let _built_in = cluster.start_built_in("deployment,replicaset").unwrap();
         let verb = if self.applied { "apply" } else { "create" };
-        world.kubectl.run_with(&[verb, "-f", "-"], self.manifest).await.unwrap();
-        self.rolled_out(&world).await;
-        let (pods, turnover) = (uids(&world).await, world.turnover().await.unwrap());
+        cluster.kubectl.run_with(&[verb, "-f", "-"], self.manifest).await.unwrap();
+        self.rolled_out(&cluster).await;
+        let (pods, turnover) = (uids(&cluster).await, cluster.turnover().await.unwrap());
         assert_eq!(pods.len(), usize::try_from(self.replicas).unwrap());
-        let (converted, _) = world.ordered_with(&["convert", "-f", "-"], self.manifest).await.unwrap();
+        let (converted, _) = cluster.ordered_with(&["convert", "-f", "-"], self.manifest).await.unwrap();
 
         let target = format!("deployment/{}", self.name);
         let file: &[&str] = if self.applied { &[] } else { &["-f", "-"] };
         let adopt = [&["adopt", target.as_str()], file].concat();
-        let (_, notes) = world.ordered_with(&adopt, self.manifest).await.unwrap();
+        let (_, notes) = cluster.ordered_with(&adopt, self.manifest).await.unwrap();
         assert!(!notes.contains("a rollout"), "{notes}");
-        world.complete(self.name, self.replicas).await.unwrap();
-        assert_eq!((uids(&world).await, world.turnover().await.unwrap()), (pods.clone(), turnover.clone()));
+        cluster.complete(self.name, self.replicas).await.unwrap();
+        assert_eq!(
+            (uids(&cluster).await, cluster.turnover().await.unwrap()),
+            (pods.clone(), turnover.clone())
+        );
 
         // The converted manifest has no changes.
-        world.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
-        let object = world.complete(self.name, self.replicas).await.unwrap();
+        cluster.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
+        let object = cluster.complete(self.name, self.replicas).await.unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision, 1);
-        assert_eq!((uids(&world).await, world.turnover().await.unwrap()), (pods.clone(), turnover));
-        let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+        assert_eq!((uids(&cluster).await, cluster.turnover().await.unwrap()), (pods.clone(), turnover));
+        let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 1);
 
         // The next release rolls out in the chosen order.
-        let mut order: Vec<String> = world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
+        let mut order: Vec<String> =
+            cluster.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
         order.sort_by_key(|name| name.chars().rev().collect::<String>());
         for (priority, pod) in (1..).zip(order.iter().rev()) {
-            world.prioritise(pod, priority).await.unwrap();
+            cluster.prioritise(pod, priority).await.unwrap();
         }
         let (before, after) = self.release;
         let released = converted.replace(before, after);
         assert_ne!(released, converted);
-        world.kubectl.run_with(&["apply", "-f", "-"], &released).await.unwrap();
-        let object = world.complete(self.name, self.replicas).await.unwrap();
+        cluster.kubectl.run_with(&["apply", "-f", "-"], &released).await.unwrap();
+        let object = cluster.complete(self.name, self.replicas).await.unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
-        assert_eq!(world.deleted().await.unwrap(), order);
-        let pods = uids(&world).await;
+        assert_eq!(cluster.deleted().await.unwrap(), order);
+        let pods = uids(&cluster).await;
 
         // A Deployment of the new release again, with its history.
-        let turnover = world.turnover().await.unwrap();
-        world.ordered_with(&["adopt", &target, "--back"], "").await.unwrap();
-        self.rolled_out(&world).await;
-        world.kubectl.run_with(&["apply", "-f", "-"], &self.manifest.replace(before, after)).await.unwrap();
-        self.rolled_out(&world).await;
-        assert_eq!((uids(&world).await, world.turnover().await.unwrap()), (pods, turnover));
-        let sets: Api<ReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+        let turnover = cluster.turnover().await.unwrap();
+        cluster.ordered_with(&["adopt", &target, "--back"], "").await.unwrap();
+        self.rolled_out(&cluster).await;
+        cluster.kubectl.run_with(&["apply", "-f", "-"], &self.manifest.replace(before, after)).await.unwrap();
+        self.rolled_out(&cluster).await;
+        assert_eq!((uids(&cluster).await, cluster.turnover().await.unwrap()), (pods, turnover));
+        let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         assert_eq!(sets.list(&ListParams::default()).await.unwrap().items.len(), 2);
     }
 }
 
-async fn a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_out(world: World) {
+async fn a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_out(cluster: TestCluster) {
     let chart = Chart {
         manifest: include_str!("charts/web.yaml"),
         name: "shop-web",
@@ -94,10 +98,10 @@ async fn a_web_application_with_a_sidecar_and_migrations_is_adopted_and_rolls_ou
         replicas: 4,
         applied: true,
     };
-    Box::pin(chart.lives(world)).await;
+    Box::pin(chart.lives(cluster)).await;
 }
 
-async fn an_ingress_controller_on_host_ports_is_adopted_and_rolls_out(world: World) {
+async fn an_ingress_controller_on_host_ports_is_adopted_and_rolls_out(cluster: TestCluster) {
     let chart = Chart {
         manifest: include_str!("charts/ingress.yaml"),
         name: "edge-ingress-controller",
@@ -105,10 +109,10 @@ async fn an_ingress_controller_on_host_ports_is_adopted_and_rolls_out(world: Wor
         replicas: 3,
         applied: true,
     };
-    Box::pin(chart.lives(world)).await;
+    Box::pin(chart.lives(cluster)).await;
 }
 
-async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(world: World) {
+async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(cluster: TestCluster) {
     let chart = Chart {
         manifest: include_str!("charts/inference.yaml"),
         name: "llm",
@@ -116,37 +120,37 @@ async fn an_inference_service_of_another_tool_is_adopted_and_rolls_out(world: Wo
         replicas: 3,
         applied: false,
     };
-    Box::pin(chart.lives(world)).await;
+    Box::pin(chart.lives(cluster)).await;
 }
 
 /// Without the manifest, the command notes that it cannot predict the next apply; with another manifest, it lists the
 /// differences.
-async fn a_dry_run_reports_a_manifest_that_differs_from_the_deployment(world: World) {
-    let _built_in = world.start_built_in("deployment,replicaset").unwrap();
+async fn a_dry_run_reports_a_manifest_that_differs_from_the_deployment(cluster: TestCluster) {
+    let _built_in = cluster.start_built_in("deployment,replicaset").unwrap();
     let manifest = include_str!("charts/inference.yaml");
-    world.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
-    world.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
+    cluster.kubectl.run_with(&["create", "-f", "-"], manifest).await.unwrap();
+    cluster.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
     let dry = |file: &'static [&'static str]| [&["adopt", "deployment/llm", "--dry-run"], file].concat();
-    let (_, output) = world.ordered_with(&dry(&[]), "").await.unwrap();
+    let (_, output) = cluster.ordered_with(&dry(&[]), "").await.unwrap();
     assert!(output.contains("note: the manifest of llm is not known"), "{output}");
     let other = manifest.replace("server:7.0", "server:6.9");
-    let (_, output) = world.ordered_with(&dry(&["-f", "-"]), &other).await.unwrap();
+    let (_, output) = cluster.ordered_with(&dry(&["-f", "-"]), &other).await.unwrap();
     assert!(output.contains("template.spec.containers[0].image differs"), "{output}");
-    let (_, output) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
+    let (_, output) = cluster.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
     assert!(!output.contains("note: "), "{output}");
     // An apply keeps fields that other clients have added since.
-    world.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
-    world.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
-    let (_, output) = world.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
+    cluster.kubectl.run(&["rollout", "restart", "deployment/llm"]).await.unwrap();
+    cluster.kubectl.run(&["rollout", "status", "deployment/llm", "--timeout=60s"]).await.unwrap();
+    let (_, output) = cluster.ordered_with(&dry(&["-f", "-"]), manifest).await.unwrap();
     assert!(!output.contains("note: "), "{output}");
-    let pods = uids(&world).await;
-    world.ordered_with(&["adopt", "llm", "-f", "-"], manifest).await.unwrap();
-    let (converted, _) = world.ordered_with(&["convert", "-f", "-"], manifest).await.unwrap();
-    world.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
-    let object = world.complete("llm", 3).await.unwrap();
+    let pods = uids(&cluster).await;
+    cluster.ordered_with(&["adopt", "llm", "-f", "-"], manifest).await.unwrap();
+    let (converted, _) = cluster.ordered_with(&["convert", "-f", "-"], manifest).await.unwrap();
+    cluster.kubectl.run_with(&["apply", "-f", "-"], &converted).await.unwrap();
+    let object = cluster.complete("llm", 3).await.unwrap();
     assert_eq!(object.status.unwrap().rollout.unwrap().revision, 2);
-    assert_eq!(uids(&world).await, pods);
-    let error = world.ordered_with(&["adopt", "llm", "-f", "-"], "kind: ConfigMap").await.unwrap_err();
+    assert_eq!(uids(&cluster).await, pods);
+    let error = cluster.ordered_with(&["adopt", "llm", "-f", "-"], "kind: ConfigMap").await.unwrap_err();
     assert!(error.to_string().contains("the manifest has no Deployment llm"), "{error}");
 }
 

@@ -5,7 +5,7 @@ mod changes;
 mod looking;
 mod waiting;
 
-use e2e::{Setting, World, side_by_side};
+use e2e::{Setting, TestCluster, side_by_side};
 use serde_json::json;
 
 use changes::{
@@ -26,10 +26,10 @@ use waiting::{
 };
 
 /// Six pods of `web` with different priorities, in deletion order.
-async fn six_in_order(world: &World) -> Vec<String> {
-    let pods = world.deployed(&json!({})).await.unwrap();
+async fn six_in_order(cluster: &TestCluster) -> Vec<String> {
+    let pods = cluster.deployed(&json!({})).await.unwrap();
     for (pod, priority) in pods.iter().zip([60, 50, 40, 30, 20, 10]) {
-        world.prioritise(pod, priority).await.unwrap();
+        cluster.prioritise(pod, priority).await.unwrap();
     }
     pods
 }

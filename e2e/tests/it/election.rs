@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use e2e::proxy::Matching;
-use e2e::{Manager, Server, World, on_both};
+use e2e::{Manager, Server, TestCluster, on_both};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
@@ -15,8 +15,8 @@ const ARGUMENTS: [&str; 4] =
     ["--leader-elect", "--lease-duration=4s", "--renew-deadline=2s", "--retry-period=500ms"];
 
 /// Waits until the Lease has a holder other than `not`. Returns the holder and the time.
-pub(crate) async fn leader(world: &World, not: Option<&str>) -> (String, Instant) {
-    let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
+pub(crate) async fn leader(cluster: &TestCluster, not: Option<&str>) -> (String, Instant) {
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let changes = watcher::watch_object(leases, "ordered-controller-manager");
     futures::pin_mut!(changes);
     let found = async {
@@ -33,50 +33,50 @@ pub(crate) async fn leader(world: &World, not: Option<&str>) -> (String, Instant
 }
 
 /// Two candidates; the first one is the leader.
-async fn two(world: &World) -> (Manager, Manager, String) {
-    let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
+async fn two(cluster: &TestCluster) -> (Manager, Manager, String) {
+    let mut first = cluster.start_manager_with(&ARGUMENTS).unwrap();
     first.until_logged("acquired lease").await.unwrap();
-    let (holder, _) = leader(world, None).await;
+    let (holder, _) = leader(cluster, None).await;
     assert!(holder.contains(&format!("_{}_", first.id().unwrap())), "{holder}");
-    let mut second = world.start_manager_with(&ARGUMENTS).unwrap();
+    let mut second = cluster.start_manager_with(&ARGUMENTS).unwrap();
     second.until_logged("every watch has synced").await.unwrap();
     (first, second, holder)
 }
 
 async fn a_leader_that_receives_sigterm_hands_over_within_a_second(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let (mut first, _second, holder) = two(&world).await;
+    let cluster = TestCluster::start(server).await.unwrap();
+    let (mut first, _second, holder) = two(&cluster).await;
     let stopped_at = Instant::now();
     first.signal("TERM").await.unwrap();
-    let (_, at) = leader(&world, Some(&holder)).await;
+    let (_, at) = leader(&cluster, Some(&holder)).await;
     println!("SIGTERM: handed over after {:?}", at - stopped_at);
     assert!(at - stopped_at <= Duration::from_secs(1));
     assert!(first.ended().await.unwrap());
 }
 
 async fn a_killed_leader_is_replaced_within_the_lease_and_two_seconds(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let (first, _second, holder) = two(&world).await;
+    let cluster = TestCluster::start(server).await.unwrap();
+    let (first, _second, holder) = two(&cluster).await;
     let killed = Instant::now();
     first.kill().await.unwrap();
-    let (_, at) = leader(&world, Some(&holder)).await;
+    let (_, at) = leader(&cluster, Some(&holder)).await;
     println!("SIGKILL: followed after {:?} of a lease of {LEASE:?}", at - killed);
     assert!(at - killed <= LEASE + Duration::from_secs(2));
 }
 
 async fn a_leader_frozen_beyond_its_lease_exits_without_a_write(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let (mut first, second, holder) = two(&world).await;
+    let cluster = TestCluster::start(server).await.unwrap();
+    let (mut first, second, holder) = two(&cluster).await;
     first.signal("STOP").await.unwrap();
-    let (follower, _) = leader(&world, Some(&holder)).await;
+    let (follower, _) = leader(&cluster, Some(&holder)).await;
     assert!(follower.contains(&format!("_{}_", second.id().unwrap())), "{follower}");
     // Work for a controller that considers itself the leader. The standby is frozen too and cannot do the work first.
     second.signal("STOP").await.unwrap();
-    world.kubectl.run_with(&["apply", "-f", "-"], crate::ten_pods::MANIFEST).await.unwrap();
-    let before = world.requests().await.unwrap().len();
+    cluster.kubectl.run_with(&["apply", "-f", "-"], crate::ten_pods::MANIFEST).await.unwrap();
+    let before = cluster.requests().await.unwrap().len();
     first.signal("CONT").await.unwrap();
     assert!(!first.ended().await.unwrap(), "it ends, and says that something was wrong");
-    let requests = world.requests().await.unwrap().split_off(before);
+    let requests = cluster.requests().await.unwrap().split_off(before);
     let writes: Vec<_> = requests
         .iter()
         .filter(|one| one.by_the_controller() && one.writes() && one.plural != "leases")
@@ -86,16 +86,16 @@ async fn a_leader_frozen_beyond_its_lease_exits_without_a_write(server: Server) 
 }
 
 async fn a_standby_without_permission_to_watch_the_lease_retries_slowly(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
+    let cluster = TestCluster::start(server).await.unwrap();
+    let mut first = cluster.start_manager_with(&ARGUMENTS).unwrap();
     first.until_logged("acquired lease").await.unwrap();
-    let rules = world.proxy.rules();
+    let rules = cluster.proxy.rules();
     let many = 10_000;
     rules.refuse(Matching::new("list", "leases"), 403, many);
-    let mut second = world.start_manager_with(&ARGUMENTS).unwrap();
+    let mut second = cluster.start_manager_with(&ARGUMENTS).unwrap();
     second.until_logged("every watch has synced").await.unwrap();
     // Four renewals of the leader: two seconds.
-    let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let changes = watcher::watch_object(leases, "ordered-controller-manager");
     assert_eq!(changes.take(5).filter(|seen| std::future::ready(seen.is_ok())).count().await, 5);
     let refused = many - rules.faults_left();
@@ -105,12 +105,12 @@ async fn a_standby_without_permission_to_watch_the_lease_retries_slowly(server: 
 }
 
 async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_granted(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let rules = world.proxy.rules();
+    let cluster = TestCluster::start(server).await.unwrap();
+    let rules = cluster.proxy.rules();
     for verb in ["get", "create"] {
         rules.refuse(Matching::new(verb, "leases"), 403, 2);
     }
-    let mut candidate = world.start_manager_with(&ARGUMENTS).unwrap();
+    let mut candidate = cluster.start_manager_with(&ARGUMENTS).unwrap();
     candidate.until_logged("failed to acquire lease").await.unwrap();
     candidate.until_logged("acquired lease").await.unwrap();
     assert_eq!(rules.faults_left(), 0);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use e2e::{Helm, Prometheus, Server, World};
+use e2e::{Helm, Prometheus, Server, TestCluster};
 use ordereddeployment_api::OrderedDeployment;
 use serde_json::{Value, json};
 
@@ -58,8 +58,8 @@ async fn ask(prometheus: &Prometheus, queries: &BTreeMap<String, String>, empty:
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server() {
     let _machine = e2e::share_the_machine().await;
-    let world = World::start(Server::Real).await.unwrap();
-    let mut manager = world.start_manager_with(&["--leader-elect"]).unwrap();
+    let cluster = TestCluster::start(Server::Real).await.unwrap();
+    let mut manager = cluster.start_manager_with(&["--leader-elect"]).unwrap();
     let line = manager.until_logged("metrics and health on").await.unwrap();
     let target = line.rsplit("http://").next().unwrap().trim().to_owned();
     let objects = rendered().await;
@@ -71,46 +71,50 @@ async fn every_alert_fires_and_every_dashboard_query_has_data_on_a_real_server()
     // Held at a pause point.
     let spec =
         json!({"podDeletion": "Evict", "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}});
-    let pods = world.deployed(&spec).await.unwrap();
+    let pods = cluster.deployed(&spec).await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4, 3]) {
-        world.prioritise(pod, priority).await.unwrap();
+        cluster.prioritise(pod, priority).await.unwrap();
     }
-    world.pause_at(&pods[1], "before").await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    world.held("web").await.unwrap();
+    cluster.pause_at(&pods[1], "before").await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    cluster.held("web").await.unwrap();
     let labels = prometheus.fires("OrderedDeploymentHeldTooLong").await.unwrap();
-    assert_eq!((&labels["namespace"], &labels["name"]), (&json!(world.namespace), &json!("web")), "{labels}");
+    assert_eq!(
+        (&labels["namespace"], &labels["name"]),
+        (&json!(cluster.namespace), &json!("web")),
+        "{labels}"
+    );
     ask(&prometheus, &queries, &mut empty).await;
     assert!(!prometheus.is_firing("OrderedDeploymentNoLeader").await.unwrap(), "it leads");
 
     // Blocked by a disruption budget.
-    let version = crate::built_in::version(&world, &["policy/v1", "policy/v1beta1"]).await;
+    let version = crate::built_in::version(&cluster, &["policy/v1", "policy/v1beta1"]).await;
     let budget = json!({
         "apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "web"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0},
     });
-    world.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
-    world.resume().await.unwrap();
+    cluster.kubectl.run_with(&["apply", "-f", "-"], &budget.to_string()).await.unwrap();
+    cluster.resume().await.unwrap();
     let labels = prometheus.fires("OrderedDeploymentEvictionRefused").await.unwrap();
     assert_eq!(labels["name"], "web", "{labels}");
     ask(&prometheus, &queries, &mut empty).await;
-    world.kubectl.run(&["delete", "pdb", "web"]).await.unwrap();
-    world.complete("web", 6).await.unwrap();
+    cluster.kubectl.run(&["delete", "pdb", "web"]).await.unwrap();
+    cluster.complete("web", 6).await.unwrap();
 
     // Blocked by pods after a pause point.
-    let pods = world.pods_of_image("web:2").await.unwrap();
-    world.pause_at(&pods[1], "before").await.unwrap();
+    let pods = cluster.pods_of_image("web:2").await.unwrap();
+    cluster.pause_at(&pods[1], "before").await.unwrap();
     for (pod, priority) in pods.iter().zip([5, 4]) {
-        world.prioritise(pod, priority).await.unwrap();
+        cluster.prioritise(pod, priority).await.unwrap();
     }
     for pod in &pods[4..] {
-        world.set_ready(pod, false).await.unwrap();
+        cluster.set_ready(pod, false).await.unwrap();
     }
     let unready = |object: &OrderedDeployment| {
         object.status.as_ref().is_some_and(|status| status.available_replicas == Some(4))
     };
-    world.until("web", "four available", unready).await.unwrap();
-    world.set_image("web:3").await.unwrap();
+    cluster.until("web", "four available", unready).await.unwrap();
+    cluster.set_image("web:3").await.unwrap();
     let labels = prometheus.fires("OrderedDeploymentBlocked").await.unwrap();
     assert_eq!(labels["name"], "web", "{labels}");
     ask(&prometheus, &queries, &mut empty).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use e2e::{Manager, Server, Setting, World, on_both};
+use e2e::{Manager, Server, Setting, TestCluster, on_both};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -24,21 +24,21 @@ fn rules(cost: i32) -> String {
     )
 }
 
-async fn write_rules(world: &World, text: &str) {
+async fn write_rules(cluster: &TestCluster, text: &str) {
     let map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "costs"}, "data": {"nodecosts.yaml": text},
     });
-    world.kubectl.run_with(&["apply", "-f", "-"], &map.to_string()).await.unwrap();
+    cluster.kubectl.run_with(&["apply", "-f", "-"], &map.to_string()).await.unwrap();
 }
 
-fn api<K>(world: &World) -> Api<K>
+fn api<K>(cluster: &TestCluster) -> Api<K>
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
 {
-    Api::namespaced(world.client.clone(), &world.namespace)
+    Api::namespaced(cluster.client.clone(), &cluster.namespace)
 }
 
-async fn create<K>(world: &World, object: Value) -> K
+async fn create<K>(cluster: &TestCluster, object: Value) -> K
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -47,11 +47,11 @@ where
         + DeserializeOwned,
 {
     let object: K = serde_json::from_value(object).unwrap();
-    api(world).create(&PostParams::default(), &object).await.unwrap()
+    api(cluster).create(&PostParams::default(), &object).await.unwrap()
 }
 
 /// A plain Deployment with its pods. On the sandbox, which has no Deployment controller, the test creates the pods.
-async fn deployment(world: &World, name: &str, tier: &str, replicas: usize) {
+async fn deployment(cluster: &TestCluster, name: &str, tier: &str, replicas: usize) {
     let spec = json!({
         "replicas": replicas, "selector": {"matchLabels": {"app": name}},
         "template": {
@@ -60,19 +60,19 @@ async fn deployment(world: &World, name: &str, tier: &str, replicas: usize) {
         },
     });
     let metadata = json!({"name": name, "labels": {"tier": tier}});
-    let owner: Deployment = create(world, json!({"metadata": metadata, "spec": spec})).await;
-    if world.control_plane().is_some() {
+    let owner: Deployment = create(cluster, json!({"metadata": metadata, "spec": spec})).await;
+    if cluster.control_plane().is_some() {
         return;
     }
     let by = |kind: &str, name: String, uid: Option<String>| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);
     let owners = by("Deployment", owner.name_any(), owner.uid());
     let metadata = json!({"name": format!("{name}-1"), "ownerReferences": owners});
-    let set: ReplicaSet = create(world, json!({"metadata": metadata, "spec": spec})).await;
+    let set: ReplicaSet = create(cluster, json!({"metadata": metadata, "spec": spec})).await;
     for place in 0..replicas {
         let mut pod = spec["template"].clone();
         pod["metadata"]["name"] = format!("{name}-1-{place}").into();
         pod["metadata"]["ownerReferences"] = by("ReplicaSet", set.name_any(), set.uid());
-        let _: Pod = create(world, pod).await;
+        let _: Pod = create(cluster, pod).await;
     }
 }
 
@@ -87,12 +87,12 @@ fn is_of(pod: &Pod, app: &str) -> bool {
 /// Waits until the pods of `web` on nodes with this usage have this cost and all others have none, except the pods with
 /// their own value.
 async fn until_costs(
-    world: &World,
+    cluster: &TestCluster,
     usage: &str,
     cost: Option<i32>,
     own: &BTreeMap<String, &str>,
 ) -> Vec<Pod> {
-    let nodes: Api<Node> = Api::all(world.client.clone());
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
     let nodes = nodes.list(&ListParams::default().labels(&format!("node.usage={usage}"))).await.unwrap();
     let nodes: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
     let cost = cost.map(|cost| cost.to_string());
@@ -103,7 +103,7 @@ async fn until_costs(
         !node_of(pod).is_empty() && annotated(pod, annotation::POD_DELETION_COST) == wanted
     };
     let what = format!("at {cost:?} on {nodes:?}");
-    let pods = world.until_pods(&what, |pods| pods.len() == 11 && pods.iter().all(right)).await.unwrap();
+    let pods = cluster.until_pods(&what, |pods| pods.len() == 11 && pods.iter().all(right)).await.unwrap();
     pods.into_iter().filter(|pod| is_of(pod, "web") && is_there(pod)).collect()
 }
 
@@ -111,74 +111,74 @@ fn node_of(pod: &Pod) -> String {
     pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
 }
 
-fn start(world: &World, controllers: &str) -> Manager {
-    let config = format!("--node-costs-config={}/costs", world.namespace);
-    world.start_manager_with(&[controllers, &config]).unwrap()
+fn start(cluster: &TestCluster, controllers: &str) -> Manager {
+    let config = format!("--node-costs-config={}/costs", cluster.namespace);
+    cluster.start_manager_with(&[controllers, &config]).unwrap()
 }
 
 /// Changes the usage label of a node, as an administrator would.
-async fn relabel(world: &World, node: &str, usage: &str) {
+async fn relabel(cluster: &TestCluster, node: &str, usage: &str) {
     let label = format!("node.usage={usage}");
-    world.kubectl.run(&["label", "node", node, &label, "--overwrite"]).await.unwrap();
+    cluster.kubectl.run(&["label", "node", node, &label, "--overwrite"]).await.unwrap();
 }
 
 async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_values_remain(server: Server) {
-    let world = World::with(server, Setting::default()).await.unwrap();
-    let manager = start(&world, "--controllers=ordereddeployment,nodecosts");
-    write_rules(&world, &rules(-100)).await;
-    deployment(&world, "web", "inference", 9).await;
-    deployment(&world, "other", "web", 2).await;
+    let cluster = TestCluster::with(server, Setting::default()).await.unwrap();
+    let manager = start(&cluster, "--controllers=ordereddeployment,nodecosts");
+    write_rules(&cluster, &rules(-100)).await;
+    deployment(&cluster, "web", "inference", 9).await;
+    deployment(&cluster, "other", "web", 2).await;
     let nobodys = BTreeMap::new();
-    let shared = until_costs(&world, "hybrid", Some(-100), &nobodys).await;
+    let shared = until_costs(&cluster, "hybrid", Some(-100), &nobodys).await;
     assert!((2..9).contains(&shared.len()), "the scheduler spreads them over both pools: {shared:#?}");
 
     // A changed label takes effect immediately.
     let node = node_of(&shared[0]);
-    relabel(&world, &node, "inference").await;
-    assert!(until_costs(&world, "hybrid", Some(-100), &nobodys).await.len() < shared.len());
-    relabel(&world, &node, "hybrid").await;
-    until_costs(&world, "hybrid", Some(-100), &nobodys).await;
+    relabel(&cluster, &node, "inference").await;
+    assert!(until_costs(&cluster, "hybrid", Some(-100), &nobodys).await.len() < shared.len());
+    relabel(&cluster, &node, "hybrid").await;
+    until_costs(&cluster, "hybrid", Some(-100), &nobodys).await;
 
     // The controller keeps the values of other clients, both those that replace its own and those on other pods.
-    let pods = world.pods().await.unwrap();
+    let pods = cluster.pods().await.unwrap();
     let free = pods.iter().find(|pod| annotated(pod, annotation::POD_DELETION_COST).is_none()).unwrap();
     let own = BTreeMap::from([(shared[0].name_any(), "42"), (free.name_any(), "7")]);
     for (pod, cost) in &own {
         let cost = format!("{}={cost}", annotation::POD_DELETION_COST);
-        world.kubectl.run(&["annotate", "pod", pod, &cost, "--overwrite"]).await.unwrap();
+        cluster.kubectl.run(&["annotate", "pod", pod, &cost, "--overwrite"]).await.unwrap();
     }
-    write_rules(&world, &rules(-7)).await;
-    until_costs(&world, "hybrid", Some(-7), &own).await;
+    write_rules(&cluster, &rules(-7)).await;
+    until_costs(&cluster, "hybrid", Some(-7), &own).await;
 
     // With malformed rules the previous ones stay in force, even after a restart of the controller.
-    write_rules(&world, "deployments: [{nodeCosts: [{deletionCost: 1}]}]").await;
-    world.until_event(reason::MALFORMED_RULES).await.unwrap();
+    write_rules(&cluster, "deployments: [{nodeCosts: [{deletionCost: 1}]}]").await;
+    cluster.until_event(reason::MALFORMED_RULES).await.unwrap();
     manager.kill().await.unwrap();
-    let mut manager = start(&world, "--controllers=nodecosts");
+    let mut manager = start(&cluster, "--controllers=nodecosts");
     manager.until_logged("MalformedRules").await.unwrap();
-    until_costs(&world, "hybrid", Some(-7), &own).await;
+    until_costs(&cluster, "hybrid", Some(-7), &own).await;
 
     // On servers that read the cost, a scale-down removes pods of the shared pool first.
-    write_rules(&world, &rules(-7)).await;
-    if let Some(plane) = world.control_plane()
+    write_rules(&cluster, &rules(-7)).await;
+    if let Some(plane) = cluster.control_plane()
         && plane.version.split('.').nth(1).and_then(|minor| minor.parse().ok()) >= Some(READS_COSTS)
     {
         let cost = format!("{}-", annotation::POD_DELETION_COST);
-        world.kubectl.run(&["annotate", "pod", &free.name_any(), &cost]).await.unwrap();
+        cluster.kubectl.run(&["annotate", "pod", &free.name_any(), &cost]).await.unwrap();
         let left = 9 - shared.len() + 1;
-        world.kubectl.run(&["scale", "deployment", "web", &format!("--replicas={left}")]).await.unwrap();
+        cluster.kubectl.run(&["scale", "deployment", "web", &format!("--replicas={left}")]).await.unwrap();
         let gone = |pods: &[Pod]| pods.iter().filter(|pod| is_of(pod, "web")).count() == left;
-        let pods = world.until_pods("scaled down", gone).await.unwrap();
+        let pods = cluster.until_pods("scaled down", gone).await.unwrap();
         assert!(shared[1..].iter().all(|pod| pods.iter().all(|found| found.uid() != pod.uid())), "{pods:#?}");
         return manager.kill().await.unwrap();
     }
 
     // Without rules, the controller removes all its values and keeps those of other clients.
-    let maps: Api<ConfigMap> = api(&world);
+    let maps: Api<ConfigMap> = api(&cluster);
     maps.delete("costs", &DeleteParams::default()).await.unwrap();
-    until_costs(&world, "hybrid", None, &own).await;
+    until_costs(&cluster, "hybrid", None, &own).await;
     let is_clean = |pods: &[Pod]| pods.iter().all(|pod| annotated(pod, annotation::NODE_COST).is_none());
-    world.until_pods("without a mark of ours", is_clean).await.unwrap();
+    cluster.until_pods("without a mark of ours", is_clean).await.unwrap();
     manager.kill().await.unwrap();
 }
 

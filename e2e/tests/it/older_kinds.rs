@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::{Server, Setting, World};
+use e2e::{Server, Setting, TestCluster};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
@@ -27,13 +27,13 @@ fn complains(object: &OrderedDeployment, field: &str) -> bool {
     })
 }
 
-async fn writes_of_the_status(world: &World) -> usize {
-    let requests = world.requests().await.unwrap();
+async fn writes_of_the_status(cluster: &TestCluster) -> usize {
+    let requests = cluster.requests().await.unwrap();
     let counts = |one: &&e2e::Request| {
         one.by_the_controller()
             && one.plural == "ordereddeployments"
             && one.subresource.as_deref() == Some("status")
-            && one.namespace.as_deref() == Some(&world.namespace)
+            && one.namespace.as_deref() == Some(&cluster.namespace)
     };
     requests.iter().filter(counts).count()
 }
@@ -42,34 +42,35 @@ async fn writes_of_the_status(world: &World) -> usize {
 async fn a_dropped_status_field_is_reported_and_rarely_written_on_a_real_server() {
     let _machine = e2e::share_the_machine().await;
     let setting = Setting { definitions: without("hold"), faults: true, ..Setting::default() };
-    let world = World::with(Server::Real, setting).await.unwrap().patient(Duration::from_secs(90));
-    let _manager = world.start_manager().unwrap();
-    let elsewhere = world.apart("elsewhere").await.unwrap();
+    let cluster =
+        TestCluster::with(Server::Real, setting).await.unwrap().with_timeout(Duration::from_secs(90));
+    let _manager = cluster.start_manager().unwrap();
+    let elsewhere = cluster.apart("elsewhere").await.unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();
-    let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
-    world.pause_at(&pods[0], "before").await.unwrap();
-    world.prioritise(&pods[0], 1).await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    world.until("web", "complaining", |object| complains(object, "hold")).await.unwrap();
+    let pods = cluster.deployed(&json!({"replicas": 3})).await.unwrap();
+    cluster.pause_at(&pods[0], "before").await.unwrap();
+    cluster.prioritise(&pods[0], 1).await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    cluster.until("web", "complaining", |object| complains(object, "hold")).await.unwrap();
     for image in ["web:2", "web:3"] {
         elsewhere.set_image(image).await.unwrap();
         elsewhere.complete("web", 6).await.unwrap();
     }
-    let writes = writes_of_the_status(&world).await;
+    let writes = writes_of_the_status(&cluster).await;
     println!("{writes} writes of the status");
     assert!(writes < 40, "{writes} writes of the status");
-    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
+    assert_eq!(cluster.deleted().await.unwrap(), Vec::<String>::new());
 
     // With the current CRDs the rollout continues.
-    let kinds: Api<CustomResourceDefinition> = Api::all(world.client.clone());
+    let kinds: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
     for kind in crds() {
         let newer: Value = json!({"spec": kind.spec});
         kinds.patch(&kind.name_any(), &PatchParams::default(), &Patch::Merge(&newer)).await.unwrap();
     }
-    let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
+    let hold = cluster.held("web").await.unwrap().status.unwrap().hold.unwrap();
     assert_eq!(hold.pod, pods[0]);
     // For a moment the watches of the API server still use the old schema, and a resume would be dropped.
-    world.until("web", "content", |object| !complains(object, "hold")).await.unwrap();
-    world.resume().await.unwrap();
-    world.complete("web", 3).await.unwrap();
+    cluster.until("web", "content", |object| !complains(object, "hold")).await.unwrap();
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 3).await.unwrap();
 }

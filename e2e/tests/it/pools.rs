@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use e2e::{Setting, World, is_ready, side_by_side};
+use e2e::{Setting, TestCluster, is_ready, side_by_side};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
@@ -64,22 +64,22 @@ fn node_of(pod: &Pod) -> Option<&str> {
 }
 
 /// The nodes of the current pods; `None` for pending pods.
-async fn places(world: &World) -> BTreeMap<String, Option<String>> {
-    let pods = world.pods().await.unwrap();
+async fn places(cluster: &TestCluster) -> BTreeMap<String, Option<String>> {
+    let pods = cluster.pods().await.unwrap();
     pods.iter().map(|pod| (pod.name_any(), node_of(pod).map(str::to_owned))).collect()
 }
 
-async fn pods_on(world: &World, node: &str) -> Vec<String> {
-    let places = places(world).await.into_iter();
+async fn pods_on(cluster: &TestCluster, node: &str) -> Vec<String> {
+    let places = places(cluster).await.into_iter();
     places.filter(|(_, place)| place.as_deref() == Some(node)).map(|(pod, _)| pod).collect()
 }
 
 /// The pods on nodes with this usage.
-async fn pods_of_usage(world: &World, usage: &str) -> Vec<String> {
-    let nodes: Api<Node> = Api::all(world.client.clone());
+async fn pods_of_usage(cluster: &TestCluster, usage: &str) -> Vec<String> {
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
     let nodes = nodes.list(&ListParams::default().labels(&format!("node.usage={usage}"))).await.unwrap();
     let nodes: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
-    let places = places(world).await.into_iter();
+    let places = places(cluster).await.into_iter();
     places
         .filter(|(_, node)| node.as_ref().is_some_and(|node| nodes.contains(node)))
         .map(|(pod, _)| pod)
@@ -92,134 +92,134 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 }
 
 /// Scales and waits for completion. Returns the deleted pods.
-async fn scaled(world: &World, replicas: usize) -> Vec<String> {
-    let before = world.deleted().await.unwrap().len();
+async fn scaled(cluster: &TestCluster, replicas: usize) -> Vec<String> {
+    let before = cluster.deleted().await.unwrap().len();
     let replicas = i32::try_from(replicas).unwrap();
-    world.scale(replicas).await.unwrap();
-    world.complete("web", replicas).await.unwrap();
-    world.deleted().await.unwrap().split_off(before)
+    cluster.scale(replicas).await.unwrap();
+    cluster.complete("web", replicas).await.unwrap();
+    cluster.deleted().await.unwrap().split_off(before)
 }
 
 /// Rolls out and waits for completion, with at least `floor` ready pods all the time. Returns the deleted pods in
 /// order.
-async fn rolled(world: &World, image: &str, floor: usize) -> Vec<String> {
-    let before = world.deleted().await.unwrap().len();
-    let replicas = world.deployments().get("web").await.unwrap().spec.replicas;
-    world.set_image(image).await.unwrap();
-    let kept = world.until_pods("never", |pods| {
+async fn rolled(cluster: &TestCluster, image: &str, floor: usize) -> Vec<String> {
+    let before = cluster.deleted().await.unwrap().len();
+    let replicas = cluster.deployments().get("web").await.unwrap().spec.replicas;
+    cluster.set_image(image).await.unwrap();
+    let kept = cluster.until_pods("never", |pods| {
         let serving = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && is_ready(pod));
         assert!(serving.clone().count() >= floor, "{} serve", serving.count());
         false
     });
     tokio::select! {
-        result = world.complete("web", replicas) => drop(result.unwrap()),
+        result = cluster.complete("web", replicas) => drop(result.unwrap()),
         result = kept => panic!("{result:?}"),
     }
-    world.deleted().await.unwrap().split_off(before)
+    cluster.deleted().await.unwrap().split_off(before)
 }
 
-async fn scale_downs_and_rollouts_delete_pods_of_the_shared_pool_first(world: World) {
+async fn scale_downs_and_rollouts_delete_pods_of_the_shared_pool_first(cluster: TestCluster) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
     let spec = json!({
         "replicas": 9, "strategy": one_by_one(), "deletionOrder": order, "template": only_on("shared"),
     });
-    world.deployed(&spec).await.unwrap();
+    cluster.deployed(&spec).await.unwrap();
     for _ in 0..2 {
-        let shared = pods_of_usage(&world, "hybrid").await;
+        let shared = pods_of_usage(&cluster, "hybrid").await;
         assert!((1..9).contains(&shared.len()), "the scheduler spreads them over both pools: {shared:?}");
-        assert_eq!(sorted(scaled(&world, 9 - shared.len()).await), shared);
-        assert_eq!(scaled(&world, 9).await, Vec::<String>::new());
+        assert_eq!(sorted(scaled(&cluster, 9 - shared.len()).await), shared);
+        assert_eq!(scaled(&cluster, 9).await, Vec::<String>::new());
     }
     for image in ["web:2", "web:3"] {
-        let shared = pods_of_usage(&world, "hybrid").await;
+        let shared = pods_of_usage(&cluster, "hybrid").await;
         assert!((1..9).contains(&shared.len()), "{shared:?}");
-        let went = rolled(&world, image, 9).await;
+        let went = rolled(&cluster, image, 9).await;
         assert_eq!(went.len(), 9);
         assert_eq!(sorted(went[..shared.len()].to_vec()), shared, "of {went:?}");
     }
 }
 
-async fn with_a_cost_pending_pods_are_deleted_before_ready_ones(world: World) {
+async fn with_a_cost_pending_pods_are_deleted_before_ready_ones(cluster: TestCluster) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
     let spec = json!({"deletionOrder": order, "template": only_on("gpus")});
-    world.deployed(&spec).await.unwrap();
+    cluster.deployed(&spec).await.unwrap();
     // Like two nodes with three GPUs each: three of nine pods are pending.
     let three_more = async || {
-        world.scale(9).await.unwrap();
+        cluster.scale(9).await.unwrap();
         let waiting = |pods: &[Pod]| pods.iter().filter(|pod| node_of(pod).is_none()).count();
-        let pods = world.until_pods("three of nine pending", |pods| pods.len() == 9 && waiting(pods) == 3);
+        let pods = cluster.until_pods("three of nine pending", |pods| pods.len() == 9 && waiting(pods) == 3);
         let pods = pods.await.unwrap().into_iter().filter(|pod| node_of(pod).is_none());
         sorted(pods.map(|pod| pod.name_any()).collect())
     };
     let waiting = three_more().await;
-    assert_eq!(sorted(scaled(&world, 6).await), waiting, "by a cost, those that do not serve go first");
-    let shared = pods_on(&world, "g2").await;
-    let went = scaled(&world, 5).await;
+    assert_eq!(sorted(scaled(&cluster, 6).await), waiting, "by a cost, those that do not serve go first");
+    let shared = pods_on(&cluster, "g2").await;
+    let went = scaled(&cluster, 5).await;
     assert!(went.len() == 1 && shared.contains(&went[0]), "{went:?} of {shared:?}");
 
     // A priority comes first: pods of the shared pool are deleted even while other pods are pending.
     three_more().await;
-    let shared = pods_on(&world, "g2").await;
+    let shared = pods_on(&cluster, "g2").await;
     let order = json!({"nodePriorities": [hybrid("priority", 10)]});
-    world.patch(&json!({"spec": {"deletionOrder": order, "replicas": 6}})).await.unwrap();
-    world.complete("web", 6).await.unwrap();
-    let went = world.deleted().await.unwrap().split_off(4);
+    cluster.patch(&json!({"spec": {"deletionOrder": order, "replicas": 6}})).await.unwrap();
+    cluster.complete("web", 6).await.unwrap();
+    let went = cluster.deleted().await.unwrap().split_off(4);
     assert_eq!(sorted(went), shared);
 }
 
-async fn pods_of_a_cordoned_node_are_deleted_first_and_then_those_of_a_tainted_one(world: World) {
+async fn pods_of_a_cordoned_node_are_deleted_first_and_then_those_of_a_tainted_one(cluster: TestCluster) {
     let rules =
         json!([{"unschedulable": true, "priority": 50}, {"taintKeys": ["maintenance"], "priority": 20}]);
     let spec = json!({
         "replicas": 9, "strategy": one_by_one(), "deletionOrder": {"nodePriorities": rules},
         "template": only_on("leaving"),
     });
-    world.deployed(&spec).await.unwrap();
-    world.kubectl.run(&["cordon", "l2"]).await.unwrap();
-    world.kubectl.run(&["taint", "nodes", "l3", "maintenance=soon:PreferNoSchedule"]).await.unwrap();
-    let (cordoned, tainted) = (pods_on(&world, "l2").await, pods_on(&world, "l3").await);
+    cluster.deployed(&spec).await.unwrap();
+    cluster.kubectl.run(&["cordon", "l2"]).await.unwrap();
+    cluster.kubectl.run(&["taint", "nodes", "l3", "maintenance=soon:PreferNoSchedule"]).await.unwrap();
+    let (cordoned, tainted) = (pods_on(&cluster, "l2").await, pods_on(&cluster, "l3").await);
     assert!(cordoned.len() > 1 && tainted.len() > 1, "{cordoned:?} {tainted:?}");
-    let went = scaled(&world, 8).await;
+    let went = scaled(&cluster, 8).await;
     assert!(cordoned.contains(&went[0]), "{went:?}");
-    let went = rolled(&world, "web:2", 8).await;
+    let went = rolled(&cluster, "web:2", 8).await;
     let left: Vec<String> = cordoned.iter().filter(|pod| went.contains(pod)).cloned().collect();
     assert_eq!((left.len(), went.len()), (cordoned.len() - 1, 8));
     assert_eq!(sorted(went[..left.len()].to_vec()), left, "of {went:?}");
     assert_eq!(sorted(went[left.len()..left.len() + tainted.len()].to_vec()), tainted, "of {went:?}");
-    assert_eq!(pods_on(&world, "l2").await, Vec::<String>::new());
+    assert_eq!(pods_on(&cluster, "l2").await, Vec::<String>::new());
 }
 
-async fn a_relabelled_node_takes_effect_without_writes_to_pods(world: World) {
+async fn a_relabelled_node_takes_effect_without_writes_to_pods(cluster: TestCluster) {
     let spec = json!({
         "strategy": one_by_one(), "deletionOrder": {"nodePriorities": [hybrid("priority", 10)]},
         "template": only_on("relabelled"),
     });
-    world.deployed(&spec).await.unwrap();
-    let (first, second) = (pods_on(&world, "r1").await, pods_on(&world, "r2").await);
+    cluster.deployed(&spec).await.unwrap();
+    let (first, second) = (pods_on(&cluster, "r1").await, pods_on(&cluster, "r2").await);
     assert_eq!((first.len(), second.len()), (3, 3));
-    world.prioritise(&first[0], 100).await.unwrap();
-    world.pause_at(&first[0], "before").await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    world.held_with(0, 6).await.unwrap();
-    let before = world.requests().await.unwrap().len();
+    cluster.prioritise(&first[0], 100).await.unwrap();
+    cluster.pause_at(&first[0], "before").await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    cluster.held_with(0, 6).await.unwrap();
+    let before = cluster.requests().await.unwrap().len();
 
     // During a rollout.
-    world.kubectl.run(&["label", "node", "r2", "node.usage=hybrid", "--overwrite"]).await.unwrap();
-    world.resume().await.unwrap();
-    world.complete("web", 6).await.unwrap();
-    let went = world.deleted().await.unwrap();
+    cluster.kubectl.run(&["label", "node", "r2", "node.usage=hybrid", "--overwrite"]).await.unwrap();
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 6).await.unwrap();
+    let went = cluster.deleted().await.unwrap();
     assert_eq!((went.len(), &went[0]), (6, &first[0]));
     assert_eq!(sorted(went[1..4].to_vec()), second, "of {went:?}");
     // During a scale-down.
-    world.kubectl.run(&["label", "node", "r2", "node.usage=inference", "--overwrite"]).await.unwrap();
-    world.kubectl.run(&["label", "node", "r1", "node.usage=hybrid", "--overwrite"]).await.unwrap();
-    let shared = pods_on(&world, "r1").await;
+    cluster.kubectl.run(&["label", "node", "r2", "node.usage=inference", "--overwrite"]).await.unwrap();
+    cluster.kubectl.run(&["label", "node", "r1", "node.usage=hybrid", "--overwrite"]).await.unwrap();
+    let shared = pods_on(&cluster, "r1").await;
     assert!((1..6).contains(&shared.len()), "{shared:?}");
-    assert_eq!(sorted(scaled(&world, 6 - shared.len()).await), shared);
+    assert_eq!(sorted(scaled(&cluster, 6 - shared.len()).await), shared);
 
-    let mut writes = world.requests().await.unwrap().split_off(before);
+    let mut writes = cluster.requests().await.unwrap().split_off(before);
     writes.retain(|one| {
-        (one.plural.as_str(), one.namespace.as_deref()) == ("pods", Some(&*world.namespace))
+        (one.plural.as_str(), one.namespace.as_deref()) == ("pods", Some(&*cluster.namespace))
             && matches!(one.verb.as_str(), "patch" | "update")
             // Kubelets write the status.
             && one.subresource.is_none()
@@ -227,29 +227,29 @@ async fn a_relabelled_node_takes_effect_without_writes_to_pods(world: World) {
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
-async fn the_first_matching_rule_applies_and_an_annotation_overrides_it(world: World) {
+async fn the_first_matching_rule_applies_and_an_annotation_overrides_it(cluster: TestCluster) {
     let anywhere = json!({"matchExpressions": [{"key": "node.usage", "operator": "Exists"}]});
     let rules = json!([hybrid("priority", 5), {"nodeSelector": anywhere, "priority": 9}]);
     // So many pods that a random order cannot pass.
     let spec = json!({"replicas": 12, "strategy": one_by_one(), "deletionOrder": {"nodePriorities": rules}});
-    world.deployed(&spec).await.unwrap();
-    let (shared, own) = (pods_of_usage(&world, "hybrid").await, pods_of_usage(&world, "inference").await);
+    cluster.deployed(&spec).await.unwrap();
+    let (shared, own) = (pods_of_usage(&cluster, "hybrid").await, pods_of_usage(&cluster, "inference").await);
     assert!(shared.len() > 2 && own.len() > 2, "{shared:?} {own:?}");
-    world.prioritise(&shared[0], 20).await.unwrap();
-    world.prioritise(&own[0], -1).await.unwrap();
-    let went = rolled(&world, "web:2", 12).await;
+    cluster.prioritise(&shared[0], 20).await.unwrap();
+    cluster.prioritise(&own[0], -1).await.unwrap();
+    let went = rolled(&cluster, "web:2", 12).await;
     assert_eq!((&went[0], &went[11]), (&shared[0], &own[0]));
     assert_eq!(sorted(went[1..own.len()].to_vec()), own[1..], "of {went:?}");
     assert_eq!(sorted(went[own.len()..11].to_vec()), shared[1..], "of {went:?}");
 }
 
-async fn with_a_cost_by_node_unready_pods_are_deleted_first(world: World) {
+async fn with_a_cost_by_node_unready_pods_are_deleted_first(cluster: TestCluster) {
     let order = json!({"nodePriorities": [hybrid("deletionCost", -100)]});
-    world.deployed(&json!({"deletionOrder": order})).await.unwrap();
-    let (shared, own) = (pods_of_usage(&world, "hybrid").await, pods_of_usage(&world, "inference").await);
-    world.set_ready(&own[0], false).await.unwrap();
-    assert_eq!(scaled(&world, 5).await, own[..1], "unready, and so ahead of the cost");
-    let went = scaled(&world, 4).await;
+    cluster.deployed(&json!({"deletionOrder": order})).await.unwrap();
+    let (shared, own) = (pods_of_usage(&cluster, "hybrid").await, pods_of_usage(&cluster, "inference").await);
+    cluster.set_ready(&own[0], false).await.unwrap();
+    assert_eq!(scaled(&cluster, 5).await, own[..1], "unready, and so ahead of the cost");
+    let went = scaled(&cluster, 4).await;
     assert!(shared.contains(&went[0]), "then by the cost: {went:?} of {shared:?}");
 }
 

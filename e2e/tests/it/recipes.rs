@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use e2e::{Setting, World, side_by_side};
+use e2e::{Setting, TestCluster, side_by_side};
 use serde_json::Value;
 
 const PAGES: [&str; 2] = ["docs/recipes.md", "docs/nodecosts.md"];
@@ -27,7 +27,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
     blocks
 }
 
-async fn the_server_accepts_every_manifest_of_the_recipes(world: World) {
+async fn the_server_accepts_every_manifest_of_the_recipes(cluster: TestCluster) {
     let mut count = 0;
     for page in PAGES {
         for block in blocks(page, "yaml") {
@@ -36,12 +36,12 @@ async fn the_server_accepts_every_manifest_of_the_recipes(world: World) {
                 // Values files of the chart have no kind.
                 let Some(kind) = object["kind"].as_str() else { continue };
                 let text = object.to_string();
-                let said = world.kubectl.run_with(&["apply", "--dry-run=server", "-f", "-"], &text);
+                let said = cluster.kubectl.run_with(&["apply", "--dry-run=server", "-f", "-"], &text);
                 let said = said.await.unwrap_or_else(|error| panic!("{page}: {error:#}\n{block}"));
                 assert!(said.contains("created (server dry run)"), "{kind}: {said}");
                 // The API server drops unknown fields without an error.
                 let stored = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
-                let stored = world.kubectl.run_with(&stored, &text).await.unwrap();
+                let stored = cluster.kubectl.run_with(&stored, &text).await.unwrap();
                 let stored: Value = serde_json::from_str(&stored).unwrap();
                 assert_part_of(&object["spec"], &stored["spec"], &format!("{page}: {kind}.spec"));
                 count += 1;

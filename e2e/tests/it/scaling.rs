@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::{Setting, World, side_by_side};
+use e2e::{Setting, TestCluster, side_by_side};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -25,40 +25,40 @@ fn split(pods: &[Pod]) -> (usize, usize) {
 }
 
 /// Scales a rollout that cannot complete to 8, to 12 and to 5 replicas with `scale`.
-async fn scaled_while_stuck(world: &World, scale: impl AsyncFn(i32)) {
+async fn scaled_while_stuck(cluster: &TestCluster, scale: impl AsyncFn(i32)) {
     // First two old pods are deleted, up to the ceiling of ten pods. Then the sets grow in proportion to fourteen pods,
     // and shrink in proportion to seven. Then one more old pod is deleted and one new pod created.
     for (replicas, old, new) in [(8, 6, 4), (12, 8, 6), (5, 3, 4)] {
         scale(replicas).await;
         let what = format!("{old} old pods and {new} new ones of {replicas}");
-        world.until_pods(&what, |pods| split(pods) == (old, new)).await.unwrap();
+        cluster.until_pods(&what, |pods| split(pods) == (old, new)).await.unwrap();
     }
 }
 
-async fn a_stuck_rollout_is_scaled_in_proportion(world: World) {
-    world.deployed(&json!({"replicas": 8, "strategy": bounds()})).await.unwrap();
-    world.set_image("web:broken").await.unwrap();
-    scaled_while_stuck(&world, async |replicas| world.scale(replicas).await.unwrap()).await;
+async fn a_stuck_rollout_is_scaled_in_proportion(cluster: TestCluster) {
+    cluster.deployed(&json!({"replicas": 8, "strategy": bounds()})).await.unwrap();
+    cluster.set_image("web:broken").await.unwrap();
+    scaled_while_stuck(&cluster, async |replicas| cluster.scale(replicas).await.unwrap()).await;
 }
 
-async fn a_paused_rollout_is_scaled_in_proportion_and_back(world: World) {
-    world.deployed(&json!({"replicas": 8, "strategy": bounds()})).await.unwrap();
-    world.set_image("web:broken").await.unwrap();
+async fn a_paused_rollout_is_scaled_in_proportion_and_back(cluster: TestCluster) {
+    cluster.deployed(&json!({"replicas": 8, "strategy": bounds()})).await.unwrap();
+    cluster.set_image("web:broken").await.unwrap();
     let is_split = async |old: usize, new: usize| {
         let what = format!("{old} old pods and {new} new ones");
-        world.until_pods(&what, |pods| split(pods) == (old, new)).await.unwrap();
+        cluster.until_pods(&what, |pods| split(pods) == (old, new)).await.unwrap();
     };
     is_split(6, 4).await;
-    world.patch(&json!({"spec": {"paused": true}})).await.unwrap();
+    cluster.patch(&json!({"spec": {"paused": true}})).await.unwrap();
     for (replicas, old, new) in [(12, 7, 5), (4, 2, 2), (0, 0, 0), (8, 6, 4)] {
-        world.scale(replicas).await.unwrap();
+        cluster.scale(replicas).await.unwrap();
         is_split(old, new).await;
     }
 }
 
 /// The same numbers for a Deployment.
 #[cfg(feature = "real-servers")]
-async fn a_deployment_is_scaled_the_same(world: World) {
+async fn a_deployment_is_scaled_the_same(cluster: TestCluster) {
     let mut strategy = bounds();
     strategy["type"] = "RollingUpdate".into();
     let deployment = |image: &str| {
@@ -73,38 +73,38 @@ async fn a_deployment_is_scaled_the_same(world: World) {
             },
         })
     };
-    let kubectl = &world.kubectl;
+    let kubectl = &cluster.kubectl;
     kubectl.run_with(&["apply", "-f", "-"], &deployment("web:1").to_string()).await.unwrap();
     kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
     kubectl.run_with(&["apply", "-f", "-"], &deployment("web:broken").to_string()).await.unwrap();
     let scale = async |replicas: i32| {
         kubectl.run(&["scale", "deployment", "web", &format!("--replicas={replicas}")]).await.unwrap();
     };
-    scaled_while_stuck(&world, scale).await;
+    scaled_while_stuck(&cluster, scale).await;
 }
 
-async fn terminating_pods_count_with_the_policy_termination_complete(world: World) {
+async fn terminating_pods_count_with_the_policy_termination_complete(cluster: TestCluster) {
     let spec = json!({"replicas": 4, "podReplacementPolicy": "TerminationComplete"});
-    let pods = world.deployed(&spec).await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    let never_more = world.until_pods("never", |pods| {
+    let pods = cluster.deployed(&spec).await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    let never_more = cluster.until_pods("never", |pods| {
         assert!(pods.len() <= 5, "{} pods, terminating ones included", pods.len());
         false
     });
     tokio::select! {
-        done = world.complete("web", 4) => drop(done.unwrap()),
+        done = cluster.complete("web", 4) => drop(done.unwrap()),
         ended = never_more => panic!("{ended:?}"),
     }
     // The same after the loss of two pods at once: five pods are allowed.
-    let settled = world.until_pods("four", |pods| pods.len() == 4).await.unwrap();
+    let settled = cluster.until_pods("four", |pods| pods.len() == 4).await.unwrap();
     let lost: Vec<_> = settled[..2].iter().map(ResourceExt::name_any).collect();
-    world.kubectl.run(&["delete", "pod", &lost[0], &lost[1], "--wait=false"]).await.unwrap();
+    cluster.kubectl.run(&["delete", "pod", &lost[0], &lost[1], "--wait=false"]).await.unwrap();
     let replaced = |pods: &[Pod]| {
         assert!(pods.len() <= 5, "{} pods, terminating ones included", pods.len());
         pods.len() == 4 && pods.iter().all(|pod| !lost.contains(&pod.name_any()))
     };
-    world.until_pods("four again", replaced).await.unwrap();
-    assert_eq!(world.deletions().await.unwrap().len(), pods.len() + 2);
+    cluster.until_pods("four again", replaced).await.unwrap();
+    assert_eq!(cluster.deletions().await.unwrap().len(), pods.len() + 2);
 }
 
 side_by_side!(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use e2e::proxy::Matching;
-use e2e::{Server, World, on_both};
+use e2e::{Server, TestCluster, on_both};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 #[cfg(feature = "real-servers")]
@@ -19,15 +19,15 @@ fn pod(name: &str) -> Pod {
 }
 
 async fn pods_become_ready_and_deletions_are_recorded(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let pods: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
+    let cluster = TestCluster::start(server).await.unwrap();
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     pods.create(&PostParams::default(), &pod("one")).await.unwrap();
     await_condition(pods.clone(), "one", conditions::is_pod_running()).await.unwrap();
     let uid = pods.get("one").await.unwrap().metadata.uid.unwrap();
     let only = kube::api::Preconditions { uid: Some(uid.clone()), resource_version: None };
     pods.delete("one", &DeleteParams::default().preconditions(only)).await.unwrap();
     await_condition(pods.clone(), "one", conditions::is_deleted(&uid)).await.unwrap();
-    let deletions = world.deletions().await.unwrap();
+    let deletions = cluster.deletions().await.unwrap();
     assert_eq!(deletions.len(), 1, "the kubelet's own delete does not count: {deletions:?}");
     assert_eq!((deletions[0].pod.as_str(), deletions[0].uid.as_ref()), ("one", Some(&uid)));
     assert_eq!(deletions[0].user_agent, "scenario");
@@ -36,12 +36,12 @@ async fn pods_become_ready_and_deletions_are_recorded(server: Server) {
 on_both!(pods_become_ready_and_deletions_are_recorded);
 
 /// A client behind the proxy, like the controller.
-async fn behind_the_proxy(world: &World) -> Api<Pod> {
-    let config = kube::config::Kubeconfig::from_yaml(&world.proxy.kubeconfig(&world.namespace)).unwrap();
+async fn behind_the_proxy(cluster: &TestCluster) -> Api<Pod> {
+    let config = kube::config::Kubeconfig::from_yaml(&cluster.proxy.kubeconfig(&cluster.namespace)).unwrap();
     let options = kube::config::KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
     config.default_retry = false;
-    Api::namespaced(kube::Client::try_from(config).unwrap(), &world.namespace)
+    Api::namespaced(kube::Client::try_from(config).unwrap(), &cluster.namespace)
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> u16 {
@@ -52,10 +52,10 @@ fn code<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> u16 {
 }
 
 async fn the_proxy_delays_watches_and_breaks_requests(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let straight: Api<Pod> = Api::namespaced(world.client.clone(), &world.namespace);
-    let pods = behind_the_proxy(&world).await;
-    let rules = world.proxy.rules();
+    let cluster = TestCluster::start(server).await.unwrap();
+    let straight: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let pods = behind_the_proxy(&cluster).await;
+    let rules = cluster.proxy.rules();
     let version = pods.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut events = pods.watch(&WatchParams::default(), &version).await.unwrap().boxed();
 
@@ -98,8 +98,8 @@ async fn the_proxy_delays_watches_and_breaks_requests(server: Server) {
 }
 
 async fn every_crd_is_served_and_discovered(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let table = world.kubectl.run(&["get", "od,ors"]).await.unwrap();
+    let cluster = TestCluster::start(server).await.unwrap();
+    let table = cluster.kubectl.run(&["get", "od,ors"]).await.unwrap();
     assert_eq!(table, "", "no such objects yet, and no complaint");
 }
 
@@ -110,13 +110,13 @@ on_both!(the_proxy_delays_watches_and_breaks_requests, every_crd_is_served_and_d
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_built_in_controllers_run_on_a_real_server() {
     let _machine = e2e::share_the_machine().await;
-    let world = World::start(Server::Real).await.unwrap();
-    world.kubectl.run(&["create", "deployment", "plain", "--image=web:1", "--replicas=2"]).await.unwrap();
-    world.kubectl.run(&["rollout", "status", "deployment/plain", "--timeout=60s"]).await.unwrap();
-    let pods = world.pods().await.unwrap();
+    let cluster = TestCluster::start(Server::Real).await.unwrap();
+    cluster.kubectl.run(&["create", "deployment", "plain", "--image=web:1", "--replicas=2"]).await.unwrap();
+    cluster.kubectl.run(&["rollout", "status", "deployment/plain", "--timeout=60s"]).await.unwrap();
+    let pods = cluster.pods().await.unwrap();
     let owners: Vec<_> = pods.iter().flat_map(|pod| pod.owner_references().to_vec()).collect();
     assert_eq!(owners.iter().filter(|owner| owner.kind == "ReplicaSet").count(), 2);
-    let requests = world.requests().await.unwrap();
+    let requests = cluster.requests().await.unwrap();
     let mut users: Vec<_> = requests
         .iter()
         .filter(|request| {

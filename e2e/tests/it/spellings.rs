@@ -1,6 +1,6 @@
 //! Equivalent spellings of a template restart no pods, as with a Deployment; a real change does.
 
-use e2e::{Setting, World, side_by_side};
+use e2e::{Setting, TestCluster, side_by_side};
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
@@ -39,83 +39,86 @@ fn manifest(kind: (&str, &str), template: &Value) -> String {
 
 const ORDERED: (&str, &str) = ("ordereddeployment.io/v1alpha1", "OrderedDeployment");
 
-async fn replace(world: &World, template: &Value) {
-    world.kubectl.run_with(&["replace", "-f", "-"], &manifest(ORDERED, template)).await.unwrap();
+async fn replace(cluster: &TestCluster, template: &Value) {
+    cluster.kubectl.run_with(&["replace", "-f", "-"], &manifest(ORDERED, template)).await.unwrap();
 }
 
-async fn uids(world: &World) -> Vec<String> {
-    let mut uids: Vec<_> = world.pods().await.unwrap().iter().filter_map(ResourceExt::uid).collect();
+async fn uids(cluster: &TestCluster) -> Vec<String> {
+    let mut uids: Vec<_> = cluster.pods().await.unwrap().iter().filter_map(ResourceExt::uid).collect();
     uids.sort();
     uids
 }
 
-async fn another_spelling_of_a_template_restarts_nothing(world: World) {
+async fn another_spelling_of_a_template_restarts_nothing(cluster: TestCluster) {
     let plain = template(&json!({}), &json!({}));
-    world.deployed(&json!({"replicas": 3, "template": plain})).await.unwrap();
-    let pods = uids(&world).await;
+    cluster.deployed(&json!({"replicas": 3, "template": plain})).await.unwrap();
+    let pods = uids(&cluster).await;
     for spelled in spellings().iter().chain([&plain]) {
-        let foretold = world.ordered_with(&["plan", "-f", "-"], &manifest(ORDERED, spelled)).await.unwrap().0;
+        let foretold =
+            cluster.ordered_with(&["plan", "-f", "-"], &manifest(ORDERED, spelled)).await.unwrap().0;
         assert!(foretold.contains("no pod would be created or deleted"), "{foretold}");
-        replace(&world, spelled).await;
-        let status = world.complete("web", 3).await.unwrap().status.unwrap();
+        replace(&cluster, spelled).await;
+        let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
         assert_eq!(status.rollout.unwrap().revision, 1, "{spelled}");
-        assert_eq!(uids(&world).await, pods, "{spelled}");
+        assert_eq!(uids(&cluster).await, pods, "{spelled}");
     }
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let remembers = |sets: &[OrderedReplicaSet]| matches!(sets, [one] if one.annotations()[annotation::EQUAL_TEMPLATES].split(',').count() == 5);
-    world.until_all(sets, "one set that remembers five spellings", remembers).await.unwrap();
+    cluster.until_all(sets, "one set that remembers five spellings", remembers).await.unwrap();
 
     let changed = template(&json!({"resources": {"limits": {"cpu": "1001m", "memory": "1Gi"}}}), &json!({}));
-    replace(&world, &changed).await;
-    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    replace(&cluster, &changed).await;
+    let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.rollout.unwrap().revision, 2);
-    assert!(uids(&world).await.iter().all(|uid| !pods.contains(uid)));
+    assert!(uids(&cluster).await.iter().all(|uid| !pods.contains(uid)));
 }
 
-async fn an_undo_in_another_spelling_finds_the_older_set(world: World) {
-    world.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    world.complete("web", 3).await.unwrap();
-    replace(&world, &spellings()[0]).await;
-    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+async fn an_undo_in_another_spelling_finds_the_older_set(cluster: TestCluster) {
+    cluster.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    cluster.complete("web", 3).await.unwrap();
+    replace(&cluster, &spellings()[0]).await;
+    let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.rollout.unwrap().revision, 3);
-    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 3);
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
-    world.until_all(sets, "two sets", |sets: &[OrderedReplicaSet]| sets.len() == 2).await.unwrap();
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 3);
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    cluster.until_all(sets, "two sets", |sets: &[OrderedReplicaSet]| sets.len() == 2).await.unwrap();
 }
 
-async fn another_spelling_in_a_hold_keeps_the_hold(world: World) {
-    let pods =
-        world.deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))})).await.unwrap();
-    world.pause_at(&pods[0], "before").await.unwrap();
-    world.prioritise(&pods[0], -1).await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    let hold = world.held("web").await.unwrap().status.unwrap().hold.unwrap();
+async fn another_spelling_in_a_hold_keeps_the_hold(cluster: TestCluster) {
+    let pods = cluster
+        .deployed(&json!({"replicas": 3, "template": template(&json!({}), &json!({}))}))
+        .await
+        .unwrap();
+    cluster.pause_at(&pods[0], "before").await.unwrap();
+    cluster.prioritise(&pods[0], -1).await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    let hold = cluster.held("web").await.unwrap().status.unwrap().hold.unwrap();
     let spec = json!({"containers": [{"name": "web", "image": "web:2"}], "restartPolicy": "Always"});
-    replace(&world, &json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})).await;
+    replace(&cluster, &json!({"metadata": {"labels": {"app": "web"}}, "spec": spec})).await;
     let seen = |object: &ordereddeployment_api::OrderedDeployment| {
         object.status.as_ref().and_then(|status| status.observed_generation) == object.metadata.generation
     };
-    let status = world.until("web", "seen", seen).await.unwrap().status.unwrap();
+    let status = cluster.until("web", "seen", seen).await.unwrap().status.unwrap();
     assert_eq!((status.hold.unwrap().id, status.rollout.unwrap().revision), (hold.id, 2));
-    assert_eq!(world.pods_of_image("web:1").await.unwrap(), [pods[0].clone()]);
-    world.resume().await.unwrap();
-    world.complete("web", 3).await.unwrap();
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap(), [pods[0].clone()]);
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 3).await.unwrap();
 }
 
 /// The same spellings for a Deployment.
 #[cfg(feature = "real-servers")]
-async fn a_deployment_restarts_nothing_either(world: World) {
+async fn a_deployment_restarts_nothing_either(cluster: TestCluster) {
     const PLAIN: (&str, &str) = ("apps/v1", "Deployment");
-    let kubectl = &world.kubectl;
+    let kubectl = &cluster.kubectl;
     let first = manifest(PLAIN, &template(&json!({}), &json!({})));
     kubectl.run_with(&["create", "-f", "-"], &first).await.unwrap();
     kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
-    let pods = uids(&world).await;
+    let pods = uids(&cluster).await;
     for spelled in spellings() {
         kubectl.run_with(&["replace", "-f", "-"], &manifest(PLAIN, &spelled)).await.unwrap();
         kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
-        assert_eq!(uids(&world).await, pods, "{spelled}");
+        assert_eq!(uids(&cluster).await, pods, "{spelled}");
     }
 }
 

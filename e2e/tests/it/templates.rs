@@ -1,6 +1,6 @@
 //! Templates and pods that the API server rejects never cost a running pod; hash collisions are resolved.
 
-use e2e::{Setting, World, side_by_side};
+use e2e::{Setting, TestCluster, side_by_side};
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment, Template, template_hash};
 use serde_json::{Value, json};
@@ -13,36 +13,36 @@ fn is_refused(object: &OrderedDeployment) -> bool {
         })
 }
 
-async fn a_refused_template_costs_no_pod(world: World, surge: i32, unavailable: i32) {
+async fn a_refused_template_costs_no_pod(cluster: TestCluster, surge: i32, unavailable: i32) {
     let bounds = json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
-    let pods = world.deployed(&json!({"replicas": 3, "strategy": bounds})).await.unwrap();
+    let pods = cluster.deployed(&json!({"replicas": 3, "strategy": bounds})).await.unwrap();
     // Two containers with the same name: the CRD schema allows this, and the API server rejects the pods.
     let containers = json!([{"name": "web", "image": "a"}, {"name": "web", "image": "b"}]);
     let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-    world.patch(&patch).await.unwrap();
-    let status = world.until("web", "refused", is_refused).await.unwrap().status.unwrap();
+    cluster.patch(&patch).await.unwrap();
+    let status = cluster.until("web", "refused", is_refused).await.unwrap().status.unwrap();
     let stalled = status.condition(condition::STALLED).unwrap();
     assert!(stalled.message.contains("Duplicate"), "{stalled:?}");
     assert_eq!(status.available_replicas, Some(3));
-    assert_eq!(world.deleted().await.unwrap(), Vec::<String>::new());
-    let now: Vec<_> = world.pods_of_image("web:1").await.unwrap();
+    assert_eq!(cluster.deleted().await.unwrap(), Vec::<String>::new());
+    let now: Vec<_> = cluster.pods_of_image("web:1").await.unwrap();
     assert_eq!(now, pods);
-    world.set_image("web:2").await.unwrap();
-    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.condition(condition::STALLED).unwrap().status, ConditionStatus::False);
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 3);
 }
 
-async fn a_refused_template_costs_no_pod_where_a_new_one_comes_first(world: World) {
-    a_refused_template_costs_no_pod(world, 1, 0).await;
+async fn a_refused_template_costs_no_pod_where_a_new_one_comes_first(cluster: TestCluster) {
+    a_refused_template_costs_no_pod(cluster, 1, 0).await;
 }
 
-async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first(world: World) {
-    a_refused_template_costs_no_pod(world, 0, 1).await;
+async fn a_refused_template_costs_no_pod_where_an_old_one_must_go_first(cluster: TestCluster) {
+    a_refused_template_costs_no_pod(cluster, 0, 1).await;
 }
 
 /// The same template in another spelling: no pod restarts, and the revision stays.
-async fn a_template_spelled_differently_restarts_nothing(world: World) {
+async fn a_template_spelled_differently_restarts_nothing(cluster: TestCluster) {
     let template = |cpu: &str, more: &Value, image: &str| {
         let mut spec = more.clone();
         let requests = json!({"requests": {"cpu": cpu}});
@@ -51,22 +51,22 @@ async fn a_template_spelled_differently_restarts_nothing(world: World) {
         spec.as_object_mut().unwrap().remove("ports");
         json!({"replicas": 3, "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec}})
     };
-    let pods = world.deployed(&template("1000m", &json!({}), "web:1")).await.unwrap();
+    let pods = cluster.deployed(&template("1000m", &json!({}), "web:1")).await.unwrap();
     let spelled =
         json!({"restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "ports": [], "volumes": []});
-    world.apply(&template("1", &spelled, "web:1")).await.unwrap();
-    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    cluster.apply(&template("1", &spelled, "web:1")).await.unwrap();
+    let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.rollout.unwrap().revision, 1);
-    assert_eq!(world.pods_of_image("web:1").await.unwrap(), pods);
-    assert_eq!((world.created().await.unwrap(), world.deleted().await.unwrap()), (3, Vec::new()));
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap(), pods);
+    assert_eq!((cluster.created().await.unwrap(), cluster.deleted().await.unwrap()), (3, Vec::new()));
     // Another image is another revision.
-    world.apply(&template("1", &spelled, "web:2")).await.unwrap();
-    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    cluster.apply(&template("1", &spelled, "web:2")).await.unwrap();
+    let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.rollout.unwrap().revision, 2);
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 3);
 }
 
-async fn a_set_of_another_owner_with_our_name_is_a_collision(world: World) {
+async fn a_set_of_another_owner_with_our_name_is_a_collision(cluster: TestCluster) {
     let template = Template::new(&json!({
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "web", "image": "web:1"}]},
@@ -82,17 +82,17 @@ async fn a_set_of_another_owner_with_our_name_is_a_collision(world: World) {
             },
         },
     });
-    world.kubectl.run_with(&["apply", "-f", "-"], &theirs.to_string()).await.unwrap();
-    world.deployed(&json!({"replicas": 2})).await.unwrap();
-    let status = world.deployments().get("web").await.unwrap().status.unwrap();
+    cluster.kubectl.run_with(&["apply", "-f", "-"], &theirs.to_string()).await.unwrap();
+    cluster.deployed(&json!({"replicas": 2})).await.unwrap();
+    let status = cluster.deployments().get("web").await.unwrap().status.unwrap();
     assert_eq!(status.collision_count, Some(1));
     assert_eq!(status.rollout.unwrap().template_hash, template_hash(&template, 1));
 }
 
 /// One apply of the whole manifest: the API server may reject the first pods, since their service account does not
 /// exist yet.
-async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
-    let name = format!("{}-fresh", world.namespace);
+async fn an_object_applied_together_with_its_namespace_comes_up(cluster: TestCluster) {
+    let name = format!("{}-fresh", cluster.namespace);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let object = json!({
         "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
@@ -108,25 +108,25 @@ async fn an_object_applied_together_with_its_namespace_comes_up(world: World) {
     });
     let list = json!({"apiVersion": "v1", "kind": "List", "items": [namespace, object]});
     // The manifest contains the namespace, which differs from that of the scenario.
-    let kubectl = world.kubectl.anywhere();
+    let kubectl = cluster.kubectl.anywhere();
     kubectl.run_with(&["apply", "-f", "-"], &list.to_string()).await.unwrap();
-    let inside = world.inside(&name);
+    let inside = cluster.inside(&name);
     inside.complete("web", 3).await.unwrap();
     inside.clear().await.unwrap();
 }
 
-async fn a_rollout_completes_if_the_quota_has_no_room_for_the_surge(world: World) {
-    world.set_quota(3).await.unwrap();
-    world.deployed(&json!({"replicas": 3})).await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    world.complete("web", 3).await.unwrap();
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
-    world.until_event(reason::FAILED_CREATE).await.unwrap();
+async fn a_rollout_completes_if_the_quota_has_no_room_for_the_surge(cluster: TestCluster) {
+    cluster.set_quota(3).await.unwrap();
+    cluster.deployed(&json!({"replicas": 3})).await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    cluster.complete("web", 3).await.unwrap();
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 3);
+    cluster.until_event(reason::FAILED_CREATE).await.unwrap();
 }
 
-async fn an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grows(world: World) {
-    world.set_quota(2).await.unwrap();
-    world.apply(&json!({"replicas": 3})).await.unwrap();
+async fn an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grows(cluster: TestCluster) {
+    cluster.set_quota(2).await.unwrap();
+    cluster.apply(&json!({"replicas": 3})).await.unwrap();
     let failed = |object: &OrderedDeployment| {
         let status = object.status.clone().unwrap_or_default();
         status.available_replicas == Some(2)
@@ -134,10 +134,10 @@ async fn an_exceeded_quota_is_reported_and_missing_pods_are_created_when_it_grow
                 failure.status == ConditionStatus::True && failure.message.contains("exceeded quota")
             })
     };
-    let object = world.until("web", "short of a pod", failed).await.unwrap();
+    let object = cluster.until("web", "short of a pod", failed).await.unwrap();
     assert!(!is_refused(&object), "the template is good");
-    world.set_quota(3).await.unwrap();
-    let status = world.complete("web", 3).await.unwrap().status.unwrap();
+    cluster.set_quota(3).await.unwrap();
+    let status = cluster.complete("web", 3).await.unwrap().status.unwrap();
     assert!(
         status
             .condition(condition::REPLICA_FAILURE)

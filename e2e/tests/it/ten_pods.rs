@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::{Server, World, on_both};
+use e2e::{Server, TestCluster, on_both};
 use futures::future::join_all;
 use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
@@ -25,20 +25,20 @@ const NEW_IMAGE: &str = r#"{"spec":{"template":{"spec":{"containers":[{"name":"w
 
 /// The names of the deleted pods, in the order in which the server accepted the deletions. Fails if another client
 /// deleted a pod.
-async fn deletions(world: &World) -> Vec<String> {
-    let deletions = world.deletions().await.unwrap();
+async fn deletions(cluster: &TestCluster) -> Vec<String> {
+    let deletions = cluster.deletions().await.unwrap();
     let others: Vec<_> = deletions.iter().filter(|one| !one.by_the_controller()).collect();
     assert!(others.is_empty(), "another client deleted our pods: {others:?}");
     deletions.into_iter().map(|one| one.pod).collect()
 }
 
 async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(server: Server) {
-    let world = World::start(server).await.unwrap();
-    let manager = world.start_manager().unwrap();
-    let kubectl = &world.kubectl;
+    let cluster = TestCluster::start(server).await.unwrap();
+    let manager = cluster.start_manager().unwrap();
+    let kubectl = &cluster.kubectl;
     kubectl.run_with(&["apply", "-f", "-"], MANIFEST).await.unwrap();
-    world.complete("web", 10).await.unwrap();
-    let names: Vec<_> = world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
+    cluster.complete("web", 10).await.unwrap();
+    let names: Vec<_> = cluster.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
     assert_eq!(names.len(), 10);
 
     // Priorities 5, 5, 3 and 0, and a pause point on the pod with priority 3.
@@ -60,21 +60,21 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
         let status = object.status.clone().unwrap_or_default();
         status.hold.is_some() && status.available_replicas == Some(10) && status.updated_replicas == Some(2)
     };
-    world.until("web", "held with ten available pods, two of them updated", held).await.unwrap();
-    let mut gone = deletions(&world).await;
+    cluster.until("web", "held with ten available pods, two of them updated", held).await.unwrap();
+    let mut gone = deletions(&cluster).await;
     gone.sort();
     let mut expected = fives.map(Clone::clone);
     expected.sort();
     assert_eq!(gone, expected, "the two fives, and no other pod");
-    assert_eq!(world.pods().await.unwrap().len(), 10);
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 2);
+    assert_eq!(cluster.pods().await.unwrap().len(), 10);
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 2);
     let table = kubectl.run(&["get", "od", "web"]).await.unwrap();
     assert!(table.contains("HELD-AT") && table.contains(three), "{table}");
 
     // A restart of the controller changes nothing.
-    let before = world.deployments().get("web").await.unwrap().status.unwrap().hold;
+    let before = cluster.deployments().get("web").await.unwrap().status.unwrap().hold;
     manager.kill().await.unwrap();
-    let manager = world.start_manager().unwrap();
+    let manager = cluster.start_manager().unwrap();
 
     // A resume request for another pod or an earlier revision has no effect.
     for wrong in [format!("{}@2", names[0]), format!("{three}@1")] {
@@ -86,22 +86,22 @@ async fn ten_pods_go_in_order_hold_at_the_pause_point_and_continue_when_resumed(
         let dropped = |object: &ordereddeployment_api::OrderedDeployment| {
             object.status.as_ref().is_some_and(|status| status.resume_requested.is_none())
         };
-        world.until("web", "rid of the wrong request", dropped).await.unwrap();
+        cluster.until("web", "rid of the wrong request", dropped).await.unwrap();
     }
-    let after = world.deployments().get("web").await.unwrap().status.unwrap().hold;
+    let after = cluster.deployments().get("web").await.unwrap().status.unwrap().hold;
     assert_eq!(before, after);
-    assert_eq!(deletions(&world).await.len(), 2);
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 2);
-    assert!(world.event_reasons().await.unwrap().iter().any(|found| found == reason::RESUME_IGNORED));
+    assert_eq!(deletions(&cluster).await.len(), 2);
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 2);
+    assert!(cluster.event_reasons().await.unwrap().iter().any(|found| found == reason::RESUME_IGNORED));
 
     // The correct ID resumes the rollout.
     let id = after.unwrap().id;
     assert_eq!(id, format!("{three}@2"));
     let patch = format!(r#"{{"status":{{"resumeRequested":"{id}"}}}}"#);
     kubectl.run(&["patch", "od", "web", "--subresource=status", "--type=merge", "-p", &patch]).await.unwrap();
-    world.complete("web", 10).await.unwrap();
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 10);
-    assert_eq!(&deletions(&world).await[2], three);
+    cluster.complete("web", 10).await.unwrap();
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 10);
+    assert_eq!(&deletions(&cluster).await[2], three);
     manager.kill().await.unwrap();
 }
 
@@ -111,30 +111,30 @@ const ROUNDS: usize = 10;
 
 /// `kubectl annotate` followed at once by `kubectl scale` deletes the annotated pod, 50 times out of 50.
 async fn the_annotated_pod_goes_fifty_times(server: Server, watch_delay: Duration) {
-    let world = World::start(server).await.unwrap();
-    world.proxy.rules().delay_watch("pods", watch_delay);
-    let manager = world.start_manager().unwrap();
+    let cluster = TestCluster::start(server).await.unwrap();
+    cluster.proxy.rules().delay_watch("pods", watch_delay);
+    let manager = cluster.start_manager().unwrap();
     let objects = (1..=OBJECTS).map(async |object| {
-        let world = world.apart(&format!("{}-{object}", world.namespace)).await.unwrap();
-        Box::pin(the_annotated_pod_goes_each_time(&world)).await;
+        let cluster = cluster.apart(&format!("{}-{object}", cluster.namespace)).await.unwrap();
+        Box::pin(the_annotated_pod_goes_each_time(&cluster)).await;
     });
     join_all(objects).await;
     manager.kill().await.unwrap();
 }
 
-async fn the_annotated_pod_goes_each_time(world: &World) {
-    let kubectl = &world.kubectl;
+async fn the_annotated_pod_goes_each_time(cluster: &TestCluster) {
+    let kubectl = &cluster.kubectl;
     kubectl.run_with(&["apply", "-f", "-"], MANIFEST).await.unwrap();
     for round in 0..ROUNDS {
-        world.complete("web", 10).await.unwrap();
-        let pods = world.pods().await.unwrap();
+        cluster.complete("web", 10).await.unwrap();
+        let pods = cluster.pods().await.unwrap();
         let name = pods[(round * 7) % pods.len()].name_any();
         let priority = "ordereddeployment.io/delete-priority=9";
         kubectl.run(&["annotate", "pod", &name, priority]).await.unwrap();
         kubectl.run(&["scale", "od", "web", "--replicas=9"]).await.unwrap();
-        world.complete("web", 9).await.unwrap();
-        assert_eq!(deletions(world).await.last(), Some(&name), "round {round}");
-        assert_eq!(deletions(world).await.len(), round + 1);
+        cluster.complete("web", 9).await.unwrap();
+        assert_eq!(deletions(cluster).await.last(), Some(&name), "round {round}");
+        assert_eq!(deletions(cluster).await.len(), round + 1);
         kubectl.run(&["scale", "od", "web", "--replicas=10"]).await.unwrap();
     }
 }

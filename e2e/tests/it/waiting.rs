@@ -3,39 +3,39 @@
 
 use std::path::Path;
 
-use e2e::{Kubectl, Server, World, on_both, side_by_side};
+use e2e::{Kubectl, Server, TestCluster, on_both, side_by_side};
 use serde_json::{Value, json};
 
 /// The result of `kubectl wait` within a second.
-async fn at_once(world: &World, condition: &str) -> Result<String, String> {
+async fn at_once(cluster: &TestCluster, condition: &str) -> Result<String, String> {
     let condition = format!("--for=condition={condition}");
-    let answer = world.kubectl.run(&["wait", "od/web", &condition, "--timeout=1s"]).await;
+    let answer = cluster.kubectl.run(&["wait", "od/web", &condition, "--timeout=1s"]).await;
     answer.map_err(|error| error.to_string())
 }
 
-async fn observed(world: &World) -> String {
-    world.kubectl.run(&["get", "od", "web", "-o", "jsonpath={.status.observedGeneration}"]).await.unwrap()
+async fn observed(cluster: &TestCluster) -> String {
+    cluster.kubectl.run(&["get", "od", "web", "-o", "jsonpath={.status.observedGeneration}"]).await.unwrap()
 }
 
 async fn waiting_clients_ignore_the_status_of_an_older_spec(server: Server) {
-    let world = World::start(server).await.unwrap();
-    world.apply(&json!({})).await.unwrap();
-    assert_eq!(observed(&world).await, "-1", "no controller has observed it");
-    assert!(at_once(&world, "Complete").await.is_err());
-    let manager = world.start_manager().unwrap();
-    world.complete("web", 6).await.unwrap();
+    let cluster = TestCluster::start(server).await.unwrap();
+    cluster.apply(&json!({})).await.unwrap();
+    assert_eq!(observed(&cluster).await, "-1", "no controller has observed it");
+    assert!(at_once(&cluster, "Complete").await.is_err());
+    let manager = cluster.start_manager().unwrap();
+    cluster.complete("web", 6).await.unwrap();
     for condition in
         ["Available", "Progressing", "Complete", "Held=false", "Stalled=false", "Reconciling=false"]
     {
-        at_once(&world, condition).await.unwrap();
+        at_once(&cluster, condition).await.unwrap();
     }
     drop(manager);
-    world.set_image("web:2").await.unwrap();
-    let late = at_once(&world, "Complete").await.unwrap_err();
+    cluster.set_image("web:2").await.unwrap();
+    let late = at_once(&cluster, "Complete").await.unwrap_err();
     assert!(late.contains("timed out"), "{late}");
-    let _manager = world.start_manager().unwrap();
-    world.kubectl.run(&["wait", "od/web", "--for=condition=Complete", "--timeout=120s"]).await.unwrap();
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 6);
+    let _manager = cluster.start_manager().unwrap();
+    cluster.kubectl.run(&["wait", "od/web", "--for=condition=Complete", "--timeout=120s"]).await.unwrap();
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 6);
 }
 
 mod wait {
@@ -78,15 +78,15 @@ const REFUSED: &[&[&str]] = &[
     &["patch", "od", "web", "-p", r#"{"spec":{"replicas":9}}"#],
 ];
 
-async fn kubectl_does_what_the_documentation_says(world: World) {
-    world.deployed(&json!({})).await.unwrap();
+async fn kubectl_does_what_the_documentation_says(cluster: TestCluster) {
+    cluster.deployed(&json!({})).await.unwrap();
     for command in REFUSED {
-        let refusal = world.kubectl.run(command).await.unwrap_err().to_string();
+        let refusal = cluster.kubectl.run(command).await.unwrap_err().to_string();
         let known = ["no kind \"OrderedDeployment\"", "strategic-merge-patch+json is not supported"];
         assert!(known.iter().any(|words| refusal.contains(words)), "{refusal}");
     }
     for command in WORK {
-        world.kubectl.run(command).await.unwrap();
+        cluster.kubectl.run(command).await.unwrap();
     }
 }
 

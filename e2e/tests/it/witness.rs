@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use e2e::{Deletion, Request, Setting, World, side_by_side};
+use e2e::{Deletion, Request, Setting, TestCluster, side_by_side};
 use kube::api::DynamicObject;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{condition, reason};
@@ -14,15 +14,15 @@ use crate::built_in::budget;
 
 /// Creates ten pods with these priorities and waits until they are complete. The result is sorted by name, so it does
 /// not contain the order of creation.
-async fn ten_pods(world: &World, more: Value) -> BTreeMap<String, i32> {
+async fn ten_pods(cluster: &TestCluster, more: Value) -> BTreeMap<String, i32> {
     const PRIORITIES: [i32; 10] = [2, 0, 7, -3, 2, 7, 0, 5, 0, 1];
     let mut spec = json!({"replicas": 10});
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let pods = world.deployed(&spec).await.unwrap();
+    let pods = cluster.deployed(&spec).await.unwrap();
     for (pod, priority) in pods.iter().zip(PRIORITIES).filter(|(_, priority)| *priority != 0) {
-        world.prioritise(pod, priority).await.unwrap();
+        cluster.prioritise(pod, priority).await.unwrap();
     }
-    assert_eq!(world.deletions().await.unwrap(), [], "nothing was deleted before");
+    assert_eq!(cluster.deletions().await.unwrap(), [], "nothing was deleted before");
     pods.into_iter().zip(PRIORITIES).collect()
 }
 
@@ -48,14 +48,14 @@ fn assert_ordered(deletions: &[Deletion], priorities: &BTreeMap<String, i32>, en
 }
 
 /// The requests of our controller in this namespace since that index, by verb and resource, without watches.
-async fn bill(world: &World, since: usize) -> BTreeMap<String, usize> {
+async fn bill(cluster: &TestCluster, since: usize) -> BTreeMap<String, usize> {
     let mut bill = BTreeMap::new();
     let ours = |request: &&Request| {
         request.by_the_controller()
-            && request.namespace.as_deref() == Some(&world.namespace)
+            && request.namespace.as_deref() == Some(&cluster.namespace)
             && request.verb != "watch"
     };
-    for request in world.requests().await.unwrap().split_off(since).iter().filter(ours) {
+    for request in cluster.requests().await.unwrap().split_off(since).iter().filter(ours) {
         let part = request.subresource.as_deref().map(|part| format!("/{part}")).unwrap_or_default();
         *bill.entry(format!("{} {}{part}", request.verb, request.plural)).or_default() += 1;
     }
@@ -88,20 +88,20 @@ fn bounds(seconds: usize) -> BTreeMap<&'static str, usize> {
     ])
 }
 
-async fn a_rollout_deletes_in_order_with_preconditions_and_limited_requests(world: World) {
-    let priorities = ten_pods(&world, json!({})).await;
-    let before = world.requests().await.unwrap().len();
+async fn a_rollout_deletes_in_order_with_preconditions_and_limited_requests(cluster: TestCluster) {
+    let priorities = ten_pods(&cluster, json!({})).await;
+    let before = cluster.requests().await.unwrap().len();
     let start = Instant::now();
-    world.set_image("web:2").await.unwrap();
-    world.complete("web", 10).await.unwrap();
-    let deletions = world.deletions().await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
+    let deletions = cluster.deletions().await.unwrap();
     assert_eq!(deletions.len(), 10);
     assert_ordered(&deletions, &priorities, "/rollout");
 
-    let bill = bill(&world, before).await;
+    let bill = bill(&cluster, before).await;
     let all: usize = bill.values().sum();
     let seconds = usize::try_from(start.elapsed().as_secs()).unwrap();
-    let on = if world.control_plane().is_some() { "a real server" } else { "the sandbox" };
+    let on = if cluster.control_plane().is_some() { "a real server" } else { "the sandbox" };
     println!("ten pods replaced on {on} in {seconds} s: {all} requests: {bill:?}");
     let bounds = bounds(seconds);
     for (what, count) in &bill {
@@ -110,11 +110,11 @@ async fn a_rollout_deletes_in_order_with_preconditions_and_limited_requests(worl
     }
 }
 
-async fn a_scale_down_deletes_the_first_of_the_order(world: World) {
-    let priorities = ten_pods(&world, json!({})).await;
-    world.scale(6).await.unwrap();
-    world.complete("web", 6).await.unwrap();
-    let deletions = world.deletions().await.unwrap();
+async fn a_scale_down_deletes_the_first_of_the_order(cluster: TestCluster) {
+    let priorities = ten_pods(&cluster, json!({})).await;
+    cluster.scale(6).await.unwrap();
+    cluster.complete("web", 6).await.unwrap();
+    let deletions = cluster.deletions().await.unwrap();
     assert_ordered(&deletions, &priorities, "/scale");
     let gone: Vec<i32> = deletions.iter().map(|deletion| priorities[&deletion.pod]).collect();
     assert_eq!(gone, [7, 7, 5, 2], "four of ten, one of the two of priority 2");
@@ -122,34 +122,34 @@ async fn a_scale_down_deletes_the_first_of_the_order(world: World) {
 
 /// Without a surge, a budget that allows no unavailable pod rejects every eviction. Kubernetes 1.20 accepts evictions
 /// only as `policy/v1beta1`.
-async fn evictions_wait_for_a_budget_and_keep_the_order(world: World) {
+async fn evictions_wait_for_a_budget_and_keep_the_order(cluster: TestCluster) {
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
-    let priorities = ten_pods(&world, json!({"podDeletion": "Evict", "strategy": bounds})).await;
-    let budgets = budget(&world, json!(0)).await;
+    let priorities = ten_pods(&cluster, json!({"podDeletion": "Evict", "strategy": bounds})).await;
+    let budgets = budget(&cluster, json!(0)).await;
     let allows = |budget: &DynamicObject, count: i64| {
         let number = |key: &str| budget.data.pointer(&format!("/status/{key}")).and_then(Value::as_i64);
         number("expectedPods") == Some(10) && number("disruptionsAllowed") == Some(count)
     };
     let nothing = |budget: &DynamicObject| allows(budget, 0);
-    world.until_object(budgets.clone(), "web", "a budget of nothing", nothing).await.unwrap();
-    world.set_image("web:2").await.unwrap();
+    cluster.until_object(budgets.clone(), "web", "a budget of nothing", nothing).await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
     let refused = |object: &OrderedDeployment| {
         let failure =
             object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE)).cloned();
         failure.is_some_and(|failure| failure.reason == reason::EVICTION_REFUSED)
     };
-    let object = world.until("web", "refused", refused).await.unwrap();
+    let object = cluster.until("web", "refused", refused).await.unwrap();
     assert_eq!(object.status.unwrap().available_replicas, Some(10));
-    assert_eq!(world.deletions().await.unwrap(), []);
-    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 10);
-    let attempts: Vec<Request> = world
+    assert_eq!(cluster.deletions().await.unwrap(), []);
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 10);
+    let attempts: Vec<Request> = cluster
         .requests()
         .await
         .unwrap()
         .into_iter()
         .filter(|request| {
             request.subresource.as_deref() == Some("eviction")
-                && request.namespace.as_deref() == Some(&world.namespace)
+                && request.namespace.as_deref() == Some(&cluster.namespace)
                 && request.code == 429
         })
         .collect();
@@ -158,9 +158,9 @@ async fn evictions_wait_for_a_budget_and_keep_the_order(world: World) {
         assert_eq!(priorities[attempt.name.as_ref().unwrap()], 7, "no other pod is evicted");
     }
 
-    budget(&world, json!(1)).await;
-    world.complete("web", 10).await.unwrap();
-    let deletions = world.deletions().await.unwrap();
+    budget(&cluster, json!(1)).await;
+    cluster.complete("web", 10).await.unwrap();
+    let deletions = cluster.deletions().await.unwrap();
     assert_eq!(deletions.len(), 10);
     assert!(deletions.iter().all(|deletion| deletion.evicted), "{deletions:#?}");
     assert_ordered(&deletions, &priorities, "/rollout");

@@ -22,7 +22,7 @@ use crate::between::Between;
 /// The interval between checks of a condition, in simulated time.
 const STEP: Duration = Duration::from_millis(250);
 /// The timeout of every wait, in simulated time.
-const PATIENCE: Duration = Duration::from_secs(900);
+const TIMEOUT: Duration = Duration::from_secs(900);
 
 pub struct Cluster {
     pub sandbox: Sandbox,
@@ -200,7 +200,7 @@ impl Cluster {
 
     /// The same with that interval between checks.
     pub async fn until_each(&self, step: Duration, what: &str, reached: impl Fn(&View) -> bool) -> View {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + TIMEOUT;
         loop {
             let view = self.view().await;
             if reached(&view) {

@@ -3,15 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::{Manager, Server, World, on_both};
+use e2e::{Manager, Server, TestCluster, on_both};
 
 use super::{PRIORITIES, Strike, Trial, setting};
 use crate::election::leader;
 
 async fn a_controller_killed_at_any_write_continues_the_rollout(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
-    let world = trial.world.clone();
-    let mut manager = Some(world.start_manager().unwrap());
+    let cluster = trial.cluster.clone();
+    let mut manager = Some(cluster.start_manager().unwrap());
     trial.deploy().await;
     for image in ["web:2", "web:3"] {
         trial
@@ -19,7 +19,7 @@ async fn a_controller_killed_at_any_write_continues_the_rollout(server: Server) 
                 manager.take().unwrap().kill().await.unwrap();
                 // After the kill: a trapped write that was not sent is lost with its sender.
                 drop(strike);
-                manager = Some(world.start_manager().unwrap());
+                manager = Some(cluster.start_manager().unwrap());
             })
             .await;
     }
@@ -35,26 +35,26 @@ pub(super) const ARGUMENTS: [&str; 4] =
 
 /// Two replicas with leader election.
 struct Pair {
-    world: World,
+    cluster: TestCluster,
     replicas: Vec<Manager>,
 }
 
 impl Pair {
-    fn start(world: &World) -> Self {
-        let start = || world.start_manager_with(&ARGUMENTS).unwrap();
-        Self { world: world.clone(), replicas: vec![start(), start()] }
+    fn start(cluster: &TestCluster) -> Self {
+        let start = || cluster.start_manager_with(&ARGUMENTS).unwrap();
+        Self { cluster: cluster.clone(), replicas: vec![start(), start()] }
     }
 
     /// Kills the leader, starts another replica, and waits for a new leader with a deadline.
     async fn kill_the_leader(&mut self, strike: Strike) {
-        let (holder, _) = leader(&self.world, None).await;
+        let (holder, _) = leader(&self.cluster, None).await;
         let leads = |one: &Manager| one.id().is_some_and(|id| holder.contains(&format!("_{id}_")));
         let place = self.replicas.iter().position(leads).unwrap();
         let killed = Instant::now();
         self.replicas.remove(place).kill().await.unwrap();
         drop(strike);
-        self.replicas.push(self.world.start_manager_with(&ARGUMENTS).unwrap());
-        let (_, at) = leader(&self.world, Some(&holder)).await;
+        self.replicas.push(self.cluster.start_manager_with(&ARGUMENTS).unwrap());
+        let (_, at) = leader(&self.cluster, Some(&holder)).await;
         let took = at - killed;
         println!("followed after {took:.2?} of a lease of {LEASE:?}");
         assert!(took <= LEASE + Duration::from_secs(2));
@@ -63,7 +63,7 @@ impl Pair {
 
 async fn a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_continues(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
-    let mut pair = Pair::start(&trial.world);
+    let mut pair = Pair::start(&trial.cluster);
     trial.deploy().await;
     trial.roll_out("web:2", 1, async |strike| pair.kill_the_leader(strike).await).await;
     assert_eq!(trial.strikes, 4);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use e2e::proxy::{Matching, Moment, Trap};
-use e2e::{Server, World, is_ready, on_both};
+use e2e::{Server, TestCluster, is_ready, on_both};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -12,22 +12,22 @@ use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 use crate::election::leader;
 
 /// Deletes a pod, as another client would, and waits until it is removed.
-async fn lose(world: &World, pod: &str) {
-    world.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+async fn lose(cluster: &TestCluster, pod: &str) {
+    cluster.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
     let gone = |pods: &[Pod]| pods.iter().all(|one| one.name_any() != pod);
-    world.until_pods(&format!("without {pod}"), gone).await.unwrap();
+    cluster.until_pods(&format!("without {pod}"), gone).await.unwrap();
 }
 
 async fn stalled_watches_miss_nothing(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
-    let world = trial.world.clone();
-    let rules = world.proxy.rules();
-    let _manager = world.start_manager().unwrap();
+    let cluster = trial.cluster.clone();
+    let rules = cluster.proxy.rules();
+    let _manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
     let watches = || Matching { verb: Some("watch"), ..Matching::default() };
     let mut trap = rules.trap(Matching::new("create", "pods"), 1, Moment::After);
-    world.set_image("web:2").await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     let held_back = rules.held_back();
     rules.freeze(watches());
@@ -35,22 +35,22 @@ async fn stalled_watches_miss_nothing(server: Server) {
     // A pod that is lost before a new one is available may be replaced by one of the old template.
     let new_is_ready =
         |pods: &[Pod]| pods.iter().all(is_ready) && pods.iter().any(|pod| !old.contains(&pod.name_any()));
-    world.until_pods("a new pod, and all pods ready", new_is_ready).await.unwrap();
+    cluster.until_pods("a new pod, and all pods ready", new_is_ready).await.unwrap();
     // A change that the watches of the controller do not show.
-    lose(&world, &old[8]).await;
+    lose(&cluster, &old[8]).await;
     rules.until_held_back(held_back).await;
     rules.thaw();
-    held_at(&world, &old[BEFORE], 4, 10).await;
+    held_at(&cluster, &old[BEFORE], 4, 10).await;
 
     // A resume takes effect exactly once even if the controller sees it late.
     let held_back = rules.held_back();
     rules.freeze(watches());
-    world.resume().await.unwrap();
+    cluster.resume().await.unwrap();
     rules.until_held_back(held_back).await;
     rules.thaw();
-    held_at(&world, &old[AFTER], 7, 10).await;
-    world.resume().await.unwrap();
-    world.complete("web", 10).await.unwrap();
+    held_at(&cluster, &old[AFTER], 7, 10).await;
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
     let findings = trial.judge().await;
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
@@ -58,23 +58,23 @@ async fn stalled_watches_miss_nothing(server: Server) {
 
 async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Server) {
     let mut trial = Trial::start(server, setting()).await;
-    let world = trial.world.clone();
-    let rules = world.proxy.rules();
-    let mut manager = world.start_manager().unwrap();
+    let cluster = trial.cluster.clone();
+    let rules = cluster.proxy.rules();
+    let mut manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
     let mut trap = rules.trap(Matching::new("create", "pods"), 2, Moment::After);
-    world.set_image("web:2").await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     let stalled = Instant::now();
     rules.stall();
     trap.release();
     // The server has processed the write, and the controller gets no response until it gives up.
-    lose(&world, &old[8]).await;
+    lose(&cluster, &old[8]).await;
     rules.until_given_up().await;
     println!("it gave up after {:.1?}", stalled.elapsed());
     rules.flow();
-    held_at(&world, &old[BEFORE], 4, 10).await;
+    held_at(&cluster, &old[BEFORE], 4, 10).await;
     trial.resume_to_the_end(&old).await;
     assert!(manager.runs().unwrap(), "the controller ended");
     let findings = trial.judge().await;
@@ -84,8 +84,8 @@ async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Ser
 
 /// Makes the controller give up its next write with this verb while the write is in transit. The write reaches the
 /// server when the trap is released.
-async fn given_up(world: &World, verb: &'static str, cause: impl Future<Output = ()>) -> Trap {
-    let rules = world.proxy.rules();
+async fn given_up(cluster: &TestCluster, verb: &'static str, cause: impl Future<Output = ()>) -> Trap {
+    let rules = cluster.proxy.rules();
     let mut trap = rules.trap(Matching::new(verb, "pods"), 1, Moment::Before);
     cause.await;
     trap.reached().await;
@@ -100,22 +100,22 @@ async fn given_up(world: &World, verb: &'static str, cause: impl Future<Output =
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_that_arrive_late_are_corrected_on_the_sandbox() {
     let mut trial = Trial::start(Server::Sandbox, setting()).await;
-    let world = trial.world.clone();
-    let _manager = world.start_manager().unwrap();
+    let cluster = trial.cluster.clone();
+    let _manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
-    let late = given_up(&world, "create", async { world.set_image("web:2").await.unwrap() }).await;
-    held_at(&world, &old[BEFORE], 3, 10).await;
+    let late = given_up(&cluster, "create", async { cluster.set_image("web:2").await.unwrap() }).await;
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
     late.release();
-    world.until_pods("one more", |pods| pods.len() == 11).await.unwrap();
-    world.until_pods("ten again", |pods| pods.len() == 10).await.unwrap();
-    held_at(&world, &old[BEFORE], 3, 10).await;
+    cluster.until_pods("one more", |pods| pods.len() == 11).await.unwrap();
+    cluster.until_pods("ten again", |pods| pods.len() == 10).await.unwrap();
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
 
-    let late = given_up(&world, "delete", async { world.resume().await.unwrap() }).await;
-    held_at(&world, &old[AFTER], 6, 10).await;
+    let late = given_up(&cluster, "delete", async { cluster.resume().await.unwrap() }).await;
+    held_at(&cluster, &old[AFTER], 6, 10).await;
     late.release();
-    world.resume().await.unwrap();
-    world.complete("web", 10).await.unwrap();
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
     let findings = trial.judge().await;
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (21, 1, 0, 2));
@@ -124,26 +124,26 @@ async fn writes_that_arrive_late_are_corrected_on_the_sandbox() {
 async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(server: Server) {
     const PROMISED: Duration = Duration::from_secs(3 + 2);
     let mut trial = Trial::start(server, setting()).await;
-    let world = trial.world.clone();
-    let mut first = world.start_manager_with(&ARGUMENTS).unwrap();
+    let cluster = trial.cluster.clone();
+    let mut first = cluster.start_manager_with(&ARGUMENTS).unwrap();
     first.until_logged("acquired lease").await.unwrap();
-    let beside = world.behind_another_proxy().await.unwrap();
+    let beside = cluster.behind_another_proxy().await.unwrap();
     let mut second = beside.start_manager_with(&ARGUMENTS).unwrap();
     second.until_logged("every watch has synced").await.unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
-    let (holder, _) = leader(&world, None).await;
+    let (holder, _) = leader(&cluster, None).await;
     assert!(holder.contains(&format!("_{}_", first.id().unwrap())), "{holder}");
 
-    let rules = world.proxy.rules();
+    let rules = cluster.proxy.rules();
     let mut trap = trial.trap();
-    world.set_image("web:2").await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     rules.stall();
     let cut_off = Instant::now();
     trap.release();
-    let (_, followed) = leader(&world, Some(&holder)).await;
-    held_at(&world, &old[BEFORE], 3, 10).await;
+    let (_, followed) = leader(&cluster, Some(&holder)).await;
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
     let written = beside.proxy.rules().written();
     let took = [followed, written.first().unwrap().at].map(|at| at - cut_off);
     println!("followed after {:.2?}, first write after {:.2?}", took[0], took[1]);
@@ -152,10 +152,10 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
     // The old leader exits, and its pending writes have no effect.
     assert!(!first.ended().await.unwrap(), "it ends, and says that something was wrong");
     rules.flow();
-    world.resume().await.unwrap();
-    held_at(&world, &old[AFTER], 6, 10).await;
-    world.resume().await.unwrap();
-    world.complete("web", 10).await.unwrap();
+    cluster.resume().await.unwrap();
+    held_at(&cluster, &old[AFTER], 6, 10).await;
+    cluster.resume().await.unwrap();
+    cluster.complete("web", 10).await.unwrap();
     let late: Vec<_> = rules.written().into_iter().filter(|one| one.at > followed).collect();
     assert!(late.is_empty(), "{late:?}");
     assert!(second.runs().unwrap());

@@ -11,16 +11,16 @@ use super::{BEFORE, Trial, held_at, setting};
 impl Trial {
     /// Deletes these pods while the controller sees nothing and cannot write, then compacts the history.
     async fn lose_unseen(&mut self, pods: &[&String], manager: &mut Manager) {
-        let world = self.world.clone();
-        let rules = world.proxy.rules();
+        let cluster = self.cluster.clone();
+        let rules = cluster.proxy.rules();
         rules.freeze(Matching::default());
         for pod in pods {
-            world.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
+            cluster.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
         }
         let gone = |there: &[Pod]| there.iter().all(|one| !pods.contains(&&one.name_any()));
-        world.until_pods("rid of them", gone).await.unwrap();
-        self.history.read_on(&world).await.unwrap();
-        world.compact().await.unwrap();
+        cluster.until_pods("rid of them", gone).await.unwrap();
+        self.history.read_on(&cluster).await.unwrap();
+        cluster.compact().await.unwrap();
         rules.cut();
         rules.thaw();
         manager.until_logged("too old").await.unwrap();
@@ -33,27 +33,27 @@ async fn pods_lost_while_the_watch_expires_are_replaced(server: Server) {
     let arguments = vec!["--watch-cache=false".to_owned()];
     let setting = Setting { api_server_arguments: arguments, ..setting() };
     let mut trial = Trial::start(server, setting).await;
-    let world = trial.world.clone();
-    let mut manager = world.start_manager().unwrap();
+    let cluster = trial.cluster.clone();
+    let mut manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
     let mut trap = trial.trap();
-    world.set_image("web:2").await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     trap.release();
     // During the rollout: an old pod after both pause points, whose replacement has the current revision.
     trial.lose_unseen(&[&old[7]], &mut manager).await;
-    let hold = held_at(&world, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
+    let hold = held_at(&cluster, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
 
     // During the hold: each replacement has the revision of the lost pod.
-    let updated = world.pods_of_image("web:2").await.unwrap();
+    let updated = cluster.pods_of_image("web:2").await.unwrap();
     trial.lose_unseen(&[&old[8], &updated[0]], &mut manager).await;
     let all_new = |pods: &[Pod]| {
         let known = |pod: &Pod| [&old[8], &updated[0]].contains(&&pod.name_any());
         pods.len() == 10 && !pods.iter().any(known)
     };
-    world.until_pods("ten again", all_new).await.unwrap();
-    let again = held_at(&world, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
+    cluster.until_pods("ten again", all_new).await.unwrap();
+    let again = held_at(&cluster, &old[BEFORE], 4, 10).await.status.unwrap().hold.unwrap();
     assert_eq!((&again.id, &again.since), (&hold.id, &hold.since));
     trial.resume_to_the_end(&old).await;
 

@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::time::Instant;
 
 use e2e::proxy::{Matching, Moment, Trap};
-use e2e::{History, Server, Setting, World};
+use e2e::{History, Server, Setting, TestCluster};
 use judge::Findings;
 use kube::ResourceExt;
 use ordereddeployment_api::OrderedDeployment;
@@ -41,7 +41,7 @@ fn setting() -> Setting {
 
 /// A server, its history, and the random generator.
 struct Trial {
-    world: World,
+    cluster: TestCluster,
     history: History,
     dice: StdRng,
     /// The writes of pods at which the next faults occur, and when.
@@ -64,14 +64,14 @@ impl Trial {
         // Printed if the test fails.
         println!("E2E_SEED={seed}");
         let start = Instant::now();
-        let world = World::with(server, setting).await.unwrap();
+        let cluster = TestCluster::with(server, setting).await.unwrap();
         let dice = StdRng::seed_from_u64(seed);
-        Self { world, history: History::default(), dice, aims: Vec::new().into_iter(), strikes: 0, start }
+        Self { cluster, history: History::default(), dice, aims: Vec::new().into_iter(), strikes: 0, start }
     }
 
     /// A trap at one of the next writes: the next one in `aims`, else any write.
     fn trap(&mut self) -> Trap {
-        let rules = self.world.proxy.rules();
+        let rules = self.cluster.proxy.rules();
         if let Some((verb, moment)) = self.aims.next() {
             return rules.trap(Matching::new(verb, "pods"), self.dice.random_range(1..=2), moment);
         }
@@ -81,27 +81,28 @@ impl Trial {
 
     /// Creates ten pods and waits for completion. A controller must run.
     async fn deploy(&self) {
-        self.world.deployed(&json!({"replicas": 10})).await.unwrap();
+        self.cluster.deployed(&json!({"replicas": 10})).await.unwrap();
     }
 
     /// Sets the priorities and pause points of the current pods. Returns the pods in deletion order.
     async fn mark(&self) -> Vec<String> {
-        let pods: Vec<String> = self.world.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
+        let pods: Vec<String> =
+            self.cluster.pods().await.unwrap().iter().map(ResourceExt::name_any).collect();
         assert_eq!(pods.len(), PRIORITIES.len(), "{pods:?}");
         for (pod, priority) in pods.iter().zip(PRIORITIES).filter(|(_, priority)| *priority != 0) {
-            self.world.prioritise(pod, priority).await.unwrap();
+            self.cluster.prioritise(pod, priority).await.unwrap();
         }
-        self.world.pause_at(&pods[BEFORE], "before").await.unwrap();
-        self.world.pause_at(&pods[AFTER], "after").await.unwrap();
+        self.cluster.pause_at(&pods[BEFORE], "before").await.unwrap();
+        self.cluster.pause_at(&pods[AFTER], "after").await.unwrap();
         pods
     }
 
     /// Resumes the rollout at its first and at its second pause point and waits for its end.
     async fn resume_to_the_end(&self, pods: &[String]) {
-        self.world.resume().await.unwrap();
-        held_at(&self.world, &pods[AFTER], 7, 10).await;
-        self.world.resume().await.unwrap();
-        self.world.complete("web", 10).await.unwrap();
+        self.cluster.resume().await.unwrap();
+        held_at(&self.cluster, &pods[AFTER], 7, 10).await;
+        self.cluster.resume().await.unwrap();
+        self.cluster.complete("web", 10).await.unwrap();
     }
 
     /// Waits for `there` and causes up to `times` faults meanwhile.
@@ -131,29 +132,29 @@ impl Trial {
     /// point, before the second one and before the end, and one in the first hold.
     async fn roll_out(&mut self, image: &str, times: usize, mut strike: impl AsyncFnMut(Strike)) {
         let pods = self.mark().await;
-        let world = self.world.clone();
-        world.set_image(image).await.unwrap();
+        let cluster = self.cluster.clone();
+        cluster.set_image(image).await.unwrap();
         for (point, updated) in [(BEFORE, 3), (AFTER, 6)] {
-            let there = Box::pin(held_at(&world, &pods[point], updated, 10));
+            let there = Box::pin(held_at(&cluster, &pods[point], updated, 10));
             let hold = self.under_fire(times, there, &mut strike).await.status.unwrap().hold.unwrap();
             if point == BEFORE {
                 Box::pin(strike(Strike::Held)).await;
                 self.strikes += 1;
             }
-            let after = world.deployments().get("web").await.unwrap().status.unwrap().hold.unwrap();
+            let after = cluster.deployments().get("web").await.unwrap().status.unwrap().hold.unwrap();
             assert_eq!((&after.id, &after.since), (&hold.id, &hold.since), "a hold outlives everything");
-            world.resume().await.unwrap();
+            cluster.resume().await.unwrap();
         }
-        let complete = Box::pin(world.complete("web", 10));
+        let complete = Box::pin(cluster.complete("web", 10));
         self.under_fire(times, complete, &mut strike).await.unwrap();
-        assert_eq!(world.pods_of_image(image).await.unwrap().len(), 10);
+        assert_eq!(cluster.pods_of_image(image).await.unwrap().len(), 10);
     }
 
     /// Checks the whole history of the server. Fails with all violated rules.
     async fn judge(&mut self) -> Findings {
-        self.history.read_on(&self.world).await.unwrap();
-        let requests = self.world.requests().await.unwrap();
-        let judged = judge::judge(self.history.commits(), &requests, &self.world.namespace);
+        self.history.read_on(&self.cluster).await.unwrap();
+        let requests = self.cluster.requests().await.unwrap();
+        let judged = judge::judge(self.history.commits(), &requests, &self.cluster.namespace);
         let findings = judged.unwrap_or_else(|broken| panic!("broken promises:\n{broken}"));
         println!("{} strikes in {:.1?}: {findings:?}", self.strikes, self.start.elapsed());
         findings
@@ -161,9 +162,9 @@ impl Trial {
 }
 
 /// Waits until `web` is held at this pod with this number of updated and of available pods.
-async fn held_at(world: &World, pod: &str, updated: i32, available: i32) -> OrderedDeployment {
+async fn held_at(cluster: &TestCluster, pod: &str, updated: i32, available: i32) -> OrderedDeployment {
     let what = format!("held at {pod} with {updated} updated pods, {available} available");
-    let held = world.until("web", &what, |object| {
+    let held = cluster.until("web", &what, |object| {
         let status = object.status.clone().unwrap_or_default();
         let there = status.hold.as_ref().is_some_and(|hold| hold.pod == pod && hold.deleted != Some(false));
         there

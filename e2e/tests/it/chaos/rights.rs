@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use e2e::{Server, World};
+use e2e::{Server, TestCluster};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Api;
 use kube::api::PostParams;
@@ -16,7 +16,7 @@ use super::{AFTER, BEFORE, PRIORITIES, Trial, held_at, setting};
 
 const USER: &str = "system:serviceaccount:default:controller";
 /// The timeout until the server applies changed permissions. It is far longer than necessary.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A part of the permissions of the controller, in a separate role: group, resource, verbs.
 type Rules = &'static [(&'static str, &'static str, &'static [&'static str])];
@@ -62,31 +62,31 @@ fn manifests((name, rules): (&str, Rules)) -> [Value; 2] {
     [role, binding]
 }
 
-async fn give(world: &World, rights: &[(&str, Rules)]) {
+async fn give(cluster: &TestCluster, rights: &[(&str, Rules)]) {
     for right in rights {
         for manifest in manifests(*right) {
-            world.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await.unwrap();
+            cluster.kubectl.run_with(&["apply", "-f", "-"], &manifest.to_string()).await.unwrap();
         }
     }
-    until_heeded(world, rights, true).await;
+    until_heeded(cluster, rights, true).await;
 }
 
-async fn take_away(world: &World, rights: &[(&str, Rules)]) {
+async fn take_away(cluster: &TestCluster, rights: &[(&str, Rules)]) {
     for (name, _) in rights {
-        world.kubectl.run(&["delete", "clusterrolebinding", name]).await.unwrap();
+        cluster.kubectl.run(&["delete", "clusterrolebinding", name]).await.unwrap();
     }
-    until_heeded(world, rights, false).await;
+    until_heeded(cluster, rights, false).await;
 }
 
 /// Waits until the API server applies the change, for which there is no notification.
-async fn until_heeded(world: &World, rights: &[(&str, Rules)], given: bool) {
-    let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
-    let limit = Instant::now() + PATIENCE;
+async fn until_heeded(cluster: &TestCluster, rights: &[(&str, Rules)], given: bool) {
+    let reviews: Api<SubjectAccessReview> = Api::all(cluster.client.clone());
+    let limit = Instant::now() + TIMEOUT;
     for (group, resource, verbs) in rights.iter().flat_map(|(_, rules)| rules.iter()) {
         let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
         let wanted = ResourceAttributes {
             group: Some((*group).to_owned()),
-            namespace: Some(world.namespace.clone()),
+            namespace: Some(cluster.namespace.clone()),
             resource: Some(resource.to_owned()),
             subresource: Some(part.to_owned()),
             verb: verbs.first().map(|verb| (*verb).to_owned()),
@@ -120,53 +120,53 @@ fn complains(object: &OrderedDeployment) -> bool {
 async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_server() {
     let _machine = e2e::share_the_machine().await;
     let mut trial = Trial::start(Server::Real, setting()).await;
-    trial.world.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
-    give(&trial.world, &ALL).await;
-    trial.world.act_as(("default", "controller"), "default").await.unwrap();
-    let world = trial.world.clone();
-    let mut manager = world.start_manager().unwrap();
+    trial.cluster.kubectl.run(&["create", "serviceaccount", "controller"]).await.unwrap();
+    give(&trial.cluster, &ALL).await;
+    trial.cluster.act_as(("default", "controller"), "default").await.unwrap();
+    let cluster = trial.cluster.clone();
+    let mut manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
 
     // Without permission to delete, the controller reports this in the status and creates no more pods than allowed.
-    take_away(&world, &[DELETES]).await;
-    world.set_image("web:2").await.unwrap();
-    world.until("web", "complaining", complains).await.unwrap();
-    world.until_event(reason::FAILED_DELETE).await.unwrap();
-    assert_eq!(world.deletions().await.unwrap(), []);
-    assert_eq!(world.pods().await.unwrap().len(), 11);
+    take_away(&cluster, &[DELETES]).await;
+    cluster.set_image("web:2").await.unwrap();
+    cluster.until("web", "complaining", complains).await.unwrap();
+    cluster.until_event(reason::FAILED_DELETE).await.unwrap();
+    assert_eq!(cluster.deletions().await.unwrap(), []);
+    assert_eq!(cluster.pods().await.unwrap().len(), 11);
     assert!(manager.runs().unwrap(), "the controller ended");
-    give(&world, &[DELETES]).await;
-    held_at(&world, &old[BEFORE], 3, 10).await;
-    world.until("web", "content", |object| !complains(object)).await.unwrap();
+    give(&cluster, &[DELETES]).await;
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
+    cluster.until("web", "content", |object| !complains(object)).await.unwrap();
 
     // Without any permission the controller cannot even start: it logs this and waits.
-    take_away(&world, &ALL).await;
-    world.proxy.rules().cut();
+    take_away(&cluster, &ALL).await;
+    cluster.proxy.rules().cut();
     manager.until_logged("forbidden").await.unwrap();
     assert!(manager.runs().unwrap(), "the controller ended");
     manager.kill().await.unwrap();
-    let mut manager = world.start_manager().unwrap();
+    let mut manager = cluster.start_manager().unwrap();
     manager.until_logged("forbidden").await.unwrap();
-    world.resume().await.unwrap();
+    cluster.resume().await.unwrap();
     assert!(manager.runs().unwrap(), "the controller ended");
-    give(&world, &ALL).await;
-    held_at(&world, &old[AFTER], 6, 10).await;
+    give(&cluster, &ALL).await;
+    held_at(&cluster, &old[AFTER], 6, 10).await;
 
     // Without permission to write that a pause point is passed, it passes none.
-    take_away(&world, &[TELLS]).await;
-    world.resume().await.unwrap();
+    take_away(&cluster, &[TELLS]).await;
+    cluster.resume().await.unwrap();
     manager.until_logged("cannot store the status").await.unwrap();
-    assert_eq!(world.deletions().await.unwrap().len(), AFTER + 1);
-    give(&world, &[TELLS]).await;
-    world.complete("web", 10).await.unwrap();
+    assert_eq!(cluster.deletions().await.unwrap().len(), AFTER + 1);
+    give(&cluster, &[TELLS]).await;
+    cluster.complete("web", 10).await.unwrap();
 
     assert!(manager.runs().unwrap(), "the controller ended");
     let findings = trial.judge().await;
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
     // Without a backoff it would have sent a few dozen requests within minutes.
-    let requests = world.requests().await.unwrap();
+    let requests = cluster.requests().await.unwrap();
     let refused = requests.iter().filter(|one| one.by_the_controller() && one.code == 403).count();
     println!("{refused} refused requests");
     assert!((1..200).contains(&refused), "{refused} refused requests");

@@ -2,32 +2,32 @@
 
 use e2e::Server;
 use e2e::proxy::Moment;
-use e2e::real::Victim;
+use e2e::real::Component;
 
 use super::{PRIORITIES, Strike, Trial, setting};
 
 use Moment::{After, Before, During};
 
 /// Kills the server at these writes of pods, one third of them in each part of the rollout, and once in a hold.
-async fn continues_after_kills(victim: Victim, aims: Vec<(&'static str, Moment)>) {
+async fn continues_after_kills(component: Component, aims: Vec<(&'static str, Moment)>) {
     let times = aims.len() / 3;
     let _machine = e2e::share_the_machine().await;
     let mut trial = Trial::start(Server::Real, setting()).await;
     trial.aims = aims.into_iter();
-    let world = trial.world.clone();
-    let mut manager = world.start_manager().unwrap();
+    let cluster = trial.cluster.clone();
+    let mut manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     trial
         .roll_out("web:2", times, async |strike| {
-            let plane = world.control_plane().unwrap();
-            plane.kill(victim).unwrap();
+            let plane = cluster.control_plane().unwrap();
+            plane.kill(component).unwrap();
             match strike {
                 // The write reaches an API server that is down or cannot store it.
                 Strike::At(trap) if trap.moment == Before => trap.release(),
                 // The server has processed the write, and the client gets no response.
                 strike => drop(strike),
             }
-            plane.start_again(victim).await.unwrap();
+            plane.start_again(component).await.unwrap();
         })
         .await;
     assert!(manager.runs().unwrap(), "the controller ended");
@@ -40,7 +40,7 @@ async fn continues_after_kills(victim: Victim, aims: Vec<(&'static str, Moment)>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollout_continues_after_kube_apiserver_is_killed_on_a_real_server() {
     let aims = vec![("create", After), ("delete", After), ("create", During)];
-    Box::pin(continues_after_kills(Victim::ApiServer, aims)).await;
+    Box::pin(continues_after_kills(Component::ApiServer, aims)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,5 +53,5 @@ async fn a_rollout_continues_after_etcd_is_killed_on_a_real_server() {
         ("create", Before),
         ("delete", Before),
     ];
-    Box::pin(continues_after_kills(Victim::Etcd, aims)).await;
+    Box::pin(continues_after_kills(Component::Etcd, aims)).await;
 }

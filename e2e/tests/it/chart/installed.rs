@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use e2e::{Helm, Manager, World};
+use e2e::{Helm, Manager, TestCluster};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -23,8 +23,8 @@ const NAMESPACE: &str = "ordered-system";
 const LOCALLY: &str = "extraArgs={--metrics-bind-address=127.0.0.1:0}";
 
 /// A server for the chart, and Helm.
-struct Cluster {
-    world: World,
+struct Installation {
+    cluster: TestCluster,
     helm: Helm,
 }
 
@@ -35,11 +35,11 @@ struct Program {
     variables: Vec<(String, String)>,
 }
 
-impl Cluster {
+impl Installation {
     async fn start() -> Self {
-        let world = World::bare().await.unwrap();
-        let helm = Helm::on(world.straight()).unwrap();
-        Self { world, helm }
+        let cluster = TestCluster::bare().await.unwrap();
+        let helm = Helm::on(cluster.straight()).unwrap();
+        Self { cluster, helm }
     }
 
     /// Runs the documented helm command that starts with `start`, with more arguments.
@@ -56,7 +56,7 @@ impl Cluster {
         };
         let command: Vec<String> = documented(start).into_iter().map(whole).collect();
         let command: Vec<&str> = command.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        self.world.kubectl.run(&command).await.unwrap()
+        self.cluster.kubectl.run(&command).await.unwrap()
     }
 
     async fn install(&self) {
@@ -72,7 +72,7 @@ impl Cluster {
 
     /// Reads the Deployment in this namespace from the server.
     async fn program(&self, namespace: &str) -> Program {
-        let deployments: Api<Deployment> = Api::namespaced(self.world.client.clone(), namespace);
+        let deployments: Api<Deployment> = Api::namespaced(self.cluster.client.clone(), namespace);
         let pod = deployments.get(NAME).await.unwrap().spec.unwrap().template.spec.unwrap();
         let container = pod.containers.into_iter().next().unwrap();
         let variables = container.env.into_iter().flatten();
@@ -84,14 +84,14 @@ impl Cluster {
     }
 
     async fn crds(&self) -> Vec<CustomResourceDefinition> {
-        let crds: Api<CustomResourceDefinition> = Api::all(self.world.client.clone());
+        let crds: Api<CustomResourceDefinition> = Api::all(self.cluster.client.clone());
         let mut crds = crds.list(&ListParams::default()).await.unwrap().items;
         crds.retain(|crd| crd.spec.group == ordereddeployment_api::names::GROUP);
         crds
     }
 
     async fn make_namespace(&self, name: &str) {
-        let namespaces: Api<Namespace> = Api::all(self.world.client.clone());
+        let namespaces: Api<Namespace> = Api::all(self.cluster.client.clone());
         let mut namespace = Namespace::default();
         namespace.meta_mut().name = Some(name.to_owned());
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
@@ -100,14 +100,14 @@ impl Cluster {
     /// Whether the server has the oldest supported version: it has no CEL rules, and its kubectl does not find them in
     /// the schema.
     fn is_old(&self) -> bool {
-        let version = &self.world.control_plane().unwrap().version;
+        let version = &self.cluster.control_plane().unwrap().version;
         let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
         minor.unwrap() < 23
     }
 }
 
-fn start(world: &World, program: &Program) -> Manager {
-    world.start_manager_exactly(&program.arguments, &program.variables).unwrap()
+fn start(cluster: &TestCluster, program: &Program) -> Manager {
+    cluster.start_manager_exactly(&program.arguments, &program.variables).unwrap()
 }
 
 /// Ends it like a kubelet, so that it releases the Lease.
@@ -119,16 +119,16 @@ async fn end(mut manager: Manager) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_chart_works_as_documented_and_grants_only_used_permissions_on_a_real_server() {
     let _machine = e2e::share_the_machine().await;
-    let mut cluster = timed("a control plane", Cluster::start()).await;
-    timed("installed", is_installed(&cluster)).await;
-    timed("a second release", a_second_release_for_the_same_namespaces_is_refused(&cluster)).await;
-    timed("every set of values", the_server_accepts_every_values_file(&cluster)).await;
-    timed("at work", does_its_work_with_exactly_its_rights(&mut cluster)).await;
-    timed("upgraded", is_upgraded_with_its_crds(&cluster)).await;
-    timed("uninstalled", is_uninstalled_and_leaves_crds_and_objects(&cluster)).await;
-    timed("installed again", takes_up_what_it_left(&mut cluster)).await;
-    timed("in one namespace", works_in_one_namespace(&mut cluster)).await;
-    timed("without its CRDs and back", comes_back_after_its_crds_were_deleted(&cluster)).await;
+    let mut installation = timed("a control plane", Installation::start()).await;
+    timed("installed", is_installed(&installation)).await;
+    timed("a second release", a_second_release_for_the_same_namespaces_is_refused(&installation)).await;
+    timed("every set of values", the_server_accepts_every_values_file(&installation)).await;
+    timed("at work", does_its_work_with_exactly_its_rights(&mut installation)).await;
+    timed("upgraded", is_upgraded_with_its_crds(&installation)).await;
+    timed("uninstalled", is_uninstalled_and_leaves_crds_and_objects(&installation)).await;
+    timed("installed again", takes_up_what_it_left(&mut installation)).await;
+    timed("in one namespace", works_in_one_namespace(&mut installation)).await;
+    timed("without its CRDs and back", comes_back_after_its_crds_were_deleted(&installation)).await;
 }
 
 /// Runs one step and prints its duration.
@@ -139,31 +139,31 @@ async fn timed<T>(step: &str, future: impl Future<Output = T>) -> T {
     done
 }
 
-async fn is_installed(cluster: &Cluster) {
-    cluster.install().await;
-    assert_eq!(cluster.crds().await.len(), 2);
-    let manifest = cluster.helm.run(&["get", "manifest", NAME, "--namespace", NAMESPACE]).await.unwrap();
-    let budget = if cluster.is_old() { "policy/v1beta1" } else { "policy/v1" };
+async fn is_installed(installation: &Installation) {
+    installation.install().await;
+    assert_eq!(installation.crds().await.len(), 2);
+    let manifest = installation.helm.run(&["get", "manifest", NAME, "--namespace", NAMESPACE]).await.unwrap();
+    let budget = if installation.is_old() { "policy/v1beta1" } else { "policy/v1" };
     assert!(manifest.contains(&format!("apiVersion: {budget}\nkind: PodDisruptionBudget")), "{manifest}");
-    let pods: Api<Pod> = Api::namespaced(cluster.world.client.clone(), NAMESPACE);
+    let pods: Api<Pod> = Api::namespaced(installation.cluster.client.clone(), NAMESPACE);
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 2);
 }
 
 /// Without leader election among them, two controllers would work against each other.
-async fn a_second_release_for_the_same_namespaces_is_refused(cluster: &Cluster) {
+async fn a_second_release_for_the_same_namespaces_is_refused(installation: &Installation) {
     let second = ["install", "second", CHART, "--namespace=elsewhere", "--create-namespace", "--set"];
     let image = "image.repository=registry.example.com/ordered-controller-manager,fullnameOverride=second";
-    let refused = cluster.helm.run(&[&second[..], &[image]].concat()).await.unwrap_err().to_string();
+    let refused = installation.helm.run(&[&second[..], &[image]].concat()).await.unwrap_err().to_string();
     assert!(refused.contains("ClusterRole \"ordered-deployment"), "{refused}");
     assert!(refused.contains("invalid ownership metadata"), "{refused}");
 }
 
 /// As a dry run with the version of the server, which does not have the kinds of the Prometheus operator.
-async fn the_server_accepts_every_values_file(cluster: &Cluster) {
-    cluster.make_namespace("team-a").await;
-    cluster.make_namespace("shop").await;
-    cluster.make_namespace("monitoring").await;
-    let version = &cluster.world.control_plane().unwrap().version;
+async fn the_server_accepts_every_values_file(installation: &Installation) {
+    installation.make_namespace("team-a").await;
+    installation.make_namespace("shop").await;
+    installation.make_namespace("monitoring").await;
+    let version = &installation.cluster.control_plane().unwrap().version;
     for values in sets_of_values() {
         let template = [
             "template",
@@ -176,96 +176,96 @@ async fn the_server_accepts_every_values_file(cluster: &Cluster) {
             &values,
         ];
         let without = ["--set", "serviceMonitor.enabled=false,prometheusRule.enabled=false"];
-        let manifests = cluster.helm.run(&[&template[..], &without].concat()).await.unwrap();
+        let manifests = installation.helm.run(&[&template[..], &without].concat()).await.unwrap();
         let apply = ["apply", "--dry-run=server", "--filename=-"];
-        cluster.world.kubectl.run_with(&apply, &manifests).await.unwrap();
+        installation.cluster.kubectl.run_with(&apply, &manifests).await.unwrap();
     }
 }
 
-async fn does_its_work_with_exactly_its_rights(cluster: &mut Cluster) {
-    let program = cluster.program(NAMESPACE).await;
+async fn does_its_work_with_exactly_its_rights(installation: &mut Installation) {
+    let program = installation.program(NAMESPACE).await;
     let account = Account { namespace: NAMESPACE, name: &program.account };
-    let granted = granted(&cluster.world, account).await;
-    cluster.world.act_as((NAMESPACE, &program.account), "default").await.unwrap();
-    let world = &cluster.world;
-    let mut first = start(world, &program);
+    let granted = granted(&installation.cluster, account).await;
+    installation.cluster.act_as((NAMESPACE, &program.account), "default").await.unwrap();
+    let cluster = &installation.cluster;
+    let mut first = start(cluster, &program);
     first.until_logged("acquired lease").await.unwrap();
-    let mut second = start(world, &program);
+    let mut second = start(cluster, &program);
     second.until_logged("every watch has synced").await.unwrap();
-    work::until_held(world).await;
-    user_roles::have_the_rights_of_their_roles(world).await;
-    user_roles::resume_only_with_permission(world).await;
-    work::until_evicted(world).await;
+    work::until_held(cluster).await;
+    user_roles::have_the_rights_of_their_roles(cluster).await;
+    user_roles::resume_only_with_permission(cluster).await;
+    work::until_evicted(cluster).await;
     end(first).await;
     second.until_logged("acquired lease").await.unwrap();
-    patch(world, &image("web:4")).await;
-    complete(world, "web:4").await;
-    work::adopts(world).await;
+    patch(cluster, &image("web:4")).await;
+    complete(cluster, "web:4").await;
+    work::adopts(cluster).await;
     end(second).await;
-    all_are_used(world, account, &granted).await;
+    all_are_used(cluster, account, &granted).await;
 }
 
-async fn is_upgraded_with_its_crds(cluster: &Cluster) {
+async fn is_upgraded_with_its_crds(installation: &Installation) {
     // As in an older version of the chart.
     let columns = "/spec/versions/0/additionalPrinterColumns";
     let older = json!([{"op": "remove", "path": columns}]).to_string();
-    for crd in cluster.crds().await {
-        cluster
-            .world
+    for crd in installation.crds().await {
+        installation
+            .cluster
             .kubectl
             .run(&["patch", "crd", &crd.name_any(), "--type=json", "-p", &older])
             .await
             .unwrap();
     }
     let has_columns = async || {
-        let crds = cluster.crds().await;
+        let crds = installation.crds().await;
         crds.iter().filter(|crd| crd.spec.versions[0].additional_printer_columns.is_some()).count()
     };
     let upgrade = ["--wait", "--timeout=60s", "--set", LOCALLY];
-    cluster.helm("helm upgrade ordered-deployment", &upgrade).await;
+    installation.helm("helm upgrade ordered-deployment", &upgrade).await;
     assert_eq!(has_columns().await, 0, "Helm changes no CRD: that is why the guide has a command for it");
-    let old: &[&str] = if cluster.is_old() { &["--validate=false"] } else { &[] };
-    cluster.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
+    let old: &[&str] = if installation.is_old() { &["--validate=false"] } else { &[] };
+    installation.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
     assert_eq!(has_columns().await, 2);
-    let history = cluster.helm.run(&["history", NAME, "--namespace", NAMESPACE]).await.unwrap();
+    let history = installation.helm.run(&["history", NAME, "--namespace", NAMESPACE]).await.unwrap();
     assert!(history.contains("Upgrade complete"), "{history}");
 }
 
-async fn is_uninstalled_and_leaves_crds_and_objects(cluster: &Cluster) {
-    let pods = cluster.world.pods().await.unwrap();
-    cluster.helm("helm uninstall ordered-deployment", &[]).await;
-    assert_eq!(cluster.crds().await.len(), 2);
-    let left = cluster
-        .world
+async fn is_uninstalled_and_leaves_crds_and_objects(installation: &Installation) {
+    let pods = installation.cluster.pods().await.unwrap();
+    installation.helm("helm uninstall ordered-deployment", &[]).await;
+    assert_eq!(installation.crds().await.len(), 2);
+    let left = installation
+        .cluster
         .kubectl
         .run(&["get", "ordereddeployments", "--all-namespaces", "-oname"])
         .await
         .unwrap();
     assert_eq!(left.trim(), "ordereddeployment.ordereddeployment.io/web");
-    assert_eq!(uids(&cluster.world.pods().await.unwrap()), uids(&pods));
+    assert_eq!(uids(&installation.cluster.pods().await.unwrap()), uids(&pods));
 }
 
 fn uids(pods: &[Pod]) -> Vec<String> {
     pods.iter().filter_map(ResourceExt::uid).collect()
 }
 
-async fn takes_up_what_it_left(cluster: &mut Cluster) {
-    let before = uids(&cluster.world.pods().await.unwrap());
-    cluster.install().await;
-    let program = cluster.program(NAMESPACE).await;
-    cluster.world.act_as((NAMESPACE, &program.account), "default").await.unwrap();
-    let world = &cluster.world;
-    let mut manager = start(world, &program);
+async fn takes_up_what_it_left(installation: &mut Installation) {
+    let before = uids(&installation.cluster.pods().await.unwrap());
+    installation.install().await;
+    let program = installation.program(NAMESPACE).await;
+    installation.cluster.act_as((NAMESPACE, &program.account), "default").await.unwrap();
+    let cluster = &installation.cluster;
+    let mut manager = start(cluster, &program);
     manager.until_logged("acquired lease").await.unwrap();
-    patch(world, &json!({"replicas": 11})).await;
-    world.complete("web", 11).await.unwrap();
-    let after = uids(&world.pods().await.unwrap());
+    patch(cluster, &json!({"replicas": 11})).await;
+    cluster.complete("web", 11).await.unwrap();
+    let after = uids(&cluster.pods().await.unwrap());
     assert!(before.iter().all(|uid| after.contains(uid)), "it goes on with the pods that were there");
     end(manager).await;
-    cluster.helm("helm uninstall ordered-deployment", &[]).await;
+    installation.helm("helm uninstall ordered-deployment", &[]).await;
 }
 
-async fn works_in_one_namespace(cluster: &mut Cluster) {
+async fn works_in_one_namespace(installation: &mut Installation) {
     let start_of = "helm install ordered-deployment charts/ordered-deployment --namespace team-a";
     let more = ["--wait", "--timeout=60s", "--set", LOCALLY, "--set=userRoles.create=false", "--skip-crds"];
     // With all optional features.
@@ -276,22 +276,22 @@ async fn works_in_one_namespace(cluster: &mut Cluster) {
         "--set=nodeCosts.deployments[0].nodeCosts[0].nodeSelector.matchExpressions[0].operator=Exists",
         "--set=nodeCosts.deployments[0].nodeCosts[0].deletionCost=-100",
     ];
-    cluster.helm(start_of, &[&more[..], &costs].concat()).await;
-    let program = cluster.program("team-a").await;
+    installation.helm(start_of, &[&more[..], &costs].concat()).await;
+    let program = installation.program("team-a").await;
     // A change in a namespace that this release does not watch.
-    cluster.world.kubectl.run(&["scale", "od", "web", "--replicas=3"]).await.unwrap();
-    cluster.world.act_as(("team-a", &program.account), "shop").await.unwrap();
-    let world = &cluster.world;
-    let mut manager = start(world, &program);
+    installation.cluster.kubectl.run(&["scale", "od", "web", "--replicas=3"]).await.unwrap();
+    installation.cluster.act_as(("team-a", &program.account), "shop").await.unwrap();
+    let cluster = &installation.cluster;
+    let mut manager = start(cluster, &program);
     manager.until_logged("acquired lease").await.unwrap();
-    work::apply(world).await;
-    complete(world, "web:1").await;
-    patch(world, &image("web:2")).await;
-    complete(world, "web:2").await;
-    work::a_plain_deployments_pods_get_their_cost(world, "-100").await;
+    work::apply(cluster).await;
+    complete(cluster, "web:1").await;
+    patch(cluster, &image("web:2")).await;
+    complete(cluster, "web:2").await;
+    work::a_plain_deployments_pods_get_their_cost(cluster, "-100").await;
     end(manager).await;
-    nothing_was_refused(world, Account { namespace: "team-a", name: &program.account }).await;
-    let seen = world.kubectl.run(&[
+    nothing_was_refused(cluster, Account { namespace: "team-a", name: &program.account }).await;
+    let seen = cluster.kubectl.run(&[
         "get",
         "od",
         "web",
@@ -303,28 +303,28 @@ async fn works_in_one_namespace(cluster: &mut Cluster) {
 }
 
 /// As in the guide: a user who first deletes the objects without their dependents loses no pod.
-async fn comes_back_after_its_crds_were_deleted(cluster: &Cluster) {
-    let world = &cluster.world;
-    let program = cluster.program("team-a").await;
-    let before = world.pods_of_image("web:2").await.unwrap();
+async fn comes_back_after_its_crds_were_deleted(installation: &Installation) {
+    let cluster = &installation.cluster;
+    let program = installation.program("team-a").await;
+    let before = cluster.pods_of_image("web:2").await.unwrap();
     assert_eq!(before.len(), 10);
     for kind in ["ordereddeployments", "orderedreplicasets"] {
-        cluster.kubectl(&format!("kubectl delete {kind} --all --all-namespaces"), &[]).await;
+        installation.kubectl(&format!("kubectl delete {kind} --all --all-namespaces"), &[]).await;
     }
-    cluster.kubectl("kubectl delete --filename charts/ordered-deployment/crds/", &[]).await;
-    assert!(cluster.crds().await.is_empty());
-    let old: &[&str] = if cluster.is_old() { &["--validate=false"] } else { &[] };
-    cluster.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
-    world
+    installation.kubectl("kubectl delete --filename charts/ordered-deployment/crds/", &[]).await;
+    assert!(installation.crds().await.is_empty());
+    let old: &[&str] = if installation.is_old() { &["--validate=false"] } else { &[] };
+    installation.kubectl("kubectl apply --filename charts/ordered-deployment/crds/", old).await;
+    cluster
         .kubectl
         .run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
         .await
         .unwrap();
-    assert_eq!(world.pods_of_image("web:2").await.unwrap(), before);
-    let mut manager = start(world, &program);
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap(), before);
+    let mut manager = start(cluster, &program);
     manager.until_logged("acquired lease").await.unwrap();
-    work::apply_of(world, "web:2").await;
-    complete(world, "web:2").await;
-    assert_eq!(world.pods_of_image("web:2").await.unwrap(), before);
+    work::apply_of(cluster, "web:2").await;
+    complete(cluster, "web:2").await;
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap(), before);
     end(manager).await;
 }

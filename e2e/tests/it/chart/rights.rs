@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use e2e::{Request, World};
+use e2e::{Request, TestCluster};
 use k8s_openapi::api::rbac::v1::{
     ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject,
 };
@@ -13,7 +13,7 @@ use kube::api::ListParams;
 use tokio::time::Instant;
 
 /// How long the audit event of an ended watch may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// API group, resource with subresource, verb.
 pub(crate) type Right = (String, String, String);
@@ -40,18 +40,18 @@ impl Account<'_> {
 
 /// The permissions in the roles of the account, without finalizers: admission checks these in requests for other
 /// resources.
-pub(crate) async fn granted(world: &World, account: Account<'_>) -> BTreeSet<Right> {
+pub(crate) async fn granted(cluster: &TestCluster, account: Account<'_>) -> BTreeSet<Right> {
     let everything = ListParams::default();
-    let client = || world.client.clone();
+    let client = || cluster.client.clone();
     let mut rules = Vec::new();
     for binding in Api::<ClusterRoleBinding>::all(client()).list(&everything).await.unwrap() {
         if account.is_among(binding.subjects.as_ref()) {
-            rules.extend(rules_of(world, &binding.role_ref, None).await);
+            rules.extend(rules_of(cluster, &binding.role_ref, None).await);
         }
     }
     for binding in Api::<RoleBinding>::all(client()).list(&everything).await.unwrap() {
         if account.is_among(binding.subjects.as_ref()) {
-            rules.extend(rules_of(world, &binding.role_ref, binding.metadata.namespace.as_deref()).await);
+            rules.extend(rules_of(cluster, &binding.role_ref, binding.metadata.namespace.as_deref()).await);
         }
     }
     assert!(!rules.is_empty(), "{account:?} has no role");
@@ -74,8 +74,8 @@ pub(crate) async fn granted(world: &World, account: Account<'_>) -> BTreeSet<Rig
     rights
 }
 
-async fn rules_of(world: &World, role: &RoleRef, namespace: Option<&str>) -> Vec<PolicyRule> {
-    let client = world.client.clone();
+async fn rules_of(cluster: &TestCluster, role: &RoleRef, namespace: Option<&str>) -> Vec<PolicyRule> {
+    let client = cluster.client.clone();
     let rules = match (role.kind.as_str(), namespace) {
         ("Role", Some(namespace)) => {
             Api::<Role>::namespaced(client, namespace).get(&role.name).await.unwrap().rules
@@ -105,12 +105,12 @@ fn used(requests: &[Request], account: Account<'_>) -> BTreeSet<Right> {
 
 /// Waits until all permissions were used: a watch is in the log after its end. Fails if the account used more, if the
 /// server rejected a request, or if a permission is unused.
-pub(crate) async fn all_are_used(world: &World, account: Account<'_>, granted: &BTreeSet<Right>) {
-    let limit = Instant::now() + PATIENCE;
-    let mut used = used(&world.requests().await.unwrap(), account);
+pub(crate) async fn all_are_used(cluster: &TestCluster, account: Account<'_>, granted: &BTreeSet<Right>) {
+    let limit = Instant::now() + TIMEOUT;
+    let mut used = used(&cluster.requests().await.unwrap(), account);
     while !granted.is_subset(&used) && Instant::now() < limit {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        used = self::used(&world.requests().await.unwrap(), account);
+        used = self::used(&cluster.requests().await.unwrap(), account);
     }
     let idle: Vec<_> = granted.difference(&used).collect();
     let beyond: Vec<_> = used.difference(granted).collect();
@@ -121,7 +121,7 @@ pub(crate) async fn all_are_used(world: &World, account: Account<'_>, granted: &
 }
 
 /// Fails if the server rejected a request of the account.
-pub(crate) async fn nothing_was_refused(world: &World, account: Account<'_>) {
-    let used = used(&world.requests().await.unwrap(), account);
+pub(crate) async fn nothing_was_refused(cluster: &TestCluster, account: Account<'_>) {
+    let used = used(&cluster.requests().await.unwrap(), account);
     assert!(!used.is_empty(), "{account:?} has asked for nothing");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use e2e::World;
+use e2e::TestCluster;
 use futures::future::join_all;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Api;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::documented;
 
 /// The timeout until the roles are aggregated and the authorizer has them.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 const READ: &[&str] = &["get", "list", "watch"];
@@ -73,29 +73,29 @@ const USERS: [(&str, &str, Rights); 8] = [
 ];
 
 /// Binds the roles and checks every permission of every user.
-pub(crate) async fn have_the_rights_of_their_roles(world: &World) {
+pub(crate) async fn have_the_rights_of_their_roles(cluster: &TestCluster) {
     for (user, role, _) in USERS.into_iter().filter(|(_, role, _)| !role.is_empty()) {
         let binding = ["create", "rolebinding", user, "--clusterrole", role, "--user", user];
-        world.kubectl.run(&binding).await.unwrap();
+        cluster.kubectl.run(&binding).await.unwrap();
     }
     for (user, role, rights) in USERS {
         let expected: BTreeSet<(&str, &str)> =
             rights.iter().flat_map(|(resource, verbs)| verbs.iter().map(|verb| (*resource, *verb))).collect();
         // The roles are aggregated and reach the authorizer with a delay.
-        let limit = Instant::now() + PATIENCE;
-        let mut allowed = allowed(world, user).await;
+        let limit = Instant::now() + TIMEOUT;
+        let mut allowed = allowed(cluster, user).await;
         while allowed != expected && Instant::now() < limit {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            allowed = self::allowed(world, user).await;
+            allowed = self::allowed(cluster, user).await;
         }
         assert_eq!(allowed, expected, "{user}, by {role}");
     }
 }
 
 /// The permissions of this user, as the API server reports them.
-async fn allowed(world: &World, user: &str) -> BTreeSet<(&'static str, &'static str)> {
+async fn allowed(cluster: &TestCluster, user: &str) -> BTreeSet<(&'static str, &'static str)> {
     let every = RESOURCES.iter().flat_map(|resource| VERBS.iter().map(move |verb| (*resource, *verb)));
-    let reviews: Api<SubjectAccessReview> = Api::all(world.client.clone());
+    let reviews: Api<SubjectAccessReview> = Api::all(cluster.client.clone());
     let answers = join_all(every.map(async |(resource, verb)| {
         let (plural, part) = resource.split_once('/').map_or((resource, None), |(one, two)| (one, Some(two)));
         let attributes = ResourceAttributes {
@@ -103,7 +103,7 @@ async fn allowed(world: &World, user: &str) -> BTreeSet<(&'static str, &'static 
             resource: Some(plural.to_owned()),
             subresource: part.map(str::to_owned),
             verb: Some(verb.to_owned()),
-            namespace: Some(world.namespace.clone()),
+            namespace: Some(cluster.namespace.clone()),
             ..ResourceAttributes::default()
         };
         let spec = SubjectAccessReviewSpec {
@@ -120,21 +120,21 @@ async fn allowed(world: &World, user: &str) -> BTreeSet<(&'static str, &'static 
 
 /// While `web` is held, an editor cannot resume it, and a user with the resume role can do nothing else. The scenario
 /// ends with a resume.
-pub(crate) async fn resume_only_with_permission(world: &World) {
-    let web = world.deployments().get("web").await.unwrap();
+pub(crate) async fn resume_only_with_permission(cluster: &TestCluster) {
+    let web = cluster.deployments().get("web").await.unwrap();
     let hold = web.status.unwrap().hold.unwrap().id;
     let request = json!({"status": {"resumeRequested": hold}}).to_string();
     let resume = async |user: &str, more: &[&str]| {
         let asked =
             ["--as", user, "patch", "od", "web", "--subresource=status", "--type=merge", "-p", &request];
-        world.kubectl.run(&[&asked, more].concat()).await
+        cluster.kubectl.run(&[&asked, more].concat()).await
     };
     for user in ["vera", "eddi", "adam", "emil", "nobody"] {
         let refused = resume(user, &[]).await.unwrap_err().to_string();
         assert!(refused.contains("Forbidden") || refused.contains("forbidden"), "{user}: {refused}");
     }
     let scale =
-        async |user: &str| world.kubectl.run(&["--as", user, "scale", "od", "web", "--replicas=10"]).await;
+        async |user: &str| cluster.kubectl.run(&["--as", user, "scale", "od", "web", "--replicas=10"]).await;
     for user in ["vera", "rita", "nobody"] {
         let refused = scale(user).await.unwrap_err().to_string();
         assert!(refused.contains("Forbidden") || refused.contains("forbidden"), "{user}: {refused}");
@@ -146,15 +146,15 @@ pub(crate) async fn resume_only_with_permission(world: &World) {
     let both = json!({"spec": {"replicas": 1}, "status": {"resumeRequested": hold}}).to_string();
     let sly = ["--as=rita", "patch", "od", "web", "--subresource=status", "--type=merge", "-p", &both];
     let tried = [&sly[..], &["--dry-run=server", "-ojsonpath={.spec.replicas}"]].concat();
-    assert_eq!(world.kubectl.run(&tried).await.unwrap(), "10");
+    assert_eq!(cluster.kubectl.run(&tried).await.unwrap(), "10");
     resume("rita", &["--dry-run=server"]).await.unwrap();
-    by_the_command_line(world).await;
+    by_the_command_line(cluster).await;
 }
 
 /// `kubectl ordered resume` with a service account that has only the permissions of the documented command.
-async fn by_the_command_line(world: &World) {
-    let (namespace, account) = (world.namespace.as_str(), "releases");
-    world.kubectl.run(&["create", "serviceaccount", account]).await.unwrap();
+async fn by_the_command_line(cluster: &TestCluster) {
+    let (namespace, account) = (cluster.namespace.as_str(), "releases");
+    cluster.kubectl.run(&["create", "serviceaccount", account]).await.unwrap();
     let group = format!("system:serviceaccounts:{namespace}");
     let own = |word: String| match word.as_str() {
         "shop" => namespace.to_owned(),
@@ -163,12 +163,13 @@ async fn by_the_command_line(world: &World) {
     };
     let bind: Vec<String> = documented("kubectl create rolebinding resumers").into_iter().map(own).collect();
     assert!(bind.contains(&group) && bind.iter().any(|word| word == namespace), "{bind:?}");
-    world.kubectl.run(&bind.iter().map(String::as_str).collect::<Vec<_>>()).await.unwrap();
-    let kubeconfig = world.control_plane().unwrap().kubeconfig_of_account(namespace, account).await.unwrap();
+    cluster.kubectl.run(&bind.iter().map(String::as_str).collect::<Vec<_>>()).await.unwrap();
+    let kubeconfig =
+        cluster.control_plane().unwrap().kubeconfig_of_account(namespace, account).await.unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), kubeconfig).unwrap();
     let program = e2e::beside_the_test("kubectl-ordered").unwrap();
-    let limit = Instant::now() + PATIENCE;
+    let limit = Instant::now() + TIMEOUT;
     loop {
         let mut resume = tokio::process::Command::new(&program);
         resume.args(["resume", "web"]).env("KUBECONFIG", file.path()).kill_on_drop(true);

@@ -1,6 +1,6 @@
 //! `mark`, `set image`, `restart`, `undo`, `history`, `pause`, `unpause` and `convert`: their writes and the results.
 
-use e2e::World;
+use e2e::TestCluster;
 use e2e::proxy::Matching;
 use kube::ResourceExt;
 use ordereddeployment_api::names::annotation;
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::six_in_order;
 
-async fn annotations(world: &World, pod: &str) -> Vec<(String, String)> {
-    let pods = world.pods().await.unwrap();
+async fn annotations(cluster: &TestCluster, pod: &str) -> Vec<(String, String)> {
+    let pods = cluster.pods().await.unwrap();
     let found = pods.iter().find(|found| found.name_any() == pod).unwrap();
     let ours = found.annotations().iter().filter(|(key, _)| key.contains("ordereddeployment.io/"));
     ours.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-pub(super) async fn marks_are_written_and_removed(world: World) {
-    let plugin = world.plugin().unwrap();
-    let pods = world.deployed(&json!({"replicas": 2})).await.unwrap();
+pub(super) async fn marks_are_written_and_removed(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
+    let pods = cluster.deployed(&json!({"replicas": 2})).await.unwrap();
     let output =
         plugin.ok(&["mark", &pods[1], "--priority", "-7", "--pause", "after", "--for", "10m"]).await.unwrap();
     assert!(output.contains("web: it is number 2 of 2 in the order"), "{output}");
@@ -27,14 +27,14 @@ pub(super) async fn marks_are_written_and_removed(world: World) {
         pair(annotation::PAUSE_DURATION, "10m"),
         pair(annotation::PAUSE_POINT, "after"),
     ];
-    assert_eq!(annotations(&world, &pods[1]).await, all);
+    assert_eq!(annotations(&cluster, &pods[1]).await, all);
     plugin.ok(&["mark", &format!("pod/{}", pods[1]), "--pause", "before"]).await.unwrap();
     assert_eq!(
-        annotations(&world, &pods[1]).await,
+        annotations(&cluster, &pods[1]).await,
         [all[0].clone(), pair(annotation::PAUSE_POINT, "before")]
     );
     plugin.ok(&["unmark", &pods[1], &pods[0]]).await.unwrap();
-    assert_eq!(annotations(&world, &pods[1]).await, []);
+    assert_eq!(annotations(&cluster, &pods[1]).await, []);
     let missing = plugin.fails(1, &["mark", "web-1", "--priority", "1"]).await.unwrap();
     assert!(
         missing.contains("pods \"web-1\" not found\nhint: `kubectl ordered get` shows the pods"),
@@ -47,9 +47,9 @@ pub(super) async fn marks_are_written_and_removed(world: World) {
     }
 }
 
-pub(super) async fn images_restarts_and_undos_are_rollouts_in_the_history(world: World) {
-    let plugin = world.plugin().unwrap();
-    six_in_order(&world).await;
+pub(super) async fn images_restarts_and_undos_are_rollouts_in_the_history(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
+    six_in_order(&cluster).await;
     let wrong = plugin.fails(1, &["set", "image", "web", "app=web:2"]).await.unwrap();
     assert!(wrong.contains("web has no container \"app\"\nhint: it has web"), "{wrong}");
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
@@ -57,10 +57,10 @@ pub(super) async fn images_restarts_and_undos_are_rollouts_in_the_history(world:
     let same = plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
     assert!(same.contains("has these images already"), "{same}");
 
-    let before = world.pods_of_image("web:2").await.unwrap();
+    let before = cluster.pods_of_image("web:2").await.unwrap();
     plugin.ok(&["restart", "web"]).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
-    let after = world.pods_of_image("web:2").await.unwrap();
+    let after = cluster.pods_of_image("web:2").await.unwrap();
     assert!(after.len() == 6 && after.iter().all(|pod| !before.contains(pod)), "{before:?} {after:?}");
 
     let history = plugin.ok(&["history", "web"]).await.unwrap();
@@ -75,18 +75,18 @@ pub(super) async fn images_restarts_and_undos_are_rollouts_in_the_history(world:
     plugin.ok(&["mark", &after[0], "--pause", "before"]).await.unwrap();
     let dry = plugin.ok(&["undo", "web", "--to-revision", "1", "--dry-run"]).await.unwrap();
     assert!(dry.contains("would roll back to revision 1 (web:1)") && dry.contains(&after[0]), "{dry}");
-    assert_eq!(world.pods_of_image("web:2").await.unwrap(), after);
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap(), after);
     let output = plugin.ok(&["undo", "web", "--to-revision", "1", "--through"]).await.unwrap();
     assert!(output.contains("passed *@4"), "{output}");
     plugin.ok(&["status", "web"]).await.unwrap();
-    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 6);
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 6);
     let again = plugin.ok(&["undo", "web", "--to-revision", "4"]).await.unwrap();
     assert!(again.contains("has the template of revision 4 already"), "{again}");
 }
 
-pub(super) async fn pause_and_unpause_write_spec_paused(world: World) {
-    let plugin = world.plugin().unwrap();
-    let pods = world.deployed(&json!({"replicas": 3})).await.unwrap();
+pub(super) async fn pause_and_unpause_write_spec_paused(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
+    let pods = cluster.deployed(&json!({"replicas": 3})).await.unwrap();
     let output = plugin.ok(&["pause", "web"]).await.unwrap();
     assert!(output.contains("continue with `kubectl ordered unpause web"), "{output}");
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
@@ -103,16 +103,16 @@ pub(super) async fn pause_and_unpause_write_spec_paused(world: World) {
         resumed.contains("but by spec.paused\nhint: continue with `kubectl ordered unpause web"),
         "{resumed}"
     );
-    assert_eq!(world.pods_of_image("web:1").await.unwrap(), pods);
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap(), pods);
     plugin.ok(&["unpause", "web"]).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
-    assert_eq!(world.pods_of_image("web:2").await.unwrap().len(), 3);
+    assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 3);
 }
 
-pub(super) async fn a_change_of_an_outdated_template_is_refused(world: World) {
-    world.deployed(&json!({"replicas": 1})).await.unwrap();
-    let rules = world.proxy.rules();
-    let plugin = world.plugin_behind_the_proxy().unwrap();
+pub(super) async fn a_change_of_an_outdated_template_is_refused(cluster: TestCluster) {
+    cluster.deployed(&json!({"replicas": 1})).await.unwrap();
+    let rules = cluster.proxy.rules();
+    let plugin = cluster.plugin_behind_the_proxy().unwrap();
     for (arguments, image) in
         [(&["set", "image", "web", "web=web:2"][..], "web:3"), (&["restart", "web"], "web:4")]
     {
@@ -123,7 +123,7 @@ pub(super) async fn a_change_of_an_outdated_template_is_refused(world: World) {
         let late = plugin.run(arguments);
         let other = async {
             rules.until_held_back(before).await;
-            world.set_image(image).await.unwrap();
+            cluster.set_image(image).await.unwrap();
             rules.thaw();
         };
         let (printed, ()) = tokio::join!(late, other);
@@ -133,7 +133,7 @@ pub(super) async fn a_change_of_an_outdated_template_is_refused(world: World) {
             printed.err.contains("another client has changed the template since it was read\nhint: check"),
             "{printed:?}"
         );
-        let web = world.deployments().get("web").await.unwrap();
+        let web = cluster.deployments().get("web").await.unwrap();
         assert_eq!(
             web.spec.template.value()["spec"]["containers"][0]["image"],
             image,
@@ -142,15 +142,15 @@ pub(super) async fn a_change_of_an_outdated_template_is_refused(world: World) {
     }
     // The API server gives no details, and the code of an invalid object.
     let stale = json!([{"op": "test", "path": "/spec/replicas", "value": 7}]).to_string();
-    let said = world.kubectl.run(&["patch", "od", "web", "--type=json", "-p", &stale]).await.unwrap_err();
+    let said = cluster.kubectl.run(&["patch", "od", "web", "--type=json", "-p", &stale]).await.unwrap_err();
     assert!(
         format!("{said:#}").contains("the server rejected our request due to an error in our request"),
         "{said:#}"
     );
 }
 
-pub(super) async fn a_deployment_is_converted_applied_and_converted_back(world: World) {
-    let plugin = world.plugin().unwrap();
+pub(super) async fn a_deployment_is_converted_applied_and_converted_back(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"app": "web"}},
         "spec": {
@@ -163,9 +163,9 @@ pub(super) async fn a_deployment_is_converted_applied_and_converted_back(world: 
     });
     let converted = plugin.plain(&["ordered", "convert", "-f", "-"], &deployment.to_string()).await.unwrap();
     assert_eq!((converted.code, converted.err.as_str()), (0, ""), "{converted:?}");
-    world.kubectl.run_with(&["apply", "-f", "-"], &converted.out).await.unwrap();
+    cluster.kubectl.run_with(&["apply", "-f", "-"], &converted.out).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
-    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 2);
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 2);
     let back = ["ordered", "convert", "-f", "-", "--to", "deployment"];
     let back = plugin.plain(&back, &converted.out).await.unwrap().out;
     let read: Value = serde_saphyr::from_str(&back).unwrap();
@@ -174,22 +174,22 @@ pub(super) async fn a_deployment_is_converted_applied_and_converted_back(world: 
     let live = plugin.ok(&["get", "web", "-o", "yaml"]).await.unwrap();
     let back = plugin.plain(&["ordered", "convert", "-f", "-", "--to=deployment"], &live).await.unwrap();
     let made =
-        world.kubectl.run_with(&["create", "--dry-run=server", "-o", "name", "-f", "-"], &back.out).await;
+        cluster.kubectl.run_with(&["create", "--dry-run=server", "-o", "name", "-f", "-"], &back.out).await;
     assert_eq!(made.unwrap(), "deployment.apps/web\n");
 }
 
 /// Images and change causes of other users are printed on terminals.
-pub(super) async fn control_characters_are_escaped(world: World) {
+pub(super) async fn control_characters_are_escaped(cluster: TestCluster) {
     const BAD: &str = "\x1b]0;owned\x07\x1b[31m\u{9b}2J\r\u{202e}forged";
-    let plugin = world.plugin().unwrap();
-    world.deployed(&json!({"replicas": 2})).await.unwrap();
+    let plugin = cluster.plugin().unwrap();
+    cluster.deployed(&json!({"replicas": 2})).await.unwrap();
     let image = format!("web:2{BAD}");
     let cause = format!("by night{BAD}\nforged: line");
     let change = json!({
         "metadata": {"annotations": {"kubernetes.io/change-cause": cause}},
         "spec": {"template": {"spec": {"containers": [{"name": "web", "image": image}]}}},
     });
-    world.patch(&change).await.unwrap();
+    cluster.patch(&change).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
     let missing = format!("no{BAD}=web:1");
     let output = [

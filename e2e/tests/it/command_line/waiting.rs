@@ -1,25 +1,25 @@
 //! `status` and `resume`: exit codes and waits.
 
-use e2e::World;
+use e2e::TestCluster;
 use serde_json::json;
 
 use super::six_in_order;
 
 /// The pod at whose pause point `web` is paused, and the ID of the pause point.
-async fn hold(world: &World) -> (String, String) {
-    let web = world.deployments().get("web").await.unwrap();
+async fn hold(cluster: &TestCluster) -> (String, String) {
+    let web = cluster.deployments().get("web").await.unwrap();
     let hold = web.status.unwrap().hold.unwrap();
     (hold.pod, hold.id)
 }
 
-pub(super) async fn every_end_of_a_wait_has_its_exit_code(world: World) {
-    let plugin = world.plugin().unwrap();
+pub(super) async fn every_end_of_a_wait_has_its_exit_code(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
     let missing = plugin.fails(1, &["status", "web"]).await.unwrap();
     assert!(missing.contains("\"web\" not found\nhint: `kubectl ordered get` lists"), "{missing}");
     plugin.fails(2, &["status"]).await.unwrap();
     plugin.fails(2, &["status", "web", "--until", "done"]).await.unwrap();
 
-    let pods = six_in_order(&world).await;
+    let pods = six_in_order(&cluster).await;
     assert!(plugin.ok(&["status", "web"]).await.unwrap().contains("complete at revision 1"));
     assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 6);
     let nothing = plugin.fails(1, &["resume", "web"]).await.unwrap();
@@ -43,30 +43,30 @@ pub(super) async fn every_end_of_a_wait_has_its_exit_code(world: World) {
     );
 
     // The command returns after the controller has passed the pause point.
-    let (pod, id) = hold(&world).await;
+    let (pod, id) = hold(&cluster).await;
     assert_eq!(pod, pods[1]);
     let output = plugin.ok(&["resume", "web"]).await.unwrap();
     assert!(output.contains(&format!("passed {id}")), "{output}");
-    let status = world.deployments().get("web").await.unwrap().status.unwrap();
+    let status = cluster.deployments().get("web").await.unwrap().status.unwrap();
     assert!(status.resume_requested.is_none() && status.hold.is_none_or(|hold| hold.id != id));
     // A second resume is not an error and passes no other pause point.
     assert_eq!(plugin.run(&["status", "web", "--until", "held"]).await.unwrap().code, 0);
     let again = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
     assert!(again.contains(&format!("{id} is already passed")), "{again}");
-    assert_eq!(hold(&world).await.0, pods[3]);
+    assert_eq!(hold(&cluster).await.0, pods[3]);
     let wrong = plugin.fails(1, &["resume", "web", "--hold", &format!("{}@9", pods[3])]).await.unwrap();
     assert!(wrong.contains("web is not paused at") && wrong.contains("hint: "), "{wrong}");
 
     plugin.ok(&["resume", "od/web"]).await.unwrap();
     plugin.ok(&["status", "web", "--until", "complete"]).await.unwrap();
-    assert_eq!(world.deleted().await.unwrap(), pods);
+    assert_eq!(cluster.deleted().await.unwrap(), pods);
     let over = plugin.ok(&["resume", "web", "--hold", &id]).await.unwrap();
     assert!(over.contains("is already passed: its pod is deleted"), "{over}");
 }
 
-pub(super) async fn a_failed_rollout_has_its_own_exit_code(world: World) {
-    let plugin = world.plugin().unwrap();
-    world.deployed(&json!({"progressDeadlineSeconds": 2})).await.unwrap();
+pub(super) async fn a_failed_rollout_has_its_own_exit_code(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
+    cluster.deployed(&json!({"progressDeadlineSeconds": 2})).await.unwrap();
     plugin.ok(&["set", "image", "web", "*=broken:2"]).await.unwrap();
     for until in [&[][..], &["--until", "complete"], &["--until", "held"]] {
         let failed = plugin.run(&[&["status", "web"], until].concat()).await.unwrap();
@@ -77,12 +77,12 @@ pub(super) async fn a_failed_rollout_has_its_own_exit_code(world: World) {
     assert!(tree.contains("roll back with: kubectl ordered undo web"), "{tree}");
     plugin.ok(&["undo", "web"]).await.unwrap();
     plugin.ok(&["status", "web"]).await.unwrap();
-    assert_eq!(world.pods_of_image("web:1").await.unwrap().len(), 6);
+    assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), 6);
 }
 
-pub(super) async fn all_points_are_passed_at_once(world: World) {
-    let plugin = world.plugin().unwrap();
-    let pods = six_in_order(&world).await;
+pub(super) async fn all_points_are_passed_at_once(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
+    let pods = six_in_order(&cluster).await;
     for pod in &pods[..3] {
         plugin.ok(&["mark", pod, "--pause", "after"]).await.unwrap();
     }
@@ -93,23 +93,23 @@ pub(super) async fn all_points_are_passed_at_once(world: World) {
     plugin.ok(&["status", "web"]).await.unwrap();
     let refused = plugin.fails(1, &["resume", "web", "--all"]).await.unwrap();
     assert!(refused.contains("nothing to resume"), "{refused}");
-    assert_eq!(world.deleted().await.unwrap(), pods);
+    assert_eq!(cluster.deleted().await.unwrap(), pods);
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_user_without_permissions_gets_the_name_of_the_role(world: World) {
-    let plugin = world.plugin().unwrap();
-    let pods = six_in_order(&world).await;
+pub(super) async fn a_user_without_permissions_gets_the_name_of_the_role(cluster: TestCluster) {
+    let plugin = cluster.plugin().unwrap();
+    let pods = six_in_order(&cluster).await;
     plugin.ok(&["mark", &pods[0], "--pause", "before"]).await.unwrap();
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
-    world.held("web").await.unwrap();
+    cluster.held("web").await.unwrap();
     let kinds =
         "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
-    world.kubectl.run(&["create", "role", "looker", "--verb=get,list,watch", kinds]).await.unwrap();
-    world.kubectl.run(&["create", "rolebinding", "looker", "--role=looker", "--user=vera"]).await.unwrap();
+    cluster.kubectl.run(&["create", "role", "looker", "--verb=get,list,watch", kinds]).await.unwrap();
+    cluster.kubectl.run(&["create", "rolebinding", "looker", "--role=looker", "--user=vera"]).await.unwrap();
     // The authorizer sees the role binding with a delay.
     let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
-    while world.kubectl.run(&["auth", "can-i", "list", "od", "--as=vera"]).await.is_err() {
+    while cluster.kubectl.run(&["auth", "can-i", "list", "od", "--as=vera"]).await.is_err() {
         assert!(tokio::time::Instant::now() < limit, "timed out waiting for the role binding of vera");
     }
     let tree = plugin.ok(&["get", "web", "--as", "vera"]).await.unwrap();

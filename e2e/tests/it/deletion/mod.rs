@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use e2e::{History, Server, Setting, World};
+use e2e::{History, Server, Setting, TestCluster};
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
 use judge::{Case, Findings, Policy};
@@ -56,46 +56,46 @@ fn image(pod: &Pod) -> Option<&str> {
 }
 
 /// Waits for this number of changes of pods, or until every pod has this image.
-async fn changes(world: &World, count: usize, end: &str) {
+async fn changes(cluster: &TestCluster, count: usize, end: &str) {
     let left = Cell::new(count + 1);
     let seen = |pods: &[Pod]| {
         left.set(left.get().saturating_sub(1));
         left.get() == 0 || pods.iter().all(|pod| image(pod) == Some(end))
     };
-    world.until_pods(&format!("changed {count} times"), seen).await.unwrap();
+    cluster.until_pods(&format!("changed {count} times"), seen).await.unwrap();
 }
 
 /// Deploys three revisions; the second and the third one start during a rollout. Every set has pods unless the rollout
 /// was fast.
-async fn in_a_rollout(world: &World, moment: Moment) {
+async fn in_a_rollout(cluster: &TestCluster, moment: Moment) {
     let strategy = json!({"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 3}});
-    world.deployed(&json!({"replicas": moment.replicas, "strategy": strategy})).await.unwrap();
-    world.set_image("web:2").await.unwrap();
-    changes(world, moment.second, "web:2").await;
-    world.set_image("web:3").await.unwrap();
-    changes(world, moment.third, "web:3").await;
+    cluster.deployed(&json!({"replicas": moment.replicas, "strategy": strategy})).await.unwrap();
+    cluster.set_image("web:2").await.unwrap();
+    changes(cluster, moment.second, "web:2").await;
+    cluster.set_image("web:3").await.unwrap();
+    changes(cluster, moment.third, "web:3").await;
 }
 
 /// Deletes `web` and waits until it is removed. Unless the policy orphans the dependents, waits until nothing is left.
-async fn delete(world: &World, policy: Policy) {
-    let uid = world.deployments().get("web").await.unwrap().uid().unwrap();
+async fn delete(cluster: &TestCluster, policy: Policy) {
+    let uid = cluster.deployments().get("web").await.unwrap().uid().unwrap();
     let propagation = match policy {
         Policy::Orphan => PropagationPolicy::Orphan,
         Policy::Foreground => PropagationPolicy::Foreground,
         Policy::Background => PropagationPolicy::Background,
     };
     let how = DeleteParams { propagation_policy: Some(propagation), ..DeleteParams::default() };
-    world.deployments().delete("web", &how).await.unwrap();
-    until_gone(world, &uid).await;
+    cluster.deployments().delete("web", &how).await.unwrap();
+    until_gone(cluster, &uid).await;
     if policy != Policy::Orphan {
-        let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
-        world.until_all(sets, "gone", <[OrderedReplicaSet]>::is_empty).await.unwrap();
-        world.until_pods("gone", <[Pod]>::is_empty).await.unwrap();
+        let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        cluster.until_all(sets, "gone", <[OrderedReplicaSet]>::is_empty).await.unwrap();
+        cluster.until_pods("gone", <[Pod]>::is_empty).await.unwrap();
     }
 }
 
-async fn until_gone(world: &World, uid: &str) {
-    let gone = await_condition(world.deployments(), "web", conditions::is_deleted(uid));
+async fn until_gone(cluster: &TestCluster, uid: &str) {
+    let gone = await_condition(cluster.deployments(), "web", conditions::is_deleted(uid));
     tokio::time::timeout(COLLECTED, gone).await.unwrap().unwrap();
 }
 
@@ -107,8 +107,8 @@ fn litter(name: &str) -> ConfigMap {
 }
 
 /// Waits until the garbage collector has processed its queue: it deletes a ConfigMap that is queued later.
-async fn until_quiet(world: &World) {
-    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.namespace);
+async fn until_quiet(cluster: &TestCluster) {
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     for round in ["first", "second", "third"] {
         let made = maps.create(&PostParams::default(), &litter(round)).await.unwrap();
         let uid = made.uid().unwrap();
@@ -126,24 +126,24 @@ struct Outcome {
 }
 
 /// Runs all moments concurrently and checks each.
-async fn play(world: &World, history: &mut History, moments: &[Moment], round: usize) -> Vec<String> {
+async fn play(cluster: &TestCluster, history: &mut History, moments: &[Moment], round: usize) -> Vec<String> {
     let start = Instant::now();
     let playing = moments.iter().enumerate().map(async |(index, moment)| {
-        let world = world.apart(&format!("{}-{round}-{index}", world.namespace)).await.unwrap();
-        let world = world.patient(COLLECTED);
+        let cluster = cluster.apart(&format!("{}-{round}-{index}", cluster.namespace)).await.unwrap();
+        let cluster = cluster.with_timeout(COLLECTED);
         let played: LocalBoxFuture<'_, ()> = Box::pin(async {
-            in_a_rollout(&world, *moment).await;
-            delete(&world, moment.policy).await;
+            in_a_rollout(&cluster, *moment).await;
+            delete(&cluster, moment.policy).await;
         });
         // A panic fails only one object; the others continue.
         let ended = AssertUnwindSafe(played).catch_unwind().await.is_ok();
-        let case = Case { policy: moment.policy, namespace: world.namespace.clone(), seen: true };
-        (world, Outcome { case, moment: *moment, ended })
+        let case = Case { policy: moment.policy, namespace: cluster.namespace.clone(), seen: true };
+        (cluster, Outcome { case, moment: *moment, ended })
     });
-    let (worlds, outcomes): (Vec<_>, Vec<_>) = join_all(playing).await.into_iter().unzip();
-    until_quiet(world).await;
-    let commits = history.take_all(world).await.unwrap();
-    let requests = world.requests().await.unwrap();
+    let (clusters, outcomes): (Vec<_>, Vec<_>) = join_all(playing).await.into_iter().unzip();
+    until_quiet(cluster).await;
+    let commits = history.take_all(cluster).await.unwrap();
+    let requests = cluster.requests().await.unwrap();
     println!("round {round}: {} objects in {:.1?}", outcomes.len(), start.elapsed());
     let mut broken = Vec::new();
     for Outcome { case, moment, ended } in outcomes {
@@ -154,8 +154,8 @@ async fn play(world: &World, history: &mut History, moments: &[Moment], round: u
         }
         broken.extend(judged.err().map(|why| format!("{} {moment:?}: {why}", case.namespace)));
     }
-    for world in worlds {
-        world.clear().await.unwrap();
+    for cluster in clusters {
+        cluster.clear().await.unwrap();
     }
     broken
 }
@@ -169,15 +169,15 @@ async fn a_deletion_at_any_moment_keeps_all_or_nothing_on_a_real_server() {
     println!("E2E_SEED={seed} E2E_MOMENTS={wanted}");
     let mut dice = StdRng::seed_from_u64(seed);
     let _machine = e2e::share_the_machine().await;
-    let world = World::with(Server::Real, setting()).await.unwrap();
-    let _manager = world.start_manager().unwrap();
+    let cluster = TestCluster::with(Server::Real, setting()).await.unwrap();
+    let _manager = cluster.start_manager().unwrap();
     let (mut history, mut broken) = (History::default(), Vec::new());
     let rounds = wanted.div_ceil(MOMENTS);
     for round in 0..rounds {
         let each = MOMENTS.min(wanted - round * MOMENTS);
         let policies = Policy::ALL.into_iter().flat_map(|policy| std::iter::repeat_n(policy, each));
         let moments: Vec<Moment> = policies.map(|policy| Moment::draw(policy, &mut dice)).collect();
-        broken.extend(Box::pin(play(&world, &mut history, &moments, round)).await);
+        broken.extend(Box::pin(play(&cluster, &mut history, &moments, round)).await);
     }
     assert!(broken.is_empty(), "{} of {}:\n{}", broken.len(), wanted * Policy::ALL.len(), broken.join("\n"));
 }

@@ -12,7 +12,7 @@ use super::run::MARKER;
 use super::side::{Kind, Side};
 
 /// The timeout of the next event of a server.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A watch of one kind from the n-th moment of the sequence on.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ async fn read(side: &Side, path: String) -> Vec<Value> {
     let mut buffer = Vec::new();
     let mut raw: Vec<Value> = Vec::new();
     loop {
-        let frame = tokio::time::timeout(PATIENCE, response.body_mut().frame()).await;
+        let frame = tokio::time::timeout(TIMEOUT, response.body_mut().frame()).await;
         let Ok(Some(Ok(frame))) = frame else {
             panic!("{}: no marker in the watch {path}: {raw:?}", side.label)
         };
@@ -60,9 +60,9 @@ async fn read(side: &Side, path: String) -> Vec<Value> {
 /// The events of a watch with a timeout, without bookmarks.
 pub async fn events_for_a_second(side: &mut Side, kind: Kind, path: &str) -> Value {
     let request = http::Request::get(path).header("Accept", "application/json").body(Body::empty()).unwrap();
-    let response = tokio::time::timeout(PATIENCE, side.client.send(request)).await.unwrap().unwrap();
+    let response = tokio::time::timeout(TIMEOUT, side.client.send(request)).await.unwrap().unwrap();
     let bytes =
-        tokio::time::timeout(PATIENCE, response.into_body().collect()).await.unwrap().unwrap().to_bytes();
+        tokio::time::timeout(TIMEOUT, response.into_body().collect()).await.unwrap().unwrap().to_bytes();
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let raw: Vec<Value> = lines.map(|line| serde_json::from_slice(line).unwrap()).collect();
     shown(side, kind, &raw)

@@ -17,7 +17,7 @@ mod side;
 
 use std::collections::BTreeSet;
 
-use e2e::{Server, Setting, World};
+use e2e::{Server, Setting, TestCluster};
 use operations::Operation;
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
@@ -37,7 +37,7 @@ fn number(variable: &str, default: usize) -> usize {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-async fn start(server: Server) -> World {
+async fn start(server: Server) -> TestCluster {
     let setting = Setting {
         // Without kubelets, only the requests change pods.
         nodes: Vec::new(),
@@ -50,7 +50,7 @@ async fn start(server: Server) -> World {
         definitions: vec![side::gadget_definition()],
         ..Setting::default()
     };
-    World::with(server, setting).await.unwrap()
+    TestCluster::with(server, setting).await.unwrap()
 }
 
 #[test]

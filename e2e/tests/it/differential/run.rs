@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::World;
+use e2e::TestCluster;
 use serde_json::{Value, json};
 
 use super::events::{Watch, events};
@@ -21,11 +21,11 @@ const MOMENTS: usize = 6;
 pub struct Pair {
     sides: [Side; 2],
     sequences: usize,
-    _worlds: [World; 2],
+    _clusters: [TestCluster; 2],
 }
 
 impl Pair {
-    pub async fn new(sandbox: World, real: World) -> Self {
+    pub async fn new(sandbox: TestCluster, real: TestCluster) -> Self {
         let mut sides =
             [Side::new("sandbox", sandbox.client.clone()), Side::new("real", real.client.clone())];
         for side in &mut sides {
@@ -34,7 +34,7 @@ impl Pair {
             assert!(answer.succeeded(), "{answer:?}");
             open_namespace(side, garbage::CANARIES).await;
         }
-        Self { sides, sequences: 0, _worlds: [sandbox, real] }
+        Self { sides, sequences: 0, _clusters: [sandbox, real] }
     }
 
     /// Runs the fixed steps. Returns the differences of the servers.

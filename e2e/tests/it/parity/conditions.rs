@@ -1,7 +1,7 @@
 //! The conditions at several points of a rollout: they equal those of a Deployment, which runs the same steps on a real
 //! server.
 
-use e2e::World;
+use e2e::TestCluster;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
@@ -18,20 +18,24 @@ const PAUSED: Said = ("Unknown", "DeploymentPaused");
 
 /// The object `web` of either kind.
 struct Subject<'a> {
-    world: &'a World,
+    cluster: &'a TestCluster,
     kind: &'static str,
     api: Api<DynamicObject>,
 }
 
 impl<'a> Subject<'a> {
-    fn new(world: &'a World, group: &str, version: &str, kind: &'static str) -> Self {
+    fn new(cluster: &'a TestCluster, group: &str, version: &str, kind: &'static str) -> Self {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        Self { world, kind, api: Api::namespaced_with(world.client.clone(), &world.namespace, &resource) }
+        Self {
+            cluster,
+            kind,
+            api: Api::namespaced_with(cluster.client.clone(), &cluster.namespace, &resource),
+        }
     }
 
     async fn patch(&self, spec: Value) {
         let patch = json!({"spec": spec}).to_string();
-        let kubectl = &self.world.kubectl;
+        let kubectl = &self.cluster.kubectl;
         kubectl.run(&["patch", self.kind, "web", "--type=merge", "-p", &patch]).await.unwrap();
     }
 
@@ -61,19 +65,19 @@ impl<'a> Subject<'a> {
                 && progressing.iter().any(|one| said("Progressing", *one))
         };
         let what = format!("{point}: {counts:?}, {available:?}, {progressing:?}");
-        self.world.until_object(self.api.clone(), "web", &what, wanted).await.unwrap();
+        self.cluster.until_object(self.api.clone(), "web", &what, wanted).await.unwrap();
     }
 
     async fn live(&self) {
         let pods: Vec<_> = self.pods().await;
         self.says("at rest", [3, 3, 3], ENOUGH, DONE).await;
         for pod in &pods[..2] {
-            self.world.set_ready(pod, false).await.unwrap();
+            self.cluster.set_ready(pod, false).await.unwrap();
         }
         // Without a rollout the progress deadline does not apply.
         self.says("with two unready pods", [3, 3, 1], TOO_FEW, DONE).await;
         for pod in &pods[..2] {
-            self.world.set_ready(pod, true).await.unwrap();
+            self.cluster.set_ready(pod, true).await.unwrap();
         }
         self.says("ready again", [3, 3, 3], ENOUGH, DONE).await;
         self.set_image("web:broken").await;
@@ -123,11 +127,11 @@ impl<'a> Subject<'a> {
                     && message.contains(words)
             })
         };
-        self.world.until_object(self.api.clone(), "web", words, reports).await.unwrap();
-        self.world.set_quota(3).await.unwrap();
+        self.cluster.until_object(self.api.clone(), "web", words, reports).await.unwrap();
+        self.cluster.set_quota(3).await.unwrap();
         self.says("complete", [3, 3, 3], ENOUGH, DONE).await;
         let gone = |object: &DynamicObject| failure(object).is_none();
-        self.world.until_object(self.api.clone(), "web", "without a failure", gone).await.unwrap();
+        self.cluster.until_object(self.api.clone(), "web", "without a failure", gone).await.unwrap();
     }
 
     /// The differences: a pause after the deadline has passed, and a deadline that never passes.
@@ -149,43 +153,43 @@ impl<'a> Subject<'a> {
             object.data["status"]["observedGeneration"].as_i64() == object.metadata.generation
                 && said == without_deadline.map(|(holds, reason)| (Some(holds), Some(reason)))
         };
-        self.world.until_object(self.api.clone(), "web", "without a deadline", wanted).await.unwrap();
+        self.cluster.until_object(self.api.clone(), "web", "without a deadline", wanted).await.unwrap();
     }
 
     async fn pods(&self) -> Vec<String> {
-        let pods = self.world.until_pods("three", |pods| pods.len() == 3).await.unwrap();
+        let pods = self.cluster.until_pods("three", |pods| pods.len() == 3).await.unwrap();
         pods.into_iter().filter_map(|pod| pod.metadata.name).collect()
     }
 }
 
-fn ours(world: &World) -> Subject<'_> {
-    Subject::new(world, "ordereddeployment.io", "v1alpha1", "OrderedDeployment")
+fn ours(cluster: &TestCluster) -> Subject<'_> {
+    Subject::new(cluster, "ordereddeployment.io", "v1alpha1", "OrderedDeployment")
 }
 
-pub(super) async fn conditions_and_their_reasons_are_those_of_a_deployment(world: World) {
-    world.apply(&json!({"replicas": 3})).await.unwrap();
-    ours(&world).live().await;
+pub(super) async fn conditions_and_their_reasons_are_those_of_a_deployment(cluster: TestCluster) {
+    cluster.apply(&json!({"replicas": 3})).await.unwrap();
+    ours(&cluster).live().await;
 }
 
-pub(super) async fn conditions_under_recreate_are_those_of_a_deployment(world: World) {
-    world.apply(&json!({"replicas": 3, "strategy": {"type": "Recreate"}})).await.unwrap();
-    ours(&world).live_under_recreate(&[UNDER_WAY], &[LATE]).await;
+pub(super) async fn conditions_under_recreate_are_those_of_a_deployment(cluster: TestCluster) {
+    cluster.apply(&json!({"replicas": 3, "strategy": {"type": "Recreate"}})).await.unwrap();
+    ours(&cluster).live_under_recreate(&[UNDER_WAY], &[LATE]).await;
 }
 
-pub(super) async fn an_exceeded_quota_has_the_conditions_of_a_deployment(world: World) {
-    world.set_quota(2).await.unwrap();
-    world.apply(&json!({"replicas": 3})).await.unwrap();
-    ours(&world).live_with_a_quota().await;
+pub(super) async fn an_exceeded_quota_has_the_conditions_of_a_deployment(cluster: TestCluster) {
+    cluster.set_quota(2).await.unwrap();
+    cluster.apply(&json!({"replicas": 3})).await.unwrap();
+    ours(&cluster).live_with_a_quota().await;
 }
 
-pub(super) async fn a_pause_after_the_deadline_and_an_infinite_deadline_are_reported(world: World) {
-    world.apply(&json!({"replicas": 3})).await.unwrap();
-    ours(&world).live_where_it_differs(PAUSED, Some(DONE)).await;
+pub(super) async fn a_pause_after_the_deadline_and_an_infinite_deadline_are_reported(cluster: TestCluster) {
+    cluster.apply(&json!({"replicas": 3})).await.unwrap();
+    ours(&cluster).live_where_it_differs(PAUSED, Some(DONE)).await;
 }
 
 /// A Deployment with three pods.
 #[cfg(feature = "real-servers")]
-async fn theirs<'a>(world: &'a World, strategy: &Value) -> Subject<'a> {
+async fn theirs<'a>(cluster: &'a TestCluster, strategy: &Value) -> Subject<'a> {
     let deployment = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
         "spec": {
@@ -196,8 +200,8 @@ async fn theirs<'a>(world: &'a World, strategy: &Value) -> Subject<'a> {
             },
         },
     });
-    world.kubectl.run_with(&["apply", "-f", "-"], &deployment.to_string()).await.unwrap();
-    Subject::new(world, "apps", "v1", "Deployment")
+    cluster.kubectl.run_with(&["apply", "-f", "-"], &deployment.to_string()).await.unwrap();
+    Subject::new(cluster, "apps", "v1", "Deployment")
 }
 
 #[cfg(feature = "real-servers")]
@@ -206,24 +210,24 @@ fn rolling() -> Value {
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_has_the_same_conditions(world: World) {
-    theirs(&world, &rolling()).await.live().await;
+pub(super) async fn a_deployment_has_the_same_conditions(cluster: TestCluster) {
+    theirs(&cluster, &rolling()).await.live().await;
 }
 
 /// It sometimes misses the rollout: all pods are updated before it reconciles again.
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_has_the_same_conditions_with_recreate(world: World) {
-    let deployment = theirs(&world, &json!({"type": "Recreate"})).await;
+pub(super) async fn a_deployment_has_the_same_conditions_with_recreate(cluster: TestCluster) {
+    let deployment = theirs(&cluster, &json!({"type": "Recreate"})).await;
     deployment.live_under_recreate(&[UNDER_WAY, DONE], &[LATE, DONE]).await;
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_has_the_same_conditions_with_a_quota(world: World) {
-    world.set_quota(2).await.unwrap();
-    theirs(&world, &rolling()).await.live_with_a_quota().await;
+pub(super) async fn a_deployment_has_the_same_conditions_with_a_quota(cluster: TestCluster) {
+    cluster.set_quota(2).await.unwrap();
+    theirs(&cluster, &rolling()).await.live_with_a_quota().await;
 }
 
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_differs_as_documented(world: World) {
-    theirs(&world, &rolling()).await.live_where_it_differs(LATE, None).await;
+pub(super) async fn a_deployment_differs_as_documented(cluster: TestCluster) {
+    theirs(&cluster, &rolling()).await.live_where_it_differs(LATE, None).await;
 }

@@ -11,7 +11,7 @@ mod sizes;
 use std::fs;
 use std::path::Path;
 
-use e2e::{Setting, World, side_by_side};
+use e2e::{Setting, TestCluster, side_by_side};
 use ordereddeployment_api::{Condition, ConditionStatus, OrderedDeployment};
 use ordereddeployment_sandbox::NodeSpec;
 use ordereddeployment_sandbox::agents::nodes::Taint;
@@ -91,11 +91,11 @@ fn condition_of(object: &OrderedDeployment, type_: &str) -> Option<Condition> {
 }
 
 /// Waits until the condition has this status and reason. Returns its message.
-async fn until_said(world: &World, type_: &str, status: ConditionStatus, reason: &str) -> String {
+async fn until_said(cluster: &TestCluster, type_: &str, status: ConditionStatus, reason: &str) -> String {
     let says = |object: &OrderedDeployment| {
         condition_of(object, type_).is_some_and(|found| found.status == status && found.reason == reason)
     };
-    let object = world.until("web", &format!("{type_} {status:?}: {reason}"), says).await.unwrap();
+    let object = cluster.until("web", &format!("{type_} {status:?}: {reason}"), says).await.unwrap();
     condition_of(&object, type_).unwrap().message
 }
 

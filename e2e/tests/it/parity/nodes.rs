@@ -1,6 +1,6 @@
 //! Nodes that evict pods, dead nodes, and template fields that an older server does not support.
 
-use e2e::World;
+use e2e::TestCluster;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{condition, reason};
@@ -15,59 +15,60 @@ fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-pub(super) async fn pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes(world: World) {
+pub(super) async fn pods_evicted_by_a_no_execute_taint_are_replaced_on_other_nodes(cluster: TestCluster) {
     let pods =
-        world.deployed(&json!({"replicas": 4, "template": in_pool(RESERVED, &json!({}))})).await.unwrap();
-    assert!(world.pods().await.unwrap().iter().any(|pod| node(pod) == Some("r1")), "spread over both");
-    world.kubectl.run(&["taint", "nodes", "r1", "maintenance=now:NoExecute"]).await.unwrap();
+        cluster.deployed(&json!({"replicas": 4, "template": in_pool(RESERVED, &json!({}))})).await.unwrap();
+    assert!(cluster.pods().await.unwrap().iter().any(|pod| node(pod) == Some("r1")), "spread over both");
+    cluster.kubectl.run(&["taint", "nodes", "r1", "maintenance=now:NoExecute"]).await.unwrap();
     let left = |pods: &[Pod]| pods.len() == 4 && pods.iter().all(|pod| node(pod) == Some("r2"));
-    let moved = world.until_pods("all on the other node", left).await.unwrap();
+    let moved = cluster.until_pods("all on the other node", left).await.unwrap();
     assert!(moved.iter().any(|pod| pods.contains(&pod.name_any())), "those that were there stay");
-    world.complete("web", 4).await.unwrap();
-    let deletions = world.deletions().await.unwrap();
+    cluster.complete("web", 4).await.unwrap();
+    let deletions = cluster.deletions().await.unwrap();
     assert!(!deletions.iter().any(e2e::Deletion::by_the_controller), "{deletions:?}");
-    world.kubectl.run(&["taint", "nodes", "r1", "maintenance-"]).await.unwrap();
+    cluster.kubectl.run(&["taint", "nodes", "r1", "maintenance-"]).await.unwrap();
 }
 
-pub(super) async fn a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it(world: World) {
+pub(super) async fn a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it(cluster: TestCluster) {
     // The node has no kubelet. The node controller waits 40 seconds without heartbeats.
-    let (pool, name) = (format!("{}-dead", world.namespace), format!("{}-n1", world.namespace));
+    let (pool, name) = (format!("{}-dead", cluster.namespace), format!("{}-n1", cluster.namespace));
     let labels = NodeSpec::in_pool(&name, &pool).labels;
     let dead = NodeSpec { labels, ..reserved(&name) };
-    let seen =
-        async || nodes::register(&world.client, &Clock::system(), std::slice::from_ref(&dead)).await.unwrap();
+    let seen = async || {
+        nodes::register(&cluster.client, &Clock::system(), std::slice::from_ref(&dead)).await.unwrap()
+    };
     seen().await;
     let template = in_pool(&pool, &json!({"terminationGracePeriodSeconds": 1}));
     let spec = json!({
         "replicas": 2, "template": template, "podReplacementPolicy": "TerminationComplete",
         "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
     });
-    world.apply(&spec).await.unwrap();
+    cluster.apply(&spec).await.unwrap();
     let there =
         |count: usize| move |pods: &[Pod]| pods.iter().filter(|pod| node(pod).is_some()).count() == count;
-    for pod in world.until_pods("two on the node", there(2)).await.unwrap() {
-        world.set_running(&pod.name_any()).await.unwrap();
+    for pod in cluster.until_pods("two on the node", there(2)).await.unwrap() {
+        cluster.set_running(&pod.name_any()).await.unwrap();
     }
-    world.complete("web", 2).await.unwrap();
-    let stuck = world.pods().await.unwrap()[0].name_any();
-    world.kubectl.run(&["delete", "pod", &stuck, "--wait=false"]).await.unwrap();
+    cluster.complete("web", 2).await.unwrap();
+    let stuck = cluster.pods().await.unwrap()[0].name_any();
+    cluster.kubectl.run(&["delete", "pod", &stuck, "--wait=false"]).await.unwrap();
     let (type_, why) = (condition::STALLED, reason::POD_STUCK_TERMINATING);
-    let message = until_said(&world, type_, ConditionStatus::True, why).await;
+    let message = until_said(&cluster, type_, ConditionStatus::True, why).await;
     assert!(message.contains(&stuck) && message.contains(&name) && message.contains("--force"), "{message}");
-    assert_eq!(world.pods().await.unwrap().len(), 1, "nothing comes in its place");
+    assert_eq!(cluster.pods().await.unwrap().len(), 1, "nothing comes in its place");
     seen().await;
-    world.kubectl.run(&["delete", "pod", &stuck, "--force", "--grace-period=0"]).await.unwrap();
-    for pod in world.until_pods("two again", there(2)).await.unwrap() {
+    cluster.kubectl.run(&["delete", "pod", &stuck, "--force", "--grace-period=0"]).await.unwrap();
+    for pod in cluster.until_pods("two again", there(2)).await.unwrap() {
         assert_ne!(pod.name_any(), stuck);
-        world.set_running(&pod.name_any()).await.unwrap();
+        cluster.set_running(&pod.name_any()).await.unwrap();
     }
-    world.complete("web", 2).await.unwrap();
-    until_said(&world, type_, ConditionStatus::False, reason::NOT_STALLED).await;
-    world.kubectl.anywhere().run(&["delete", "node", &name]).await.unwrap();
+    cluster.complete("web", 2).await.unwrap();
+    until_said(&cluster, type_, ConditionStatus::False, reason::NOT_STALLED).await;
+    cluster.kubectl.anywhere().run(&["delete", "node", &name]).await.unwrap();
 }
 
 /// `matchLabelKeys` is new in Kubernetes 1.25: an older server drops it from pods.
-pub(super) async fn a_template_field_that_the_server_drops_starts_no_second_rollout(world: World) {
+pub(super) async fn a_template_field_that_the_server_drops_starts_no_second_rollout(cluster: TestCluster) {
     let spread = json!([{
         "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["pod-template-hash"],
@@ -78,21 +79,21 @@ pub(super) async fn a_template_field_that_the_server_drops_starts_no_second_roll
             "containers": [{"name": "web", "image": "web:1"}], "topologySpreadConstraints": spread,
         },
     });
-    world.deployed(&json!({"replicas": 2, "template": template})).await.unwrap();
+    cluster.deployed(&json!({"replicas": 2, "template": template})).await.unwrap();
     // Any change that triggers a reconcile.
-    world.scale(3).await.unwrap();
-    world.complete("web", 3).await.unwrap();
+    cluster.scale(3).await.unwrap();
+    cluster.complete("web", 3).await.unwrap();
     let pointer = "/spec/topologySpreadConstraints/0/matchLabelKeys";
     let kept = |object: &OrderedDeployment| object.spec.template.value().pointer(pointer).cloned();
-    let object = world.deployments().get("web").await.unwrap();
+    let object = cluster.deployments().get("web").await.unwrap();
     assert_eq!(kept(&object), Some(json!(["pod-template-hash"])));
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let sets = sets.list(&kube::api::ListParams::default()).await.unwrap().items;
     assert_eq!(sets.len(), 1, "one template, one set");
     assert_eq!(sets[0].spec.template.value().pointer(pointer), Some(&json!(["pod-template-hash"])));
     assert_eq!(object.status.unwrap().rollout.unwrap().revision, 1);
-    assert_eq!(world.created().await.unwrap(), 3);
-    let sent: Vec<_> = world.pods().await.unwrap();
+    assert_eq!(cluster.created().await.unwrap(), 3);
+    let sent: Vec<_> = cluster.pods().await.unwrap();
     assert!(sent.iter().all(|pod| {
         let constraints = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_ref());
         constraints.is_some_and(|constraints| constraints.len() == 1)

@@ -1,6 +1,6 @@
 //! Revisions: numbers, undo, and the history limit.
 
-use e2e::World;
+use e2e::TestCluster;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::annotation;
@@ -20,19 +20,19 @@ fn owned(revisions: &[(&str, &str)]) -> Vec<(String, String)> {
     revisions.iter().map(|(number, image)| ((*number).to_owned(), (*image).to_owned())).collect()
 }
 
-pub(super) async fn undo_and_revision_numbers_are_those_of_a_deployment(world: World) {
-    world.deployed(&json!({"replicas": 2})).await.unwrap();
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+pub(super) async fn undo_and_revision_numbers_are_those_of_a_deployment(cluster: TestCluster) {
+    cluster.deployed(&json!({"replicas": 2})).await.unwrap();
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     for (step, expected) in WALK {
         match step {
-            "undo" => drop(world.ordered(&["undo", "web"]).await.unwrap()),
-            "undo to 1" => drop(world.ordered(&["undo", "web", "--to-revision", "1"]).await.unwrap()),
-            image => world.set_image(image).await.unwrap(),
+            "undo" => drop(cluster.ordered(&["undo", "web"]).await.unwrap()),
+            "undo to 1" => drop(cluster.ordered(&["undo", "web", "--to-revision", "1"]).await.unwrap()),
+            image => cluster.set_image(image).await.unwrap(),
         }
-        let object = world.complete("web", 2).await.unwrap();
+        let object = cluster.complete("web", 2).await.unwrap();
         let newest = expected.last().unwrap();
         assert_eq!(object.status.unwrap().rollout.unwrap().revision.to_string(), newest.0, "{step}");
-        assert_eq!(world.pods_of_image(newest.1).await.unwrap().len(), 2, "{step}");
+        assert_eq!(cluster.pods_of_image(newest.1).await.unwrap().len(), 2, "{step}");
         let are_those = |sets: &[OrderedReplicaSet]| {
             let mut found: Vec<_> = sets
                 .iter()
@@ -44,21 +44,21 @@ pub(super) async fn undo_and_revision_numbers_are_those_of_a_deployment(world: W
             found.sort();
             found == owned(expected)
         };
-        world.until_all(sets.clone(), &format!("as after {step}"), are_those).await.unwrap();
+        cluster.until_all(sets.clone(), &format!("as after {step}"), are_those).await.unwrap();
     }
-    let history = world.ordered(&["history", "web"]).await.unwrap();
+    let history = cluster.ordered(&["history", "web"]).await.unwrap();
     assert!(["3", "5", "6"].iter().all(|number| history.contains(number)), "{history}");
-    world.ordered(&["undo", "web", "--to-revision", "4"]).await.unwrap_err();
+    cluster.ordered(&["undo", "web", "--to-revision", "4"]).await.unwrap_err();
 }
 
 /// The same steps with `kubectl rollout undo`.
 #[cfg(feature = "real-servers")]
-pub(super) async fn a_deployment_numbers_its_revisions_the_same(world: World) {
+pub(super) async fn a_deployment_numbers_its_revisions_the_same(cluster: TestCluster) {
     use k8s_openapi::api::apps::v1::ReplicaSet;
 
-    let kubectl = &world.kubectl;
+    let kubectl = &cluster.kubectl;
     kubectl.run(&["create", "deployment", "web", "--image=web:1", "--replicas=2"]).await.unwrap();
-    let sets: Api<ReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+    let sets: Api<ReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     for (step, expected) in WALK {
         kubectl.run(&["rollout", "status", "deployment/web", "--timeout=60s"]).await.unwrap();
         match step {
@@ -80,19 +80,19 @@ pub(super) async fn a_deployment_numbers_its_revisions_the_same(world: World) {
             found.sort();
             found == owned(expected)
         };
-        world.until_all(sets.clone(), &format!("as after {step}"), are_those).await.unwrap();
+        cluster.until_all(sets.clone(), &format!("as after {step}"), are_those).await.unwrap();
     }
 }
 
-pub(super) async fn a_history_limit_of_zero_keeps_no_old_set(world: World) {
-    world.deployed(&json!({"replicas": 1, "revisionHistoryLimit": 0})).await.unwrap();
-    let sets: Api<OrderedReplicaSet> = Api::namespaced(world.client.clone(), &world.namespace);
+pub(super) async fn a_history_limit_of_zero_keeps_no_old_set(cluster: TestCluster) {
+    cluster.deployed(&json!({"replicas": 1, "revisionHistoryLimit": 0})).await.unwrap();
+    let sets: Api<OrderedReplicaSet> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     for (version, revision) in [(2, "2"), (3, "3")] {
-        world.set_image(&format!("web:{version}")).await.unwrap();
-        world.complete("web", 1).await.unwrap();
+        cluster.set_image(&format!("web:{version}")).await.unwrap();
+        cluster.complete("web", 1).await.unwrap();
         let only = |sets: &[OrderedReplicaSet]| matches!(sets, [one] if one.annotations()[annotation::REVISION] == revision);
-        world.until_all(sets.clone(), "the current one alone", only).await.unwrap();
+        cluster.until_all(sets.clone(), "the current one alone", only).await.unwrap();
     }
-    let refused = world.ordered(&["undo", "web"]).await.unwrap_err().to_string();
+    let refused = cluster.ordered(&["undo", "web"]).await.unwrap_err().to_string();
     assert!(refused.contains("revision"), "{refused}");
 }

@@ -34,7 +34,7 @@ enum Backend {
 
 /// A server with the clients and the proxy of a scenario. Clones share the server, which ends with the last clone.
 #[derive(Clone)]
-pub struct World {
+pub struct TestCluster {
     /// Real kubectl with a direct connection.
     pub kubectl: Kubectl,
     /// The client of the scenario, with a direct connection.
@@ -44,14 +44,14 @@ pub struct World {
     /// The namespace of the scenario.
     pub namespace: String,
     /// The timeout of waits.
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     straight: PathBuf,
     kubeconfig: PathBuf,
     backend: Arc<Backend>,
     _folder: Arc<tempfile::TempDir>,
 }
 
-impl World {
+impl TestCluster {
     /// A new server with the CRDs; our controller does not run yet.
     pub async fn start(server: Server) -> Result<Self> {
         Self::with(server, Setting::default()).await
@@ -123,13 +123,13 @@ impl World {
         let kubectl = Kubectl::new(&straight);
         let namespace = namespace.to_owned();
         let (proxy, backend, folder) = (Arc::new(proxy), Arc::new(backend), Arc::new(folder));
-        let patience = TIMEOUT;
+        let timeout = TIMEOUT;
         Ok(Self {
             kubectl,
             client,
             proxy,
             namespace,
-            patience,
+            timeout,
             straight,
             kubeconfig,
             backend,
@@ -158,8 +158,8 @@ impl World {
 
     /// The same server with another timeout of waits.
     #[must_use]
-    pub fn patient(&self, patience: Duration) -> Self {
-        Self { patience, ..self.clone() }
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        Self { timeout, ..self.clone() }
     }
 
     /// Deletes the namespace with its content. Does not wait for the end of the deletion.
