@@ -1,4 +1,4 @@
-//! The control plane of some rows: nodes, fast kubelet stand-ins, pods that belong to nobody, and one controller at a time.
+//! The control plane of some rows: nodes, fast kubelet stand-ins, pods without an owner, and one controller at a time.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,7 +31,7 @@ const OTHERS: &str = "others";
 /// What a control plane has. Rows of one shape share a control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many pods of nobody exist.
+    /// How many pods without an owner exist.
     pub others: usize,
     /// How many more pods the nodes can run.
     pub room: usize,
@@ -177,7 +177,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Creates the pods of nobody, on nodes of their own.
+    /// Creates the pods without an owner, on nodes of their own.
     async fn create_others(&self, others: usize) -> Result<()> {
         if others == 0 {
             return Ok(());
@@ -200,7 +200,7 @@ fn node(pool: &str, number: usize) -> String {
     format!("{pool}-{number}")
 }
 
-/// A pod of nobody, about as large as one of an ordinary service.
+/// A pod without an owner, about as large as one of an ordinary service.
 fn other(number: usize) -> Value {
     let container = |name: &str| {
         let variable =

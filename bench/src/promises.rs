@@ -9,7 +9,7 @@ use crate::workload::Bounds;
 /// The first promise that was broken: floor or ceiling of objects with that many replicas each, or the order of the priorities, if
 /// the pods have some. `None`: all were kept at every moment.
 ///
-/// The ceiling of the built-in controllers is not judged: they bound the sizes of ReplicaSets, and the pods follow later, so that
+/// The ceiling of the built-in controllers is not checked: they bound the sizes of ReplicaSets, and the pods follow later, so that
 /// it is exceeded in about every rollout. [`above_ceiling`] says by how much.
 pub fn broken(
     state: &State,
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    fn judged(order: &[&str], priorities: [i32; 3]) -> Option<String> {
+    fn broken_promise(order: &[&str], priorities: [i32; 3]) -> Option<String> {
         let (mut state, map) = begin(priorities);
         replace(&mut state, order);
         broken(&state, 3, Bounds::STRICT, Contender::Ours, Some(&map))
@@ -117,18 +117,18 @@ mod tests {
 
     #[test]
     fn a_rollout_in_order_within_floor_and_ceiling_is_a_result() {
-        assert_eq!(judged(&["b", "c", "a"], [1, 3, 2]), None);
+        assert_eq!(broken_promise(&["b", "c", "a"], [1, 3, 2]), None);
     }
 
     #[test]
     fn pods_of_one_priority_may_be_deleted_in_any_order() {
-        assert_eq!(judged(&["b", "a", "c"], [5, 5, 1]), None);
-        assert_eq!(judged(&["a", "b", "c"], [5, 5, 1]), None);
+        assert_eq!(broken_promise(&["b", "a", "c"], [5, 5, 1]), None);
+        assert_eq!(broken_promise(&["a", "b", "c"], [5, 5, 1]), None);
     }
 
     #[test]
     fn a_pod_that_is_deleted_before_one_of_a_larger_priority_breaks_the_order() {
-        let found = judged(&["b", "c", "a"], [5, 5, 1]).unwrap();
+        let found = broken_promise(&["b", "c", "a"], [5, 5, 1]).unwrap();
         assert_eq!(found, "c of priority 1 was deleted before 1 of priority 5");
     }
 
@@ -140,7 +140,7 @@ mod tests {
         let bounds = Bounds { surge: 2, unavailable: 0 };
         let found = broken(&state, 3, bounds, Contender::Ours, Some(&map)).unwrap();
         assert_eq!(found, "d was deleted and had no priority");
-        assert_eq!(judged(&["b"], [1, 3, 2]).unwrap(), "2 old pods were not deleted");
+        assert_eq!(broken_promise(&["b"], [1, 3, 2]).unwrap(), "2 old pods were not deleted");
     }
 
     #[test]

@@ -47,11 +47,11 @@ pub enum Verdict {
     Silence,
 }
 
-type Judge = Box<dyn Fn(&Value) -> Verdict + Send + Sync>;
+type Decide = Box<dyn Fn(&Value) -> Verdict + Send + Sync>;
 
 /// The number of requests so far, and the function that decides about them.
 struct Desk {
-    judge: Mutex<Judge>,
+    decide: Mutex<Decide>,
     seen: Mutex<usize>,
 }
 
@@ -75,8 +75,8 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Starts a webhook that decides with `judge`. The API server does not call it yet.
-    pub async fn start(judge: impl Fn(&Value) -> Verdict + Send + Sync + 'static) -> Result<Self> {
+    /// Starts a webhook that decides with `decide`. The API server does not call it yet.
+    pub async fn start(decide: impl Fn(&Value) -> Verdict + Send + Sync + 'static) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen on loopback")?;
         let address = listener.local_addr().context("cannot listen on loopback")?;
         let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
@@ -85,16 +85,16 @@ impl Webhook {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![certified.cert.der().clone()], key)?;
-        let desk = Arc::new(Desk { judge: Mutex::new(Box::new(judge)), seen: Mutex::default() });
+        let desk = Arc::new(Desk { decide: Mutex::new(Box::new(decide)), seen: Mutex::default() });
         let mut task = JoinSet::new();
         task.spawn(accept(listener, TlsAcceptor::from(Arc::new(config)), Arc::clone(&desk)));
         let authority = STANDARD.encode(certified.cert.pem());
         Ok(Self { url: format!("https://{address}/"), authority, desk, _task: task })
     }
 
-    /// From now on the webhook decides with `judge`.
-    pub fn judge_by(&self, judge: impl Fn(&Value) -> Verdict + Send + Sync + 'static) {
-        *lock(&self.desk.judge) = Box::new(judge);
+    /// From now on the webhook decides with `decide`.
+    pub fn decide_with(&self, decide: impl Fn(&Value) -> Verdict + Send + Sync + 'static) {
+        *lock(&self.desk.decide) = Box::new(decide);
     }
 
     /// How many requests it has received.
@@ -159,7 +159,7 @@ async fn answer(request: Request<Incoming>, desk: Arc<Desk>) -> Result<Response<
         request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let request = review.get("request").cloned().unwrap_or_default();
-    let verdict = (lock(&desk.judge))(request.get("object").unwrap_or(&Value::Null));
+    let verdict = (lock(&desk.decide))(request.get("object").unwrap_or(&Value::Null));
     *lock(&desk.seen) += 1;
     let mut answer = json!({"uid": request.get("uid"), "allowed": true});
     match verdict {

@@ -1,4 +1,4 @@
-//! How long nobody acts: after a start, and after the loss of the leader.
+//! How long no controller acts: after a start, and after the loss of the leader.
 
 use std::time::Duration;
 

@@ -38,7 +38,7 @@ async fn an_old_set_heals_despite_the_verdict_on_the_new_template(
     let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
     let hook = Hook { mutates: false, failure_policy: "Fail", timeout_seconds: 2 };
     webhook.register(&cluster, &hook).await.unwrap();
-    webhook.judge_by(move |pod| if image(pod) == "web:2" { verdict.clone() } else { Verdict::Allow });
+    webhook.decide_with(move |pod| if image(pod) == "web:2" { verdict.clone() } else { Verdict::Allow });
     cluster.set_image("web:2").await.unwrap();
     let slow = cluster.with_timeout(LONG);
     slow.until("web", "complaining", |object| complains(object, words)).await.unwrap();
@@ -57,7 +57,7 @@ async fn an_old_set_heals_despite_the_verdict_on_the_new_template(
     slow.until_pods("healed", healed).await.unwrap();
     assert_eq!(cluster.pods_of_image("web:1").await.unwrap().len(), floor);
 
-    webhook.judge_by(|_| Verdict::Allow);
+    webhook.decide_with(|_| Verdict::Allow);
     let status = slow.complete("web", 3).await.unwrap().status.unwrap();
     assert_eq!(status.condition(condition::STALLED).unwrap().status, ConditionStatus::False);
     assert_eq!(cluster.pods_of_image("web:2").await.unwrap().len(), 3);
@@ -114,7 +114,7 @@ async fn a_webhook_that_removes_labels_causes_no_endless_creates(cluster: TestCl
     elsewhere.clear().await.unwrap();
     let created = cluster.created().await.unwrap();
     assert!(created <= 12, "{created} pods were created");
-    webhook.judge_by(|_| Verdict::Allow);
+    webhook.decide_with(|_| Verdict::Allow);
     cluster.with_timeout(LONG).complete("web", 2).await.unwrap();
 }
 

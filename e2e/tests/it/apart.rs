@@ -90,7 +90,7 @@ async fn an_ignored_webhook_without_a_response_only_delays_requests(base: &TestC
     let webhook = Webhook::start(|_| Verdict::Allow).await.unwrap();
     let hook = Hook { mutates: false, failure_policy: "Ignore", timeout_seconds: 10 };
     webhook.register(&cluster, &hook).await.unwrap();
-    webhook.judge_by(|_| Verdict::Silence);
+    webhook.decide_with(|_| Verdict::Silence);
     let _manager = Manager::start(cluster.straight(), &["--namespace", &cluster.namespace]).unwrap();
     cluster.apply(&json!({"replicas": 2})).await.unwrap();
     cluster.complete("web", 2).await.unwrap();

@@ -124,10 +124,10 @@ async fn a_new_template_in_a_hold_restarts_the_rollout_and_holds_again(cluster: 
         cluster.prioritise(pod, 9).await.unwrap();
     }
     cluster.set_image("web:3").await.unwrap();
-    let held_anew = |object: &OrderedDeployment| {
+    let held_again = |object: &OrderedDeployment| {
         object.status.clone().unwrap_or_default().hold.is_some_and(|hold| hold.revision == 3)
     };
-    let hold = cluster.until("web", "held in the third revision", held_anew).await.unwrap();
+    let hold = cluster.until("web", "held in the third revision", held_again).await.unwrap();
     assert_eq!(hold.status.unwrap().hold.unwrap().id, format!("{third}@3"));
     cluster.held_with(2, 6).await.unwrap();
     let deleted = cluster.deleted().await.unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Each entry belongs to one UID, and versions are compared within one object only. An entry is dropped as
 //! soon as the watch shows its version or a later one. It is valid for [`BOUND`]; then a live read must
-//! confirm it. That an object is gone stays known until the watch shows it, or lists anew: a watch that was
+//! confirm it. That an object is gone stays known until the watch shows it, or lists again: a watch that was
 //! silent shows old versions of it. Pure: this module does no reads itself.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,7 +177,7 @@ impl<E: Entry> Expectations<E> {
     /// Drops the entries that the watch confirms, and the expired ones that are not needed. Returns whether an entry
     /// expired: then a live read is due. An entry that only the expectations know stays until then, so that the live
     /// read looks for it. An object that the watch shows in another state is looked for in the state that the watch shows.
-    /// An object that is gone, and that the watch does not show, needs no read: the entry stays until the watch lists anew, since
+    /// An object that is gone, and that the watch does not show, needs no read: the entry stays until the watch lists again, since
     /// a watch that was silent continues where it was, and shows the object as it was, event by event.
     pub(crate) fn observe(&mut self, index: &Index<E>, now: Timestamp) -> bool {
         let mut expired = false;

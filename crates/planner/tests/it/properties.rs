@@ -193,7 +193,7 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
             let revision = cluster.status().rollout.map_or(0, |rollout| rollout.revision);
             cluster.request_resume(&format!("*@{revision}"));
         }
-        Happening::ResumeWrong => cluster.request_resume("nobody@7"),
+        Happening::ResumeWrong => cluster.request_resume("unknown@7"),
         Happening::Bounds(surge, unavailable) => cluster.edit(|spec| {
             if let Some(bounds) = &mut spec.strategy.rolling_update {
                 bounds.max_surge = serde_json::from_value(surge).unwrap();

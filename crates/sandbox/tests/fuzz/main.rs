@@ -97,7 +97,7 @@ const PLAIN: [&str; 6] = [
     "Internal error occurred: ",
 ];
 
-fn judge(sent: &Sent, answer: Result<Answer, String>) -> Result<(), String> {
+fn check(sent: &Sent, answer: Result<Answer, String>) -> Result<(), String> {
     let answer = answer.map_err(|error| format!("no whole answer to {sent:?}: {error}"))?;
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let refuse = |why: &str| Err(format!("{why}: {} {text:.2000} to {sent:?}", answer.code));
@@ -133,7 +133,7 @@ async fn play(row: &[Sent]) -> Result<(), String> {
     let client = sandbox.connect("fuzz").unwrap();
     for sent in requests::prelude().iter().chain(row) {
         if let Some(answer) = send(&client, sent).await {
-            judge(sent, answer)?;
+            check(sent, answer)?;
         }
         if let Some(panic) = panics().first() {
             return Err(format!("{panic} at {sent:?}"));

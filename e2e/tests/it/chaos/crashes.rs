@@ -24,7 +24,7 @@ async fn a_controller_killed_at_any_write_continues_the_rollout(server: Server) 
             .await;
     }
     assert!(trial.strikes >= 20, "only {} strikes", trial.strikes);
-    let findings = trial.judge().await;
+    let findings = trial.check().await;
     assert_eq!(findings.rolled, [PRIORITIES, PRIORITIES].concat());
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (30, 0, 0, 3));
 }
@@ -67,7 +67,7 @@ async fn a_leader_killed_at_any_write_is_replaced_in_time_and_the_rollout_contin
     trial.deploy().await;
     trial.roll_out("web:2", 1, async |strike| pair.kill_the_leader(strike).await).await;
     assert_eq!(trial.strikes, 4);
-    let findings = trial.judge().await;
+    let findings = trial.check().await;
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
 }

@@ -51,7 +51,7 @@ async fn stalled_watches_miss_nothing(server: Server) {
     held_at(&cluster, &old[AFTER], 7, 10).await;
     cluster.resume().await.unwrap();
     cluster.complete("web", 10).await.unwrap();
-    let findings = trial.judge().await;
+    let findings = trial.check().await;
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
 }
@@ -77,7 +77,7 @@ async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Ser
     held_at(&cluster, &old[BEFORE], 4, 10).await;
     trial.resume_to_the_end(&old).await;
     assert!(manager.runs().unwrap(), "the controller ended");
-    let findings = trial.judge().await;
+    let findings = trial.check().await;
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
 }
@@ -116,7 +116,7 @@ async fn writes_that_arrive_late_are_corrected_on_the_sandbox() {
     late.release();
     cluster.resume().await.unwrap();
     cluster.complete("web", 10).await.unwrap();
-    let findings = trial.judge().await;
+    let findings = trial.check().await;
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (21, 1, 0, 2));
 }
@@ -159,7 +159,7 @@ async fn a_disconnected_leader_is_replaced_in_time_and_writes_nothing_more(serve
     let late: Vec<_> = rules.written().into_iter().filter(|one| one.at > followed).collect();
     assert!(late.is_empty(), "{late:?}");
     assert!(second.runs().unwrap());
-    let findings = trial.judge().await;
+    let findings = trial.check().await;
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
 }

@@ -58,7 +58,7 @@ async fn pods_lost_while_the_watch_expires_are_replaced(server: Server) {
     trial.resume_to_the_end(&old).await;
 
     assert!(manager.runs().unwrap(), "the controller ended");
-    let findings = trial.judge().await;
+    let findings = trial.check().await;
     // Nine of the ten: the replacement of the pod that was lost in the hold has priority 0.
     assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
     assert_eq!((findings.scaled, findings.lost, findings.sets), (0, 3, 2));

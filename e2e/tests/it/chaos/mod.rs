@@ -7,7 +7,7 @@
 mod crashes;
 mod cut_off;
 mod expired;
-mod judge;
+mod checks;
 #[cfg(feature = "real-servers")]
 mod restored;
 #[cfg(feature = "real-servers")]
@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use e2e::proxy::{Matching, Moment, Trap};
 use e2e::{History, Server, Setting, TestCluster};
-use judge::Findings;
+use checks::Findings;
 use kube::ResourceExt;
 use ordereddeployment_api::OrderedDeployment;
 use rand::rngs::StdRng;
@@ -151,11 +151,11 @@ impl Trial {
     }
 
     /// Checks the whole history of the server. Fails with all violated rules.
-    async fn judge(&mut self) -> Findings {
+    async fn check(&mut self) -> Findings {
         self.history.read_on(&self.cluster).await.unwrap();
         let requests = self.cluster.requests().await.unwrap();
-        let judged = judge::judge(self.history.commits(), &requests, &self.cluster.namespace);
-        let findings = judged.unwrap_or_else(|broken| panic!("broken promises:\n{broken}"));
+        let checked = checks::check(self.history.commits(), &requests, &self.cluster.namespace);
+        let findings = checked.unwrap_or_else(|broken| panic!("broken promises:\n{broken}"));
         println!("{} strikes in {:.1?}: {findings:?}", self.strikes, self.start.elapsed());
         findings
     }

@@ -32,7 +32,7 @@ async fn continues_after_kills(component: Component, aims: Vec<(&'static str, Mo
         .await;
     assert!(manager.runs().unwrap(), "the controller ended");
     assert!(trial.strikes > 2 * times, "only {} strikes", trial.strikes);
-    let findings = trial.judge().await;
+    let findings = trial.check().await;
     assert_eq!(findings.rolled, PRIORITIES);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 0, 2));
 }

@@ -69,7 +69,7 @@ const USERS: [(&str, &str, Rights); 8] = [
     ("emil", "ordered-deployment-editor", EDITOR_ALONE),
     ("rita", "ordered-deployment-resumer", RESUMER),
     ("ada", "ordered-deployment-adopter", ADOPTER),
-    ("nobody", "", &[]),
+    ("guest", "", &[]),
 ];
 
 /// Binds the roles and checks every permission of every user.
@@ -129,13 +129,13 @@ pub(crate) async fn resume_only_with_permission(cluster: &TestCluster) {
             ["--as", user, "patch", "od", "web", "--subresource=status", "--type=merge", "-p", &request];
         cluster.kubectl.run(&[&asked, more].concat()).await
     };
-    for user in ["vera", "eddi", "adam", "emil", "nobody"] {
+    for user in ["vera", "eddi", "adam", "emil", "guest"] {
         let refused = resume(user, &[]).await.unwrap_err().to_string();
         assert!(refused.contains("Forbidden") || refused.contains("forbidden"), "{user}: {refused}");
     }
     let scale =
         async |user: &str| cluster.kubectl.run(&["--as", user, "scale", "od", "web", "--replicas=10"]).await;
-    for user in ["vera", "rita", "nobody"] {
+    for user in ["vera", "rita", "guest"] {
         let refused = scale(user).await.unwrap_err().to_string();
         assert!(refused.contains("Forbidden") || refused.contains("forbidden"), "{user}: {refused}");
     }

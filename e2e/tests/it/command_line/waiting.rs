@@ -138,6 +138,6 @@ pub(super) async fn a_user_without_permissions_gets_the_name_of_the_role(cluster
         let hint = said.lines().nth(1).unwrap();
         assert!(hint.starts_with("hint: ask for ") && hint.contains(role), "{said}");
     }
-    let nobody = plugin.fails(1, &["get", "web", "--as", "nobody"]).await.unwrap();
-    assert!(nobody.contains("User \"nobody\" cannot get resource"), "{nobody}");
+    let guest = plugin.fails(1, &["get", "web", "--as", "guest"]).await.unwrap();
+    assert!(guest.contains("User \"guest\" cannot get resource"), "{guest}");
 }

@@ -3,7 +3,7 @@
 //! The moments are random: `E2E_SEED` selects others, `E2E_MOMENTS` sets their number per policy. The checks use the
 //! history of etcd and the audit log.
 
-mod judge;
+mod checks;
 mod stopped;
 
 use std::cell::Cell;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use e2e::{History, Server, Setting, TestCluster};
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
-use judge::{Case, Findings, Policy};
+use checks::{Case, Findings, Policy};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
@@ -147,12 +147,12 @@ async fn play(cluster: &TestCluster, history: &mut History, moments: &[Moment], 
     println!("round {round}: {} objects in {:.1?}", outcomes.len(), start.elapsed());
     let mut broken = Vec::new();
     for Outcome { case, moment, ended } in outcomes {
-        let judged: Result<Findings, String> = case.judge(&commits, &requests);
-        println!("{}: {moment:?}: {judged:?}", case.namespace);
+        let checked: Result<Findings, String> = case.check(&commits, &requests);
+        println!("{}: {moment:?}: {checked:?}", case.namespace);
         if !ended {
             broken.push(format!("{} {moment:?} came to no end", case.namespace));
         }
-        broken.extend(judged.err().map(|why| format!("{} {moment:?}: {why}", case.namespace)));
+        broken.extend(checked.err().map(|why| format!("{} {moment:?}: {why}", case.namespace)));
     }
     for cluster in clusters {
         cluster.clear().await.unwrap();

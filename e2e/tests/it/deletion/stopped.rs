@@ -12,7 +12,7 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
 use serde_json::{Value, json};
 
-use super::judge::{Case, Policy};
+use super::checks::{Case, Policy};
 use super::{Moment, in_a_rollout, litter, setting, until_gone, until_quiet};
 
 /// Enough objects for a queue, so that the garbage collector releases the sets one by one.
@@ -59,7 +59,7 @@ async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late
     let commits = History::default().take_all(&cluster).await.unwrap();
     let requests = cluster.requests().await.unwrap();
     let case = Case { policy: Policy::Orphan, namespace: cluster.namespace.clone(), seen: false };
-    let findings = case.judge(&commits, &requests).unwrap();
+    let findings = case.check(&commits, &requests).unwrap();
     println!("{findings:?}");
 }
 

@@ -48,7 +48,7 @@ impl Kind {
         let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"labels": {"a": "1"}}});
         // No scheduler assigns these pods, and no volume has a generated name.
         let pod = json!({
-            "schedulerName": "nobody", "automountServiceAccountToken": false,
+            "schedulerName": "no-scheduler", "automountServiceAccountToken": false,
             "containers": [{"name": "main", "image": "web:1"}],
         });
         match self {

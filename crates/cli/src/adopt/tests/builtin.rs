@@ -17,7 +17,7 @@ use crate::adopt::objects::{
 pub(super) const AGENT: &str = "built-in";
 const ROUND: Duration = Duration::from_millis(130);
 
-/// Runs for ever.
+/// Runs forever.
 pub(super) async fn run(client: Client) {
     let mut observed_pods = Vec::new();
     loop {

@@ -37,16 +37,16 @@ pub(super) struct Findings {
 }
 
 /// Checks all commits in a namespace with the object `web`. The error lists every violated rule.
-pub(super) fn judge(commits: &[Commit], requests: &[Request], namespace: &str) -> Result<Findings, String> {
-    let mut judge = Judge::new(requests, namespace);
+pub(super) fn check(commits: &[Commit], requests: &[Request], namespace: &str) -> Result<Findings, String> {
+    let mut checker = Checker::new(requests, namespace);
     for commit in commits {
-        judge.see(commit);
+        checker.see(commit);
     }
-    if judge.broken.is_empty() { Ok(judge.findings) } else { Err(judge.broken.join("\n")) }
+    if checker.broken.is_empty() { Ok(checker.findings) } else { Err(checker.broken.join("\n")) }
 }
 
 #[derive(Default)]
-struct Judge<'a> {
+struct Checker<'a> {
     /// The deletes of our controller by pod, without rejected ones.
     deletes: BTreeMap<&'a str, Vec<&'a Request>>,
     /// What is stored before the commit.
@@ -59,20 +59,20 @@ struct Judge<'a> {
     broken: Vec<String>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> Checker<'a> {
     fn new(requests: &'a [Request], namespace: &str) -> Self {
-        let mut judge = Self::default();
+        let mut checker = Self::default();
         for request in requests {
             let ours = request.by_the_controller() && request.namespace.as_deref() == Some(namespace);
             let deletes = request.verb == "delete" && request.plural == "pods" && request.writes();
             // A delete with a 5xx response, or without a response, may have been processed.
             let may_count = request.code < 300 || request.code >= 500;
             if let (true, true, true, Some(pod)) = (ours, deletes, may_count, &request.name) {
-                judge.deletes.entry(pod).or_default().push(request);
-                judge.findings.unanswered += usize::from(request.code == 0 || request.code >= 500);
+                checker.deletes.entry(pod).or_default().push(request);
+                checker.findings.unanswered += usize::from(request.code == 0 || request.code >= 500);
             }
         }
-        judge
+        checker
     }
 
     fn see(&mut self, commit: &'a Commit) {
@@ -232,7 +232,7 @@ mod tests {
     use ordereddeployment_wire::{new_pod, new_set};
     use serde_json::{Value, json};
 
-    use super::judge;
+    use super::check;
 
     const OLD: &str = "web:1";
     const NEW: &str = "web:2";
@@ -320,9 +320,9 @@ mod tests {
         pods.iter().map(delete).collect()
     }
 
-    fn complaint(commits: Vec<Commit>, requests: &[Request]) -> String {
+    fn report(commits: Vec<Commit>, requests: &[Request]) -> String {
         let commits: Vec<Commit> = start().into_iter().chain(commits).collect();
-        judge(&commits, requests, "x")
+        check(&commits, requests, "x")
             .map_or_else(|broken| broken, |findings| format!("{:?}", findings.rolled))
     }
 
@@ -350,7 +350,7 @@ mod tests {
             object(24, NEW, &passed()),
             gone(25, "b"),
         ];
-        assert_eq!(complaint(commits, &deletes(&["a", "b"])), "[3, 2]");
+        assert_eq!(report(commits, &deletes(&["a", "b"])), "[3, 2]");
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
             let mut commits = vec![with(object(18, NEW, &json!({})), in_order)];
             commits.push(with(pod(19, "b", OLD), unmarked));
             commits.extend([with(pod(20, "c", OLD), change), with(gone(21, "c"), change)]);
-            complaint(commits, &deletes(&["c"]))
+            report(commits, &deletes(&["c"]))
         };
         assert_eq!(early(equal, "InOrder"), "[3]");
         assert_eq!(early(unready, "WhenBlocked"), "[1]");
@@ -397,7 +397,7 @@ mod tests {
             ),
         ];
         for (commits, requests, words) in table {
-            let said = complaint(commits, &requests);
+            let said = report(commits, &requests);
             assert!(said.contains(words), "{words}: {said}");
         }
     }
@@ -416,7 +416,7 @@ mod tests {
         ];
         for (commits, words) in table {
             let commits = before.iter().cloned().chain(commits).collect();
-            let said = complaint(commits, &deletes(&["a", "b", "c"]));
+            let said = report(commits, &deletes(&["a", "b", "c"]));
             assert!(said.starts_with(words), "{words}: {said}");
         }
     }

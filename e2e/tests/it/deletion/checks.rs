@@ -71,7 +71,7 @@ fn terminates(object: &Value) -> bool {
 
 impl Case {
     /// Returns what happened, or all violated rules.
-    pub(super) fn judge(&self, commits: &[Commit], requests: &[Request]) -> Result<Findings, String> {
+    pub(super) fn check(&self, commits: &[Commit], requests: &[Request]) -> Result<Findings, String> {
         let commits: Vec<&Commit> =
             commits.iter().filter(|commit| commit.namespace == self.namespace).collect();
         let requests: Vec<&Request> =
@@ -95,35 +95,35 @@ impl Case {
                 owner = text(object, "/metadata/uid");
             }
         }
-        let mut judge = Judge { requests, accepted, findings: Findings::default(), broken: Vec::new() };
+        let mut checker = Checker { requests, accepted, findings: Findings::default(), broken: Vec::new() };
         for (_, pod) in then.all("pods").filter(|(_, pod)| !terminates(pod)) {
             let set = text(pod, "/metadata/labels/pod-template-hash").to_owned();
-            *judge.findings.running.entry(set).or_default() += 1;
+            *checker.findings.running.entry(set).or_default() += 1;
         }
         let mut end = Objects(then.0.clone());
         for commit in &commits[moment..] {
             let before = end.apply(commit);
-            judge.adoption(commit, before, owner);
+            checker.adoption(commit, before, owner);
         }
         if self.seen {
-            judge.late_writes();
+            checker.late_writes();
         }
         match self.policy {
-            Policy::Orphan => judge.all_is_left(&then, &commits[moment..], &end, owner),
-            Policy::Foreground | Policy::Background => judge.nothing_is_left(&end),
+            Policy::Orphan => checker.all_is_left(&then, &commits[moment..], &end, owner),
+            Policy::Foreground | Policy::Background => checker.nothing_is_left(&end),
         }
-        if judge.broken.is_empty() { Ok(judge.findings) } else { Err(judge.broken.join("; ")) }
+        if checker.broken.is_empty() { Ok(checker.findings) } else { Err(checker.broken.join("; ")) }
     }
 }
 
-struct Judge<'a> {
+struct Checker<'a> {
     requests: Vec<&'a Request>,
     accepted: Timestamp,
     findings: Findings,
     broken: Vec<String>,
 }
 
-impl Judge<'_> {
+impl Checker<'_> {
     /// No set is adopted by the deleted object.
     fn adoption(&mut self, commit: &Commit, before: Option<&Value>, owner: &str) {
         let (Some(before), Some(after)) = (before, &commit.object) else { return };
@@ -256,12 +256,12 @@ mod tests {
         }
     }
 
-    fn judged(policy: Policy, commits: Vec<Commit>, requests: Vec<Request>) -> Result<Findings, String> {
+    fn check(policy: Policy, commits: Vec<Commit>, requests: Vec<Request>) -> Result<Findings, String> {
         let start = vec![web(1, false), set(2, true), pod(3, false), web(10, true)];
         let commits: Vec<Commit> = start.into_iter().chain(commits).collect();
         let deletion = request("kubectl", "delete", "ordereddeployments", "web", 0);
         let requests: Vec<Request> = std::iter::once(deletion).chain(requests).collect();
-        Case { policy, namespace: "x".to_owned(), seen: true }.judge(&commits, &requests)
+        Case { policy, namespace: "x".to_owned(), seen: true }.check(&commits, &requests)
     }
 
     fn ours(verb: &str, second: i64) -> Request {
@@ -271,16 +271,16 @@ mod tests {
     #[test]
     fn expected_results_pass() {
         let orphaned = vec![set(11, false), gone(12, "ordereddeployments", "web")];
-        let findings = judged(Policy::Orphan, orphaned, vec![]).unwrap();
+        let findings = check(Policy::Orphan, orphaned, vec![]).unwrap();
         assert_eq!(findings.running, BTreeMap::from([("s".to_owned(), 1)]));
         let all = vec![
             gone(11, "pods", "p"),
             gone(12, "orderedreplicasets", "s"),
             gone(13, "ordereddeployments", "web"),
         ];
-        assert!(judged(Policy::Foreground, all, vec![]).is_ok());
+        assert!(check(Policy::Foreground, all, vec![]).is_ok());
         let under_way = vec![pod(11, true), set(12, false)];
-        assert_eq!(judged(Policy::Orphan, under_way, vec![ours("delete", 1)]).unwrap().under_way, 1);
+        assert_eq!(check(Policy::Orphan, under_way, vec![ours("delete", 1)]).unwrap().under_way, 1);
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
             ),
         ];
         for (policy, commits, requests, words) in table {
-            let said = judged(policy, commits, requests);
+            let said = check(policy, commits, requests);
             assert!(said.as_ref().is_err_and(|said| said.contains(words)), "{words}: {said:?}");
         }
     }
