@@ -32,8 +32,8 @@ pub(crate) fn run(servers: &Servers) -> Result<(u32, u32)> {
             for (patch, outcome) in breaks.chain(passes) {
                 match outcome? {
                     None => right += 1,
-                    Some(complaint) => {
-                        println!("{}: {}\n  with {patch}\n  {complaint}", server.name, case.id());
+                    Some(error) => {
+                        println!("{}: {}\n  with {patch}\n  {error}", server.name, case.id());
                         wrong += 1;
                     }
                 }

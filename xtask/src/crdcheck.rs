@@ -96,8 +96,8 @@ fn install(servers: &Servers, server: &Server, crd: &Value) -> Result<bool> {
         let conditions = stored.pointer("/status/conditions").and_then(Value::as_array).unwrap_or(&none);
         let is = |kind: &str| conditions.iter().any(|c| c["type"] == kind && c["status"] == "True");
         // A refused name never becomes Established either; its condition says why.
-        let settled = is("Established") || start.elapsed() > ESTABLISHED_LIMIT;
-        if settled {
+        let has_result = is("Established") || start.elapsed() > ESTABLISHED_LIMIT;
+        if has_result {
             for condition in conditions {
                 println!(
                     "    {}={} ({}): {}",

@@ -15,8 +15,8 @@ use crate::workload::Bounds;
 
 /// The pods of each object.
 const PODS: usize = 100;
-/// How long a process settles before its memory is read: it frees memory with a delay.
-const SETTLES: Duration = Duration::from_secs(15);
+/// How long a process is idle before its memory is read: it frees memory with a delay.
+const IDLE: Duration = Duration::from_secs(15);
 /// When the controller completed its last list of pods.
 const LAST_SYNC: &str = "ordereddeployment_watch_last_sync_timestamp_seconds{resource=\"pods\"}";
 
@@ -31,14 +31,14 @@ impl Run<'_> {
         self.contender.create_all(&self.test_cluster, &names, PODS, bounds).await?;
         observer.until_created(objects * PODS).await?;
         self.contender.until_reported(&self.test_cluster, first, PODS).await?;
-        tokio::time::sleep(SETTLES).await;
+        tokio::time::sleep(IDLE).await;
         let rest = process.resident_mib()?;
 
         self.contender.roll_out(&self.test_cluster, first).await?;
         let replaced = |state: &State| state.ready_of(2) == PODS && state.len() == objects * PODS;
         observer.until("all pods of an object are replaced", replaced).await?;
         self.contender.until_reported(&self.test_cluster, first, PODS).await?;
-        tokio::time::sleep(SETTLES).await;
+        tokio::time::sleep(IDLE).await;
         let churn = process.resident_mib()?;
         // Its watch would break.
         drop(observer);
@@ -54,7 +54,7 @@ impl Run<'_> {
         if let Some(address) = running.metrics {
             until_listed(address, begin).await?;
         }
-        tokio::time::sleep(SETTLES).await;
+        tokio::time::sleep(IDLE).await;
         let relist = process.peak_mib()?;
         running.kill().await?;
         Ok(Outcome::Kept(Values::from([

@@ -12,8 +12,8 @@ use crate::process::Process;
 use crate::results::{Metric, Outcome, Values, count};
 use crate::workload::Bounds;
 
-/// How long everything settles after the last object was created.
-const SETTLES: Duration = Duration::from_secs(60);
+/// How long everything is idle after the last object was created.
+const IDLE: Duration = Duration::from_secs(60);
 
 pub(super) async fn rest(
     cluster: &Cluster,
@@ -25,7 +25,7 @@ pub(super) async fn rest(
     for contender in contenders {
         all.push((*contender, create(cluster, *contender, objects).await?));
     }
-    tokio::time::sleep(SETTLES).await;
+    tokio::time::sleep(IDLE).await;
     let plane = cluster.plane()?;
     let (mark, begin) = (plane.mark()?, Instant::now());
     let mut before = Vec::new();

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success. `status`: the awaited state is reached.
-    Done = 0,
+    Success = 0,
     /// An error. A message on standard error says why and what to do.
     Error = 1,
     /// The command line is invalid.

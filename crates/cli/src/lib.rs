@@ -126,7 +126,7 @@ impl Command {
     }
 
     async fn run(self) -> Result<Exit> {
-        let done = |()| Exit::Done;
+        let done = |()| Exit::Success;
         match self {
             Self::Get(args) => commands::get::run(args).await,
             Self::List(args) => commands::list::run(args).await,
@@ -158,20 +158,20 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(words) = to_complete(&arguments) {
         complete::print(&command(), &words);
-        return Exit::Done;
+        return Exit::Success;
     }
     let cli = match parse(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             // A failure to print cannot be reported anywhere.
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            return if error.use_stderr() { Exit::Usage } else { Exit::Success };
         }
     };
     match run(cli) {
         Ok(exit) => exit,
         // The reader closed the pipe, such as `head`. That is not an error.
-        Err(error) if is_broken_pipe(&error) => Exit::Done,
+        Err(error) if is_broken_pipe(&error) => Exit::Success,
         Err(error) => {
             escape::print_stderr(format_args!("error: {error:#}"));
             exit::of_error(&error)

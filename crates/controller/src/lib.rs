@@ -1,6 +1,6 @@
 //! The controller: watches objects, runs the planner and writes the decision.
 //!
-//! Watches feed a synchronous cache. Expectations overlay it: writes and live reads that the watches do not show yet. The
+//! Watches feed a synchronous cache. Expectations complete it: writes and live reads that the watches do not show yet. The
 //! planner decides; this crate carries out the decision and reports it. This crate never chooses a pod to delete: the
 //! planner does. All state in memory can be lost: what must survive a restart is in the status of the OrderedDeployment.
 //!

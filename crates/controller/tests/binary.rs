@@ -102,13 +102,13 @@ async fn nodecosts_without_a_config_map_is_an_error() {
             .kill_on_drop(true)
             .output()
     };
-    for (more, complaint) in [
+    for (more, error) in [
         ("", "needs --node-costs-config"),
         ("--node-costs-config=costs", "give NAMESPACE/NAME"),
         ("--node-costs-config=/costs", "give NAMESPACE/NAME"),
     ] {
         let output = start(more).await.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && said.contains(complaint), "{more}: {said}");
+        assert!(!output.status.success() && said.contains(error), "{more}: {said}");
     }
 }

@@ -44,8 +44,8 @@ fn surge(view: &View<'_>) -> Option<String> {
     let may_delete =
         view.available() > view.floor || view.pods.iter().any(|one| one.updated && !one.available);
     // Sizes for another D follow other rules.
-    let is_settled = i64::from(hold.replicas) == view.desired && !view.snapshot.deployment.spec.paused;
-    (surplus > 0 && may_delete && is_settled && view.status.resume_requested.is_none())
+    let sizes_are_current = i64::from(hold.replicas) == view.desired && !view.snapshot.deployment.spec.paused;
+    (surplus > 0 && may_delete && sizes_are_current && view.status.resume_requested.is_none())
         .then(|| format!("a hold keeps {surplus} surge pods"))
 }
 

@@ -16,7 +16,7 @@ fn image(pod: &Value) -> &str {
 }
 
 /// Whether a condition reports an error with these words.
-fn complains(object: &OrderedDeployment, words: &str) -> bool {
+fn reports_error(object: &OrderedDeployment, words: &str) -> bool {
     let status = object.status.clone().unwrap_or_default();
     [condition::STALLED, condition::REPLICA_FAILURE].into_iter().any(|kind| {
         status
@@ -41,7 +41,7 @@ async fn an_old_set_heals_despite_the_verdict_on_the_new_template(
     webhook.decide_with(move |pod| if image(pod) == "web:2" { verdict.clone() } else { Verdict::Allow });
     cluster.set_image("web:2").await.unwrap();
     let slow = cluster.with_timeout(LONG);
-    slow.until("web", "complaining", |object| complains(object, words)).await.unwrap();
+    slow.until("web", "reporting the error", |object| reports_error(object, words)).await.unwrap();
     assert_eq!(cluster.deleted().await.unwrap(), Vec::<String>::new());
 
     // So many that the old set must replace them: below its floor the rollout may not.
@@ -103,7 +103,7 @@ async fn a_webhook_that_removes_labels_causes_no_endless_creates(cluster: TestCl
     let hook = Hook { mutates: true, failure_policy: "Fail", timeout_seconds: 5 };
     webhook.register(&cluster, &hook).await.unwrap();
     cluster.apply(&json!({"replicas": 2})).await.unwrap();
-    cluster.until("web", "complaining", |object| complains(object, "labels")).await.unwrap();
+    cluster.until("web", "reporting the error", |object| reports_error(object, "labels")).await.unwrap();
     // Meanwhile, complete rollouts in another namespace.
     let elsewhere = cluster.apart(&format!("{}-elsewhere", cluster.namespace)).await.unwrap();
     elsewhere.deployed(&json!({})).await.unwrap();

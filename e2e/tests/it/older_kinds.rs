@@ -20,7 +20,7 @@ fn without(field: &str) -> Vec<CustomResourceDefinition> {
     kinds
 }
 
-fn complains(object: &OrderedDeployment, field: &str) -> bool {
+fn reports_lost_field(object: &OrderedDeployment, field: &str) -> bool {
     let stalled = object.status.as_ref().and_then(|status| status.condition(condition::STALLED)).cloned();
     stalled.is_some_and(|stalled| {
         stalled.status == ConditionStatus::True && stalled.message.contains(&format!("status.{field}"))
@@ -51,7 +51,7 @@ async fn a_dropped_status_field_is_reported_and_rarely_written_on_a_real_server(
     cluster.pause_at(&pods[0], "before").await.unwrap();
     cluster.prioritise(&pods[0], 1).await.unwrap();
     cluster.set_image("web:2").await.unwrap();
-    cluster.until("web", "complaining", |object| complains(object, "hold")).await.unwrap();
+    cluster.until("web", "reporting the error", |object| reports_lost_field(object, "hold")).await.unwrap();
     for image in ["web:2", "web:3"] {
         elsewhere.set_image(image).await.unwrap();
         elsewhere.complete("web", 6).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_dropped_status_field_is_reported_and_rarely_written_on_a_real_server(
     let hold = cluster.held("web").await.unwrap().status.unwrap().hold.unwrap();
     assert_eq!(hold.pod, pods[0]);
     // For a moment the watches of the API server still use the old schema, and a resume would be dropped.
-    cluster.until("web", "content", |object| !complains(object, "hold")).await.unwrap();
+    cluster.until("web", "without the error", |object| !reports_lost_field(object, "hold")).await.unwrap();
     cluster.resume().await.unwrap();
     cluster.complete("web", 3).await.unwrap();
 }

@@ -96,8 +96,8 @@ async fn terminating_pods_count_with_the_policy_termination_complete(cluster: Te
         ended = never_more => panic!("{ended:?}"),
     }
     // The same after the loss of two pods at once: five pods are allowed.
-    let settled = cluster.until_pods("four", |pods| pods.len() == 4).await.unwrap();
-    let lost: Vec<_> = settled[..2].iter().map(ResourceExt::name_any).collect();
+    let four = cluster.until_pods("four", |pods| pods.len() == 4).await.unwrap();
+    let lost: Vec<_> = four[..2].iter().map(ResourceExt::name_any).collect();
     cluster.kubectl.run(&["delete", "pod", &lost[0], &lost[1], "--wait=false"]).await.unwrap();
     let replaced = |pods: &[Pod]| {
         assert!(pods.len() <= 5, "{} pods, terminating ones included", pods.len());

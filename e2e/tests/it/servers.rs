@@ -100,7 +100,7 @@ async fn the_proxy_delays_watches_and_breaks_requests(server: Server) {
 async fn every_crd_is_served_and_discovered(server: Server) {
     let cluster = TestCluster::start(server).await.unwrap();
     let table = cluster.kubectl.run(&["get", "od,ors"]).await.unwrap();
-    assert_eq!(table, "", "no such objects yet, and no complaint");
+    assert_eq!(table, "", "no such objects yet, and no error");
 }
 
 on_both!(the_proxy_delays_watches_and_breaks_requests, every_crd_is_served_and_discovered);

@@ -24,16 +24,16 @@ const RETRY: SignedDuration = SignedDuration::from_secs(60);
 const RESYNC: SignedDuration = SignedDuration::from_secs(300);
 
 /// L1: at rest every object is complete, or its status says what it waits for.
-pub(super) fn settled(history: &History<'_>) -> Vec<Violation> {
+pub(super) fn complete_or_explained(history: &History<'_>) -> Vec<Violation> {
     let Some(rest) = history.log.event(&RunEventKind::Settled) else { return Vec::new() };
     let objects =
         history.all_at("ordereddeployments", rest.requests).filter(|object| !is_terminating(object));
     let wrong = objects
-        .filter_map(|object| Some((object, why_not_settled(history, object, rest.requests, rest.at)?)));
+        .filter_map(|object| Some((object, why_incomplete(history, object, rest.requests, rest.at)?)));
     wrong.map(|(object, why)| found("L1", rest.at, format!("{} at rest: {why}", name(object)))).collect()
 }
 
-fn why_not_settled(history: &History<'_>, object: &Value, requests: usize, at: Timestamp) -> Option<String> {
+fn why_incomplete(history: &History<'_>, object: &Value, requests: usize, at: Timestamp) -> Option<String> {
     let deployment: OrderedDeployment = serde_json::from_value(object.clone()).ok()?;
     let (spec, status) = (&deployment.spec, deployment.status.clone().unwrap_or_default());
     if status.observed_generation != deployment.metadata.generation {
@@ -56,12 +56,12 @@ fn why_not_settled(history: &History<'_>, object: &Value, requests: usize, at: T
     let pods = Pods::of(history, &deployment, requests);
     let complete = is_true(condition::COMPLETE).is_some();
     let desired = usize::try_from(spec.replicas).unwrap_or(0);
-    let settled = pods.old == 0 && pods.updated == desired && pods.available == desired;
+    let rolled_out = pods.old == 0 && pods.updated == desired && pods.available == desired;
     if !complete && spec.min_ready_seconds > 0 && is_set_back(history) {
         // By the clocks of the controllers, pods become available only later.
         return None;
     }
-    match (settled, complete) {
+    match (rolled_out, complete) {
         (true, true) => (!pods.counted(&status)).then(|| format!("its counts are not those of {pods:?}")),
         (true, false) => Some("every pod is updated and available, and Complete is not True".to_owned()),
         (false, true) => Some(format!("Complete is True although there are {pods:?}")),

@@ -51,7 +51,7 @@ const ORACLES: &[(&str, Oracle)] = &[
     ("steady_state::panics", steady_state::panics),
     ("steady_state::write_storms", steady_state::write_storms),
     ("steady_state::writes_at_rest", steady_state::writes_at_rest),
-    ("convergence::settled", convergence::settled),
+    ("convergence::complete_or_explained", convergence::complete_or_explained),
     ("outcome::as_expected", outcome::as_expected),
     ("steady_state::holds_stay", steady_state::holds_stay),
     ("convergence::resumes", convergence::resumes),

@@ -53,7 +53,7 @@ fn delete_sets(objects: &Objects, deployment: &DynamicObject) -> PlannedStep {
     let left: Vec<&DynamicObject> = left.collect();
     match left.iter().find(|set| !is_terminating(set)) {
         Some(set) => PlannedStep::Do(vec![Write::Orphan(Kind::OrderedReplicaSet, (*set).clone())]),
-        None if left.is_empty() => PlannedStep::Done,
+        None if left.is_empty() => PlannedStep::Complete,
         None => PlannedStep::Wait("for the garbage collector to remove the sets".to_owned()),
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn next(objects: &Objects) -> Result<PlannedStep> {
     }
     match (&objects.deployment, &objects.ordered) {
         (None, None) => bail!("Deployment {name} not found\nhint: `kubectl get deployments` lists them"),
-        (None, Some(ordered)) if !adopting(ordered) => Ok(PlannedStep::Done),
+        (None, Some(ordered)) if !adopting(ordered) => Ok(PlannedStep::Complete),
         (None, Some(ordered)) => after_deletion(objects, ordered),
         (Some(_), Some(ordered)) if !adopting(ordered) || has_started(ordered) => {
             bail!(
@@ -142,8 +142,8 @@ fn before_deletion(
             "for the controller to observe {name} (is ordered-controller-manager running?)"
         )));
     }
-    if let Some(unsettled) = sources.iter().find(|set| !is_settled(set)) {
-        return Ok(wait_for_settled(unsettled));
+    if let Some(set) = sources.iter().find(|set| !has_desired_pods(set)) {
+        return Ok(wait_for_desired_pods(set));
     }
     Ok(PlannedStep::Do(vec![Write::Orphan(Kind::Deployment, deployment.clone())]))
 }
@@ -173,11 +173,11 @@ fn after_deletion(objects: &Objects, ordered: &DynamicObject) -> Result<PlannedS
         }
         if !is_source {
             left.push(replica_set);
-        } else if is_settled(replica_set) {
+        } else if has_desired_pods(replica_set) {
             // After this write, the controller adopts the pods once the garbage collector has made them orphans.
             return Ok(PlannedStep::Do(vec![Write::Orphan(Kind::ReplicaSet, replica_set.clone())]));
         } else {
-            return Ok(wait_for_settled(replica_set));
+            return Ok(wait_for_desired_pods(replica_set));
         }
     }
     if !has_started(ordered) {
@@ -210,11 +210,11 @@ fn has_pods(set: &DynamicObject) -> bool {
 }
 
 /// Whether it creates and deletes no pods. A pod that is created while its ReplicaSet is deleted would be deleted too.
-fn is_settled(set: &DynamicObject) -> bool {
+fn has_desired_pods(set: &DynamicObject) -> bool {
     is_observed(set) && number(set, "/status/replicas") == number(set, "/spec/replicas")
 }
 
-fn wait_for_settled(set: &DynamicObject) -> PlannedStep {
+fn wait_for_desired_pods(set: &DynamicObject) -> PlannedStep {
     let (has, wants) = (number(set, "/status/replicas"), number(set, "/spec/replicas"));
     PlannedStep::Wait(format!("for replicasets/{} to have {wants} pods (now {has})", set.name_any()))
 }

@@ -85,7 +85,7 @@ impl Adoption<'_> {
         loop {
             let objects = self.read(&mut chosen).await?;
             match self.next(&objects)? {
-                PlannedStep::Done => return Ok(()),
+                PlannedStep::Complete => return Ok(()),
                 PlannedStep::Do(writes) => {
                     let descriptions = writes.iter().map(Write::describe).collect();
                     attempts.count(self.name, descriptions)?;
@@ -117,7 +117,7 @@ impl Adoption<'_> {
     pub(crate) async fn preview(&self) -> Result<Vec<String>> {
         let objects = self.read(&mut None).await?;
         let first = match self.next(&objects)? {
-            PlannedStep::Done => return Ok(Vec::new()),
+            PlannedStep::Complete => return Ok(Vec::new()),
             PlannedStep::Wait(what) => return Ok(vec![format!("wait {what}"), "continue".to_owned()]),
             PlannedStep::Do(writes) => writes,
         };

@@ -23,7 +23,7 @@ pub(crate) enum PlannedStep {
     /// Wait for this, which begins with `for`.
     Wait(String),
     /// The adoption is complete.
-    Done,
+    Complete,
 }
 
 /// One write.

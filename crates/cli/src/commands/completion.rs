@@ -26,5 +26,5 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Exit> {
     print_data(script(args.shell))?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }

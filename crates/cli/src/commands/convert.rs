@@ -37,5 +37,5 @@ pub(crate) fn run(args: &Args) -> Result<Exit> {
         print_stderr(format_args!("note: {}", escaped(note)));
     }
     print_data(&converted.text)?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }

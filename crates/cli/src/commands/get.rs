@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         Some(Output::Wide) | None if args.watch => watch(&args, &connection).await?,
         Some(Output::Wide) | None => once(&args, &connection).await?,
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 async fn once(args: &Args, connection: &Connection) -> Result<()> {

@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         Some(_) => print_data(&text)?,
         None => print(text)?,
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// The table, or the template of one revision.

@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
         let found = output::read(&output::raw(&connection.client, namespace), None).await?;
         print_data(&output::text(&found, output)?)?;
-        return Ok(Exit::Done);
+        return Ok(Exit::Success);
     }
     let api: Api<OrderedDeployment> = match namespace {
         Some(namespace) => Api::namespaced(connection.client.clone(), namespace),
@@ -61,13 +61,13 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         .items;
     if found.is_empty() {
         print_stderr(format_args!("No OrderedDeployments in {place}."));
-        return Ok(Exit::Done);
+        return Ok(Exit::Success);
     }
     let wide = args.output == Some(Output::Wide);
     let text =
         table(&found, args.all_namespaces, wide, Timestamp::now(), (Style::of_stdout(), width_of_stdout()));
     print(text)?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// The table, sorted by namespace and name.

@@ -83,7 +83,7 @@ pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
     for pod in &args.pods {
         print(format_args!("{}\n", mark(&connection, pod, args.marks).await?))?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
@@ -91,7 +91,7 @@ pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
     for pod in &args.pods {
         print(format_args!("{}\n", unmark(&connection, pod).await?))?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// Writes the annotations of one pod. Returns the result and the next command.

@@ -17,7 +17,7 @@ pub(crate) fn run(_: &Args) -> Result<Exit> {
     for (flag, help) in flags() {
         print(format_args!("  {flag}\n        {help}\n"))?;
     }
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// The flags with the names of their values, and their help.

@@ -55,7 +55,7 @@ pub(crate) async fn run_unpause(args: UnpauseArgs) -> Result<Exit> {
 
 fn print_line(text: &str) -> Result<Exit> {
     print(format_args!("{text}\n"))?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// Writes the field. Returns the result and the next command.

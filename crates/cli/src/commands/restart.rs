@@ -32,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     print(format_args!("{}\n", restart(&connection, &args.name).await?))?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// Writes the annotation. Returns the result and the next command.

@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     let SetCommand::Image(args) = args.command;
     let connection = args.connect.connect().await?;
     print(format_args!("{}\n", set_image(&connection, &args.name, &args.images).await?))?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// Writes the images. Returns the result and the next command.

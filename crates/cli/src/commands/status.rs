@@ -145,7 +145,7 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
         }
         State::Failed(why) => (Some(Exit::Failed), format!("{name}: failed: {why}")),
         State::Complete => {
-            let exit = if until == Some(Until::Held) { Exit::NotHeld } else { Exit::Done };
+            let exit = if until == Some(Until::Held) { Exit::NotHeld } else { Exit::Success };
             (Some(exit), format!("{name}: complete at revision {revision}"))
         }
         State::Paused => {
@@ -157,7 +157,7 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
         }
         State::Held(hold) => {
             let exit = match until {
-                Some(Until::Held) => Some(Exit::Done),
+                Some(Until::Held) => Some(Exit::Success),
                 Some(Until::Complete) => None,
                 None => hold.until.is_none().then_some(Exit::Held),
             };

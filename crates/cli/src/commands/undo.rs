@@ -60,7 +60,7 @@ pub(crate) struct UndoOptions {
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     print(format_args!("{}\n", undo(&connection, &args.name, args.options).await?))?;
-    Ok(Exit::Done)
+    Ok(Exit::Success)
 }
 
 /// Writes the template. Returns the result and the next command.

@@ -81,7 +81,7 @@ pub mod metric {
     pub const WRITE_FAILURES: &str = "ordereddeployment_write_failures_total";
     /// Live reads of a deployment and its pods, by reason.
     pub const LIVE_READS: &str = "ordereddeployment_live_reads_total";
-    /// Deployments held at a pause point now; only the leader reports them.
+    /// Deployments paused at a pause point now; only the leader reports them.
     pub const HOLDS: &str = "ordereddeployment_holds";
     /// Since when a deployment is held, in seconds since 1970.
     pub const HOLD_START: &str = "ordereddeployment_hold_start_time_seconds";
@@ -177,10 +177,10 @@ impl Metrics {
                 "Reads of a deployment and its pods past the cache.",
                 &["reason"],
             )?,
-            holds: gauge(metric::HOLDS, "Deployments held at a pause point now.")?,
+            holds: gauge(metric::HOLDS, "Deployments paused at a pause point now.")?,
             hold_start: gauge_by(
                 metric::HOLD_START,
-                "Since when a deployment is held at a pause point.",
+                "Since when a deployment is paused at a pause point.",
                 &object,
             )?,
             blocked_start: gauge_by(
@@ -224,9 +224,9 @@ impl Metrics {
             )?,
             queue_depth: kept(
                 registry,
-                IntGauge::with_opts(of_this(metric::QUEUE_DEPTH, "Deployments that wait to be looked at.")),
+                IntGauge::with_opts(of_this(metric::QUEUE_DEPTH, "Deployments that wait to be reconciled.")),
             )?,
-            queue_wait: fine(of_this(metric::QUEUE_WAIT, "How long deployments wait to be looked at."))?,
+            queue_wait: fine(of_this(metric::QUEUE_WAIT, "How long deployments wait to be reconciled."))?,
             requests: kept(
                 registry,
                 IntCounterVec::new(

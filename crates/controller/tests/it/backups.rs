@@ -64,12 +64,12 @@ async fn restored_manifests_are_adopted_and_a_rollout_pauses_again_where_it_was_
     }
     cluster.annotate(&pods[5], annotation::PAUSE_POINT, "before").await;
     cluster.set_image("web:2").await;
-    let settled = |count: usize| {
+    let held_with = |count: usize| {
         move |view: &crate::cluster::View| {
             view.status().hold.is_some() && view.available() == count && view.pods.len() == count
         }
     };
-    let held = cluster.until("it is held and settled", settled(10)).await;
+    let held = cluster.until("it is held with ten available pods", held_with(10)).await;
     assert_eq!(held.updated().len(), 2);
     cluster.kill();
 
@@ -86,7 +86,7 @@ async fn restored_manifests_are_adopted_and_a_rollout_pauses_again_where_it_was_
     restore(&cluster.sets(), &saved_sets).await;
     let mark = cluster.mark();
     cluster.start_controller();
-    let again = cluster.until("it is held again", settled(10)).await;
+    let again = cluster.until("it is held again", held_with(10)).await;
     cluster.pass(Duration::from_secs(60)).await;
     assert_eq!(cluster.deleted(mark), Vec::<String>::new());
     assert_eq!(

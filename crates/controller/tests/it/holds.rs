@@ -18,13 +18,13 @@ async fn paused_at_the_third(cluster: &Cluster, side: &str) -> (String, Vec<Stri
     cluster.annotate(&pods[5], annotation::PAUSE_POINT, side).await;
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
-    cluster.until("it is held and settled", settled_hold).await;
+    cluster.until("it is held with ten available pods", is_held_with_ten_available_pods).await;
     let mut gone = cluster.deleted(mark);
     gone.sort();
     (pods[5].clone(), gone)
 }
 
-fn settled_hold(view: &View) -> bool {
+fn is_held_with_ten_available_pods(view: &View) -> bool {
     view.status().hold.is_some() && view.available() == 10 && view.pods.len() == 10
 }
 
@@ -136,7 +136,7 @@ async fn a_pod_lost_in_a_hold_is_replaced_in_its_own_revision() {
     cluster.pods().delete(&old.unwrap(), &kube::api::DeleteParams::default()).await.unwrap();
     cluster.pass(Duration::from_secs(30)).await;
     let view = cluster.view().await;
-    assert!(settled_hold(&view), "{view:#?}");
+    assert!(is_held_with_ten_available_pods(&view), "{view:#?}");
     assert_eq!(view.updated().len(), 2);
 }
 

@@ -103,16 +103,16 @@ impl Bench {
         } else {
             api.patch("costs", &PatchParams::default(), &Patch::Merge(map)).await.unwrap();
         }
-        self.settle().await;
+        self.wait_for_controller().await;
     }
 
-    async fn settle(&self) {
+    async fn wait_for_controller(&self) {
         self.cluster.pass(Duration::from_secs(5)).await;
     }
 
     /// The costs of the pods of that pool, written by the controller or by another client.
     async fn costs(&self, pool: &str) -> Vec<Option<String>> {
-        self.settle().await;
+        self.wait_for_controller().await;
         let pods = self.cluster.pods().list(&ListParams::default()).await.unwrap().items;
         let pods = pods.iter().filter(|pod| pod.name_any().starts_with(pool));
         pods.map(|pod| pod.annotations().get(annotation::POD_DELETION_COST).cloned()).collect()

@@ -28,53 +28,53 @@ pub(crate) fn is_dns1035(word: &str) -> bool {
 
 /// The errors in the name of a port.
 pub(crate) fn port(name: &str) -> Vec<&'static str> {
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     if name.len() > 15 {
-        complaints.push("must be no more than 15 characters");
+        errors.push("must be no more than 15 characters");
     }
     if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
-        complaints.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+        errors.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
     } else if !name.bytes().any(|b| b.is_ascii_lowercase()) {
-        complaints.push("must contain at least one letter (a-z)");
+        errors.push("must contain at least one letter (a-z)");
     }
     if name.contains("--") {
-        complaints.push("must not contain consecutive hyphens");
+        errors.push("must not contain consecutive hyphens");
     }
     if name.starts_with('-') || name.ends_with('-') {
-        complaints.push("must not begin or end with a hyphen");
+        errors.push("must not begin or end with a hyphen");
     }
-    complaints
+    errors
 }
 
 /// The errors in a DNS-1123 subdomain, the name of most objects.
 pub(crate) fn subdomain(name: &str) -> Vec<String> {
-    let mut complaints = too_long(name, 253);
+    let mut errors = too_long(name, 253);
     if !name.split('.').all(is_label) {
-        complaints.push(SUBDOMAIN.to_owned());
+        errors.push(SUBDOMAIN.to_owned());
     }
-    complaints
+    errors
 }
 
 /// The errors in a DNS-1123 label: names of containers and volumes.
 pub(crate) fn label(name: &str) -> Vec<String> {
-    let mut complaints = too_long(name, 63);
+    let mut errors = too_long(name, 63);
     if !is_label(name) {
-        complaints.push(LABEL.to_owned());
+        errors.push(LABEL.to_owned());
     }
-    complaints
+    errors
 }
 
 /// The errors in a key of a label or an annotation, `[prefix/]name`.
 pub(crate) fn label_key(key: &str) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let mut errors = Vec::new();
     let parts: Vec<&str> = key.split('/').collect();
     let name = match parts[..] {
         [name] => name,
         [prefix, name] => {
             if prefix.is_empty() {
-                complaints.push("prefix part must be non-empty".to_owned());
+                errors.push("prefix part must be non-empty".to_owned());
             } else {
-                complaints.extend(subdomain(prefix).into_iter().map(|c| format!("prefix part {c}")));
+                errors.extend(subdomain(prefix).into_iter().map(|c| format!("prefix part {c}")));
             }
             name
         }
@@ -88,19 +88,19 @@ pub(crate) fn label_key(key: &str) -> Vec<String> {
         }
     };
     if name.is_empty() {
-        complaints.push("name part must be non-empty".to_owned());
+        errors.push("name part must be non-empty".to_owned());
     }
-    complaints.extend(too_long(name, 63).into_iter().map(|c| format!("name part {c}")));
+    errors.extend(too_long(name, 63).into_iter().map(|c| format!("name part {c}")));
     if !is_qualified(name) {
-        complaints.push(QUALIFIED.to_owned());
+        errors.push(QUALIFIED.to_owned());
     }
-    complaints
+    errors
 }
 
 /// The error in a label value.
 pub(crate) fn label_value(value: &str) -> Option<String> {
-    if let Some(complaint) = too_long(value, 63).pop() {
-        return Some(complaint);
+    if let Some(error) = too_long(value, 63).pop() {
+        return Some(error);
     }
     (!value.is_empty() && !is_qualified(value)).then(|| VALUE.to_owned())
 }

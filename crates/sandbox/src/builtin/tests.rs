@@ -14,7 +14,7 @@ fn pod(more: &Value) -> Value {
     pod
 }
 
-fn complaints(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<String> {
+fn errors(group: &str, kind: &str, object: &Value, old: Option<&Value>) -> Vec<String> {
     let mut object = object.clone();
     prepare(&info(group, kind), &mut object, old).iter().map(Cause::line).collect()
 }
@@ -118,7 +118,7 @@ fn invalid_pods_have_the_messages_of_the_api_server() {
             "spec.volumes[0].secret: Forbidden: may not specify more than 1 volume type",
         ),
     ] {
-        let found = complaints("", "Pod", &pod(&change), None);
+        let found = errors("", "Pod", &pod(&change), None);
         assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?} is not {wanted}");
     }
 }
@@ -130,7 +130,7 @@ fn only_images_deadlines_and_added_tolerations_of_a_pod_can_change() {
     let changed = |patch: Value| {
         let mut new = old.clone();
         json_patch::merge(&mut new, &patch);
-        complaints("", "Pod", &new, Some(&old))
+        errors("", "Pod", &new, Some(&old))
     };
     let mut containers = old["spec"]["containers"].clone();
     containers[0]["image"] = json!("web:2");
@@ -149,7 +149,7 @@ fn only_images_deadlines_and_added_tolerations_of_a_pod_can_change() {
     let mut longer = old.clone();
     longer["spec"]["activeDeadlineSeconds"] = json!(6);
     assert_eq!(
-        complaints("", "Pod", &longer, Some(&limited)),
+        errors("", "Pod", &longer, Some(&limited)),
         ["spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value 5"]
     );
     let refused = changed(json!({"spec": {"nodeName": "n1"}}));
@@ -170,7 +170,7 @@ fn invalid_deployments_have_the_messages_of_the_api_server() {
         object
     };
     let good = deployment(json!({}));
-    assert_eq!(complaints("apps", "Deployment", &good, None), [""; 0]);
+    assert_eq!(errors("apps", "Deployment", &good, None), [""; 0]);
     for (change, wanted) in [
         (
             json!({"spec": {"strategy": {"type": "Foo"}}}),
@@ -201,11 +201,11 @@ fn invalid_deployments_have_the_messages_of_the_api_server() {
             "spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
         ),
     ] {
-        assert_eq!(complaints("apps", "Deployment", &deployment(change), None), [wanted]);
+        assert_eq!(errors("apps", "Deployment", &deployment(change), None), [wanted]);
     }
     let moved = deployment(json!({"spec": {"selector": {"matchLabels": {"app": "x", "b": "c"}},
         "template": {"metadata": {"labels": {"b": "c"}}}}}));
-    let found = complaints("apps", "Deployment", &moved, Some(&good));
+    let found = errors("apps", "Deployment", &moved, Some(&good));
     assert!(found[0].ends_with("field is immutable"), "{found:?}");
 }
 
@@ -238,7 +238,7 @@ fn small_kinds_are_validated() {
             "eventTime": "2024-01-01T00:00:00.000000Z", "reportingController": "a.b/c", "reportingInstance": "i",
             "action": "Do", "reason": "Because", "type": "Normal"})
     };
-    assert_eq!(complaints("events.k8s.io", "Event", &event("hi"), None), [""; 0]);
+    assert_eq!(errors("events.k8s.io", "Event", &event("hi"), None), [""; 0]);
     for (group, kind, object, wanted) in [
         (
             "events.k8s.io",
@@ -278,7 +278,7 @@ fn small_kinds_are_validated() {
             "data[a b]: Invalid value: \"a b\": a valid config key",
         ),
     ] {
-        let found = complaints(group, kind, &object, None);
+        let found = errors(group, kind, &object, None);
         assert!(found.len() == 1 && found[0].starts_with(wanted), "{found:?} is not {wanted}");
     }
     let mut secret = json!({"stringData": {"k": "hi"}});

@@ -10,7 +10,7 @@ fn lines(causes: &[Cause]) -> Vec<String> {
     causes.iter().map(Cause::line).collect()
 }
 
-fn complaint(node: &Value, value: &Value) -> String {
+fn errors(node: &Value, value: &Value) -> String {
     let schema = schema(&json!({"type": "object", "properties": {"x": node}}));
     lines(&schema.validate(&json!({"spec": {"x": value}}), None)).join("; ")
 }
@@ -100,7 +100,7 @@ fn invalid_values_have_the_messages_of_the_api_server() {
             r#"spec.x.k: Invalid value: "integer": spec.x.k in body must be of type string: "integer""#,
         ),
     ] {
-        assert_eq!(complaint(&node, &value), wanted, "{node}");
+        assert_eq!(errors(&node, &value), wanted, "{node}");
     }
 }
 
@@ -114,7 +114,7 @@ fn valid_values_pass() {
         (json!({"type": "integer", "anyOf": [{"minimum": 5}, {"maximum": 1}]}), json!(7)),
         (json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), json!({"a": {"b": 1}})),
     ] {
-        assert_eq!(complaint(&node, &value), "", "{node}");
+        assert_eq!(errors(&node, &value), "", "{node}");
     }
 }
 

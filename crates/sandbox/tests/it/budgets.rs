@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::common::{define_gadgets, gadget, gadgets, pod_value, pods, refusal, sandbox};
 
-async fn settle() {
+async fn wait_for_agents() {
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
@@ -22,7 +22,7 @@ async fn budget(client: &Client, mut spec: Value) {
     spec["selector"] = json!({"matchLabels": {"app": "web"}});
     let budget = serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
     budgets(client).create(&PostParams::default(), &budget).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
 }
 
 async fn web(client: &Client, names: &[&str], owner: Option<&str>) {
@@ -36,7 +36,7 @@ async fn web(client: &Client, names: &[&str], owner: Option<&str>) {
         let pod: Pod = serde_json::from_value(pod).unwrap();
         pods(client).create(&PostParams::default(), &pod).await.unwrap();
     }
-    settle().await;
+    wait_for_agents().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn a_percentage_refers_to_the_scale_of_the_controller() {
     // As on a real API server, a change of the scale takes effect with the next change of a pod.
     let touch = Patch::Merge(json!({"metadata": {"labels": {"touched": "yes"}}}));
     pods(&client).patch("a", &PatchParams::default(), &touch).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     let status = budgets(&client).get("web").await.unwrap().status.unwrap();
     assert_eq!((status.desired_healthy, status.disruptions_allowed), (2, 1));
 }

@@ -16,7 +16,7 @@ use crate::common::{
     define_gadgets, gadget, gadget_definition, gadgets, pod_value, pods, refusal, sandbox, sandbox_with,
 };
 
-async fn settle() {
+async fn wait_for_agents() {
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
 
@@ -33,7 +33,7 @@ async fn family(client: &Client) -> DynamicObject {
         let child: Pod = serde_json::from_value(child).unwrap();
         pods(client).create(&PostParams::default(), &child).await.unwrap();
     }
-    settle().await;
+    wait_for_agents().await;
     owner
 }
 
@@ -48,7 +48,7 @@ async fn a_finalizer_holds_an_object_until_it_is_removed() {
     api.create(&PostParams::default(), &wanted).await.unwrap();
     let marked = api.delete("g", &DeleteParams::default()).await.unwrap().left().unwrap();
     assert!(marked.metadata.deletion_timestamp.is_some());
-    settle().await;
+    wait_for_agents().await;
     let more = json!({"metadata": {"finalizers": ["test.example/hold", "test.example/more"]}});
     let refused = refusal(api.patch("g", &PatchParams::default(), &Patch::Merge(more)).await);
     assert!(refused.message.contains("no new finalizers can be added"), "{}", refused.message);
@@ -64,7 +64,7 @@ async fn background_deletion_removes_the_owner_first() {
     family(&client).await;
     gadgets(&client).delete("g", &DeleteParams::background()).await.unwrap();
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
-    settle().await;
+    wait_for_agents().await;
     assert!(pods(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
@@ -79,7 +79,7 @@ async fn foreground_deletion_removes_the_owner_last() {
     assert_eq!(waiting.finalizers(), ["foregroundDeletion"]);
     let pods = pods(&client).list(&ListParams::default()).await.unwrap();
     assert!(pods.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()) && pods.items.len() == 2);
-    settle().await;
+    wait_for_agents().await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
 }
 
@@ -119,14 +119,14 @@ async fn foreground_deletion_is_recursive_and_waits_only_for_blocking_dependents
     child_of("leaf", ("v1", "Pod", "middle", middle.uid()), true).await;
     child_of("free", of_gadget, false).await;
     gadgets(&client).delete("g", &DeleteParams::foreground()).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     assert_eq!(gadgets(&client).get("g").await.unwrap().finalizers(), ["foregroundDeletion"]);
     assert_eq!(pods(&client).get("middle").await.unwrap().finalizers(), ["foregroundDeletion"]);
     assert_eq!(pods(&client).get("leaf").await.unwrap().finalizers(), ["test.example/hold"]);
     assert_eq!(refusal(pods(&client).get("free").await).code, 404);
     let none = json!({"metadata": {"finalizers": null}});
     pods(&client).patch("leaf", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
     assert_eq!(finalizers_seen(&client, "free").await, [Vec::<String>::new(), Vec::new()], "marked, gone");
 }
@@ -146,7 +146,7 @@ async fn a_second_owner_keeps_a_dependent_of_an_owner_in_foreground_deletion() {
     let both = json!({"metadata": {"ownerReferences": owners}});
     pods(&client).patch("a", &PatchParams::default(), &Patch::Merge(both)).await.unwrap();
     gadgets(&client).delete("g", &DeleteParams::foreground()).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
     let left = pods(&client).list(&ListParams::default()).await.unwrap().items;
     assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a"]);
@@ -159,7 +159,7 @@ async fn orphans_remain_without_the_owner_reference() {
     let client = sandbox.client().unwrap();
     family(&client).await;
     gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     assert_eq!(refusal(gadgets(&client).get("g").await).code, 404);
     let left = pods(&client).list(&ListParams::default()).await.unwrap();
     assert!(left.items.iter().all(|pod| pod.owner_references().is_empty()) && left.items.len() == 2);
@@ -174,7 +174,7 @@ async fn a_dependent_of_an_owner_that_never_existed_is_collected() {
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "g", "uid": "no-such-uid"}]);
     let child: Pod = serde_json::from_value(child).unwrap();
     pods(&client).create(&PostParams::default(), &child).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     assert_eq!(refusal(pods(&client).get("a").await).code, 404);
 }
 
@@ -185,7 +185,7 @@ async fn the_objects_of_a_deleted_crd_are_deleted() {
     family(&client).await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.delete("gadgets.test.example", &DeleteParams::default()).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     assert_eq!(refusal(definitions.get("gadgets.test.example").await).code, 404);
     assert_eq!(refusal(gadgets(&client).list(&ListParams::default()).await).code, 404);
     assert!(pods(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
@@ -266,7 +266,7 @@ async fn a_frozen_collector_does_nothing() {
     assert_eq!(pods(&client).list(&ListParams::default()).await.unwrap().items.len(), 2);
     assert!(writes(&sandbox).is_empty());
     sandbox.set_collector(Collector::default());
-    settle().await;
+    wait_for_agents().await;
     assert!(pods(&client).list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
@@ -282,7 +282,7 @@ async fn a_lagging_collector_retries_writes_after_a_conflict() {
     }]))
     .unwrap();
     gadgets(&client).create(&PostParams::default(), &child).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     sandbox.set_collector(Collector { lag: Duration::from_secs(10), ..Collector::default() });
     gadgets(&client).delete("g", &DeleteParams::orphan()).await.unwrap();
     tokio::time::sleep(Duration::from_secs(9)).await;
@@ -304,7 +304,7 @@ async fn an_owner_of_an_unknown_kind_keeps_its_dependents() {
         json!([{"apiVersion": "test.example/v1", "kind": "Gadget", "name": "g", "uid": "some-uid"}]);
     let child: Pod = serde_json::from_value(child).unwrap();
     pods(&client).create(&PostParams::default(), &child).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     assert_eq!(pods(&client).get("a").await.unwrap().name_any(), "a");
     define_gadgets(&client).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -325,7 +325,7 @@ async fn an_owner_must_match_by_name_and_uid() {
         let child: Pod = serde_json::from_value(child).unwrap();
         pods(&client).create(&PostParams::default(), &child).await.unwrap();
     }
-    settle().await;
+    wait_for_agents().await;
     let left = pods(&client).list(&ListParams::default()).await.unwrap().items;
     assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["a", "b", "e"]);
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::common::{pod_value, pods, refusal, sandbox};
 
-async fn settle() {
+async fn wait_for_agents() {
     tokio::time::sleep(Duration::from_secs(3)).await;
 }
 
@@ -26,7 +26,7 @@ async fn quota(client: &Client, spec: Value) -> Api<ResourceQuota> {
     let quota = serde_json::from_value(json!({"metadata": {"name": "few"}, "spec": spec})).unwrap();
     let quotas: Api<ResourceQuota> = Api::default_namespaced(client.clone());
     quotas.create(&PostParams::default(), &quota).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     quotas
 }
 
@@ -38,7 +38,7 @@ async fn a_quota_rejects_further_pods_until_one_has_finished() {
     for name in ["a", "b"] {
         create(&client, name, json!({}), false).await.unwrap();
     }
-    settle().await;
+    wait_for_agents().await;
     let status = quotas.get("few").await.unwrap().status.unwrap();
     let (hard, used) = (status.hard.unwrap(), status.used.unwrap());
     assert_eq!((hard["pods"].0.as_str(), hard["cpu"].0.as_str()), ("2", "1"));
@@ -80,11 +80,11 @@ async fn a_no_execute_taint_evicts_pods_without_a_toleration_or_after_it() {
     create(&client, "some-time", on(some_time), false).await.unwrap();
     create(&client, "not-at-all", on(json!([])), false).await.unwrap();
     create(&client, "elsewhere", json!({"nodeName": "n2"}), false).await.unwrap();
-    settle().await;
+    wait_for_agents().await;
     let taint = async |effect: &str| {
         let taints = json!({"spec": {"taints": [{"key": "gone", "effect": effect}]}});
         nodes.patch("n1", &PatchParams::default(), &Patch::Merge(taints)).await.unwrap();
-        settle().await;
+        wait_for_agents().await;
     };
     let left = async || {
         let mut names = Vec::new();

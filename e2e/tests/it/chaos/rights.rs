@@ -107,7 +107,7 @@ async fn until_heeded(cluster: &TestCluster, rights: &[(&str, Rules)], given: bo
 }
 
 /// Whether the status reports that the controller may not delete.
-fn complains(object: &OrderedDeployment) -> bool {
+fn reports_forbidden_delete(object: &OrderedDeployment) -> bool {
     let failure = object.status.as_ref().and_then(|status| status.condition(condition::REPLICA_FAILURE));
     failure.is_some_and(|failure| {
         failure.status == ConditionStatus::True
@@ -131,14 +131,14 @@ async fn a_controller_continues_when_permissions_are_granted_again_on_a_real_ser
     // Without permission to delete, the controller reports this in the status and creates no more pods than allowed.
     take_away(&cluster, &[DELETES]).await;
     cluster.set_image("web:2").await.unwrap();
-    cluster.until("web", "complaining", complains).await.unwrap();
+    cluster.until("web", "reporting the error", reports_forbidden_delete).await.unwrap();
     cluster.until_event(reason::FAILED_DELETE).await.unwrap();
     assert_eq!(cluster.deletions().await.unwrap(), []);
     assert_eq!(cluster.pods().await.unwrap().len(), 11);
     assert!(manager.runs().unwrap(), "the controller ended");
     give(&cluster, &[DELETES]).await;
     held_at(&cluster, &old[BEFORE], 3, 10).await;
-    cluster.until("web", "content", |object| !complains(object)).await.unwrap();
+    cluster.until("web", "without the error", |object| !reports_forbidden_delete(object)).await.unwrap();
 
     // Without any permission the controller cannot even start: it logs this and waits.
     take_away(&cluster, &ALL).await;

@@ -77,7 +77,7 @@ async fn the_budget_has_a_version_that_the_server_supports_by_helm() {
 #[tokio::test]
 async fn unknown_and_invalid_values_are_rejected_by_helm() {
     let helm = Helm::without_server().unwrap();
-    for (value, complaint) in [
+    for (value, error) in [
         ("replicaCount=two", "replicaCount: Invalid type"),
         ("replicaCount=-1", "replicaCount: Must be greater than or equal to 0"),
         ("leaderElectoin.enabled=true", "Additional property leaderElectoin is not allowed"),
@@ -93,7 +93,7 @@ async fn unknown_and_invalid_values_are_rejected_by_helm() {
         ("image.repository=", "Set it to where you have pushed"),
     ] {
         let refused = helm.run(&["template", CHART, IMAGE, "--set", value]).await.unwrap_err().to_string();
-        assert!(refused.contains(complaint), "{value}: {refused}");
+        assert!(refused.contains(error), "{value}: {refused}");
     }
 }
 

@@ -26,9 +26,9 @@ fn the_exit_code_depends_on_the_state_and_on_until() {
     let complete = condition("Complete", "True", "RolloutComplete");
     let failed = condition("Progressing", "False", "ProgressDeadlineExceeded");
     let rolling = json!({"observedGeneration": 2});
-    assert_eq!(exits(&paused, false), [Some(Exit::Held), None, Some(Exit::Done)]);
-    assert_eq!(exits(&timed, false), [None, None, Some(Exit::Done)]);
-    assert_eq!(exits(&complete, false), [Some(Exit::Done), Some(Exit::Done), Some(Exit::NotHeld)]);
+    assert_eq!(exits(&paused, false), [Some(Exit::Held), None, Some(Exit::Success)]);
+    assert_eq!(exits(&timed, false), [None, None, Some(Exit::Success)]);
+    assert_eq!(exits(&complete, false), [Some(Exit::Success), Some(Exit::Success), Some(Exit::NotHeld)]);
     assert_eq!(exits(&failed, false), [Some(Exit::Failed); 3]);
     assert_eq!(exits(&rolling, false), [None; 3]);
     assert_eq!(exits(&rolling, true), [Some(Exit::Held), None, None]);

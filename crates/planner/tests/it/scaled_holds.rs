@@ -126,7 +126,7 @@ fn the_split_over_old_sets_yields_to_the_points() {
     assert_eq!(cluster.of_image("v1"), 2, "the pods with points stay");
     let scaled = cluster.deleted[deleted..].iter().filter(|(_, purpose)| *purpose == Purpose::Scale);
     assert!(scaled.count() > 0);
-    // It settles: no pod is created in one old set and deleted in the other.
+    // It becomes idle: no pod is created in one old set and deleted in the other.
     let before = (cluster.count, cluster.deleted.len());
     cluster.tick(5);
     cluster.settle();
