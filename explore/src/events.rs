@@ -336,14 +336,14 @@ fn carry_out(
             Ok(next)
         }
         Decision::Act(act) => {
-            let mut world = state.world(setup);
+            let mut cluster = state.cluster(setup);
             let mut created = 0;
-            world.carry_out(act, |world, _| {
+            cluster.carry_out(act, |cluster, _| {
                 created += 1;
-                let full = setup.case.quota.is_some_and(|quota| world.pods.len() >= quota);
+                let full = setup.case.quota.is_some_and(|quota| cluster.pods.len() >= quota);
                 if full || refused == Some(created) { Err("exceeded quota".to_owned()) } else { Ok(()) }
             });
-            state.after(&world, setup, statuses)
+            state.after(&cluster, setup, statuses)
         }
     }
 }

@@ -146,7 +146,7 @@ impl State {
     }
 
     /// The cluster in this state.
-    pub fn world(&self, setup: &Setup) -> SimulatedCluster {
+    pub fn cluster(&self, setup: &Setup) -> SimulatedCluster {
         SimulatedCluster {
             sets: self.sets(setup),
             pods: self.pods.iter().map(|state| pod(state, setup)).collect(),
@@ -201,25 +201,25 @@ impl State {
         }
     }
 
-    /// The state of a world after this state. Its pods keep their names.
-    pub fn after(&self, world: &SimulatedCluster, setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
+    /// The state of a cluster after this state. Its pods keep their names.
+    pub fn after(&self, cluster: &SimulatedCluster, setup: &Setup, statuses: &mut Statuses) -> Result<Self> {
         let mut state = self.clone();
-        state.failure.clone_from(&world.failure);
-        state.refused_since = world.refused_since;
+        state.failure.clone_from(&cluster.failure);
+        state.refused_since = cluster.refused_since;
         let template_of = |hash: &str| {
             let place = setup.templates.iter().position(|(.., one)| one == hash);
             place.and_then(|place| u8::try_from(place).ok()).context("a set has an unknown template")
         };
         state.sets.clear();
         let mut by_uid = BTreeMap::new();
-        for set in &world.sets {
+        for set in &cluster.sets {
             let template = template_of(&set.hash)?;
             by_uid.insert(Arc::clone(&set.uid), template);
             state.sets.push(SetState { template, revision: set.revision, replicas: set.replicas });
         }
         state.sets.sort_by_key(|set| set.template);
         state.pods.clear();
-        for pod in &world.pods {
+        for pod in &cluster.pods {
             let id = id_of(&pod.facts.uid).context("a pod has no number")?;
             let known = self.pods.iter().find(|known| known.id == id).copied();
             let new = || -> Result<PodState> {
@@ -237,7 +237,7 @@ impl State {
             let known = known.map_or_else(new, Ok)?;
             state.pods.push(PodState { terminating: pod.terminating, ..known });
         }
-        if let Some(status) = &world.deployment.status {
+        if let Some(status) = &cluster.deployment.status {
             state.store(status, statuses);
         }
         Ok(state)

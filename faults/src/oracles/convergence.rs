@@ -28,8 +28,8 @@ pub(super) fn complete_or_explained(history: &History<'_>) -> Vec<Violation> {
     let Some(rest) = history.log.event(&RunEventKind::Settled) else { return Vec::new() };
     let objects =
         history.all_at("ordereddeployments", rest.requests).filter(|object| !is_terminating(object));
-    let wrong = objects
-        .filter_map(|object| Some((object, why_incomplete(history, object, rest.requests, rest.at)?)));
+    let wrong =
+        objects.filter_map(|object| Some((object, why_incomplete(history, object, rest.requests, rest.at)?)));
     wrong.map(|(object, why)| found("L1", rest.at, format!("{} at rest: {why}", name(object)))).collect()
 }
 

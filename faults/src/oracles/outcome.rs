@@ -23,12 +23,12 @@ pub(super) fn as_expected(history: &History<'_>) -> Vec<Violation> {
         return vec![found("L1", at, format!("step {place} waits for a condition that does not happen"))];
     }
     let at_end = |plural| history.all_at(plural, end.requests).collect();
-    let world = World {
+    let objects = Objects {
         deployments: at_end("ordereddeployments"),
         sets: at_end("orderedreplicasets"),
         pods: at_end("pods"),
     };
-    world.differs(history.case.outcome).map(|message| found("L1", end.at, message)).into_iter().collect()
+    objects.differs(history.case.outcome).map(|message| found("L1", end.at, message)).into_iter().collect()
 }
 
 /// Whether a scenario has its outcome in spite of this fault.
@@ -44,13 +44,13 @@ fn is_accounted_for(fault: &Fault) -> bool {
 }
 
 /// The objects at the end.
-struct World<'a> {
+struct Objects<'a> {
     deployments: Vec<&'a Value>,
     sets: Vec<&'a Value>,
     pods: Vec<&'a Value>,
 }
 
-impl World<'_> {
+impl Objects<'_> {
     /// Why the objects do not have that outcome.
     fn differs(&self, outcome: Outcome) -> Option<String> {
         let each = |holds: fn(&Value) -> bool| self.deployments.iter().all(|one| holds(one));

@@ -19,7 +19,7 @@ use ordereddeployment_sorter::{NodeFacts, Phase};
 use serde_json::{Value, json};
 
 pub(crate) struct Cluster {
-    world: SimulatedCluster,
+    simulated: SimulatedCluster,
     /// Images that the API server refuses.
     pub(crate) refused: BTreeSet<String>,
     /// Images that never become ready.
@@ -62,13 +62,13 @@ impl Deref for Cluster {
     type Target = SimulatedCluster;
 
     fn deref(&self) -> &SimulatedCluster {
-        &self.world
+        &self.simulated
     }
 }
 
 impl DerefMut for Cluster {
     fn deref_mut(&mut self) -> &mut SimulatedCluster {
-        &mut self.world
+        &mut self.simulated
     }
 }
 
@@ -92,7 +92,7 @@ impl Cluster {
         }
         // The clock of the controller has a finer resolution than the times that an API server stores.
         let now = Timestamp::from_millisecond(1_700_000_000_700).unwrap();
-        let world = SimulatedCluster {
+        let simulated = SimulatedCluster {
             // Pods also run on `n3`, which does not exist any more.
             nodes: ["n0", "n1", "n2"]
                 .map(|name| {
@@ -103,7 +103,7 @@ impl Cluster {
             ..SimulatedCluster::new(serde_json::from_value(object).unwrap(), now)
         };
         Self {
-            world,
+            simulated,
             refused: BTreeSet::new(),
             broken: BTreeSet::new(),
             quota: None,
@@ -188,7 +188,7 @@ impl Cluster {
 
     /// A user deletes a set, and its pods with it.
     pub(crate) fn delete_set(&mut self, index: usize) {
-        let SimulatedCluster { sets, pods, .. } = &mut self.world;
+        let SimulatedCluster { sets, pods, .. } = &mut self.simulated;
         let set = &mut sets[index];
         set.terminating = true;
         for pod in pods.iter_mut().filter(|pod| pod.set == set.uid) {
@@ -200,10 +200,10 @@ impl Cluster {
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
         if self.compares.is_some() {
-            self.world.comparison = ComparisonResult::Not;
+            self.simulated.comparison = ComparisonResult::Not;
         }
         let mut dry_runs = 0;
-        let (snapshot, decision) = self.world.decide(|template| {
+        let (snapshot, decision) = self.simulated.decide(|template| {
             dry_runs += 1;
             if self.refused.contains(&image(template)) {
                 DryRun::Refused("no".into())
@@ -240,12 +240,12 @@ impl Cluster {
     fn compare(&mut self, sets: &[Arc<str>]) -> (Snapshot, Decision) {
         let own = read(&self.deployment.spec.template);
         let is_equal = |uid: &&Arc<str>| {
-            self.world.sets.iter().any(|set| set.uid == **uid && read(&set.template) == own)
+            self.simulated.sets.iter().any(|set| set.uid == **uid && read(&set.template) == own)
         };
         let equal = sets.iter().find(is_equal).cloned();
         let (now, compares) = (self.now, self.compares.as_mut().unwrap());
         compares.asked += 1;
-        self.world.comparison = match compares.silent {
+        self.simulated.comparison = match compares.silent {
             Some(since) => {
                 let again = now + SignedDuration::from_secs(1);
                 ComparisonResult::NoAnswer { since, again, message: "it is down".to_owned() }
@@ -253,7 +253,7 @@ impl Cluster {
             None => equal.map_or(ComparisonResult::New, ComparisonResult::Equal),
         };
         let mut dry_runs = 0;
-        let decided = self.world.decide(|_| {
+        let decided = self.simulated.decide(|_| {
             dry_runs += 1;
             DryRun::Accepted
         });
@@ -285,7 +285,7 @@ impl Cluster {
     pub(crate) fn silence(&mut self, silent: bool) {
         let now = self.now;
         self.compares.get_or_insert_default().silent = silent.then_some(now);
-        self.world.comparison = ComparisonResult::Not;
+        self.simulated.comparison = ComparisonResult::Not;
     }
 
     pub(crate) fn asked(&self) -> usize {
@@ -306,8 +306,8 @@ impl Cluster {
         self.check_counted(act);
         let act = &self.as_far_as_it_comes(act);
         let (refused, quota) = (&self.refused, self.quota);
-        let done = self.world.carry_out(act, |world, set| {
-            let present = world.pods.iter().filter(|pod| !pod.finished).count();
+        let done = self.simulated.carry_out(act, |simulated, set| {
+            let present = simulated.pods.iter().filter(|pod| !pod.finished).count();
             if refused.contains(&image(&set.template)) {
                 return Err("pods is invalid".to_owned());
             }
@@ -318,7 +318,7 @@ impl Cluster {
             }
         });
         for uid in &done.created {
-            let pod = self.world.pods.iter_mut().find(|pod| pod.facts.uid == *uid).unwrap();
+            let pod = self.simulated.pods.iter_mut().find(|pod| pod.facts.uid == *uid).unwrap();
             let number: u32 = pod.resource_version.parse().unwrap();
             // Some are not scheduled at once.
             pod.facts.node = (!number.is_multiple_of(4)).then(|| format!("n{}", number % 4).into());
@@ -391,17 +391,18 @@ impl Cluster {
         self.now = time;
         let now = whole_seconds(self.now);
         self.pods.retain(|pod| !pod.terminating);
-        let SimulatedCluster { sets, pods, .. } = &mut self.world;
+        let SimulatedCluster { sets, pods, .. } = &mut self.simulated;
         sets.retain(|set| !set.terminating || pods.iter().any(|pod| pod.set == set.uid));
         let broken = &self.broken;
         let broken: Vec<_> = self
-            .world
+            .simulated
             .sets
             .iter()
             .filter(|set| broken.contains(&image(&set.template)))
             .map(|set| Arc::clone(&set.uid))
             .collect();
-        for pod in self.world.pods.iter_mut().filter(|pod| !pod.finished && pod.facts.phase == Phase::Pending)
+        for pod in
+            self.simulated.pods.iter_mut().filter(|pod| !pod.finished && pod.facts.phase == Phase::Pending)
         {
             pod.facts.node.get_or_insert_with(|| "n0".into());
             pod.facts.phase = Phase::Running;

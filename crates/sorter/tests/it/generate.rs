@@ -44,14 +44,14 @@ pub(crate) fn pod(uid: &str) -> Facts {
 
 /// Everything that a context borrows.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct ContextData {
     pub(crate) now: Option<Timestamp>,
     pub(crate) rules: Vec<NodeRule>,
     pub(crate) nodes: Nodes,
     pub(crate) ranks: Ranks,
 }
 
-impl World {
+impl ContextData {
     /// A decision without node rules and related pods.
     pub(crate) fn plain() -> Self {
         Self { now: now(), rules: Vec::new(), nodes: Nodes::new(), ranks: Ranks::none() }
@@ -154,13 +154,13 @@ pub(crate) fn node(pool: &str, unschedulable: bool, taints: &[&str]) -> NodeFact
 
 prop_compose! {
     /// A random decision: with or without a clock, node rules and ranks of related pods.
-    pub(crate) fn world()(
+    pub(crate) fn context_data()(
         clock in prop::bool::weighted(0.8),
         rules in prop::collection::vec(rule(), 0..3),
         cordoned in any::<bool>(),
         related in prop::option::of(prop::collection::vec(facts(), 0..8)),
-    ) -> World {
-        World {
+    ) -> ContextData {
+        ContextData {
             now: if clock { now() } else { None },
             rules,
             nodes: [

@@ -6,7 +6,7 @@ use ordereddeployment_sorter::{
     Facts, Grant, NodeRule, Requirement, Rule, key, matching_rule, missing_nodes, reason,
 };
 
-use crate::generate::{World, node, pod};
+use crate::generate::{ContextData, node, pod};
 use crate::order::order;
 
 /// A rule without fields that grants this priority.
@@ -28,8 +28,8 @@ fn in_pool(value: &str, grant: Grant) -> NodeRule {
     NodeRule { requirements: vec![pool(value)], grant, ..gives(0) }
 }
 
-fn world(rules: Vec<NodeRule>) -> World {
-    World {
+fn context_data(rules: Vec<NodeRule>) -> ContextData {
+    ContextData {
         rules,
         nodes: [
             ("hybrid".into(), Some(node("hybrid", false, &[]))),
@@ -38,7 +38,7 @@ fn world(rules: Vec<NodeRule>) -> World {
             ("gone".into(), None),
         ]
         .into(),
-        ..World::plain()
+        ..ContextData::plain()
     }
 }
 
@@ -52,12 +52,12 @@ fn unassigned() -> Facts {
 
 /// Which of hybrid, cordoned, spot, gone, not read, unassigned the rule matches.
 fn matches(rule: NodeRule) -> Vec<&'static str> {
-    let world = world(vec![rule]);
+    let data = context_data(vec![rule]);
     let assigned = ["hybrid", "cordoned", "spot", "gone", "unread"].map(|name| (name, on(name)));
     assigned
         .into_iter()
         .chain([("unassigned", unassigned())])
-        .filter(|(_, pod)| matching_rule(pod, &world.context()).is_some())
+        .filter(|(_, pod)| matching_rule(pod, &data.context()).is_some())
         .map(|(name, _)| name)
         .collect()
 }
@@ -121,8 +121,8 @@ fn fields_of_a_rule_match_nodes_and_all_of_them_must() {
 
 #[test]
 fn priority_of_a_rule_fills_rule_0_only_if_the_pod_has_none() {
-    let world = world(vec![in_pool("hybrid", Grant::Priority(7))]);
-    let ctx = world.context();
+    let data = context_data(vec![in_pool("hybrid", Grant::Priority(7))]);
+    let ctx = data.context();
     for (pod, priority, cost) in [
         (on("hybrid"), 7, 0),
         (Facts { priority: Some(2), ..on("hybrid") }, 2, 0),
@@ -140,8 +140,8 @@ fn priority_of_a_rule_fills_rule_0_only_if_the_pod_has_none() {
 
 #[test]
 fn cost_of_a_rule_fills_rule_4_only_if_the_pod_has_none() {
-    let world = world(vec![in_pool("hybrid", Grant::Cost(-100))]);
-    let ctx = world.context();
+    let data = context_data(vec![in_pool("hybrid", Grant::Cost(-100))]);
+    let ctx = data.context();
     for (pod, priority, cost) in [
         (on("hybrid"), 0, -100),
         (Facts { cost: Some(3), ..on("hybrid") }, 0, 3),
@@ -156,9 +156,9 @@ fn cost_of_a_rule_fills_rule_4_only_if_the_pod_has_none() {
 
 #[test]
 fn unready_pod_elsewhere_is_before_pod_of_a_pool_with_a_cost() {
-    let world = world(vec![in_pool("hybrid", Grant::Cost(-100))]);
+    let data = context_data(vec![in_pool("hybrid", Grant::Cost(-100))]);
     let pods = [on("hybrid"), Facts { ready: false, ..on("spot") }, on("cordoned")];
-    let placed = order(&pods, &world.context());
+    let placed = order(&pods, &data.context());
     assert_eq!(placed.iter().map(|placed| placed.index).collect::<Vec<_>>(), [1, 0, 2]);
     assert_eq!(reason(&placed[0].key, &placed[1].key), Some(Rule::NotReady));
     assert_eq!(reason(&placed[1].key, &placed[2].key), Some(Rule::DeletionCost));
@@ -172,8 +172,8 @@ fn only_the_first_matching_rule_applies() {
         NodeRule { unassigned: Some(true), ..gives(3) },
         NodeRule { unassigned: Some(true), ..gives(4) },
     ];
-    let world = world(rules);
-    let ctx = world.context();
+    let data = context_data(rules);
+    let ctx = data.context();
     for (pod, rule, priority, cost) in [
         (on("hybrid"), Some(0), 0, -1),
         // Its own cost overrides the grant of the first rule, and the second rule still does not apply.
@@ -218,8 +218,8 @@ fn nodes_are_requested_only_if_a_rule_reads_them() {
         ("assigned", vec![NodeRule { unassigned: Some(false), ..gives(1) }], vec!["has-cost", "unread"]),
     ];
     for (name, rules, expected) in table {
-        let world = world(rules);
-        let missing = missing_nodes(&pods, &world.rules, &world.nodes);
+        let data = context_data(rules);
+        let missing = missing_nodes(&pods, &data.rules, &data.nodes);
         assert_eq!(missing.iter().map(Arc::as_ref).collect::<Vec<_>>(), expected, "{name}");
     }
 }
@@ -232,9 +232,9 @@ fn the_example_of_the_documentation_holds() {
         NodeRule { unschedulable: Some(true), ..gives(50) },
         NodeRule { unassigned: Some(true), ..gives(60) },
     ];
-    let mut world = world(rules);
-    world.nodes.insert("plain".into(), Some(node("inference", false, &[])));
-    world.nodes.insert("hybrid-cordoned".into(), Some(node("hybrid", true, &[])));
+    let mut data = context_data(rules);
+    data.nodes.insert("plain".into(), Some(node("inference", false, &[])));
+    data.nodes.insert("hybrid-cordoned".into(), Some(node("hybrid", true, &[])));
     // From the last place to the first.
     let pods = [
         on("plain"),
@@ -244,7 +244,7 @@ fn the_example_of_the_documentation_holds() {
         on("cordoned"),
         unassigned(),
     ];
-    let placed = order(&pods, &world.context());
+    let placed = order(&pods, &data.context());
     assert_eq!(placed.iter().map(|placed| placed.index).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 0]);
     let rules: Vec<_> = placed.windows(2).filter_map(|pair| reason(&pair[0].key, &pair[1].key)).collect();
     assert_eq!(
@@ -257,6 +257,6 @@ fn the_example_of_the_documentation_holds() {
             Rule::DeletionCost
         ]
     );
-    let cordoned = key(&on("hybrid-cordoned"), &world.context());
+    let cordoned = key(&on("hybrid-cordoned"), &data.context());
     assert_eq!((cordoned.priority(), cordoned.cost()), (0, -100));
 }

@@ -8,7 +8,7 @@ use ordereddeployment_sorter::{
 };
 use proptest::prelude::*;
 
-use crate::generate::{World, ago, distinct, like_others, now, pod, seconds, world};
+use crate::generate::{ContextData, ago, context_data, distinct, like_others, now, pod, seconds};
 use crate::unpacked;
 
 fn number() -> impl Strategy<Value = i32> {
@@ -64,8 +64,8 @@ prop_compose! {
 }
 
 /// A decision as of any time.
-fn at_any_time() -> impl Strategy<Value = World> {
-    (world(), time()).prop_map(|(world, time)| World { now: world.now.and(time), ..world })
+fn at_any_time() -> impl Strategy<Value = ContextData> {
+    (context_data(), time()).prop_map(|(data, time)| ContextData { now: data.now.and(time), ..data })
 }
 
 fn add<'a>(pods: &'a [Facts], ctx: &Context<'_>) -> Pods<'a> {
@@ -82,8 +82,8 @@ fn keys(pods: &[Facts], ctx: &Context<'_>) -> Vec<Key> {
     pods.iter().map(|pod| key(pod, &Context { ranks: &ranks, ..*ctx })).collect()
 }
 
-fn check(pods: &[Facts], world: &World) -> Result<(), TestCaseError> {
-    let ctx = world.context();
+fn check(pods: &[Facts], data: &ContextData) -> Result<(), TestCaseError> {
+    let ctx = data.context();
     let ranks = unpacked::ranks(pods);
     let (packed, unpacked): (Vec<_>, Vec<_>) =
         (keys(pods, &ctx), pods.iter().map(|pod| unpacked::key(pod, &ctx, &ranks)).collect());
@@ -116,22 +116,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn pods_have_the_order_of_the_unpacked_rules(pods in distinct(40), world in world()) {
-        check(&pods, &world)?;
+    fn pods_have_the_order_of_the_unpacked_rules(pods in distinct(40), data in context_data()) {
+        check(&pods, &data)?;
     }
 
     #[test]
     fn usual_pods_have_the_order_of_the_unpacked_rules(
-        pods in prop::collection::vec(usual(), 0..60), world in world(),
+        pods in prop::collection::vec(usual(), 0..60), data in context_data(),
     ) {
-        check(&pods, &world)?;
+        check(&pods, &data)?;
     }
 
     #[test]
     fn extreme_pods_have_the_order_of_the_unpacked_rules(
-        pods in prop::collection::vec(extreme(), 0..40), world in at_any_time(),
+        pods in prop::collection::vec(extreme(), 0..40), data in at_any_time(),
     ) {
-        check(&pods, &world)?;
+        check(&pods, &data)?;
     }
 
     #[test]
@@ -139,7 +139,7 @@ proptest! {
         uids in prop::collection::vec("(uid-000|uid-0001|uid-0001-)?[a\u{0}\u{e9}]{0,3}", 0..40), count in 0..40_usize,
     ) {
         let pods: Vec<Facts> = uids.iter().map(|uid| pod(uid)).collect();
-        let first = add(&pods, &World::plain().context()).first(count, &[], &Nodes::new());
+        let first = add(&pods, &ContextData::plain().context()).first(count, &[], &Nodes::new());
         let found: Vec<&str> = first.indices().iter().map(|index| &*pods[*index].uid).collect();
         let mut sorted: Vec<&str> = uids.iter().map(String::as_str).collect();
         sorted.sort_unstable_by_key(|uid| uid.as_bytes());
@@ -148,13 +148,13 @@ proptest! {
     }
 
     #[test]
-    fn pods_ask_for_the_same_nodes_as_each_of_them(pods in distinct(8), world in world()) {
-        let mut known = world.nodes.clone();
+    fn pods_ask_for_the_same_nodes_as_each_of_them(pods in distinct(8), data in context_data()) {
+        let mut known = data.nodes.clone();
         known.pop_first();
-        let all = add(&pods, &world.context());
+        let all = add(&pods, &data.context());
         prop_assert_eq!(
-            all.missing_nodes(&world.rules, &known),
-            missing_nodes(&pods, &world.rules, &known)
+            all.missing_nodes(&data.rules, &known),
+            missing_nodes(&pods, &data.rules, &known)
         );
     }
 }
@@ -192,8 +192,8 @@ fn the_reason_is_the_first_rule_that_differs_also_between_the_ends_of_all_ranges
         |pod, least| pod.created = least.created,
     ];
     for now in [now(), Some(Timestamp::MAX), Some(Timestamp::MIN), None] {
-        let world = World { now, ..World::plain() };
-        let ctx = world.context();
+        let data = ContextData { now, ..ContextData::plain() };
+        let ctx = data.context();
         let mut larger = most.clone();
         let mut numbers = Vec::new();
         for step in steps.iter().map(Some).chain([None]) {

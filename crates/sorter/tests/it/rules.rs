@@ -5,14 +5,14 @@ use ordereddeployment_sorter::{Context, Facts, Nodes, Phase, Ranks, Rule, key, r
 
 use crate::order::order;
 
-use crate::generate::{World, ago, now, pod, seconds};
+use crate::generate::{ContextData, ago, now, pod, seconds};
 
 /// A line of a table: the pod that sorts first, the other one, and the text.
 struct Line(fn(&mut Facts), fn(&mut Facts), &'static str);
 
 /// The first pod has the larger UID and is second in the input, so that no line succeeds by rule 9 or by chance.
-fn check(world: &World, rule: Rule, lines: &[Line]) {
-    let ctx = world.context();
+fn check(data: &ContextData, rule: Rule, lines: &[Line]) {
+    let ctx = data.context();
     for Line(one, other, words) in lines {
         let (mut first, mut second) = (pod("z"), pod("a"));
         one(&mut first);
@@ -29,7 +29,7 @@ fn check(world: &World, rule: Rule, lines: &[Line]) {
 }
 
 fn plain(rule: Rule, lines: &[Line]) {
-    check(&World::plain(), rule, lines);
+    check(&ContextData::plain(), rule, lines);
 }
 
 const SAME: fn(&mut Facts) = |_| {};
@@ -166,9 +166,9 @@ fn rule_5_pod_that_shares_its_node_is_before_pod_alone() {
         unassigned.clone(),
         unassigned,
     ];
-    let world = World { ranks: Ranks::of(&related), ..World::plain() };
+    let data = ContextData { ranks: Ranks::of(&related), ..ContextData::plain() };
     check(
-        &world,
+        &data,
         Rule::Rank,
         &[
             Line(|p| p.node = Some("n2".into()), SAME, "4 pods on its node, the next has 1"),
@@ -186,15 +186,15 @@ fn rule_5_pod_that_shares_its_node_is_before_pod_alone() {
         ],
     );
     // Unassigned pods share no node.
-    let ctx = world.context();
+    let ctx = data.context();
     assert_eq!(key(&Facts { node: None, ..pod("a") }, &ctx).rank(), 0);
     assert_eq!(key(&on("n2"), &ctx).rank(), 4);
 }
 
 #[test]
 fn sets_without_an_owner_have_no_ranks() {
-    let world = World::plain();
-    assert_eq!(key(&pod("a"), &world.context()).rank(), 0);
+    let data = ContextData::plain();
+    assert_eq!(key(&pod("a"), &data.context()).rank(), 0);
     assert_eq!(Ranks::of([]), Ranks::none());
 }
 
@@ -246,9 +246,9 @@ fn restarts_decide_between_ready_times_of_one_bucket() {
 
 #[test]
 fn the_longest_age_a_timestamp_allows_has_a_bucket() {
-    let world = World { now: Some(Timestamp::MAX), ..World::plain() };
+    let data = ContextData { now: Some(Timestamp::MAX), ..ContextData::plain() };
     check(
-        &world,
+        &data,
         Rule::ReadyTime,
         &[Line(SAME, |p| p.ready_since = Some(Timestamp::MIN), "ready for less time")],
     );
@@ -306,9 +306,9 @@ fn rule_8_newer_pod_is_first_by_buckets() {
 
 #[test]
 fn without_a_now_exact_times_are_compared_newest_first() {
-    let world = World { now: None, ..World::plain() };
+    let data = ContextData { now: None, ..ContextData::plain() };
     check(
-        &world,
+        &data,
         Rule::ReadyTime,
         &[
             Line(
@@ -320,7 +320,7 @@ fn without_a_now_exact_times_are_compared_newest_first() {
         ],
     );
     check(
-        &world,
+        &data,
         Rule::CreationTime,
         &[
             Line(|p| p.created = ago(1 << 37), |p| p.created = ago((1 << 37) + 1), "newer"),
@@ -331,8 +331,8 @@ fn without_a_now_exact_times_are_compared_newest_first() {
 
 #[test]
 fn rule_9_smaller_uid_is_first_bytewise() {
-    let world = World::plain();
-    let ctx = world.context();
+    let data = ContextData::plain();
+    let ctx = data.context();
     let bytewise = ["", "0", "B", "a", "aa", "b", "é"];
     for pair in bytewise.windows(2) {
         // Creation times of one bucket are left to the UID too.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use ordereddeployment_sorter::{Facts, Key, Phase, Ranks, Rule, key, reason};
 use proptest::prelude::*;
 
-use crate::generate::{World, ago, like_others, pod, seconds, world};
+use crate::generate::{ContextData, ago, context_data, like_others, pod, seconds};
 
 /// The standard rule that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +91,8 @@ fn logarithm(time: Timestamp, now: Timestamp) -> i64 {
     if age > 0 { (age as f64).log2() as i64 } else { -1 }
 }
 
-fn compare(a: &Facts, b: &Facts, world: &World) -> (Ordering, By) {
-    standard(a, b, |pod| i64::from(world.ranks.rank(pod)), world.now)
+fn compare(a: &Facts, b: &Facts, data: &ContextData) -> (Ordering, By) {
+    standard(a, b, |pod| i64::from(data.ranks.rank(pod)), data.now)
 }
 
 fn rule_of(by: By) -> Rule {
@@ -119,14 +119,14 @@ proptest! {
 
     #[test]
     fn pods_of_equal_priority_follow_the_standard_rules(
-        mut a in like_others(), mut b in like_others(), priority in prop::option::of(-1..2_i32), mut world in world(),
+        mut a in like_others(), mut b in like_others(), priority in prop::option::of(-1..2_i32), mut data in context_data(),
     ) {
         (a.priority, b.priority) = (priority, priority);
         // The standard order has no node rules.
-        world.rules.clear();
-        let ctx = world.context();
+        data.rules.clear();
+        let ctx = data.context();
         let (one, other) = (key(&a, &ctx), key(&b, &ctx));
-        let (ordering, by) = compare(&a, &b, &world);
+        let (ordering, by) = compare(&a, &b, &data);
         if by == By::ReadyBucketUid {
             // The one possible difference: here the rules below decide first.
             let below = [Rule::Restarts, Rule::SidecarRestarts, Rule::CreationTime, Rule::Uid];
@@ -150,12 +150,12 @@ fn the_standard_order_cycles_over_three_pods_that_this_one_sorts() {
     let a = Facts { ready_since: ago(seconds(150)), ..pod("2") };
     let b = Facts { ready_since: ago(seconds(200)), restarts: 1, ..pod("3") };
     let c = Facts { ready_since: ago(seconds(200)), ..pod("1") };
-    let world = World { ranks: Ranks::none(), ..World::plain() };
-    assert_eq!(compare(&a, &b, &world), (Ordering::Less, By::ReadyBucketUid));
-    assert_eq!(compare(&b, &c, &world), (Ordering::Less, By::Restarts));
-    assert_eq!(compare(&c, &a, &world), (Ordering::Less, By::ReadyBucketUid));
+    let data = ContextData { ranks: Ranks::none(), ..ContextData::plain() };
+    assert_eq!(compare(&a, &b, &data), (Ordering::Less, By::ReadyBucketUid));
+    assert_eq!(compare(&b, &c, &data), (Ordering::Less, By::Restarts));
+    assert_eq!(compare(&c, &a, &data), (Ordering::Less, By::ReadyBucketUid));
 
-    let ctx = world.context();
+    let ctx = data.context();
     let [a, b, c] = [a, b, c].map(|pod| key(&pod, &ctx));
     assert_eq!(reason(&b, &c), Some(Rule::Restarts));
     assert_eq!(reason(&c, &a), Some(Rule::Uid));

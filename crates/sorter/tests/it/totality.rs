@@ -7,18 +7,18 @@ use ordereddeployment_sorter::{Facts, Key, Nodes, Rule, key, missing_nodes, reas
 use crate::order::order;
 use proptest::prelude::*;
 
-use crate::generate::{World, distinct, facts, like_others, world};
+use crate::generate::{ContextData, context_data, distinct, facts, like_others};
 
-fn keys(pods: &[Facts], world: &World) -> Vec<Key> {
-    order(pods, &world.context()).into_iter().map(|placed| placed.key).collect()
+fn keys(pods: &[Facts], data: &ContextData) -> Vec<Key> {
+    order(pods, &data.context()).into_iter().map(|placed| placed.key).collect()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn two_pods_have_one_order_in_both_directions(a in like_others(), b in like_others(), world in world()) {
-        let ctx = world.context();
+    fn two_pods_have_one_order_in_both_directions(a in like_others(), b in like_others(), data in context_data()) {
+        let ctx = data.context();
         let (one, other) = (key(&a, &ctx), key(&b, &ctx));
         prop_assert_eq!(one.cmp(&other), other.cmp(&one).reverse());
         prop_assert_eq!(one == other, one.cmp(&other) == Ordering::Equal);
@@ -28,8 +28,8 @@ proptest! {
     }
 
     #[test]
-    fn three_pods_never_cycle(pods in prop::collection::vec(like_others(), 3), world in world()) {
-        let ctx = world.context();
+    fn three_pods_never_cycle(pods in prop::collection::vec(like_others(), 3), data in context_data()) {
+        let ctx = data.context();
         let [a, b, c] = [0, 1, 2].map(|at| key(&pods[at], &ctx));
         prop_assert!(!(a <= b && b <= c) || a <= c);
         prop_assert!(!(a < b && b < c) || a < c);
@@ -39,16 +39,16 @@ proptest! {
     #[test]
     fn any_input_order_gives_the_same_output(
         (pods, shuffled) in distinct(12).prop_flat_map(|pods| (Just(pods.clone()), Just(pods).prop_shuffle())),
-        world in world(),
+        data in context_data(),
     ) {
-        prop_assert_eq!(keys(&pods, &world), keys(&shuffled, &world));
+        prop_assert_eq!(keys(&pods, &data), keys(&shuffled, &data));
     }
 
     #[test]
     fn order_has_each_pod_once_and_is_sorted(
-        pods in prop::collection::vec(facts(), 0..12), world in world(),
+        pods in prop::collection::vec(facts(), 0..12), data in context_data(),
     ) {
-        let ctx = world.context();
+        let ctx = data.context();
         let placed = order(&pods, &ctx);
         let mut named: Vec<usize> = placed.iter().map(|placed| placed.index).collect();
         named.sort_unstable();
@@ -64,9 +64,9 @@ proptest! {
 
     #[test]
     fn only_the_first_of_two_pods_has_a_reason(
-        a in like_others(), b in like_others(), world in world(),
+        a in like_others(), b in like_others(), data in context_data(),
     ) {
-        let ctx = world.context();
+        let ctx = data.context();
         let (one, other) = (key(&a, &ctx), key(&b, &ctx));
         let rule = reason(&one, &other);
         prop_assert_eq!(rule.is_some(), one < other);
@@ -77,10 +77,10 @@ proptest! {
     }
 
     #[test]
-    fn nodes_that_are_not_requested_change_nothing(pods in distinct(8), world in world()) {
-        let mut known = world.clone();
-        let missing = missing_nodes(&pods, &world.rules, &Nodes::new());
+    fn nodes_that_are_not_requested_change_nothing(pods in distinct(8), data in context_data()) {
+        let mut known = data.clone();
+        let missing = missing_nodes(&pods, &data.rules, &Nodes::new());
         known.nodes.retain(|name, _| missing.contains(name));
-        prop_assert_eq!(keys(&pods, &known), keys(&pods, &world));
+        prop_assert_eq!(keys(&pods, &known), keys(&pods, &data));
     }
 }

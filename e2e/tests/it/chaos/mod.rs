@@ -4,10 +4,10 @@
 //! Faults occur at writes that a seed selects: `E2E_SEED` sets another seed. The checks use the history and the request
 //! log of the server, not the status that the controller reports.
 
+mod checks;
 mod crashes;
 mod cut_off;
 mod expired;
-mod checks;
 #[cfg(feature = "real-servers")]
 mod restored;
 #[cfg(feature = "real-servers")]
@@ -18,9 +18,9 @@ mod servers;
 use std::pin::pin;
 use std::time::Instant;
 
+use checks::Findings;
 use e2e::proxy::{Matching, Moment, Trap};
 use e2e::{History, Server, Setting, TestCluster};
-use checks::Findings;
 use kube::ResourceExt;
 use ordereddeployment_api::OrderedDeployment;
 use rand::rngs::StdRng;

@@ -10,10 +10,10 @@ use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
+use checks::{Case, Findings, Policy};
 use e2e::{History, Server, Setting, TestCluster};
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
-use checks::{Case, Findings, Policy};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, PostParams, PropagationPolicy};
 use kube::{Api, ResourceExt};

@@ -362,7 +362,7 @@ impl State {
 
 /// The pods on the server, their history, and what the controller knows of them.
 #[derive(Default)]
-struct World {
+struct Simulation {
     version: u64,
     pods: BTreeMap<String, State>,
     created: Vec<String>,
@@ -374,7 +374,7 @@ struct World {
     told: BTreeMap<String, Option<State>>,
 }
 
-impl World {
+impl Simulation {
     fn write(&mut self, uid: String, state: Option<(bool, Owner)>) {
         self.version += 1;
         let version = self.version;
@@ -480,36 +480,36 @@ impl World {
 proptest! {
     #[test]
     fn the_merged_view_never_falls_behind_what_was_known_and_converges_to_the_server(steps in steps()) {
-        let mut world = World::default();
+        let mut simulation = Simulation::default();
         for step in steps {
-            world.step(step);
-            world.expectations.observe(&world.index, at(0));
-            let merged = world.merged();
-            for (uid, told) in &world.told {
+            simulation.step(step);
+            simulation.expectations.observe(&simulation.index, at(0));
+            let merged = simulation.merged();
+            for (uid, told) in &simulation.told {
                 match (told, merged.get(uid)) {
                     (None, shown) => prop_assert_eq!(shown, None, "{} came back", uid),
                     (Some(told), Some((shown, _))) if told.owner == OURS => {
                         prop_assert!(*shown >= told.version, "{} went back", uid);
                     }
                     (Some(told), Some(_)) => {
-                        prop_assert!(world.came_back(uid, told.version), "{} belongs to another owner", uid);
+                        prop_assert!(simulation.came_back(uid, told.version), "{} belongs to another owner", uid);
                     }
                     // A pod may be missing only if it is deleted by now, or was released since.
                     (Some(told), None) => prop_assert!(
-                        told.owner != OURS || world.went_away(uid, told.version), "{} was lost", uid),
+                        told.owner != OURS || simulation.went_away(uid, told.version), "{} was lost", uid),
                 }
             }
         }
-        while world.shown < world.history.len() {
-            world.step(Step::Watch);
+        while simulation.shown < simulation.history.len() {
+            simulation.step(Step::Watch);
         }
-        prop_assert!(!world.expectations.observe(&world.index, at(1)));
-        prop_assert_eq!(world.merged(), world.ours());
+        prop_assert!(!simulation.expectations.observe(&simulation.index, at(1)));
+        prop_assert_eq!(simulation.merged(), simulation.ours());
         // Only changes that a relist skipped, or pods that were never seen to be ours, cannot be
         // confirmed: their entries stay until the next list.
-        let unconfirmed: BTreeSet<_> = world.expectations.known.keys().map(ToString::to_string).collect();
+        let unconfirmed: BTreeSet<_> = simulation.expectations.known.keys().map(ToString::to_string).collect();
         for uid in unconfirmed {
-            prop_assert!(!world.ours().contains_key(&uid), "{} is still unconfirmed", uid);
+            prop_assert!(!simulation.ours().contains_key(&uid), "{} is still unconfirmed", uid);
         }
     }
 }
