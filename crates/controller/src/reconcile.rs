@@ -1,7 +1,7 @@
 //! One reconciliation of one OrderedDeployment, in rounds: snapshot, decide, apply, record, report, until nothing is left to do.
 //!
-//! [`Reconciler::run`] is the pipeline; the modules below are its steps. Requests do not change the state in memory: they
-//! return effects, and `record` applies them.
+//! [`Reconciler::run`] is the pipeline; the modules below are its steps. The requests of an act run in parallel and do not change
+//! the state in memory: they return effects, and `record` applies them. A live read and a status write record their own answer.
 
 pub(crate) mod apply;
 pub(crate) mod claim;

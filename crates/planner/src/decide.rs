@@ -66,7 +66,7 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
 
 /// Nothing is created or deleted during a migration between a Deployment and this object.
 fn migrating(inventory: &Inventory<'_>, reason: &str, message: &str, requeue: Option<Duration>) -> Act {
-    let status = report::closed(inventory, reason, message);
+    let status = report::migrating(inventory, reason, message);
     // Known pause points stay known: their pods are only not evaluated now.
     let points = inventory.snapshot.known_points.clone();
     Act { status, requeue, points, ..Act::default() }
@@ -118,7 +118,7 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
 /// The sizes of the sets after these changes.
 fn sizes_after(state: &State<'_, '_>, changes: &PodChanges) -> Sizes {
     let inventory = state.inventory;
-    let kept = state.kept().map(|wanted| scaling::kept_sizes(inventory, wanted));
+    let kept = state.kept().map(|wanted| scaling::sizes_of_sets(inventory, wanted));
     let mut sizes = kept.unwrap_or_else(|| {
         let mut sizes = inventory.by_set();
         for (hash, count) in &changes.creates {

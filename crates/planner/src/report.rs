@@ -45,7 +45,7 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
 }
 
 /// The status during a migration, when nothing is done: the counts and the reason.
-pub(crate) fn closed(inventory: &Inventory<'_>, reason: &str, message: &str) -> OrderedDeploymentStatus {
+pub(crate) fn migrating(inventory: &Inventory<'_>, reason: &str, message: &str) -> OrderedDeploymentStatus {
     let now = inventory.snapshot.now;
     let mut status = counted(inventory);
     // Pods that are not adopted yet, or are released already, still serve.
@@ -153,7 +153,7 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     if let Phase::Held(sizes) = &state.phase
         && wanted_are_available(inventory, sizes)
     {
-        let message = "The rollout is held at a pause point";
+        let message = "The rollout is paused at a pause point";
         conditions::set(status, type_, Unknown, reason::ROLLOUT_HELD, message, now);
         return;
     }

@@ -56,7 +56,7 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
     keep_last_point(inventory, &old)?;
     let size = updated_total(inventory, wanted);
     let present = inventory.by_set();
-    let sizes = kept_sizes(inventory, wanted);
+    let sizes = sizes_of_sets(inventory, wanted);
     let mut room = inventory.room_below(kept_ceiling(inventory, wanted.values().sum()));
     for (hash, kept) in &sizes {
         let is_current = *hash == inventory.hash;
@@ -85,7 +85,7 @@ pub(crate) fn keep_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Result<Po
 }
 
 /// The sizes of the sets while a hold or a pause is kept: the old sets share their sum as their pods are now.
-pub(crate) fn kept_sizes(inventory: &Inventory<'_>, wanted: &Sizes) -> Sizes {
+pub(crate) fn sizes_of_sets(inventory: &Inventory<'_>, wanted: &Sizes) -> Sizes {
     let mut sizes = inventory.by_set();
     for deleted in old_pods_to_delete(inventory, wanted) {
         if let Some(size) = sizes.get_mut(deleted.hash) {

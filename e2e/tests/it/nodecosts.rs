@@ -128,16 +128,16 @@ async fn pods_of_selected_deployments_get_the_cost_of_their_node_and_other_value
     write_rules(&cluster, &rules(-100)).await;
     deployment(&cluster, "web", "inference", 9).await;
     deployment(&cluster, "other", "web", 2).await;
-    let nobodys = BTreeMap::new();
-    let shared = until_costs(&cluster, "hybrid", Some(-100), &nobodys).await;
+    let no_changes = BTreeMap::new();
+    let shared = until_costs(&cluster, "hybrid", Some(-100), &no_changes).await;
     assert!((2..9).contains(&shared.len()), "the scheduler spreads them over both pools: {shared:#?}");
 
     // A changed label takes effect immediately.
     let node = node_of(&shared[0]);
     relabel(&cluster, &node, "inference").await;
-    assert!(until_costs(&cluster, "hybrid", Some(-100), &nobodys).await.len() < shared.len());
+    assert!(until_costs(&cluster, "hybrid", Some(-100), &no_changes).await.len() < shared.len());
     relabel(&cluster, &node, "hybrid").await;
-    until_costs(&cluster, "hybrid", Some(-100), &nobodys).await;
+    until_costs(&cluster, "hybrid", Some(-100), &no_changes).await;
 
     // The controller keeps the values of other clients, both those that replace its own and those on other pods.
     let pods = cluster.pods().await.unwrap();

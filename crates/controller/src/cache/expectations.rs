@@ -160,6 +160,11 @@ impl<E: Entry> Expectations<E> {
         }
     }
 
+    /// The UIDs of all expectations.
+    pub(crate) fn uids(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.known.keys()
+    }
+
     /// Whether there is an expectation for this UID.
     pub(crate) fn knows(&self, uid: &str) -> bool {
         self.known.contains_key(uid)

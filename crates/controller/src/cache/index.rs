@@ -65,6 +65,8 @@ pub(crate) struct Index<E> {
     listing: Option<Listing<E>>,
     /// How many lists were completed.
     lists: u64,
+    /// Objects that the watch showed for the first time since [`Self::take_added`], by owner.
+    added: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
 }
 
 /// A list that is not complete yet.
@@ -85,6 +87,7 @@ impl<E> Default for Index<E> {
             tombstone_times: VecDeque::new(),
             listing: None,
             lists: 0,
+            added: BTreeMap::new(),
         }
     }
 }
@@ -123,7 +126,11 @@ impl<E: Entry> Index<E> {
                         if let Some(other) = other {
                             entry.share(other);
                         }
-                        owners.insert(Arc::clone(entry.owner()));
+                        let owner = Arc::clone(entry.owner());
+                        if removed.is_none() {
+                            self.added.entry(Arc::clone(&owner)).or_default().insert(uid);
+                        }
+                        owners.insert(owner);
                         self.insert(Arc::new(entry));
                     }
                     None => self.leaves(uid, removed.is_some(), version, now),
@@ -146,6 +153,17 @@ impl<E: Entry> Index<E> {
     /// The objects that this owner controls, ordered by UID.
     pub(crate) fn of_owner(&self, owner: &str) -> impl Iterator<Item = &Arc<E>> {
         self.by_owner.get(owner).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// The objects of this owner that the watch showed for the first time since the last call, as it shows them now.
+    pub(crate) fn take_added(&mut self, owner: &str) -> Vec<Arc<E>> {
+        let added = self.added.remove(owner).unwrap_or_default();
+        added
+            .iter()
+            .filter_map(|uid| self.get(uid))
+            .filter(|entry| **entry.owner() == *owner)
+            .cloned()
+            .collect()
     }
 
     /// The version of the tombstone, if the watch showed it before that time.
@@ -188,6 +206,8 @@ impl<E: Entry> Index<E> {
             }
         }
         self.by_owner.clear();
+        // After a list, a live read is due anyway.
+        self.added.clear();
         for (_, entry) in listed.into_values() {
             if let Some(entry) = entry {
                 self.insert(entry);
@@ -209,6 +229,7 @@ impl<E: Entry> Index<E> {
             of_owner.remove(uid);
             if of_owner.is_empty() {
                 self.by_owner.remove(entry.owner());
+                self.added.remove(entry.owner());
             }
         }
         Some(entry)

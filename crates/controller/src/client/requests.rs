@@ -158,24 +158,26 @@ impl Requests {
         Ok(unless_gone(answer, name)?.is_some())
     }
 
-    /// All objects that match now: a list without a resourceVersion is read from etcd,
+    /// All objects that match now, and the version of the list: a list without a resourceVersion is read from etcd,
     /// not from the watch cache of the API server.
     pub(crate) async fn list<K: FromResponse>(
         &self,
         namespace: &str,
         selector: &str,
-    ) -> Result<Vec<K>, RequestError> {
+    ) -> Result<(Vec<K>, u64), RequestError> {
         let api: Api<K::Wire> = self.api(namespace);
         let mut params = ListParams::default().labels(selector).limit(PAGE);
-        let mut all = Vec::new();
+        let (mut all, mut version) = (Vec::new(), None);
         loop {
             let page = self.send(api.list(&params)).await?;
+            let listed = page.metadata.resource_version.and_then(|version| version.parse().ok());
+            let version = *version.get_or_insert(listed.unwrap_or(0));
             for item in page.items {
                 all.push(K::of(item)?);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
-                None => return Ok(all),
+                None => return Ok((all, version)),
             }
         }
     }

@@ -53,11 +53,12 @@ impl Reconciler<'_> {
         self.state.unadopted.clear();
         let generation = self.state.generation();
         let selector = self.state.deployment.spec.selector.to_selector_string();
-        let found = self.read_sets(&selector, generation, &known.sets, &min_versions.0).await?;
+        let (found, sets_listed) =
+            self.read_sets(&selector, generation, &known.sets, &min_versions.0).await?;
         if found != LiveObject::Present {
             return Ok(found);
         }
-        let found = self.read_pods(&selector, generation, &min_versions.1).await?;
+        let (found, pods_listed) = self.read_pods(&selector, generation, &min_versions.1).await?;
         if found != LiveObject::Present {
             return Ok(found);
         }
@@ -66,7 +67,7 @@ impl Reconciler<'_> {
             self.state.pods.confirm(&pods, began, &cache.pods, now);
             self.state.sets.confirm(&sets, began, &cache.sets, now);
         }
-        self.state.last_live = Some(LiveRead { generation, lists });
+        self.state.last_live = Some(LiveRead { generation, lists, versions: (sets_listed, pods_listed) });
         self.state.live_read = std::mem::take(&mut self.raced).then_some(LiveReadReason::Conflict);
         self.live = true;
         Ok(LiveObject::Present)
@@ -106,8 +107,8 @@ impl Reconciler<'_> {
         generation: i64,
         known: &[Arc<SetEntry>],
         min_versions: &MinVersions,
-    ) -> Result<LiveObject, Error> {
-        let listed: Vec<Decoded<OrderedReplicaSet>> =
+    ) -> Result<(LiveObject, u64), Error> {
+        let (listed, version): (Vec<Decoded<OrderedReplicaSet>>, u64) =
             self.requests.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
         let mut sets = Vec::new();
         for set in listed {
@@ -122,7 +123,7 @@ impl Reconciler<'_> {
             let found;
             (found, adopts) = self.read_before_adoption(generation).await?;
             if found != LiveObject::Present {
-                return Ok(found);
+                return Ok((found, version));
             }
         }
         let mut found = Vec::new();
@@ -151,7 +152,7 @@ impl Reconciler<'_> {
             rewind(&mut self.state.sets, &mut self.ctx.cache().sets, min_versions, entry, now);
         }
         learn(&mut self.state.sets, known, found, |owner| *owner == self.uid, now);
-        Ok(LiveObject::Present)
+        Ok((LiveObject::Present, version))
     }
 
     async fn read_pods(
@@ -159,9 +160,9 @@ impl Reconciler<'_> {
         selector: &str,
         generation: i64,
         min_versions: &MinVersions,
-    ) -> Result<LiveObject, Error> {
+    ) -> Result<(LiveObject, u64), Error> {
         let Observation { sets, pods: known } = self.observe();
-        let listed: Vec<PodView> =
+        let (listed, version): (Vec<PodView>, u64) =
             self.requests.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
         let mut found = Vec::new();
         let mut orphans = Vec::new();
@@ -175,7 +176,7 @@ impl Reconciler<'_> {
         if !orphans.is_empty() {
             let (read, adopts) = self.read_before_adoption(generation).await?;
             if read != LiveObject::Present {
-                return Ok(read);
+                return Ok((read, version));
             }
             let adopters: BTreeMap<&Arc<str>, &Arc<SetEntry>> =
                 orphans.iter().map(|(_, set)| (set.uid(), *set)).collect();
@@ -212,7 +213,7 @@ impl Reconciler<'_> {
         let owners: BTreeSet<&Arc<str>> = sets.iter().map(|set| set.uid()).collect();
         let is_ours = |owner: &Arc<str>| owners.contains(owner);
         learn(&mut self.state.pods, &known, found, is_ours, now);
-        Ok(LiveObject::Present)
+        Ok((LiveObject::Present, version))
     }
 
     /// Reads a set again before it adopts listed pods; `None` if it is gone or terminating.

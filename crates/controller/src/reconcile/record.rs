@@ -1,4 +1,4 @@
-//! Records the effects of requests: the only place where the writes of an act change the state in memory.
+//! Records the effects of an act: its requests change the state in memory only here.
 
 use std::sync::Arc;
 

@@ -11,9 +11,10 @@ use ordereddeployment_wire::MalformedAnnotation;
 use tokio::time::Instant;
 
 use crate::cache::entry::Entry;
+use crate::cache::index::Cache;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
-use crate::reconcile::state::LiveReadReason;
+use crate::reconcile::state::{LiveRead, LiveReadReason, ObjectState};
 
 impl Reconciler<'_> {
     /// Drops the expectations that the watch confirms. Returns why a live read is due, if it is.
@@ -25,6 +26,11 @@ impl Reconciler<'_> {
         }
         for lag in self.state.pods.lags(&cache.pods, now) {
             self.ctx.metrics.watch_lag.observe(lag.as_secs_f64().max(0.0));
+        }
+        if let Some(last) = self.state.last_live
+            && has_replayed(&self.uid, &mut cache, self.state, last)
+        {
+            self.state.live_read.get_or_insert(LiveReadReason::Replayed);
         }
         let expired = [self.state.pods.observe(&cache.pods, now), self.state.sets.observe(&cache.sets, now)];
         if expired.contains(&true) {
@@ -97,6 +103,23 @@ impl Reconciler<'_> {
         let all = [self.state.pods.expires(&cache.pods), self.state.sets.expires(&cache.sets)];
         all.into_iter().flatten().min()
     }
+}
+
+/// Whether the watch shows a set or a pod for the first time that the last live read should have found, and did not: it is gone. A
+/// watch that was silent continues where it was, and repeats what happened meanwhile. Here versions of several objects are
+/// compared: where they cannot be compared, this asks for a read too many or too few, and nothing else depends on it.
+fn has_replayed(uid: &Arc<str>, cache: &mut Cache, state: &ObjectState, last: LiveRead) -> bool {
+    let (sets, pods) = last.versions;
+    let is_gone = |version: u64, listed: u64, is_known: bool| version <= listed && !is_known;
+    let owners: BTreeSet<Arc<str>> =
+        cache.sets.of_owner(uid).map(|set| set.uid()).chain(state.sets.uids()).cloned().collect();
+    let added = cache.sets.take_added(uid);
+    let mut replayed = added.iter().any(|set| is_gone(set.version(), sets, state.sets.knows(set.uid())));
+    for owner in &owners {
+        let added = cache.pods.take_added(owner);
+        replayed |= added.iter().any(|pod| is_gone(pod.version(), pods, state.pods.knows(pod.uid())));
+    }
+    replayed
 }
 
 fn malformed_event(pod: &Pod, malformed: &MalformedAnnotation) -> Event {

@@ -42,6 +42,8 @@ pub(crate) enum LiveReadReason {
     Asked,
     /// The object could not be found or read before a large number of creates.
     Created,
+    /// The watch shows an object that was gone at the last live read: it repeats what happened before.
+    Replayed,
 }
 
 impl LiveReadReason {
@@ -57,6 +59,7 @@ impl LiveReadReason {
             Self::Orphan => "orphan",
             Self::Asked => "asked",
             Self::Created => "created",
+            Self::Replayed => "replayed",
         }
     }
 }
@@ -67,6 +70,8 @@ pub(crate) struct LiveRead {
     pub(crate) generation: i64,
     /// How many lists the watches had completed before it.
     pub(crate) lists: u64,
+    /// The versions of its lists of sets and of pods.
+    pub(crate) versions: (u64, u64),
 }
 
 /// The answer to a dry run of the current template, and how long it is valid.
@@ -385,7 +390,7 @@ mod tests {
     fn a_live_read_is_due_at_first_for_a_new_generation_after_a_relist_and_when_asked() {
         let mut state = ObjectState::new(deployment(1, 1, "a"));
         assert_eq!(state.live_read_reason(3), Some(LiveReadReason::First));
-        state.last_live = Some(LiveRead { generation: 1, lists: 3 });
+        state.last_live = Some(LiveRead { generation: 1, lists: 3, versions: (1, 1) });
         assert_eq!(state.live_read_reason(3), None);
         assert_eq!(state.live_read_reason(4), Some(LiveReadReason::Relist));
         state.live_read = Some(LiveReadReason::Unknown);

@@ -19,7 +19,7 @@ pub(super) async fn a_hold_stops_the_progress_deadline_and_its_end_restarts_it(c
     let until = held.status.unwrap().hold.unwrap().until.unwrap().0;
     assert_eq!(
         until_said(&cluster, condition::PROGRESSING, ConditionStatus::Unknown, reason::ROLLOUT_HELD).await,
-        "The rollout is held at a pause point"
+        "The rollout is paused at a pause point"
     );
     let late = |object: &OrderedDeployment| {
         let progressing = condition_of(object, condition::PROGRESSING);

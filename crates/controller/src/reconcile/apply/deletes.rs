@@ -117,7 +117,7 @@ impl Reconciler<'_> {
     }
 
     /// Annotates the pod of a refused eviction. The disruption controller reads the sizes of the sets only when a pod or the
-    /// budget changes: without a change after the last write of the sizes, it would refuse for ever. If the write fails, the
+    /// budget changes: without a change after the last write of the sizes, it would refuse forever. If the write fails, the
     /// next refusal repeats it.
     async fn recount_budgets(&self, target: &Target) -> Vec<Effect> {
         let patch = json!({"metadata": {
