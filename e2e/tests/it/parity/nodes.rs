@@ -35,7 +35,7 @@ pub(super) async fn a_pod_stuck_on_a_dead_node_is_named_if_creates_wait_for_it(c
     let labels = NodeSpec::in_pool(&name, &pool).labels;
     let dead = NodeSpec { labels, ..reserved(&name) };
     let seen = async || {
-        nodes::register(&cluster.client, &Clock::system(), std::slice::from_ref(&dead)).await.unwrap()
+        nodes::register(&cluster.client, &Clock::system(), std::slice::from_ref(&dead)).await.unwrap();
     };
     seen().await;
     let template = in_pool(&pool, &json!({"terminationGracePeriodSeconds": 1}));
