@@ -60,7 +60,7 @@ fn resource(path: &str) -> (String, bool) {
 
 /// Selects requests by verb, resource and user agent.
 #[derive(Clone, Debug, Default)]
-pub struct Matching {
+pub struct RequestMatcher {
     /// The verb, as in the audit log; `None` matches all verbs.
     pub verb: Option<&'static str>,
     /// The resource; `None` matches all resources.
@@ -69,7 +69,7 @@ pub struct Matching {
     pub user_agent: Option<&'static str>,
 }
 
-impl Matching {
+impl RequestMatcher {
     /// All requests with this verb and resource.
     #[must_use]
     pub fn new(verb: &'static str, plural: &'static str) -> Self {

@@ -27,9 +27,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use answer::{Answer, Broken, refusal};
-pub use matching::Matching;
 use matching::RequestInfo;
-use rules::Verdict;
+pub use matching::RequestMatcher;
+use rules::RequestFault;
 pub use rules::{Rules, Written};
 pub use timeline::{Passage, Passed};
 pub use trap::{Moment, Trap};
@@ -114,10 +114,10 @@ impl Front {
         }
         let info = RequestInfo::of(&request);
         self.rules.arrives(&info);
-        let loses = match self.rules.verdict(&info).await {
-            Verdict::Refuse(code) => return Ok(refusal(code)),
-            Verdict::LoseAnswer => true,
-            Verdict::Pass => false,
+        let loses = match self.rules.request_fault(&info).await {
+            RequestFault::Response(code) => return Ok(refusal(code)),
+            RequestFault::Reset => true,
+            RequestFault::None => false,
         };
         let Ok(response) = self.forward(request, &info).await else { return Err(Broken) };
         if loses {
@@ -147,14 +147,18 @@ impl Front {
         let (front, info) = (self.clone(), info.clone());
         // A separate task: a complete request reaches the server even if its client gives up.
         let sent = tokio::spawn(async move {
-            let mut caught = front.rules.caught(&info);
-            if let Some(stopped) = caught.take_if(|caught| caught.moment == Moment::Before) {
+            let mut stopped_write = front.rules.stopped_write(&info);
+            if let Some(stopped) =
+                stopped_write.take_if(|stopped_write| stopped_write.moment == Moment::BeforeRequest)
+            {
                 ensure!(stopped.goes_on().await, "dropped");
             }
             front.rules.passes(&path, &body);
             front.rules.forwards(&info);
             let response = front.upstream.send(request).await?;
-            if let Some(stopped) = caught.take_if(|caught| caught.moment == Moment::After) {
+            if let Some(stopped) =
+                stopped_write.take_if(|stopped_write| stopped_write.moment == Moment::BeforeResponse)
+            {
                 ensure!(stopped.goes_on().await, "dropped");
             }
             Ok(response)

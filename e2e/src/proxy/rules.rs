@@ -8,22 +8,24 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::matching::{Matching, RequestInfo};
+use super::matching::{RequestInfo, RequestMatcher};
 use super::timeline::{Passage, Passed, Timeline};
-use super::trap::{self, Caught, Moment, Snare, Trap};
+use super::trap::{self, Moment, PendingTrap, StoppedWrite, Trap};
 
-/// What the proxy does with a request.
+/// How a request fails, in the words of the fault campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Pass,
-    Refuse(u16),
-    LoseAnswer,
+pub(super) enum RequestFault {
+    None,
+    /// The response has this code, and the server does not receive the request.
+    Response(u16),
+    /// The server carries out the request, and the connection is reset.
+    Reset,
 }
 
 #[derive(Debug)]
 struct Fault {
-    matching: Matching,
-    verdict: Verdict,
+    matching: RequestMatcher,
+    effect: RequestFault,
     times: usize,
 }
 
@@ -44,14 +46,14 @@ pub struct Rules {
     delays: Mutex<BTreeMap<String, Duration>>,
     faults: Mutex<Vec<Fault>>,
     evictions: Mutex<BTreeMap<String, Bytes>>,
-    frozen: watch::Sender<Option<Matching>>,
+    frozen: watch::Sender<Option<RequestMatcher>>,
     /// The number of requests that were held so far.
     held_back: watch::Sender<usize>,
     cut: watch::Sender<()>,
     stalled: watch::Sender<bool>,
     /// The number of connections that clients closed while the proxy was stalled.
     given_up: watch::Sender<usize>,
-    snare: Mutex<Option<Snare>>,
+    pending: Mutex<Option<PendingTrap>>,
     written: Mutex<Vec<Written>>,
     timeline: Timeline,
 }
@@ -62,7 +64,7 @@ impl Default for Rules {
         let evictions = Mutex::default();
         let held_back = watch::Sender::new(0);
         let (stalled, given_up) = (watch::Sender::new(false), watch::Sender::new(0));
-        let (snare, written) = (Mutex::default(), Mutex::default());
+        let (pending, written) = (Mutex::default(), Mutex::default());
         let (delays, faults) = (Mutex::default(), Mutex::default());
         let timeline = Timeline::default();
         Self {
@@ -74,7 +76,7 @@ impl Default for Rules {
             cut,
             stalled,
             given_up,
-            snare,
+            pending,
             written,
             timeline,
         }
@@ -89,7 +91,7 @@ impl Rules {
     }
 
     /// Holds matching requests and watch events until [`Self::thaw`].
-    pub fn freeze(&self, matching: Matching) {
+    pub fn freeze(&self, matching: RequestMatcher) {
         self.frozen.send_replace(Some(matching));
     }
 
@@ -111,13 +113,13 @@ impl Rules {
     }
 
     /// Rejects the next `times` matching requests with this code. The server does not receive them.
-    pub fn refuse(&self, matching: Matching, code: u16, times: usize) {
-        lock(&self.faults).push(Fault { matching, verdict: Verdict::Refuse(code), times });
+    pub fn refuse(&self, matching: RequestMatcher, code: u16, times: usize) {
+        lock(&self.faults).push(Fault { matching, effect: RequestFault::Response(code), times });
     }
 
     /// Forwards the next `times` matching requests and closes their connections instead of responding.
-    pub fn lose_answers(&self, matching: Matching, times: usize) {
-        lock(&self.faults).push(Fault { matching, verdict: Verdict::LoseAnswer, times });
+    pub fn lose_answers(&self, matching: RequestMatcher, times: usize) {
+        lock(&self.faults).push(Fault { matching, effect: RequestFault::Reset, times });
     }
 
     /// Closes all connections.
@@ -144,9 +146,9 @@ impl Rules {
 
     /// Stops the `nth` matching write from now on, other than of Leases and Events. There is one trap at a time: a new
     /// one replaces the previous one.
-    pub fn trap(&self, matching: Matching, nth: usize, moment: Moment) -> Trap {
-        let (trap, snare) = trap::set(matching, nth, moment);
-        *lock(&self.snare) = Some(snare);
+    pub fn trap(&self, matching: RequestMatcher, nth: usize, moment: Moment) -> Trap {
+        let (trap, pending) = trap::set(matching, nth, moment);
+        *lock(&self.pending) = Some(pending);
         trap
     }
 
@@ -184,13 +186,13 @@ impl Rules {
         }
     }
 
-    pub(super) fn caught(&self, info: &RequestInfo) -> Option<Caught> {
+    pub(super) fn stopped_write(&self, info: &RequestInfo) -> Option<StoppedWrite> {
         if !info.counts() {
             return None;
         }
-        let (reached, caught) = trap::spring(&mut lock(&self.snare), info)?;
+        let (reached, stopped_write) = trap::spring(&mut lock(&self.pending), info)?;
         // If the scenario has dropped the trap, the write is not stopped.
-        reached.send(()).is_ok().then_some(caught)
+        reached.send(()).is_ok().then_some(stopped_write)
     }
 
     pub(super) fn forwards(&self, info: &RequestInfo) {
@@ -225,14 +227,14 @@ impl Rules {
     }
 
     /// Waits while the request is frozen, then returns what to do with it.
-    pub(super) async fn verdict(&self, info: &RequestInfo) -> Verdict {
+    pub(super) async fn request_fault(&self, info: &RequestInfo) -> RequestFault {
         self.wait_for_thaw(info).await;
         let mut faults = lock(&self.faults);
         let Some(fault) = faults.iter_mut().find(|fault| fault.times > 0 && fault.matching.is(info)) else {
-            return Verdict::Pass;
+            return RequestFault::None;
         };
         fault.times -= 1;
-        fault.verdict
+        fault.effect
     }
 
     pub(super) async fn wait_for_thaw(&self, info: &RequestInfo) {

@@ -2,23 +2,23 @@
 
 use tokio::sync::oneshot;
 
-use super::matching::{Matching, RequestInfo};
+use super::matching::{RequestInfo, RequestMatcher};
 
 /// When a write is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The server has not received the write.
-    Before,
+    BeforeRequest,
     /// The write is in transit and is not stopped: the server may process it before or after the action of the
     /// scenario.
     During,
     /// The server has responded, and the client has not received the response.
-    After,
+    BeforeResponse,
 }
 
 impl Moment {
     /// All moments.
-    pub const ALL: [Self; 3] = [Self::Before, Self::During, Self::After];
+    pub const ALL: [Self; 3] = [Self::BeforeRequest, Self::During, Self::BeforeResponse];
 }
 
 /// A write that is stopped or will be. Dropping the trap closes its connection; a write that the server has not
@@ -47,8 +47,8 @@ impl Trap {
 
 /// The proxy's side of a trap.
 #[derive(Debug)]
-pub(super) struct Snare {
-    matching: Matching,
+pub(super) struct PendingTrap {
+    matching: RequestMatcher,
     left: usize,
     moment: Moment,
     reached: oneshot::Sender<()>,
@@ -56,30 +56,36 @@ pub(super) struct Snare {
 }
 
 /// A stopped write.
-pub(super) struct Caught {
+pub(super) struct StoppedWrite {
     pub(super) moment: Moment,
     go: oneshot::Receiver<()>,
 }
 
-pub(super) fn set(matching: Matching, nth: usize, moment: Moment) -> (Trap, Snare) {
+pub(super) fn set(matching: RequestMatcher, nth: usize, moment: Moment) -> (Trap, PendingTrap) {
     let (tell, reached) = oneshot::channel();
     let (release, go) = oneshot::channel();
-    (Trap { moment, reached, go: release }, Snare { matching, left: nth.max(1), moment, reached: tell, go })
+    (
+        Trap { moment, reached, go: release },
+        PendingTrap { matching, left: nth.max(1), moment, reached: tell, go },
+    )
 }
 
 /// Counts one matching write. Returns the trapped write if it is the selected one.
-pub(super) fn spring(snare: &mut Option<Snare>, info: &RequestInfo) -> Option<(oneshot::Sender<()>, Caught)> {
-    let set = snare.as_mut().filter(|snare| snare.matching.is(info))?;
+pub(super) fn spring(
+    pending: &mut Option<PendingTrap>,
+    info: &RequestInfo,
+) -> Option<(oneshot::Sender<()>, StoppedWrite)> {
+    let set = pending.as_mut().filter(|pending| pending.matching.is(info))?;
     set.left -= 1;
     if set.left > 0 {
         return None;
     }
-    let Snare { moment, reached, go, .. } = snare.take()?;
+    let PendingTrap { moment, reached, go, .. } = pending.take()?;
     // The scenario may have dropped the trap.
-    (!reached.is_closed()).then_some((reached, Caught { moment, go }))
+    (!reached.is_closed()).then_some((reached, StoppedWrite { moment, go }))
 }
 
-impl Caught {
+impl StoppedWrite {
     /// Waits for the decision of the scenario. Returns whether the write continues.
     pub(super) async fn goes_on(self) -> bool {
         self.go.await.is_ok()

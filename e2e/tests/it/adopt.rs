@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use e2e::proxy::Matching;
+use e2e::proxy::RequestMatcher;
 use e2e::real::BuiltIn;
 use e2e::{Proxy, Server, TestCluster, on_both};
 use kube::ResourceExt;
@@ -77,7 +77,7 @@ impl Bench {
     async fn interrupted_at(&self, writes: &[(&'static str, &'static str)], back: bool) {
         let absent = |plural: &str| plural == "horizontalpodautoscalers" && !self.has_autoscalers;
         for (verb, plural) in writes.iter().filter(|(_, plural)| !absent(plural)) {
-            self.proxy.rules().lose_answers(Matching::new(verb, plural), 1);
+            self.proxy.rules().lose_answers(RequestMatcher::new(verb, plural), 1);
             let (done, text) = self.adopt(back).await;
             assert!(!done && self.proxy.rules().faults_left() == 0, "{verb} {plural}: {text}");
         }
@@ -177,7 +177,7 @@ async fn a_pod_lost_after_the_adopting_command_was_killed_is_replaced(server: Se
         ("delete", "deployments"),
         ("delete", "replicasets"),
     ] {
-        bench.proxy.rules().lose_answers(Matching::new(verb, plural), 1);
+        bench.proxy.rules().lose_answers(RequestMatcher::new(verb, plural), 1);
         assert!(!bench.adopt(false).await.0, "{verb} {plural}");
         let lost = cluster.pods().await.unwrap()[0].name_any();
         cluster.kubectl.run(&["delete", "pod", &lost, "--wait=true"]).await.unwrap();

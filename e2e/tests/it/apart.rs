@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use e2e::proxy::{Matching, Moment};
+use e2e::proxy::{Moment, RequestMatcher};
 use e2e::{Hook, Manager, Server, Setting, TestCluster, Verdict, Webhook};
 use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
@@ -27,7 +27,8 @@ async fn a_reverted_scale_to_zero_stops_quickly(base: &TestCluster) {
     let cluster = apart(base, "taken-back").await.with_timeout(Duration::from_secs(120));
     let _manager = start(&cluster);
     let pods = cluster.deployed(&json!({"replicas": PODS})).await.unwrap();
-    let mut trap = cluster.proxy.rules().trap(Matching::new("delete", "pods"), 20, Moment::Before);
+    let mut trap =
+        cluster.proxy.rules().trap(RequestMatcher::new("delete", "pods"), 20, Moment::BeforeRequest);
     cluster.scale(0).await.unwrap();
     trap.reached().await;
     // The trap stops the scale-down, and the API server has the new generation.

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::proxy::Matching;
+use e2e::proxy::RequestMatcher;
 use e2e::{Manager, Server, TestCluster, on_both};
 use futures::StreamExt;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -91,7 +91,7 @@ async fn a_standby_without_permission_to_watch_the_lease_retries_slowly(server: 
     first.until_logged("acquired lease").await.unwrap();
     let rules = cluster.proxy.rules();
     let many = 10_000;
-    rules.refuse(Matching::new("list", "leases"), 403, many);
+    rules.refuse(RequestMatcher::new("list", "leases"), 403, many);
     let mut second = cluster.start_manager_with(&ARGUMENTS).unwrap();
     second.until_logged("every watch has synced").await.unwrap();
     // Four renewals of the leader: two seconds.
@@ -108,7 +108,7 @@ async fn a_candidate_without_permission_for_the_lease_reports_it_and_leads_when_
     let cluster = TestCluster::start(server).await.unwrap();
     let rules = cluster.proxy.rules();
     for verb in ["get", "create"] {
-        rules.refuse(Matching::new(verb, "leases"), 403, 2);
+        rules.refuse(RequestMatcher::new(verb, "leases"), 403, 2);
     }
     let mut candidate = cluster.start_manager_with(&ARGUMENTS).unwrap();
     candidate.until_logged("failed to acquire lease").await.unwrap();

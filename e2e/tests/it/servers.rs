@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use e2e::proxy::Matching;
+use e2e::proxy::RequestMatcher;
 use e2e::{Server, TestCluster, on_both};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -59,11 +59,11 @@ async fn the_proxy_delays_watches_and_breaks_requests(server: Server) {
     let version = pods.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut events = pods.watch(&WatchParams::default(), &version).await.unwrap().boxed();
 
-    rules.refuse(Matching::new("create", "pods"), 503, 1);
+    rules.refuse(RequestMatcher::new("create", "pods"), 503, 1);
     assert_eq!(code(pods.create(&PostParams::default(), &pod("one")).await), 503);
     assert!(straight.get_opt("one").await.unwrap().is_none(), "the server saw nothing of it");
 
-    rules.lose_answers(Matching::new("create", "pods"), 1);
+    rules.lose_answers(RequestMatcher::new("create", "pods"), 1);
     assert!(pods.create(&PostParams::default(), &pod("one")).await.is_err());
     assert!(
         straight.get_opt("one").await.unwrap().is_some(),
@@ -84,7 +84,7 @@ async fn the_proxy_delays_watches_and_breaks_requests(server: Server) {
     }
     assert!(before.elapsed() >= Duration::from_millis(700), "a watch under way is late too");
 
-    rules.freeze(Matching::new("list", "pods"));
+    rules.freeze(RequestMatcher::new("list", "pods"));
     let everything = ListParams::default();
     let mut list = Box::pin(pods.list(&everything));
     assert!(futures::poll!(&mut list).is_pending());

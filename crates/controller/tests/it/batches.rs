@@ -8,13 +8,13 @@ use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::names::annotation;
 use serde_json::{Value, json};
 
-use crate::between::Fate;
 use crate::cluster::{Cluster, View, is_ready, names};
+use crate::fault_injector::RequestFault;
 
 /// Each request of that kind takes a second.
 fn slow(cluster: &Cluster, method: Method, part: &'static str) {
-    cluster.between.rule(move |ask| {
-        if ask.is(&method, part) { Fate::Late(Duration::from_secs(1)) } else { Fate::Forward }
+    cluster.faults.rule(move |info| {
+        if info.is(&method, part) { RequestFault::Delay(Duration::from_secs(1)) } else { RequestFault::None }
     });
 }
 

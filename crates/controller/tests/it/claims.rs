@@ -11,8 +11,8 @@ use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
-use crate::between::Fate;
 use crate::cluster::{Cluster, View, names};
+use crate::fault_injector::RequestFault;
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_relabelled_by_hand_is_released_and_replaced() {
@@ -52,12 +52,12 @@ async fn a_pod_relabelled_during_a_reconciliation_is_released_and_not_deleted() 
         if method == Method::GET {
             // The delete meets a conflict first, and the read after it shows other labels.
             let (name, api) = (pods[1].clone(), cluster.pods());
-            cluster.between.before(Method::DELETE, "/pods/", async move {
+            cluster.faults.before(Method::DELETE, "/pods/", async move {
                 let write = Patch::Merge(json!({"metadata": {"annotations": {"other": "x"}}}));
                 api.patch(&name, &PatchParams::default(), &write).await.unwrap();
             });
         }
-        cluster.between.before(method, "/pods/", async move {
+        cluster.faults.before(method, "/pods/", async move {
             api.patch(&taken, &PatchParams::default(), &relabel).await.unwrap();
         });
         cluster.scale(2).await;
@@ -74,14 +74,14 @@ async fn pods_that_go_while_another_one_is_released_do_not_count_for_a_scale_dow
     let pods = names(&cluster.deployed(json!({"replicas": 6})).await);
     let (api, released, gone) = (cluster.pods(), format!("/pods/{}", pods[0]), pods[1..3].to_vec());
     let mut reads = 0;
-    cluster.between.rule(move |ask| {
-        reads += usize::from(ask.is(&Method::GET, &released));
+    cluster.faults.rule(move |info| {
+        reads += usize::from(info.is(&Method::GET, &released));
         // The first read is a live read's, the second one that of the release.
-        if reads != 2 || !ask.is(&Method::GET, &released) {
-            return Fate::Forward;
+        if reads != 2 || !info.is(&Method::GET, &released) {
+            return RequestFault::None;
         }
         let (api, gone) = (api.clone(), gone.clone());
-        Fate::After(Box::pin(async move {
+        RequestFault::After(Box::pin(async move {
             for name in gone {
                 api.delete(&name, &DeleteParams::default().grace_period(0)).await.unwrap();
             }
@@ -293,7 +293,9 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
     let mark = cluster.mark();
-    cluster.between.rule(|ask| if ask.patches_pod() { Fate::Answered(403) } else { Fate::Forward });
+    cluster
+        .faults
+        .rule(|info| if info.patches_pod() { RequestFault::Response(403) } else { RequestFault::None });
     free(&cluster, &pods).await;
     cluster.pass(Duration::from_secs(120)).await;
     let view = cluster.view().await;
@@ -308,7 +310,7 @@ async fn no_pod_is_created_or_deleted_while_an_adoption_is_refused() {
     cluster.pods().delete(&pods[3], &DeleteParams::default()).await.unwrap();
     cluster.pass(Duration::from_secs(10)).await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
-    cluster.between.clear();
+    cluster.faults.clear();
     let healed = |view: &View| view.is_complete() && view.available() == 4 && failure(view).is_none();
     let view = cluster.until("it is healed", healed).await;
     assert!(pods[..3].iter().all(|pod| names(&view.pods).contains(pod)));
@@ -320,12 +322,12 @@ async fn an_adoption_with_a_conflict_is_retried_at_once_without_an_event() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let mut conflicts = 1;
-    cluster.between.rule(move |ask| {
-        if ask.patches_pod() && conflicts > 0 {
+    cluster.faults.rule(move |info| {
+        if info.patches_pod() && conflicts > 0 {
             conflicts -= 1;
-            return Fate::Answered(409);
+            return RequestFault::Response(409);
         }
-        Fate::Forward
+        RequestFault::None
     });
     let mark = cluster.mark();
     free(&cluster, &pods[..1]).await;
@@ -340,7 +342,7 @@ async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
     let (api, name) = (cluster.pods(), pods[0].clone());
-    cluster.between.before(Method::PATCH, "/pods/", async move {
+    cluster.faults.before(Method::PATCH, "/pods/", async move {
         let owners = json!([{
             "apiVersion": "example.com/v1", "kind": "Other", "name": "other", "uid": "other", "controller": true,
         }]);
@@ -358,13 +360,13 @@ async fn a_pod_adopted_by_another_controller_just_before_stays_with_it() {
 async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replaced() {
     let cluster = Cluster::start().await;
     let pods = names(&cluster.deployed(json!({"replicas": 3})).await);
-    cluster.between.rule(|ask| {
-        if ask.patches_pod() {
-            let mut body = ask.body.clone();
+    cluster.faults.rule(|info| {
+        if info.patches_pod() {
+            let mut body = info.body.clone();
             body["metadata"]["ownerReferences"] = json!([]);
-            return Fate::Changed(body);
+            return RequestFault::Mutate(body);
         }
-        Fate::Forward
+        RequestFault::None
     });
     let mark = cluster.mark();
     free(&cluster, &pods).await;
@@ -373,7 +375,7 @@ async fn a_pod_that_comes_back_from_its_adoption_without_an_owner_is_not_replace
     assert_eq!(names(&view.pods), pods);
     assert_eq!(failure(&view).unwrap().0, reason::FAILED_CLAIM);
     assert!(cluster.asked(mark, "patch", "pods").len() < 100, "it backs off");
-    cluster.between.clear();
+    cluster.faults.clear();
     cluster.until("they are taken in", |view| view.is_complete() && failure(view).is_none()).await;
     assert_eq!(cluster.asked(mark, "create", "pods").len(), 0);
 }

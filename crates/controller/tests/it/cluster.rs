@@ -17,7 +17,7 @@ use ordereddeployment_sandbox::{Clock as SandboxClock, Config, Record, Sandbox};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::between::Between;
+use crate::fault_injector::FaultInjector;
 
 /// The interval between checks of a condition, in simulated time.
 const STEP: Duration = Duration::from_millis(250);
@@ -33,7 +33,7 @@ pub struct Cluster {
     /// How far the clocks of controllers that start from now on are ahead of the server's.
     pub ahead: SignedDuration,
     /// The request rules for controllers that start from now on.
-    pub between: Between,
+    pub faults: FaultInjector,
     clock: SandboxClock,
     controllers: u64,
     controller: Option<JoinHandle<()>>,
@@ -77,7 +77,7 @@ impl Cluster {
             health: Health::default(),
             limits: Limits::default(),
             ahead: SignedDuration::ZERO,
-            between: Between::default(),
+            faults: FaultInjector::default(),
             clock,
             controllers: 0,
             controller: None,
@@ -92,7 +92,7 @@ impl Cluster {
         options.health = self.health.clone();
         options.limiter = Limiter::new(self.limits);
         options.names = Names::seeded(self.controllers);
-        let client = self.between.client(&self.sandbox.client().unwrap());
+        let client = self.faults.client(&self.sandbox.client().unwrap());
         let run = Controller::run(client, options, std::future::pending());
         self.controller = Some(tokio::spawn(async move { run.await.unwrap() }));
     }

@@ -12,8 +12,8 @@ use ordereddeployment_api::{Condition, ConditionStatus};
 use ordereddeployment_sandbox::Record;
 use serde_json::{Value, json};
 
-use crate::between::Fate;
 use crate::cluster::{Cluster, View, names};
+use crate::fault_injector::RequestFault;
 
 fn budgets(cluster: &Cluster) -> Api<PodDisruptionBudget> {
     Api::default_namespaced(cluster.client.clone())
@@ -229,12 +229,12 @@ async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_ve
     let pods = deployed(&cluster, 3).await;
     let versions = Arc::new(Mutex::new(Vec::new()));
     let asked = Arc::clone(&versions);
-    cluster.between.rule(move |ask| {
-        if !ask.is(&Method::POST, "/eviction") {
-            return Fate::Forward;
+    cluster.faults.rule(move |info| {
+        if !info.is(&Method::POST, "/eviction") {
+            return RequestFault::None;
         }
-        asked.lock().unwrap().push(ask.body["apiVersion"].clone());
-        Fate::Answered(404)
+        asked.lock().unwrap().push(info.body["apiVersion"].clone());
+        RequestFault::Response(404)
     });
     let mark = cluster.mark();
     cluster.set_image("web:2").await;
@@ -242,16 +242,16 @@ async fn a_not_found_answer_about_another_object_loses_no_pod_and_no_eviction_ve
     let view = cluster.view().await;
     assert_eq!(names(&view.active()), pods);
     let failure = condition_of(&view, condition::REPLICA_FAILURE).unwrap();
-    assert!(failure.message.contains("answered 404 in between"), "{failure:?}");
+    assert!(failure.message.contains("injected 404"), "{failure:?}");
     assert!(cluster.mark() - mark < 200, "{}", cluster.mark() - mark);
-    cluster.between.clear();
+    cluster.faults.clear();
     let last = Arc::new(Mutex::new(Vec::new()));
     let asked = Arc::clone(&last);
-    cluster.between.rule(move |ask| {
-        if ask.is(&Method::POST, "/eviction") {
-            asked.lock().unwrap().push(ask.body["apiVersion"].clone());
+    cluster.faults.rule(move |info| {
+        if info.is(&Method::POST, "/eviction") {
+            asked.lock().unwrap().push(info.body["apiVersion"].clone());
         }
-        Fate::Forward
+        RequestFault::None
     });
     cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
     assert_eq!(evicted(&cluster, mark), pods);

@@ -10,8 +10,8 @@ use ordereddeployment_api::names::{annotation, condition};
 use ordereddeployment_sandbox::Fault;
 use serde_json::json;
 
-use crate::between::Fate;
 use crate::cluster::{Cluster, View, names};
+use crate::fault_injector::RequestFault;
 
 fn fault(verb: &'static str, plural: &str, code: u16, times: usize) -> Fault {
     let user_agent = Some("ordered-controller-manager".to_owned());
@@ -160,12 +160,12 @@ async fn an_object_that_was_not_found_by_mistake_is_read_again() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 2})).await;
     let found = std::sync::atomic::AtomicUsize::new(0);
-    cluster.between.rule(move |ask| {
-        let is_read = ask.is(&http::Method::GET, "ordereddeployments/web");
+    cluster.faults.rule(move |info| {
+        let is_read = info.is(&http::Method::GET, "ordereddeployments/web");
         if is_read && found.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 2 {
-            Fate::Answered(404)
+            RequestFault::Response(404)
         } else {
-            Fate::Forward
+            RequestFault::None
         }
     });
     cluster.set_image("web:2").await;

@@ -8,17 +8,17 @@ use ordereddeployment_api::names::annotation;
 use ordereddeployment_controller::{Controller, Fence, Metrics, Options, counted, metric};
 use serde_json::json;
 
-use crate::between::Fate;
 use crate::cluster::{Cluster, names};
+use crate::fault_injector::RequestFault;
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_refused_for_long_ends_readiness_until_it_works() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({})).await;
     assert_eq!(cluster.health.unready(), None);
-    cluster.between.rule(|ask| {
-        let of_pods = ask.path.starts_with("/api/v1/pods?");
-        if of_pods && ask.method == Method::GET { Fate::Answered(403) } else { Fate::Forward }
+    cluster.faults.rule(|info| {
+        let of_pods = info.path.starts_with("/api/v1/pods?");
+        if of_pods && info.method == Method::GET { RequestFault::Response(403) } else { RequestFault::None }
     });
     // The open watch ends by itself within five minutes, as every watch does.
     cluster.pass(Duration::from_secs(360)).await;
@@ -26,7 +26,7 @@ async fn a_watch_refused_for_long_ends_readiness_until_it_works() {
     assert!(why.starts_with("the watch of pods has failed for "), "{why}");
     let text = cluster.metrics.render().unwrap();
     assert!(text.contains(&format!("{}{{resource=\"pods\"}}", metric::WATCH_FAILURES)), "{text}");
-    cluster.between.clear();
+    cluster.faults.clear();
     cluster.pass(Duration::from_secs(150)).await;
     assert_eq!(cluster.health.unready(), None);
 }

@@ -6,8 +6,8 @@ use kube::api::{Patch, PatchParams};
 use ordereddeployment_controller::Limits;
 use serde_json::{Value, json};
 
-use crate::between::Fate;
 use crate::cluster::Cluster;
+use crate::fault_injector::RequestFault;
 
 /// The labels and the image of an object of that name.
 fn spec(name: &str, image: &str) -> Value {
@@ -25,9 +25,9 @@ fn spec(name: &str, image: &str) -> Value {
 async fn objects_behind_a_hanging_webhook_do_not_block_others() {
     let cluster = Cluster::start().await;
     let webhook = Duration::from_secs(30);
-    cluster
-        .between
-        .rule(move |ask| if ask.creates_pod("slow:1") { Fate::Late(webhook) } else { Fate::Forward });
+    cluster.faults.rule(move |info| {
+        if info.creates_pod("slow:1") { RequestFault::Delay(webhook) } else { RequestFault::None }
+    });
     for number in 0..20 {
         let name = format!("slow-{number}");
         cluster.deploy_as(&name, spec(&name, "slow:1")).await;
@@ -43,11 +43,11 @@ async fn objects_behind_a_hanging_webhook_do_not_block_others() {
 async fn after_retry_after_no_request_for_that_object_is_sent_until_the_wait_is_over() {
     let cluster = Cluster::start().await;
     let mut shed = false;
-    cluster.between.rule(move |ask| {
-        if ask.creates_pod("busy:1") && !std::mem::replace(&mut shed, true) {
-            Fate::Shed(20)
+    cluster.faults.rule(move |info| {
+        if info.creates_pod("busy:1") && !std::mem::replace(&mut shed, true) {
+            RequestFault::Shed(20)
         } else {
-            Fate::Forward
+            RequestFault::None
         }
     });
     cluster.deploy_as("busy", spec("busy", "busy:1")).await;
@@ -109,8 +109,12 @@ async fn a_large_object_with_slow_deletes_does_not_block_others_and_is_scaled_ba
         cluster.pass(Duration::from_secs(5)).await;
     }
     let webhook = Duration::from_secs(20);
-    cluster.between.rule(move |ask| {
-        if ask.is(&http::Method::DELETE, "/pods/large-") { Fate::Late(webhook) } else { Fate::Forward }
+    cluster.faults.rule(move |info| {
+        if info.is(&http::Method::DELETE, "/pods/large-") {
+            RequestFault::Delay(webhook)
+        } else {
+            RequestFault::None
+        }
     });
     let scale = |replicas: i32| {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));

@@ -8,12 +8,12 @@
 
 mod backups;
 mod batches;
-mod between;
 mod claims;
 mod cluster;
 mod costs;
 mod evictions;
 mod failures;
+mod fault_injector;
 mod faults;
 mod fuzz;
 mod health;

@@ -100,7 +100,7 @@ async fn a_set_released_while_the_object_is_read_is_not_adopted() {
     let from = cluster.mark();
     let client = cluster.client.clone();
     // The object was read before, when it was not terminating.
-    cluster.between.before(Method::GET, "orderedreplicasets?", async move {
+    cluster.faults.before(Method::GET, "orderedreplicasets?", async move {
         mark(&client).await;
         release_sets(&client).await;
     });
@@ -117,7 +117,7 @@ async fn a_pod_released_by_a_set_that_is_being_deleted_is_not_adopted() {
     cluster.sandbox.delay_watch("orderedreplicasets", Duration::from_secs(60));
     wake(&cluster).await;
     let client = cluster.client.clone();
-    cluster.between.before(Method::GET, "/pods?", async move {
+    cluster.faults.before(Method::GET, "/pods?", async move {
         mark_sets(&client).await;
         release_pods(&client).await;
     });
@@ -134,9 +134,9 @@ async fn a_pod_released_by_a_set_that_is_being_deleted_is_not_adopted() {
 async fn adoptions_end_once_the_watch_shows_that_the_object_is_being_deleted() {
     let cluster = Cluster::start().await;
     cluster.deployed(json!({"replicas": 20})).await;
-    cluster.between.rule(|ask| {
-        use crate::between::Fate;
-        if ask.patches_pod() { Fate::Late(Duration::from_secs(1)) } else { Fate::Forward }
+    cluster.faults.rule(|info| {
+        use crate::fault_injector::RequestFault;
+        if info.patches_pod() { RequestFault::Delay(Duration::from_secs(1)) } else { RequestFault::None }
     });
     let from = cluster.mark();
     release_pods(&cluster.client).await;
@@ -150,10 +150,14 @@ async fn adoptions_end_once_the_watch_shows_that_the_object_is_being_deleted() {
 #[tokio::test(start_paused = true)]
 async fn an_act_ends_once_the_watch_shows_that_the_object_is_being_deleted() {
     let cluster = Cluster::start().await;
-    cluster.between.rule(|ask| {
-        use crate::between::Fate;
+    cluster.faults.rule(|info| {
+        use crate::fault_injector::RequestFault;
         // Each batch of creates takes a second.
-        if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(1)) } else { Fate::Forward }
+        if info.is(&Method::POST, "/pods") {
+            RequestFault::Delay(Duration::from_secs(1))
+        } else {
+            RequestFault::None
+        }
     });
     cluster.deploy(json!({"replicas": 500})).await;
     cluster.pass(Duration::from_millis(4500)).await;

@@ -11,8 +11,8 @@ use ordereddeployment_api::ConditionStatus;
 use ordereddeployment_api::names::{condition, reason};
 use serde_json::{Value, json};
 
-use crate::between::{Ask, Fate};
 use crate::cluster::{Cluster, View, names};
+use crate::fault_injector::{RequestFault, RequestInfo};
 
 fn bounds(surge: i32, unavailable: i32) -> Value {
     json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
@@ -27,8 +27,12 @@ fn condition_of(view: &View, type_: &str) -> Option<(String, String)> {
 #[tokio::test(start_paused = true)]
 async fn a_create_as_slow_as_a_webhook_may_be_succeeds() {
     let cluster = Cluster::start().await;
-    cluster.between.rule(|ask| {
-        if ask.is(&Method::POST, "/pods") { Fate::Late(Duration::from_secs(30)) } else { Fate::Forward }
+    cluster.faults.rule(|info| {
+        if info.is(&Method::POST, "/pods") {
+            RequestFault::Delay(Duration::from_secs(30))
+        } else {
+            RequestFault::None
+        }
     });
     let mark = cluster.mark();
     cluster.deployed(json!({"replicas": 2})).await;
@@ -41,7 +45,9 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
         let cluster = Cluster::start().await;
         let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 60});
         let pods = names(&cluster.deployed(spec).await);
-        cluster.between.rule(move |ask| if ask.is_dry_run() { Fate::Answered(fate) } else { Fate::Forward });
+        cluster.faults.rule(move |info| {
+            if info.is_dry_run() { RequestFault::Response(fate) } else { RequestFault::None }
+        });
         let mark = cluster.mark();
         cluster.set_image("web:2").await;
         cluster.pass(Duration::from_secs(90)).await;
@@ -53,7 +59,7 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
         assert_eq!(condition_of(&view, condition::STALLED).unwrap().0, reason::PROGRESS_DEADLINE_EXCEEDED);
         assert!(!cluster.events_of(reason::TEMPLATE_UNPROVEN).await.is_empty());
         assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 20, "it is reported once");
-        cluster.between.clear();
+        cluster.faults.clear();
         let out = |view: &View| view.is_complete() && view.updated().len() == 4;
         let view = cluster.until("it is out", out).await;
         assert_eq!(condition_of(&view, condition::REPLICA_FAILURE), None);
@@ -61,11 +67,11 @@ async fn a_dry_run_without_an_answer_is_reported_and_stops_only_what_needs_it() 
 }
 
 /// Loses two of four old pods while creates of the new template fail.
-async fn old_pods_heal(fate: impl Fn() -> Fate + Send + 'static) {
+async fn old_pods_heal(fate: impl Fn() -> RequestFault + Send + 'static) {
     let cluster = Cluster::start().await;
     let spec = json!({"replicas": 4, "strategy": bounds(0, 1), "progressDeadlineSeconds": 200});
     let pods = names(&cluster.deployed(spec).await);
-    cluster.between.rule(move |ask| if ask.creates_pod("web:2") { fate() } else { Fate::Forward });
+    cluster.faults.rule(move |info| if info.creates_pod("web:2") { fate() } else { RequestFault::None });
     cluster.set_image("web:2").await;
     cluster.pass(Duration::from_secs(5)).await;
     for pod in &pods[..2] {
@@ -80,35 +86,35 @@ async fn old_pods_heal(fate: impl Fn() -> Fate + Send + 'static) {
     let view = cluster.view().await;
     let Some((stalled, _)) = condition_of(&view, condition::STALLED) else { panic!("{:#?}", view.status()) };
     assert_eq!(stalled, reason::PROGRESS_DEADLINE_EXCEEDED);
-    cluster.between.clear();
+    cluster.faults.clear();
     cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 4).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn old_pods_heal_while_admission_fails_for_the_new_template() {
-    old_pods_heal(|| Fate::Answered(500)).await;
+    old_pods_heal(|| RequestFault::Response(500)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn old_pods_heal_while_admission_gives_no_answer_for_the_new_template() {
-    old_pods_heal(|| Fate::Lost).await;
+    old_pods_heal(|| RequestFault::NoResponse).await;
 }
 
 /// The request as a mutating webhook changes it.
-fn changed(ask: &Ask, change: fn(&mut Value)) -> Fate {
-    let mut body = ask.body.clone();
+fn changed(info: &RequestInfo, change: fn(&mut Value)) -> RequestFault {
+    let mut body = info.body.clone();
     change(&mut body);
-    Fate::Changed(body)
+    RequestFault::Mutate(body)
 }
 
 async fn strays(change: fn(&mut Value), missing: &str) {
     let cluster = Cluster::start().await;
-    let creates = |ask: &Ask| ask.is(&Method::POST, "/pods") && !ask.path.contains("/eviction");
-    cluster.between.rule(move |ask| {
-        if !creates(ask) {
-            return Fate::Forward;
+    let creates = |info: &RequestInfo| info.is(&Method::POST, "/pods") && !info.path.contains("/eviction");
+    cluster.faults.rule(move |info| {
+        if !creates(info) {
+            return RequestFault::None;
         }
-        changed(ask, change)
+        changed(info, change)
     });
     let mark = cluster.mark();
     cluster.deploy(json!({"replicas": 3})).await;
@@ -123,7 +129,7 @@ async fn strays(change: fn(&mut Value), missing: &str) {
     let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
     assert!(message.contains(&pod.name_any()) && message.contains(missing), "{message}");
-    cluster.between.clear();
+    cluster.faults.clear();
     cluster.until("there are three", |view| view.is_complete() && view.available() == 3).await;
     assert!(made(&cluster) <= 4);
 }
@@ -145,14 +151,14 @@ async fn pods_that_come_back_without_their_owner_are_not_created_endlessly() {
 #[tokio::test(start_paused = true)]
 async fn sets_that_come_back_without_their_owner_are_not_created_endlessly() {
     let cluster = Cluster::start().await;
-    cluster.between.rule(|ask| {
-        if !ask.is(&Method::POST, "/orderedreplicasets") {
-            return Fate::Forward;
+    cluster.faults.rule(|info| {
+        if !info.is(&Method::POST, "/orderedreplicasets") {
+            return RequestFault::None;
         }
-        let mut set = ask.body.clone();
+        let mut set = info.body.clone();
         set["metadata"]["ownerReferences"] = json!([]);
         set["metadata"]["labels"] = json!({"other": "x"});
-        Fate::Changed(set)
+        RequestFault::Mutate(set)
     });
     cluster.deploy(json!({"replicas": 2})).await;
     cluster.pass(Duration::from_secs(300)).await;
@@ -162,7 +168,7 @@ async fn sets_that_come_back_without_their_owner_are_not_created_endlessly() {
         condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap().0,
         reason::FAILED_CREATE
     );
-    cluster.between.clear();
+    cluster.faults.clear();
     cluster.until("there are two", |view| view.is_complete() && view.available() == 2).await;
     assert_eq!(sets().await, 2, "the first one keeps the name that it has");
 }
@@ -171,14 +177,14 @@ async fn sets_that_come_back_without_their_owner_are_not_created_endlessly() {
 async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     let cluster = Cluster::start().await;
     let mut asked = 0;
-    cluster.between.rule(move |ask| {
-        if !ask.is(&Method::POST, "/orderedreplicasets") {
-            return Fate::Forward;
+    cluster.faults.rule(move |info| {
+        if !info.is(&Method::POST, "/orderedreplicasets") {
+            return RequestFault::None;
         }
         asked += 1;
         // An endless loop would never let the time pass.
         assert!(asked < 200, "asked without end");
-        changed(ask, change)
+        changed(info, change)
     });
     let mark = cluster.mark();
     cluster.deploy(json!({"replicas": 2})).await;
@@ -189,7 +195,7 @@ async fn stray_sets(change: fn(&mut Value), word: &str) -> Cluster {
     let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
     assert!(message.contains(word), "{message}");
-    cluster.between.clear();
+    cluster.faults.clear();
     cluster
 }
 
@@ -222,16 +228,16 @@ async fn set_changes_not_kept(
     told_of: &str,
 ) {
     let mut asked = 0;
-    cluster.between.rule(move |ask| {
-        let is_change = ask.is(&Method::PATCH, "/orderedreplicasets/") && !ask.path.contains("/status");
-        if !is_change || ask.body.pointer(field).is_none() {
-            return Fate::Forward;
+    cluster.faults.rule(move |info| {
+        let is_change = info.is(&Method::PATCH, "/orderedreplicasets/") && !info.path.contains("/status");
+        if !is_change || info.body.pointer(field).is_none() {
+            return RequestFault::None;
         }
         asked += 1;
         assert!(asked < 200, "asked without end");
-        let mut body = ask.body.clone();
+        let mut body = info.body.clone();
         body.pointer_mut(field).unwrap().clone_from(&kept);
-        Fate::Changed(body)
+        RequestFault::Mutate(body)
     });
     let mark = cluster.mark();
     cluster.patch(patch).await;
@@ -241,7 +247,7 @@ async fn set_changes_not_kept(
     let (why, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(why, reason::FAILED_CREATE);
     assert!(message.contains(told_of), "{message}");
-    cluster.between.clear();
+    cluster.faults.clear();
     cluster.until("it goes on", |view| view.is_complete() && view.available() == 3).await;
 }
 
@@ -274,14 +280,21 @@ async fn a_revision_of_a_set_that_is_not_kept_is_not_written_endlessly() {
 }
 
 /// Requests that are always refused with a conflict: they are reported, back off, and continue after that.
-async fn conflicts(spec: Value, method: Method, part: &'static str, fate: fn() -> Fate, to: i32, why: &str) {
+async fn conflicts(
+    spec: Value,
+    method: Method,
+    part: &'static str,
+    fate: fn() -> RequestFault,
+    to: i32,
+    why: &str,
+) {
     let cluster = Cluster::start().await;
     cluster.deployed(spec).await;
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
-    cluster.between.rule(move |ask| {
-        if !ask.is(&method, part) || ask.is_dry_run() {
-            return Fate::Forward;
+    cluster.faults.rule(move |info| {
+        if !info.is(&method, part) || info.is_dry_run() {
+            return RequestFault::None;
         }
         // An endless loop would never let the time pass.
         assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
@@ -295,35 +308,35 @@ async fn conflicts(spec: Value, method: Method, part: &'static str, fate: fn() -
     assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
     let (found, message) = condition_of(&cluster.view().await, condition::REPLICA_FAILURE).unwrap();
     assert_eq!(found, why);
-    assert!(message.contains("answered 409 in between"), "{message}");
-    cluster.between.clear();
+    assert!(message.contains("injected 409"), "{message}");
+    cluster.faults.clear();
     let there = usize::try_from(to).unwrap();
     cluster.until("it goes on", |view| view.is_complete() && view.active().len() == there).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn deletes_refused_with_conflicts_are_not_retried_endlessly() {
-    let conflict = || Fate::Answered(409);
+    let conflict = || RequestFault::Response(409);
     conflicts(json!({"replicas": 3}), Method::DELETE, "/pods/", conflict, 2, reason::FAILED_DELETE).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn evictions_refused_with_conflicts_are_not_retried_endlessly() {
     let spec = json!({"replicas": 3, "podDeletion": "Evict"});
-    let conflict = || Fate::Answered(409);
+    let conflict = || RequestFault::Response(409);
     conflicts(spec, Method::POST, "/eviction", conflict, 2, reason::FAILED_DELETE).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_of_sets_refused_with_conflicts_are_not_retried_endlessly() {
-    let conflict = || Fate::Answered(409);
+    let conflict = || RequestFault::Response(409);
     let part = "/orderedreplicasets/";
     conflicts(json!({"replicas": 3}), Method::PATCH, part, conflict, 4, reason::FAILED_CREATE).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn creates_whose_names_are_always_taken_are_not_retried_endlessly() {
-    let taken = || Fate::Taken;
+    let taken = || RequestFault::NameTaken;
     conflicts(json!({"replicas": 3}), Method::POST, "/pods?", taken, 4, reason::FAILED_CREATE).await;
 }
 
@@ -334,13 +347,13 @@ async fn a_status_refused_with_conflicts_is_not_written_endlessly() {
         cluster.deployed(json!({"replicas": 3})).await;
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&asked);
-        cluster.between.rule(move |ask| {
-            if !ask.is(&Method::PATCH, "/ordereddeployments/web/status") {
-                return Fate::Forward;
+        cluster.faults.rule(move |info| {
+            if !info.is(&Method::PATCH, "/ordereddeployments/web/status") {
+                return RequestFault::None;
             }
             // An endless loop would never let the time pass.
             assert!(counted.fetch_add(1, Ordering::Relaxed) < 400, "asked without end");
-            Fate::Answered(code)
+            RequestFault::Response(code)
         });
         let mark = cluster.mark();
         cluster.set_image("web:2").await;
@@ -348,7 +361,7 @@ async fn a_status_refused_with_conflicts_is_not_written_endlessly() {
         let asked = asked.load(Ordering::Relaxed);
         assert!((3..100).contains(&asked), "{asked}");
         assert!(cluster.mark() - mark < 600, "{}", cluster.mark() - mark);
-        cluster.between.clear();
+        cluster.faults.clear();
         cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 3).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::proxy::{Matching, Moment, Trap};
+use e2e::proxy::{Moment, RequestMatcher, Trap};
 use e2e::{Server, TestCluster, is_ready, on_both};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -25,8 +25,8 @@ async fn stalled_watches_miss_nothing(server: Server) {
     let _manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
-    let watches = || Matching { verb: Some("watch"), ..Matching::default() };
-    let mut trap = rules.trap(Matching::new("create", "pods"), 1, Moment::After);
+    let watches = || RequestMatcher { verb: Some("watch"), ..RequestMatcher::default() };
+    let mut trap = rules.trap(RequestMatcher::new("create", "pods"), 1, Moment::BeforeResponse);
     cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     let held_back = rules.held_back();
@@ -63,7 +63,7 @@ async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Ser
     let mut manager = cluster.start_manager().unwrap();
     trial.deploy().await;
     let old = trial.mark().await;
-    let mut trap = rules.trap(Matching::new("create", "pods"), 2, Moment::After);
+    let mut trap = rules.trap(RequestMatcher::new("create", "pods"), 2, Moment::BeforeResponse);
     cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     let stalled = Instant::now();
@@ -86,7 +86,7 @@ async fn a_controller_recovers_from_a_network_partition_in_a_rollout(server: Ser
 /// server when the trap is released.
 async fn given_up(cluster: &TestCluster, verb: &'static str, cause: impl Future<Output = ()>) -> Trap {
     let rules = cluster.proxy.rules();
-    let mut trap = rules.trap(Matching::new(verb, "pods"), 1, Moment::Before);
+    let mut trap = rules.trap(RequestMatcher::new(verb, "pods"), 1, Moment::BeforeRequest);
     cause.await;
     trap.reached().await;
     rules.stall();

@@ -1,7 +1,7 @@
 //! The server compacts its history while the controller is disconnected and pods are deleted: the watches of the
 //! controller expire with 410.
 
-use e2e::proxy::Matching;
+use e2e::proxy::RequestMatcher;
 use e2e::{Manager, Server, Setting, on_both};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -13,7 +13,7 @@ impl Trial {
     async fn lose_unseen(&mut self, pods: &[&String], manager: &mut Manager) {
         let cluster = self.cluster.clone();
         let rules = cluster.proxy.rules();
-        rules.freeze(Matching::default());
+        rules.freeze(RequestMatcher::default());
         for pod in pods {
             cluster.kubectl.run(&["delete", "pod", pod, "--wait=false"]).await.unwrap();
         }

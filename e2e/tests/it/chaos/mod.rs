@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::time::Instant;
 
 use checks::Findings;
-use e2e::proxy::{Matching, Moment, Trap};
+use e2e::proxy::{Moment, RequestMatcher, Trap};
 use e2e::{History, Server, Setting, TestCluster};
 use kube::ResourceExt;
 use ordereddeployment_api::OrderedDeployment;
@@ -73,10 +73,10 @@ impl Trial {
     fn trap(&mut self) -> Trap {
         let rules = self.cluster.proxy.rules();
         if let Some((verb, moment)) = self.aims.next() {
-            return rules.trap(Matching::new(verb, "pods"), self.dice.random_range(1..=2), moment);
+            return rules.trap(RequestMatcher::new(verb, "pods"), self.dice.random_range(1..=2), moment);
         }
         let moment = *Moment::ALL.choose(&mut self.dice).unwrap();
-        rules.trap(Matching::default(), self.dice.random_range(1..=5), moment)
+        rules.trap(RequestMatcher::default(), self.dice.random_range(1..=5), moment)
     }
 
     /// Creates ten pods and waits for completion. A controller must run.

@@ -6,7 +6,7 @@ use e2e::real::Component;
 
 use super::{PRIORITIES, Strike, Trial, setting};
 
-use Moment::{After, Before, During};
+use Moment::{BeforeRequest, BeforeResponse, During};
 
 /// Kills the server at these writes of pods, one third of them in each part of the rollout, and once in a hold.
 async fn continues_after_kills(component: Component, aims: Vec<(&'static str, Moment)>) {
@@ -23,7 +23,7 @@ async fn continues_after_kills(component: Component, aims: Vec<(&'static str, Mo
             plane.kill(component).unwrap();
             match strike {
                 // The write reaches an API server that is down or cannot store it.
-                Strike::At(trap) if trap.moment == Before => trap.release(),
+                Strike::At(trap) if trap.moment == BeforeRequest => trap.release(),
                 // The server has processed the write, and the client gets no response.
                 strike => drop(strike),
             }
@@ -39,19 +39,19 @@ async fn continues_after_kills(component: Component, aims: Vec<(&'static str, Mo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollout_continues_after_kube_apiserver_is_killed_on_a_real_server() {
-    let aims = vec![("create", After), ("delete", After), ("create", During)];
+    let aims = vec![("create", BeforeResponse), ("delete", BeforeResponse), ("create", During)];
     Box::pin(continues_after_kills(Component::ApiServer, aims)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rollout_continues_after_etcd_is_killed_on_a_real_server() {
     let aims = vec![
-        ("create", After),
+        ("create", BeforeResponse),
         ("delete", During),
         ("create", During),
-        ("delete", After),
-        ("create", Before),
-        ("delete", Before),
+        ("delete", BeforeResponse),
+        ("create", BeforeRequest),
+        ("delete", BeforeRequest),
     ];
     Box::pin(continues_after_kills(Component::Etcd, aims)).await;
 }

@@ -1,7 +1,7 @@
 //! Triggers each feature of the controller once.
 
 use e2e::TestCluster;
-use e2e::proxy::Matching;
+use e2e::proxy::RequestMatcher;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, ListParams};
 use kube::{Resource, ResourceExt};
@@ -86,7 +86,7 @@ pub(crate) fn image(image: &str) -> Value {
 /// Runs up to the hold in the first rollout.
 pub(crate) async fn until_held(cluster: &TestCluster) {
     // Equal failures of creates are one Event, which is patched.
-    cluster.proxy.rules().refuse(Matching::new("create", "pods"), 500, 3);
+    cluster.proxy.rules().refuse(RequestMatcher::new("create", "pods"), 500, 3);
     apply(cluster).await;
     complete(cluster, "web:1").await;
     let events: Api<Event> = api(cluster);
@@ -113,7 +113,7 @@ pub(crate) async fn until_held(cluster: &TestCluster) {
     complete(cluster, "web:1").await;
 
     // After a conflict on a delete, the controller reads the pod again.
-    cluster.proxy.rules().refuse(Matching::new("delete", "pods"), 409, 1);
+    cluster.proxy.rules().refuse(RequestMatcher::new("delete", "pods"), 409, 1);
     let point = cluster.pods_of_image("web:1").await.unwrap().remove(0);
     let last = ["ordereddeployment.io/delete-priority=-1", "ordereddeployment.io/pause-point=before"];
     run(cluster, &[&["annotate", "pod", &point], &last[..]].concat()).await;

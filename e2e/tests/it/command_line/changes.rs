@@ -1,7 +1,7 @@
 //! `mark`, `set image`, `restart`, `undo`, `history`, `pause`, `unpause` and `convert`: their writes and the results.
 
 use e2e::TestCluster;
-use e2e::proxy::Matching;
+use e2e::proxy::RequestMatcher;
 use kube::ResourceExt;
 use ordereddeployment_api::names::annotation;
 use serde_json::{Value, json};
@@ -117,9 +117,9 @@ pub(super) async fn a_change_of_an_outdated_template_is_refused(cluster: TestClu
         [(&["set", "image", "web", "web=web:2"][..], "web:3"), (&["restart", "web"], "web:4")]
     {
         // The plugin has read the template, and another client writes before the plugin's write arrives.
-        let patches = Matching::new("patch", "ordereddeployments");
+        let patches = RequestMatcher::new("patch", "ordereddeployments");
         let before = rules.held_back();
-        rules.freeze(Matching { user_agent: Some("kubectl-ordered"), ..patches });
+        rules.freeze(RequestMatcher { user_agent: Some("kubectl-ordered"), ..patches });
         let late = plugin.run(arguments);
         let other = async {
             rules.until_held_back(before).await;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use e2e::proxy::Matching;
+use e2e::proxy::RequestMatcher;
 use e2e::real::Component;
 use e2e::{History, Server, TestCluster};
 use futures::future::{join, join_all};
@@ -41,7 +41,7 @@ async fn a_released_set_is_not_adopted_if_the_deletion_of_its_owner_is_seen_late
     let uid = cluster.deployments().get("web").await.unwrap().uid().unwrap();
     let orphan =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-    cluster.proxy.rules().freeze(Matching::new("watch", "ordereddeployments"));
+    cluster.proxy.rules().freeze(RequestMatcher::new("watch", "ordereddeployments"));
     cluster.deployments().delete("web", &orphan).await.unwrap();
     let released = |sets: &[OrderedReplicaSet]| sets.iter().any(|set| set.owner_references().is_empty());
     cluster.until_all(sets(&cluster), "released in part", released).await.unwrap();

@@ -12,7 +12,7 @@ use tower::{BoxError, service_fn};
 
 /// A request in flight.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct RequestInfo {
     pub method: Method,
     /// With the query.
     pub path: String,
@@ -20,7 +20,7 @@ pub struct Ask {
     pub body: Value,
 }
 
-impl Ask {
+impl RequestInfo {
     /// Whether it has that method, and its path contains that part.
     pub fn is(&self, method: &Method, part: &str) -> bool {
         self.method == *method && self.path.contains(part) && !self.path.contains("watch=1")
@@ -43,33 +43,33 @@ impl Ask {
     }
 }
 
-/// What happens to a request.
-pub enum Fate {
-    Forward,
+/// What happens to a request, in the words of the fault campaign.
+pub enum RequestFault {
+    None,
     /// It arrives later.
-    Late(Duration),
+    Delay(Duration),
     /// It arrives after this future.
     After(BoxFuture<'static, ()>),
     /// It arrives with this body.
-    Changed(Value),
+    Mutate(Value),
     /// It does not arrive, and this is the answer.
-    Answered(u16),
+    Response(u16),
     /// It does not arrive: the server sheds it under load, and asks to wait that many seconds.
     Shed(u32),
     /// The same for a create: its name exists.
-    Taken,
+    NameTaken,
     /// It does not arrive, and there is no answer.
-    Lost,
+    NoResponse,
 }
 
-type Rule = Box<dyn FnMut(&Ask) -> Fate + Send>;
+type Rule = Box<dyn FnMut(&RequestInfo) -> RequestFault + Send>;
 
 /// Rules for requests; each rule sees each request, in order.
 #[derive(Clone, Default)]
-pub struct Between(Arc<Mutex<Vec<Rule>>>);
+pub struct FaultInjector(Arc<Mutex<Vec<Rule>>>);
 
-impl Between {
-    pub fn rule(&self, rule: impl FnMut(&Ask) -> Fate + Send + 'static) {
+impl FaultInjector {
+    pub fn rule(&self, rule: impl FnMut(&RequestInfo) -> RequestFault + Send + 'static) {
         self.0.lock().unwrap().push(Box::new(rule));
     }
 
@@ -82,19 +82,23 @@ impl Between {
         &self,
         method: Method,
         part: &'static str,
-        deed: impl Future<Output = ()> + Send + 'static,
+        action: impl Future<Output = ()> + Send + 'static,
     ) {
-        let mut deed: Option<BoxFuture<'static, ()>> = Some(Box::pin(deed));
-        self.rule(move |ask| {
-            if ask.is(&method, part) { deed.take().map_or(Fate::Forward, Fate::After) } else { Fate::Forward }
+        let mut action: Option<BoxFuture<'static, ()>> = Some(Box::pin(action));
+        self.rule(move |info| {
+            if info.is(&method, part) {
+                action.take().map_or(RequestFault::None, RequestFault::After)
+            } else {
+                RequestFault::None
+            }
         });
     }
 
     pub fn client(&self, inner: &Client) -> Client {
-        let (between, inner) = (self.clone(), inner.clone());
+        let (injector, inner) = (self.clone(), inner.clone());
         let service = service_fn(move |request: Request<Body>| {
-            let (between, inner) = (between.clone(), inner.clone());
-            async move { between.send(&inner, request).await }
+            let (injector, inner) = (injector.clone(), inner.clone());
+            async move { injector.send(&inner, request).await }
         });
         Client::new(service, "default")
     }
@@ -102,31 +106,31 @@ impl Between {
     async fn send(&self, inner: &Client, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (head, body) = request.into_parts();
         let mut body = body.collect_bytes().await?;
-        let mut ask = Ask {
+        let mut info = RequestInfo {
             method: head.method.clone(),
             path: head.uri.to_string(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
         };
         let count = self.0.lock().unwrap().len();
         for place in 0..count {
-            let fate = self.0.lock().unwrap().get_mut(place).map_or(Fate::Forward, |rule| rule(&ask));
-            match fate {
-                Fate::Forward => {}
-                Fate::Late(time) => tokio::time::sleep(time).await,
-                Fate::After(deed) => deed.await,
-                Fate::Changed(changed) => {
+            let fault = self.0.lock().unwrap().get_mut(place).map_or(RequestFault::None, |rule| rule(&info));
+            match fault {
+                RequestFault::None => {}
+                RequestFault::Delay(time) => tokio::time::sleep(time).await,
+                RequestFault::After(action) => action.await,
+                RequestFault::Mutate(changed) => {
                     body = serde_json::to_vec(&changed)?.into();
-                    ask.body = changed;
+                    info.body = changed;
                 }
-                Fate::Answered(code) => return Ok(refusal(code, None)),
-                Fate::Shed(seconds) => {
+                RequestFault::Response(code) => return Ok(refusal(code, None)),
+                RequestFault::Shed(seconds) => {
                     let answer = Response::builder().status(429).header("Retry-After", seconds);
                     return Ok(
                         answer.body(Body::from(b"Too many requests, please try again later.".to_vec()))?
                     );
                 }
-                Fate::Taken => return Ok(refusal(409, Some("AlreadyExists"))),
-                Fate::Lost => std::future::pending().await,
+                RequestFault::NameTaken => return Ok(refusal(409, Some("AlreadyExists"))),
+                RequestFault::NoResponse => std::future::pending().await,
             }
         }
         Ok(inner.send(Request::from_parts(head, Body::from(body))).await?)
@@ -143,7 +147,7 @@ fn refusal(code: u16, reason: Option<&str>) -> Response<Body> {
     });
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
-        "message": format!("answered {code} in between"),
+        "message": format!("injected {code}"),
     });
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
     *answer.status_mut() = http::StatusCode::from_u16(code).unwrap();
