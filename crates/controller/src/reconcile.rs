@@ -93,6 +93,7 @@ pub(crate) async fn reconcile(
         live: false,
         raced: false,
         has_raced: false,
+        missed: false,
         taken: 0,
         conflicts: 0,
     };
@@ -106,6 +107,7 @@ pub(crate) async fn reconcile(
             end = Ok(Outcome::Failed(wait));
         }
     }
+    let missed = reconciler.missed;
     let result = match &end {
         Ok(Outcome::Failed(_) | Outcome::Refused(_) | Outcome::NotFound) => "failed",
         Ok(_) => "ok",
@@ -113,14 +115,18 @@ pub(crate) async fn reconcile(
     };
     ctx.metrics.reconciles.with_label_values(&[result]).inc();
     ctx.metrics.reconcile_duration.observe(started.elapsed().as_secs_f64());
-    if let Ok(Outcome::Idle(_) | Outcome::Nothing | Outcome::Refused(_)) = end {
+    if let Ok(Outcome::Idle(_) | Outcome::Nothing) = end {
         state.failures = 0;
-    } else if !matches!(end, Ok(Outcome::Unfinished)) {
+    } else if !matches!(end, Ok(Outcome::Unfinished | Outcome::Refused(_))) {
+        // A refused eviction has its own backoff. Other requests may fail in turn with it, and keep theirs.
         state.failures = state.failures.saturating_add(1);
     }
     let asked =
         state.not_before.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
     let after = |wait: Duration| Some(wait.max(asked));
+    if missed {
+        return after(Duration::ZERO);
+    }
     match end {
         Ok(Outcome::Idle(wait) | Outcome::Refused(wait)) => after(wait),
         Ok(Outcome::NotFound) => after(backoff::after(state.failures)),

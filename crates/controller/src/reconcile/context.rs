@@ -1,6 +1,6 @@
 //! What all reconciliations of one controller share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
@@ -12,6 +12,50 @@ use crate::client::requests::Requests;
 use crate::events::EventRecorder;
 use crate::reconcile::state::ObjectState;
 use crate::{Clock, DecisionLog, Metrics, Names};
+
+/// How many own writes of an object are remembered: several can be on their way in the watch at the same time.
+const OWN_WRITES: usize = 8;
+
+/// The own writes of one object.
+#[derive(Default)]
+struct OwnWrites {
+    /// The versions of the last ones, the newest at the end.
+    versions: VecDeque<String>,
+    /// The versions that the watch has shown since a write was sent whose response has not arrived. One of them can be that of the
+    /// write.
+    shown: Option<Vec<String>>,
+}
+
+/// A write whose response has not arrived.
+pub(crate) struct OwnWrite<'c> {
+    ctx: &'c Context,
+    uid: String,
+}
+
+impl OwnWrite<'_> {
+    /// Ends the write with its response, if it was accepted. Returns whether the watch has shown another version meanwhile, for
+    /// which no reconciliation was requested.
+    pub(crate) fn end(self, stored: Option<&OrderedDeployment>) -> bool {
+        let mut written = self.ctx.written();
+        let own = written.entry(self.uid.clone()).or_default();
+        if let Some(version) = stored.and_then(ResourceExt::resource_version) {
+            if own.versions.len() == OWN_WRITES {
+                own.versions.pop_front();
+            }
+            own.versions.push_back(version);
+        }
+        let shown = own.shown.take().unwrap_or_default();
+        shown.iter().any(|version| !own.versions.contains(version))
+    }
+}
+
+impl Drop for OwnWrite<'_> {
+    fn drop(&mut self) {
+        if let Some(own) = self.ctx.written().get_mut(&self.uid) {
+            own.shown = None;
+        }
+    }
+}
 
 /// What all reconciliations of one controller share.
 pub(crate) struct Context {
@@ -25,8 +69,8 @@ pub(crate) struct Context {
     store: Store<OrderedDeployment>,
     cache: Mutex<Cache>,
     states: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<ObjectState>>>>,
-    /// The version of each object that this controller wrote last.
-    written: Mutex<BTreeMap<String, String>>,
+    /// The own writes of each object, by UID.
+    written: Mutex<BTreeMap<String, OwnWrites>>,
 }
 
 impl Context {
@@ -90,19 +134,28 @@ impl Context {
         self.metrics.forget(keep);
     }
 
-    /// Remembers an own write, which the watch will show.
-    pub(crate) fn wrote(&self, deployment: &OrderedDeployment) {
-        let version = deployment.resource_version().unwrap_or_default();
-        self.written().insert(deployment.uid().unwrap_or_default(), version);
+    /// Begins a write of the object, which the watch will show, perhaps before the response arrives.
+    pub(crate) fn begin_write(&self, deployment: &OrderedDeployment) -> OwnWrite<'_> {
+        let uid = deployment.uid().unwrap_or_default();
+        self.written().entry(uid.clone()).or_default().shown = Some(Vec::new());
+        OwnWrite { ctx: self, uid }
     }
 
-    /// Whether this version is an own write, which the state in memory already contains.
+    /// Whether this version is an own write, which the state in memory already contains. While a write is not answered, this is
+    /// not known: then [`OwnWrite::end`] tells it.
     pub(crate) fn is_own_write(&self, deployment: &OrderedDeployment) -> bool {
-        let (uid, version) = (deployment.uid(), deployment.resource_version());
-        version.is_some() && self.written().get(&uid.unwrap_or_default()) == version.as_ref()
+        let (uid, version) = (deployment.uid().unwrap_or_default(), deployment.resource_version());
+        let mut written = self.written();
+        let Some((own, version)) = written.get_mut(&uid).zip(version) else { return false };
+        if own.versions.contains(&version) {
+            return true;
+        }
+        let is_unknown = own.shown.is_some();
+        own.shown.iter_mut().for_each(|shown| shown.push(version.clone()));
+        is_unknown
     }
 
-    fn written(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+    fn written(&self) -> MutexGuard<'_, BTreeMap<String, OwnWrites>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

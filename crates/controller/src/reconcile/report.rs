@@ -115,11 +115,14 @@ impl Reconciler<'_> {
         };
         let version = self.state.deployment.resource_version();
         let patch = json!({"metadata": {"resourceVersion": version}, "status": change});
-        match self.requests.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await {
+        let write = self.ctx.begin_write(&self.state.deployment);
+        let answer =
+            self.requests.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await;
+        self.missed |= write.end(answer.as_ref().ok());
+        match answer {
             Ok(mut stored) => {
                 stored.spec.template.share_equal(&self.state.deployment.spec.template);
                 let missing = missing(&wanted, &json_of(&stored.status), "status");
-                self.ctx.wrote(&stored);
                 self.state.refresh(Arc::new(stored));
                 Ok((StatusWrite::Yes, missing))
             }
