@@ -93,7 +93,7 @@ pub(crate) async fn reconcile(
         live: false,
         raced: false,
         has_raced: false,
-        missed: false,
+        missed: 0,
         taken: 0,
         conflicts: 0,
     };
@@ -107,7 +107,7 @@ pub(crate) async fn reconcile(
             end = Ok(Outcome::Failed(wait));
         }
     }
-    let missed = reconciler.missed;
+    let missed = reconciler.missed > 0;
     let result = match &end {
         Ok(Outcome::Failed(_) | Outcome::Refused(_) | Outcome::NotFound) => "failed",
         Ok(_) => "ok",

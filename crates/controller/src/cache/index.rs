@@ -139,6 +139,10 @@ impl<E: Entry> Index<E> {
             }
             WatchEvent::Deleted(uid) => {
                 let removed = self.remove(&uid);
+                // A standby takes no additions: without this they would grow with every pod that it ever saw.
+                if let Some(added) = removed.as_ref().and_then(|old| self.added.get_mut(old.owner())) {
+                    added.remove(&uid);
+                }
                 self.leaves(uid, removed.is_some(), u64::MAX, now);
                 return removed.iter().map(|old| Arc::clone(old.owner())).collect();
             }

@@ -167,11 +167,11 @@ impl Requests {
     ) -> Result<(Vec<K>, u64), RequestError> {
         let api: Api<K::Wire> = self.api(namespace);
         let mut params = ListParams::default().labels(selector).limit(PAGE);
-        let (mut all, mut version) = (Vec::new(), None);
+        let (mut all, mut first_version) = (Vec::new(), None);
         loop {
             let page = self.send(api.list(&params)).await?;
             let listed = page.metadata.resource_version.and_then(|version| version.parse().ok());
-            let version = *version.get_or_insert(listed.unwrap_or(0));
+            let version = *first_version.get_or_insert(listed.unwrap_or(0));
             for item in page.items {
                 all.push(K::of(item)?);
             }

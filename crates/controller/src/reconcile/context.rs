@@ -150,9 +150,9 @@ impl Context {
         if own.versions.contains(&version) {
             return true;
         }
-        let is_unknown = own.shown.is_some();
-        own.shown.iter_mut().for_each(|shown| shown.push(version.clone()));
-        is_unknown
+        let Some(shown) = &mut own.shown else { return false };
+        shown.push(version);
+        true
     }
 
     fn written(&self) -> MutexGuard<'_, BTreeMap<String, OwnWrites>> {

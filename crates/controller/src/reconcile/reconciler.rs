@@ -31,8 +31,8 @@ pub(crate) struct Reconciler<'a> {
     pub(crate) raced: bool,
     /// The same, for the whole reconciliation.
     pub(crate) has_raced: bool,
-    /// Whether the watch showed a change of another client during an own write, so that no event requested a reconciliation.
-    pub(crate) missed: bool,
+    /// During how many own writes the watch showed a change of another client, for which no event requested a reconciliation.
+    pub(crate) missed: usize,
     /// How often a create failed in this reconciliation because the name exists, although no known object has it.
     pub(crate) taken: usize,
     /// How many writes of sets and of the status met a conflict in this reconciliation.

@@ -118,7 +118,7 @@ impl Reconciler<'_> {
         let write = self.ctx.begin_write(&self.state.deployment);
         let answer =
             self.requests.patch_status::<OrderedDeployment>(&self.namespace, &self.name, &patch).await;
-        self.missed |= write.end(answer.as_ref().ok());
+        self.missed += usize::from(write.end(answer.as_ref().ok()));
         match answer {
             Ok(mut stored) => {
                 stored.spec.template.share_equal(&self.state.deployment.spec.template);
