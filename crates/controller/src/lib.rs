@@ -17,7 +17,7 @@ mod runtime;
 mod testing;
 
 pub use client::error::{Error, RequestError};
-pub use client::http::{client_config, counted};
+pub use client::http::{client, client_config, counted};
 pub use client::limits::{Limiter, Limits};
 pub use leader::election::Timing;
 pub use leader::fence::Fence;

@@ -14,7 +14,7 @@ use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
     Candidate, Controller, Error, Fence, Health, Limiter, Limits, Metrics, NodeCosts, Options, Timing,
-    client_config, counted, identity, serve,
+    client, client_config, counted, identity, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -108,7 +108,7 @@ fn main() -> Result<()> {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let metrics = Arc::new(Metrics::new()?);
-    let client = Client::try_from(client_config(config(arguments.kubeconfig.clone()).await?))
+    let client = client(client_config(config(arguments.kubeconfig.clone()).await?))
         .context("cannot make a client of that configuration")?;
     let client = counted(&client, &metrics);
 
