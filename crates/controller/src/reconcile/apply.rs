@@ -2,6 +2,9 @@
 //! one. A failure ends the act. Creates are the exception: a refused create ends the creates of its set; the
 //! other sets get theirs, and no pod is deleted.
 //!
+//! Many creates are split: after some of them the deletes go, which do not depend on the others, and the next decision makes more.
+//! Otherwise no old pod goes while hundreds of new ones are created.
+//!
 //! An act is one batch: between its parts the controller checks that the decision is still valid. Nothing is decided here.
 
 mod creates;
@@ -21,7 +24,7 @@ use crate::reconcile::live::LiveObject;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::record::Interrupt;
 use crate::reconcile::state::LiveReadReason;
-use creates::batches;
+use creates::Batches;
 use deletes::Ages;
 
 /// The minimum interval between two writes of the sizes of a rollout's sets.
@@ -37,6 +40,9 @@ const UNREAD: usize = 100;
 
 /// The most deletes between two checks of the object: a webhook may be slow for each of them.
 const PARALLEL_DELETES: usize = 100;
+
+/// How many pods an act creates before its deletes, if it deletes any: five batches, of 1, 2, 4, 8 and 16.
+const BEFORE_DELETES: usize = 31;
 
 /// How long one act evicts: each eviction is a separate request.
 const EVICTING: Duration = Duration::from_secs(3);
@@ -68,22 +74,64 @@ impl Reconciler<'_> {
         if self.state.live_read.is_some() {
             return Err(Interrupt::DecideAgain);
         }
-        let mut interrupt = None;
-        for create in &act.creates {
-            // Also after a failure or a missing answer for another set: all creates of an act together stay below the
-            // ceiling, so that the creates of this set are correct whatever happened to the others.
-            if let Err(stop) = self.create_pods(create, &wanted).await {
-                stop.add_to(&mut interrupt);
-            }
+        let next = self.state.next_batch;
+        let batches = |create: &Create| Batches::of(create.count.min(MOST), next);
+        let mut creates: Vec<(&Create, Batches)> =
+            act.creates.iter().map(|create| (create, batches(create))).collect();
+        // Evictions take long.
+        let splits =
+            !act.deletes.is_empty() && self.state.deployment.spec.pod_deletion == PodDeletion::Delete;
+        let first = if splits { BEFORE_DELETES } else { MOST };
+        let mut interrupt = self.create_all(&mut creates, first, &wanted).await.err();
+        if interrupt.is_none() {
+            interrupt = self.delete_pods(&act.deletes, &wanted).await.err();
         }
-        interrupt.map_or(Ok(()), Err)?;
-        if self.state.live_read.is_some() {
-            return Err(Interrupt::DecideAgain);
+        if matches!(interrupt, Some(Interrupt::Failed(_)))
+            && let Err(stop) = self.create_all(&mut creates, MOST, &wanted).await
+        {
+            // Refused deletes, which are tried again later and later, delay no create.
+            stop.add_to(&mut interrupt);
         }
-        self.delete_pods(&act.deletes, &wanted).await
+        let is_left = creates.iter().any(|(create, batches)| batches.left > 0 || create.count > MOST);
+        if is_left {
+            Interrupt::Unfinished.add_to(&mut interrupt);
+        } else {
+            self.state.next_batch = 1;
+        }
+        interrupt.map_or(Ok(()), Err)
     }
 
-    async fn create_pods(&mut self, create: &Create, wanted: &Wanted) -> Result<(), Interrupt> {
+    /// Creates pods for each set until at least that many of it are sent, or none is left.
+    async fn create_all(
+        &mut self,
+        creates: &mut [(&Create, Batches)],
+        most: usize,
+        wanted: &Wanted,
+    ) -> Result<(), Interrupt> {
+        let mut interrupt = None;
+        for (create, batches) in creates.iter_mut().filter(|(_, batches)| batches.left > 0) {
+            // Also after a failure or a missing answer for another set: all creates of an act together stay below the
+            // ceiling, so that the creates of this set are correct whatever happened to the others.
+            if let Err(stop) = self.create_pods(create, batches, most, wanted).await {
+                batches.left = 0;
+                stop.add_to(&mut interrupt);
+            }
+            self.state.next_batch = batches.next;
+        }
+        if let Some(stop) = interrupt {
+            self.state.next_batch = 1;
+            return Err(stop);
+        }
+        if self.state.live_read.is_some() { Err(Interrupt::DecideAgain) } else { Ok(()) }
+    }
+
+    async fn create_pods(
+        &mut self,
+        create: &Create,
+        batches: &mut Batches,
+        most: usize,
+        wanted: &Wanted,
+    ) -> Result<(), Interrupt> {
         let Some(set) = self.observation.set_of(&create.hash).cloned() else {
             tracing::warn!(hash = create.hash, "no set for the pods to create");
             return Err(Interrupt::DecideAgain);
@@ -96,7 +144,9 @@ impl Reconciler<'_> {
             self.record(effects)?;
         }
         let mut taken = self.pod_names();
-        for batch in batches(create.count.min(MOST)) {
+        let end = batches.left.saturating_sub(most);
+        while batches.left > end {
+            let batch = batches.take();
             let names = self.new_pod_names(&set, batch, &mut taken);
             self.check_still_wanted(wanted)?;
             self.check_set_exists(&set)?;
@@ -104,7 +154,7 @@ impl Reconciler<'_> {
             let effects = self.create_batch(&set, &names).await;
             self.record(effects)?;
         }
-        if create.count > MOST { Err(Interrupt::Unfinished) } else { Ok(()) }
+        Ok(())
     }
 
     /// Deletes one group after the other.

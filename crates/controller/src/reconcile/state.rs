@@ -138,6 +138,8 @@ pub(crate) struct ObjectState {
     pub(crate) last_live: Option<LiveRead>,
     /// How many pods and sets were created since the object was last read live.
     pub(crate) created: usize,
+    /// The size of the next batch of creates: more than 1 while the creates of a decision go on.
+    pub(crate) next_batch: usize,
     pub(crate) dry_run: Option<DryRunRecord>,
     pub(crate) template_comparison: Option<ComparisonRecord>,
     /// When the status was last reported.
@@ -179,6 +181,7 @@ impl ObjectState {
             live_read: None,
             last_live: None,
             created: 0,
+            next_batch: 1,
             dry_run: None,
             template_comparison: None,
             reported: None,

@@ -180,3 +180,23 @@ async fn a_hundred_pods_roll_in_batches() {
     // One report for many pods that become ready at once, not one per pod.
     assert!(cluster.asked(mark, "patch", "ordereddeployments").len() < 60);
 }
+
+#[tokio::test(start_paused = true)]
+async fn old_pods_go_while_many_new_ones_are_created() {
+    let cluster = Cluster::start().await;
+    let strategy = |surge: &str, unavailable: &str| json!({"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}});
+    cluster.deployed(json!({"replicas": 200, "strategy": strategy("1%", "0%")})).await;
+    // The first updated pods show that the API server accepts the template.
+    cluster.set_image("web:2").await;
+    cluster.until("two are updated", |view| view.updated().len() == 2).await;
+    let mark = cluster.mark();
+    cluster.patch(json!({"spec": {"strategy": strategy("100%", "50%")}})).await;
+    cluster.until("it is out", |view| view.is_complete() && view.updated().len() == 200).await;
+    let requests = cluster.sandbox.requests().into_iter().skip(mark);
+    let of_pods = requests.filter(|one| one.plural == "pods" && one.subresource.is_none());
+    let own = of_pods.filter(|one| one.user_agent.starts_with("ordered-controller-manager"));
+    let writes: Vec<&str> =
+        own.map(|one| one.verb).filter(|verb| ["create", "delete"].contains(verb)).collect();
+    let before = writes.iter().take_while(|verb| **verb == "create").count();
+    assert_eq!(before, 31);
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::{StreamExt, stream};
 use kube::ResourceExt;
 use ordereddeployment_planner::FailureKind;
 use ordereddeployment_wire::{PodView, new_pod};
@@ -18,16 +18,30 @@ use crate::runtime::pod_names::without_name;
 /// The largest batch.
 const LARGEST: usize = 100;
 
-/// The sizes of the batches for that many pods.
-pub(crate) fn batches(count: usize) -> impl Iterator<Item = usize> {
-    let mut left = count;
-    let mut next = 1;
-    std::iter::from_fn(move || {
-        let batch = left.min(next);
-        left -= batch;
-        next = (next * 2).min(LARGEST);
-        (batch > 0).then_some(batch)
-    })
+/// How many creates are sent at once. Each of them needs a connection of its own, and a new one costs a TLS handshake.
+const PARALLEL: usize = 25;
+
+/// The creates of one set, in batches that double.
+#[derive(Debug)]
+pub(super) struct Batches {
+    /// How many pods are not sent yet.
+    pub(super) left: usize,
+    /// The size of the next batch, if as many are left.
+    pub(super) next: usize,
+}
+
+impl Batches {
+    pub(super) fn of(count: usize, next: usize) -> Self {
+        Self { left: count, next }
+    }
+
+    /// Takes the next batch. Returns its size; 0 if there is none.
+    pub(super) fn take(&mut self) -> usize {
+        let batch = self.left.min(self.next);
+        self.left -= batch;
+        self.next = (self.next * 2).min(LARGEST);
+        batch
+    }
 }
 
 impl Reconciler<'_> {
@@ -54,11 +68,14 @@ impl Reconciler<'_> {
     /// Creates pods with these names, in parallel.
     pub(super) async fn create_batch(&self, set: &SetEntry, names: &[String]) -> Vec<Effect> {
         let template = &set.template();
-        let answers = join_all(names.iter().map(|name| {
-            let pod = new_pod(&set.set.name, set.uid(), template, name, &self.namespace);
-            async move { self.requests.create_pod(&self.namespace, &pod, false).await }
-        }))
-        .await;
+        let requests: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let pod = new_pod(&set.set.name, set.uid(), template, name, &self.namespace);
+                async move { self.requests.create_pod(&self.namespace, &pod, false).await }
+            })
+            .collect();
+        let answers: Vec<_> = stream::iter(requests).buffered(PARALLEL).collect().await;
         let mut effects = Vec::new();
         if answers.iter().any(|answer| answer.as_ref().is_err_and(RequestError::is_already_there)) {
             // Names are random: most likely the pod is ours, created by a request that a proxy repeated.
@@ -149,7 +166,7 @@ fn change_of(set: &SetEntry, pod: &PodView) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::batches;
+    use super::Batches;
 
     #[test]
     fn batches_double_up_to_the_largest() {
@@ -161,7 +178,9 @@ mod tests {
             (500, &[1, 2, 4, 8, 16, 32, 64, 100, 100, 100, 73]),
         ];
         for (count, expected) in table {
-            assert_eq!(batches(count).collect::<Vec<_>>(), expected, "{count}");
+            let mut batches = Batches::of(count, 1);
+            let sizes = std::iter::from_fn(|| Some(batches.take()).filter(|batch| *batch > 0));
+            assert_eq!(sizes.collect::<Vec<_>>(), expected, "{count}");
         }
     }
 }
