@@ -87,6 +87,8 @@ pub(super) fn start_api_server(
         .arg(format!("--audit-policy-file={}", policy.display()))
         .arg(format!("--audit-log-path={}", audit.display()))
         .arg("--audit-log-mode=blocking")
+        // Without it the file is rotated at 100 MB, and the requests before are missing.
+        .arg("--audit-log-maxsize=100000")
         .args(&setting.api_server_arguments);
     if setting.faults {
         server.arg("--storage-media-type=application/json");
