@@ -61,6 +61,7 @@ impl Reconciler<'_> {
     /// Applies an act.
     pub(crate) async fn apply(&mut self, act: &Act) -> Result<(), Interrupt> {
         let wanted = self.wanted();
+        let next = std::mem::replace(&mut self.state.next_batch, 1);
         for change in &act.sets {
             self.check_still_wanted(&wanted)?;
             if matches!(change, SetChange::Create { .. }) {
@@ -74,7 +75,6 @@ impl Reconciler<'_> {
         if self.state.live_read.is_some() {
             return Err(Interrupt::DecideAgain);
         }
-        let next = self.state.next_batch;
         let batches = |create: &Create| Batches::of(create.count.min(MOST), next);
         let mut creates: Vec<(&Create, Batches)> =
             act.creates.iter().map(|create| (create, batches(create))).collect();
@@ -94,9 +94,10 @@ impl Reconciler<'_> {
         }
         let is_left = creates.iter().any(|(create, batches)| batches.left > 0 || create.count > MOST);
         if is_left {
+            if interrupt.is_none() {
+                self.state.next_batch = creates.iter().map(|(_, batches)| batches.next).max().unwrap_or(1);
+            }
             Interrupt::Unfinished.add_to(&mut interrupt);
-        } else {
-            self.state.next_batch = 1;
         }
         interrupt.map_or(Ok(()), Err)
     }
@@ -116,12 +117,8 @@ impl Reconciler<'_> {
                 batches.left = 0;
                 stop.add_to(&mut interrupt);
             }
-            self.state.next_batch = batches.next;
         }
-        if let Some(stop) = interrupt {
-            self.state.next_batch = 1;
-            return Err(stop);
-        }
+        interrupt.map_or(Ok(()), Err)?;
         if self.state.live_read.is_some() { Err(Interrupt::DecideAgain) } else { Ok(()) }
     }
 
