@@ -121,7 +121,7 @@ pub(crate) struct PodRow {
     pub(crate) priority: i32,
     /// The place in the order: 1 is deleted first. `None` if the rollout does not delete it.
     pub(crate) place: Option<usize>,
-    /// The rule that puts it before the next one.
+    /// Why it has this place.
     pub(crate) why: Option<String>,
     /// Its pause point, unless the rollout has passed it.
     pub(crate) point: Option<PausePoint>,
@@ -162,7 +162,7 @@ impl Overview {
                 pool: label.and_then(|label| labels?.get(label).cloned()),
                 priority: priority(pod),
                 place: place.map(|(number, _)| *number),
-                why: place.and_then(|(_, place)| place.why.as_ref()).map(ToString::to_string),
+                why: place.map(|(_, place)| place.why.to_string()),
                 point: point(pod, &stored),
             };
             (Arc::clone(&pod.set), row)

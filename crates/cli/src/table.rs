@@ -4,7 +4,7 @@ use crate::escape::escaped;
 use crate::style::Style;
 
 /// The minimum width of the last column, a reason. The rest of it can be cut.
-pub(crate) const REASON: usize = 24;
+pub(crate) const REASON: usize = 32;
 
 /// A column that can be left out, and the width that the last column must keep for it to stay.
 pub(crate) type Dropped = (&'static str, usize);
@@ -163,9 +163,9 @@ mod tests {
         let kept = |width, reason| fitting(&columns(), &rows, width, &[("NODE", reason), ("POD", REASON)]);
         assert_eq!(kept(80, usize::MAX), [0, 1, 2]);
         // The reason can be cut to its minimum width.
-        assert_eq!(kept(37, REASON), [0, 1, 2]);
-        assert_eq!(kept(37, usize::MAX), [0, 2]);
-        assert_eq!(kept(36, REASON), [0, 2]);
+        assert_eq!(kept(45, REASON), [0, 1, 2]);
+        assert_eq!(kept(45, usize::MAX), [0, 2]);
+        assert_eq!(kept(44, REASON), [0, 2]);
         assert_eq!(kept(10, REASON), [2]);
         assert_eq!(chosen(&rows[0], &[0, 2])[0], "web-1");
     }

@@ -247,9 +247,10 @@ impl<'a> Inventory<'a> {
         kind.get(kind.partition_point(|other| other.place <= ranked.place))
     }
 
-    /// Why a pod sorts before another.
-    pub(crate) fn why(&self, ranked: &RankedPod<'_>, next: &RankedPod<'_>) -> Option<Why> {
-        sorter::why(&self.order.key(ranked.index), &self.order.key(next.index))
+    /// Why a pod has its place before the next one.
+    pub(crate) fn why(&self, ranked: &RankedPod<'_>, next: Option<&RankedPod<'_>>) -> Why {
+        let next = next.map(|next| self.order.key(next.index));
+        sorter::why(&ranked.pod.facts, &self.order.key(ranked.index), next.as_ref())
     }
 
     /// Active pods of older revisions.

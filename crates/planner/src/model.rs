@@ -359,8 +359,8 @@ pub struct Target {
     pub priority: i32,
     /// Whether it counted as available.
     pub available: bool,
-    /// Why it sorts before the next pod of the order; `None` for the last.
-    pub why: Option<Why>,
+    /// Why it has its place in the order.
+    pub why: Why,
 }
 
 impl Target {

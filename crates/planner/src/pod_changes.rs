@@ -127,12 +127,12 @@ pub(crate) fn groups<'c, 'a: 'c>(
 }
 
 fn target(inventory: &Inventory<'_>, ranked: &RankedPod<'_>) -> Target {
-    // Why it sorts before the next candidate: an old pod in a rollout, a pod of its revision elsewhere.
+    // The next candidate is an old pod in a rollout, a pod of its revision elsewhere.
     let next = inventory.next_of_kind(ranked);
     Target {
         pod: Arc::clone(ranked.pod),
         priority: ranked.priority,
         available: ranked.available,
-        why: next.and_then(|next| inventory.why(ranked, next)),
+        why: inventory.why(ranked, next),
     }
 }

@@ -33,8 +33,8 @@ pub struct Place {
     pub name: String,
     /// Its delete priority: from its annotation, else from a node rule, else 0.
     pub priority: i32,
-    /// Why it sorts before the next one; `None` for the last.
-    pub why: Option<Why>,
+    /// Why it has this place.
+    pub why: Why,
 }
 
 /// The rollout order of a snapshot.
@@ -48,7 +48,7 @@ pub fn rollout_order(snapshot: &Snapshot) -> RolloutOrder {
         uid: Arc::clone(ranked.uid()),
         name: ranked.pod.name.clone(),
         priority: ranked.priority,
-        why: ranked_pods.get(index + 1).and_then(|next| inventory.why(ranked, next)),
+        why: inventory.why(ranked, ranked_pods.get(index + 1)),
     });
     RolloutOrder {
         current: inventory.current.map(|set| Arc::clone(&set.uid)),

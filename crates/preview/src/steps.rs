@@ -74,8 +74,8 @@ pub struct Deleted {
     pub priority: i32,
     /// Whether it was available.
     pub available: bool,
-    /// Why it sorts before the next one; `None` for the last.
-    pub why: Option<Why>,
+    /// Why it had its place in the order.
+    pub why: Why,
 }
 
 /// How a preview ends.

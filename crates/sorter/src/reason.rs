@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::packed::{Field, LOWER, UPPER};
-use crate::{Key, Rule};
+use crate::{Facts, Key, Rule};
 
 /// The rule that sorted `first` before `second`; `None` if `first` is not before it.
 #[must_use]
@@ -22,11 +22,11 @@ pub fn reason(first: &Key, second: &Key) -> Option<Rule> {
     Some(rule.unwrap_or(Rule::Uid))
 }
 
-/// The rule that sorted one pod before another, with the compared values as text for users.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a pod has its place, as text for users: its delete priority, then what parts it from the next pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Why {
-    /// The rule.
-    pub rule: Rule,
+    /// The rule that sorted it before the next one; `None` for the last.
+    pub rule: Option<Rule>,
     words: String,
 }
 
@@ -36,42 +36,40 @@ impl fmt::Display for Why {
     }
 }
 
-/// Why a pod sorts before the next one, as text for users. The last pod has no next one.
+/// Why `pod`, whose key is `key`, has its place before `next`. Without a pod behind it, it is the last.
+///
+/// The text begins with the pod's own delete priority: it says why the pod is here at all. The rule that parts it from the next
+/// one comes second, since among pods of one priority it only says which of them is first.
 #[must_use]
-pub fn why_text(why: Option<&Why>) -> String {
-    why.map_or_else(|| "last in the order".to_owned(), ToString::to_string)
+pub fn why(pod: &Facts, key: &Key, next: Option<&Key>) -> Why {
+    let decided = next.and_then(|next| Some((reason(key, next)?, next)));
+    let priority = key.packed().priority();
+    // The annotation and the default need no word. A node rule that gives 0 is not told apart from the default.
+    let source = if pod.priority.is_none() && priority != 0 { " (node rule)" } else { "" };
+    let parted = decided.map_or_else(|| ", last".to_owned(), |(rule, next)| parted(rule, key, next));
+    Why { rule: decided.map(|(rule, _)| rule), words: format!("priority {priority}{source}{parted}") }
 }
 
-/// Why `first` sorts before `second`; `None` if it does not.
-#[must_use]
-pub fn why(first: &Key, second: &Key) -> Option<Why> {
-    let rule = reason(first, second)?;
-    let (first, second) = (first.packed(), second.packed());
+/// What parts two pods by that rule, behind the priority of the first: ` > 0` or `, cost -100 < 0`. The second value is that of
+/// the next pod.
+fn parted(rule: Rule, first: &Key, next: &Key) -> String {
+    let (first, next) = (first.packed(), next.packed());
     let words = match rule {
-        Rule::DeletePriority => format!("delete priority {} > {}", first.priority(), second.priority()),
-        Rule::Unassigned => "not assigned to a node".to_owned(),
-        Rule::Phase => format!("{}, the next is {}", first.phase().name(), second.phase().name()),
+        Rule::DeletePriority => return format!(" > {}", next.priority()),
+        Rule::Unassigned => "no node".to_owned(),
+        Rule::Phase => format!("{} before {}", first.phase().name(), next.phase().name()),
         Rule::NotReady => "not ready".to_owned(),
-        Rule::DeletionCost => format!("deletion cost {} < {}", first.cost(), second.cost()),
-        Rule::Rank => format!("{} on its node, the next has {}", count(first.rank(), "pod"), second.rank()),
-        Rule::ReadyTime if !first.has_ready_time() => "no time of becoming ready".to_owned(),
+        Rule::DeletionCost => format!("cost {} < {}", first.cost(), next.cost()),
+        Rule::Rank => format!("pods on its node {} > {}", first.rank(), next.rank()),
+        Rule::ReadyTime if !first.has_ready_time() => "no ready time".to_owned(),
         Rule::ReadyTime => "ready for less time".to_owned(),
-        Rule::Restarts => {
-            format!("{}, the next has {}", count(first.restarts(), "restart"), second.restarts())
+        Rule::Restarts => format!("restarts {} > {}", first.restarts(), next.restarts()),
+        Rule::SidecarRestarts => {
+            format!("sidecar restarts {} > {}", first.sidecar_restarts(), next.sidecar_restarts())
         }
-        Rule::SidecarRestarts => format!(
-            "{}, the next has {}",
-            count(first.sidecar_restarts(), "sidecar restart"),
-            second.sidecar_restarts()
-        ),
         Rule::CreationTime if !first.has_creation_time() => "no creation time".to_owned(),
         Rule::CreationTime => "newer".to_owned(),
-        Rule::Uid => "smaller UID, all else is equal".to_owned(),
+        Rule::Uid => "tie: UID".to_owned(),
     };
-    Some(Why { rule, words })
-}
-
-fn count<N: Into<i64>>(number: N, thing: &str) -> String {
-    let number = number.into();
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+    format!(", {words}")
 }

@@ -29,7 +29,7 @@ Examples:
   kubectl ordered get od/web -o yaml
 
 `#` is the place in the order: 1 is deleted first. During a rollout only old pods have a place, otherwise all pods.
-WHY is the rule that puts a pod before the next one.
+WHY is the priority of a pod, then what parts it from the next one.
 A narrow terminal has fewer columns; `-o wide` shows all columns, including ages and restarts.
 `-w` ends with Ctrl-C, or when the named object is deleted.")]
 pub(crate) struct Args {

@@ -13,8 +13,8 @@ use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shor
 use crate::tree::{Drawing, barrier_line};
 use ordereddeployment_preview::scale_down;
 
-/// The columns that are left out if lines are too wide, in this order.
-const DROPPED: [Dropped; 2] = [("POOL", REASON), ("NODE", REASON)];
+/// The columns that are left out if lines are too wide, in this order. The reason begins with the priority.
+const DROPPED: [Dropped; 3] = [("PRIORITY", REASON), ("POOL", REASON), ("NODE", REASON)];
 
 /// Show the order in which pods are deleted, with the reason for each place
 #[derive(Debug, clap::Args)]

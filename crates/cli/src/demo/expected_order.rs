@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::{Result, bail, ensure};
-use ordereddeployment_sorter::why_text;
 
 use crate::overview::PodRow;
 
@@ -18,10 +17,9 @@ pub(crate) struct DeletedPod {
 
 impl DeletedPod {
     pub(crate) fn new(name: &str, row: Option<&PodRow>) -> Self {
-        let mut place: Vec<String> =
+        let place: Vec<String> =
             row.iter().flat_map(|row| [row.node.clone(), row.pool.clone()]).flatten().collect();
-        place.extend(row.map(|row| format!("priority {}", row.priority)));
-        let why = row.map(|row| row.why.clone().unwrap_or_else(|| why_text(None)));
+        let why = row.and_then(|row| row.why.clone());
         Self {
             name: name.to_owned(),
             place: place.join(", "),

@@ -39,8 +39,8 @@ async fn the_demo_pauses_at_its_pause_point_resumes_and_deletes_pods_in_order() 
         lines.iter().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}: {text}"))
     };
     assert!(
-        lines[index(" 1. deleted")].ends_with("smaller UID, all else is equal")
-            || text.contains("delete priority 5 > 3"),
+        lines[index(" 1. deleted")].contains(": priority 5, ")
+            && lines[index(" 2. deleted")].ends_with(": priority 5 > 3"),
         "{text}"
     );
     assert!(index(" 2. deleted") < index("Paused at pause point"), "{text}");

@@ -8,9 +8,16 @@ use crate::overview::{Overview, PodRow};
 use crate::style::Style;
 use crate::table::{Align, Column, Dropped, REASON, chosen, fitting};
 
-/// The columns that are left out if lines are too wide, in this order. Names, order and reasons are never left out.
-const DROPPED: [Dropped; 5] =
-    [("AGE", usize::MAX), ("READY", 30), ("POOL", REASON), ("RESTARTS", REASON), ("NODE", REASON)];
+/// The columns that are left out if lines are too wide, in this order. Names, order and reasons are never left out. The reason
+/// begins with the priority.
+const DROPPED: [Dropped; 6] = [
+    ("AGE", usize::MAX),
+    ("PRIO", REASON),
+    ("READY", REASON),
+    ("POOL", REASON),
+    ("RESTARTS", REASON),
+    ("NODE", REASON),
+];
 
 /// The health of a pod, shown as a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Failure, FailureKind, Purpose, Target};
-use ordereddeployment_sorter::why_text;
 use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
@@ -146,12 +145,11 @@ impl Reconciler<'_> {
             Purpose::Rollout => "rollout",
             Purpose::Scale => "scale",
         };
-        self.ctx.metrics.deleted(word, target.why.as_ref().map(|why| why.rule));
+        self.ctx.metrics.deleted(word, target.why.rule);
         if let Some(ratio) = age_ratio {
             self.ctx.metrics.deletion_age_ratio.observe(ratio);
         }
-        let why = why_text(target.why.as_ref());
-        let message = format!("Deleted pod {} for the {word} ({why})", target.name());
+        let message = format!("Deleted pod {} for the {word} ({})", target.name(), target.why);
         self.publish_message(EventType::Normal, reason::SUCCESSFUL_DELETE, message);
     }
 }

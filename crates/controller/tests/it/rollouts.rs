@@ -64,7 +64,7 @@ async fn a_rollout_deletes_by_priority_within_its_bounds() {
         assert!(preconditions["uid"].is_string() && preconditions["resourceVersion"].is_string());
     }
     let messages = cluster.events_of(reason::SUCCESSFUL_DELETE).await;
-    assert!(messages.iter().any(|message| message.contains("delete priority 5 > 3")), "{messages:#?}");
+    assert!(messages.iter().any(|message| message.contains("(priority 5 > 3)")), "{messages:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! A table per rule: which pod sorts first, by which rule, and the text of the reason.
 
 use jiff::Timestamp;
-use ordereddeployment_sorter::{Context, Facts, Nodes, Phase, Ranks, Rule, key, reason, why};
+use ordereddeployment_sorter::{
+    Context, Facts, Grant, NodeFacts, NodeRule, Nodes, Phase, Ranks, Rule, key, reason, why,
+};
 
 use crate::order::order;
 
@@ -20,11 +22,15 @@ fn check(data: &ContextData, rule: Rule, lines: &[Line]) {
         let places: Vec<usize> =
             order(&[second.clone(), first.clone()], &ctx).iter().map(|placed| placed.index).collect();
         assert_eq!(places, [1, 0], "{words}: {first:?} goes before {second:?}");
-        let (first, second) = (key(&first, &ctx), key(&second, &ctx));
+        let (pod, first, second) = (&first, key(&first, &ctx), key(&second, &ctx));
         assert_eq!(reason(&first, &second), Some(rule), "{words}");
         assert_eq!(reason(&second, &first), None, "{words}");
-        let why = why(&first, &second).unwrap();
-        assert_eq!((why.rule, why.to_string().as_str()), (rule, *words));
+        let why = why(pod, &first, Some(&second));
+        let text = match rule {
+            Rule::DeletePriority => (*words).to_owned(),
+            _ => format!("priority 0, {words}"),
+        };
+        assert_eq!((why.rule, why.to_string()), (Some(rule), text));
     }
 }
 
@@ -39,16 +45,16 @@ fn rule_0_larger_delete_priority_is_first_and_missing_is_zero() {
     plain(
         Rule::DeletePriority,
         &[
-            Line(|p| p.priority = Some(5), SAME, "delete priority 5 > 0"),
-            Line(|p| p.priority = Some(5), |p| p.priority = Some(3), "delete priority 5 > 3"),
-            Line(SAME, |p| p.priority = Some(-1), "delete priority 0 > -1"),
+            Line(|p| p.priority = Some(5), SAME, "priority 5 > 0"),
+            Line(|p| p.priority = Some(5), |p| p.priority = Some(3), "priority 5 > 3"),
+            Line(SAME, |p| p.priority = Some(-1), "priority 0 > -1"),
             Line(
                 |p| p.priority = Some(i32::MAX),
                 |p| p.priority = Some(i32::MIN),
-                "delete priority 2147483647 > -2147483648",
+                "priority 2147483647 > -2147483648",
             ),
-            Line(|p| p.priority = Some(1), |p| p.node = None, "delete priority 1 > 0"),
-            Line(|p| p.priority = Some(1), |p| p.cost = Some(-9), "delete priority 1 > 0"),
+            Line(|p| p.priority = Some(1), |p| p.node = None, "priority 1 > 0"),
+            Line(|p| p.priority = Some(1), |p| p.cost = Some(-9), "priority 1 > 0"),
         ],
     );
 }
@@ -63,7 +69,7 @@ fn ready_pod_of_higher_priority_is_before_crashing_pod() {
                 p.ready = false;
                 p.restarts = 100;
             },
-            "delete priority 5 > 0",
+            "priority 5 > 0",
         )],
     );
 }
@@ -73,15 +79,15 @@ fn rule_1_unassigned_pod_is_before_assigned_pod() {
     plain(
         Rule::Unassigned,
         &[
-            Line(|p| p.node = None, SAME, "not assigned to a node"),
-            Line(|p| p.node = None, |p| p.phase = Phase::Pending, "not assigned to a node"),
+            Line(|p| p.node = None, SAME, "no node"),
+            Line(|p| p.node = None, |p| p.phase = Phase::Pending, "no node"),
             Line(
                 |p| {
                     p.node = None;
                     p.cost = Some(100);
                 },
                 SAME,
-                "not assigned to a node",
+                "no node",
             ),
         ],
     );
@@ -92,10 +98,10 @@ fn rule_2_pending_is_before_unknown_before_running() {
     plain(
         Rule::Phase,
         &[
-            Line(|p| p.phase = Phase::Pending, SAME, "Pending, the next is Running"),
-            Line(|p| p.phase = Phase::Pending, |p| p.phase = Phase::Unknown, "Pending, the next is Unknown"),
-            Line(|p| p.phase = Phase::Unknown, SAME, "Unknown, the next is Running"),
-            Line(|p| p.phase = Phase::Unknown, |p| p.ready = false, "Unknown, the next is Running"),
+            Line(|p| p.phase = Phase::Pending, SAME, "Pending before Running"),
+            Line(|p| p.phase = Phase::Pending, |p| p.phase = Phase::Unknown, "Pending before Unknown"),
+            Line(|p| p.phase = Phase::Unknown, SAME, "Unknown before Running"),
+            Line(|p| p.phase = Phase::Unknown, |p| p.ready = false, "Unknown before Running"),
         ],
     );
 }
@@ -136,14 +142,10 @@ fn rule_4_lower_deletion_cost_is_first_and_missing_is_zero() {
     plain(
         Rule::DeletionCost,
         &[
-            Line(|p| p.cost = Some(-100), SAME, "deletion cost -100 < 0"),
-            Line(SAME, |p| p.cost = Some(1), "deletion cost 0 < 1"),
-            Line(
-                |p| p.cost = Some(i32::MIN),
-                |p| p.cost = Some(i32::MAX),
-                "deletion cost -2147483648 < 2147483647",
-            ),
-            Line(|p| p.cost = Some(-1), |p| p.ready_since = ago(1), "deletion cost -1 < 0"),
+            Line(|p| p.cost = Some(-100), SAME, "cost -100 < 0"),
+            Line(SAME, |p| p.cost = Some(1), "cost 0 < 1"),
+            Line(|p| p.cost = Some(i32::MIN), |p| p.cost = Some(i32::MAX), "cost -2147483648 < 2147483647"),
+            Line(|p| p.cost = Some(-1), |p| p.ready_since = ago(1), "cost -1 < 0"),
         ],
     );
 }
@@ -171,18 +173,10 @@ fn rule_5_pod_that_shares_its_node_is_before_pod_alone() {
         &data,
         Rule::Rank,
         &[
-            Line(|p| p.node = Some("n2".into()), SAME, "4 pods on its node, the next has 1"),
-            Line(
-                |p| p.node = Some("n2".into()),
-                |p| p.node = Some("n3".into()),
-                "4 pods on its node, the next has 2",
-            ),
-            Line(SAME, |p| p.node = Some("elsewhere".into()), "1 pod on its node, the next has 0"),
-            Line(
-                |p| p.node = Some("n2".into()),
-                |p| p.ready_since = ago(1),
-                "4 pods on its node, the next has 1",
-            ),
+            Line(|p| p.node = Some("n2".into()), SAME, "pods on its node 4 > 1"),
+            Line(|p| p.node = Some("n2".into()), |p| p.node = Some("n3".into()), "pods on its node 4 > 2"),
+            Line(SAME, |p| p.node = Some("elsewhere".into()), "pods on its node 1 > 0"),
+            Line(|p| p.node = Some("n2".into()), |p| p.ready_since = ago(1), "pods on its node 4 > 1"),
         ],
     );
     // Unassigned pods share no node.
@@ -204,7 +198,7 @@ fn rule_6_pod_ready_for_less_time_is_first_by_buckets() {
         Rule::ReadyTime,
         &[
             Line(|p| p.ready_since = ago(seconds(5)), SAME, "ready for less time"),
-            Line(|p| p.ready_since = None, |p| p.ready_since = ago(-5), "no time of becoming ready"),
+            Line(|p| p.ready_since = None, |p| p.ready_since = ago(-5), "no ready time"),
             Line(|p| p.ready_since = ago(0), |p| p.ready_since = ago(1), "ready for less time"),
             Line(|p| p.ready_since = ago(-seconds(7)), |p| p.ready_since = ago(1), "ready for less time"),
             Line(|p| p.ready_since = ago(1), |p| p.ready_since = ago(2), "ready for less time"),
@@ -229,7 +223,7 @@ fn restarts_decide_between_ready_times_of_one_bucket() {
                     p.ready_since = ago((1 << 38) - 1);
                 },
                 |p| p.ready_since = ago(1 << 37),
-                "1 restart, the next has 0",
+                "restarts 1 > 0",
             ),
             // Now and the future share one bucket.
             Line(
@@ -238,7 +232,7 @@ fn restarts_decide_between_ready_times_of_one_bucket() {
                     p.ready_since = ago(0);
                 },
                 |p| p.ready_since = ago(-seconds(60)),
-                "1 restart, the next has 0",
+                "restarts 1 > 0",
             ),
         ],
     );
@@ -267,7 +261,7 @@ fn time_of_turning_unready_is_not_compared() {
                 p.ready = false;
                 p.ready_since = ago(1);
             },
-            "1 restart, the next has 0",
+            "restarts 1 > 0",
         )],
     );
 }
@@ -277,16 +271,16 @@ fn rule_7_more_restarts_are_first_and_sidecars_are_second() {
     plain(
         Rule::Restarts,
         &[
-            Line(|p| p.restarts = 3, |p| p.restarts = 1, "3 restarts, the next has 1"),
-            Line(|p| p.restarts = 1, |p| p.sidecar_restarts = 9, "1 restart, the next has 0"),
-            Line(|p| p.restarts = 1, |p| p.created = ago(1), "1 restart, the next has 0"),
+            Line(|p| p.restarts = 3, |p| p.restarts = 1, "restarts 3 > 1"),
+            Line(|p| p.restarts = 1, |p| p.sidecar_restarts = 9, "restarts 1 > 0"),
+            Line(|p| p.restarts = 1, |p| p.created = ago(1), "restarts 1 > 0"),
         ],
     );
     plain(
         Rule::SidecarRestarts,
         &[
-            Line(|p| p.sidecar_restarts = 2, SAME, "2 sidecar restarts, the next has 0"),
-            Line(|p| p.sidecar_restarts = 1, |p| p.created = ago(1), "1 sidecar restart, the next has 0"),
+            Line(|p| p.sidecar_restarts = 2, SAME, "sidecar restarts 2 > 0"),
+            Line(|p| p.sidecar_restarts = 1, |p| p.created = ago(1), "sidecar restarts 1 > 0"),
         ],
     );
 }
@@ -316,7 +310,7 @@ fn without_a_now_exact_times_are_compared_newest_first() {
                 |p| p.ready_since = ago((1 << 37) + 1),
                 "ready for less time",
             ),
-            Line(|p| p.ready_since = None, |p| p.ready_since = ago(-seconds(9)), "no time of becoming ready"),
+            Line(|p| p.ready_since = None, |p| p.ready_since = ago(-seconds(9)), "no ready time"),
         ],
     );
     check(
@@ -336,15 +330,51 @@ fn rule_9_smaller_uid_is_first_bytewise() {
     let bytewise = ["", "0", "B", "a", "aa", "b", "é"];
     for pair in bytewise.windows(2) {
         // Creation times of one bucket are left to the UID too.
-        let first = Facts { created: ago((1 << 38) - 1), ..pod(pair[0]) };
-        let second = Facts { created: ago(1 << 37), ..pod(pair[1]) };
-        let (first, second) = (key(&first, &ctx), key(&second, &ctx));
+        let pod_first = Facts { created: ago((1 << 38) - 1), ..pod(pair[0]) };
+        let pod_second = Facts { created: ago(1 << 37), ..pod(pair[1]) };
+        let (first, second) = (key(&pod_first, &ctx), key(&pod_second, &ctx));
         assert!(first < second, "{pair:?}");
         assert_eq!(reason(&first, &second), Some(Rule::Uid));
-        assert_eq!(why(&first, &second).unwrap().to_string(), "smaller UID, all else is equal");
+        assert_eq!(why(&pod_first, &first, Some(&second)).to_string(), "priority 0, tie: UID");
         assert_eq!(reason(&first, &first.clone()), None);
-        assert_eq!(why(&second, &first), None);
+        assert_eq!(why(&pod_second, &second, Some(&first)).rule, None);
     }
+}
+
+/// Each reason begins with the pod's own priority, so that the pods of the first block say why they are first.
+#[test]
+fn a_reason_begins_with_the_own_priority_and_its_source() {
+    let assigned = NodeRule {
+        requirements: Vec::new(),
+        unschedulable: None,
+        taint_keys: Vec::new(),
+        unassigned: Some(false),
+        grant: Grant::Priority(50),
+    };
+    let data = ContextData {
+        rules: vec![assigned],
+        nodes: [("n1".into(), Some(NodeFacts::default()))].into(),
+        ..ContextData::plain()
+    };
+    let own = |uid, priority| Facts { priority: Some(priority), ..pod(uid) };
+    let without_node = Facts { node: None, ..pod("g") };
+    let pods = [own("a", 50), pod("b"), own("c", 5), own("d", 5), without_node, own("f", 0), own("e", -1)];
+    let ctx = data.context();
+    let keys: Vec<_> = pods.iter().map(|pod| key(pod, &ctx)).collect();
+    let texts: Vec<_> =
+        (0..).zip(&pods).map(|(at, pod)| why(pod, &keys[at], keys.get(at + 1)).to_string()).collect();
+    assert_eq!(
+        texts,
+        [
+            "priority 50, tie: UID",
+            "priority 50 (node rule) > 5",
+            "priority 5, tie: UID",
+            "priority 5 > 0",
+            "priority 0, no node",
+            "priority 0 > -1",
+            "priority -1, last",
+        ]
+    );
 }
 
 #[test]

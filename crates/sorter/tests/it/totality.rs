@@ -70,8 +70,10 @@ proptest! {
         let (one, other) = (key(&a, &ctx), key(&b, &ctx));
         let rule = reason(&one, &other);
         prop_assert_eq!(rule.is_some(), one < other);
-        prop_assert_eq!(why(&one, &other).map(|why| why.rule), rule);
-        prop_assert!(why(&one, &other).is_none_or(|why| !why.to_string().is_empty()));
+        let why = why(&a, &one, Some(&other));
+        prop_assert_eq!(why.rule, rule);
+        let own = format!("priority {}", one.priority());
+        prop_assert!(why.to_string().starts_with(&own), "{}", why);
         // The delete priority is the first criterion.
         prop_assert_eq!(rule == Some(Rule::DeletePriority), one.priority() > other.priority());
     }

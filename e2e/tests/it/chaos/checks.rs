@@ -16,6 +16,7 @@ use ordereddeployment_oracle::{
 use ordereddeployment_planner::{
     Act, ComparisonResult, DeleteGroup, DryRun, Pod, Purpose, Set, Snapshot, Target,
 };
+use ordereddeployment_sorter::Why;
 use ordereddeployment_wire::{self as wire, PodView};
 use serde::de::DeserializeOwned;
 
@@ -188,7 +189,7 @@ fn rolled(snapshot: &Snapshot, pod: &Arc<Pod>) -> Messages {
     let mut view = View::of(snapshot);
     let deleted = view.pods.iter().find(|one| one.is(&pod.facts.uid)).copied();
     let available = deleted.is_some_and(|deleted| deleted.available);
-    let target = Target { pod: Arc::clone(pod), priority: priority(pod), available, why: None };
+    let target = Target { pod: Arc::clone(pod), priority: priority(pod), available, why: Why::default() };
     let group = DeleteGroup { purpose: Purpose::Rollout, targets: vec![target] };
     let act = Act { deletes: vec![group], ..Act::default() };
     let mut messages = collected(&view, &act);

@@ -15,7 +15,6 @@ use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_planner::Purpose;
 use ordereddeployment_preview::{Action, End, Preview};
-use ordereddeployment_sorter::why_text;
 use rand::RngExt;
 use serde_json::json;
 
@@ -70,8 +69,7 @@ fn planned_events(preview: &Preview) -> (Vec<String>, Vec<String>) {
                     Purpose::Scale => "scale",
                 };
                 for pod in pods {
-                    let why = why_text(pod.why.as_ref());
-                    deletions.push(format!("Deleted pod {} for the {word} ({why})", pod.name));
+                    deletions.push(format!("Deleted pod {} for the {word} ({})", pod.name, pod.why));
                 }
             }
             _ => {}

@@ -54,7 +54,7 @@ fn json_step(plan: &Plan, step: &Step) -> Option<Value> {
                         "node": pod.node,
                         "priority": pod.priority,
                         "available": pod.available,
-                        "why": pod.why.as_ref().map(ToString::to_string),
+                        "why": pod.why.to_string(),
                     })
                 })
                 .collect();

@@ -7,7 +7,6 @@ use ordereddeployment_api::Hold;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{Action, Deleted, End, Step};
-use ordereddeployment_sorter::why_text;
 
 use super::forecast::{GUARANTEE, Plan};
 use crate::state::side;
@@ -155,10 +154,9 @@ fn step_rows(
 
 fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> Vec<String> {
     let name = if pod.is_simulated { "a new pod" } else { &pod.name };
-    let why = why_text(pod.why.as_ref());
     let why = match purpose {
-        Purpose::Rollout => why,
-        Purpose::Scale => format!("scaling down; {why}"),
+        Purpose::Rollout => pod.why.to_string(),
+        Purpose::Scale => format!("scaling down; {}", pod.why),
     };
     vec![
         format!("delete {number:>width$}.", width = all.to_string().len()),
