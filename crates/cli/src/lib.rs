@@ -61,7 +61,7 @@ Examples:
 /// Deployments that delete pods in the order you choose, and pause a rollout at the pods you choose.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-ordered", bin_name = "kubectl ordered", version, after_help = EXAMPLES)]
-#[command(max_term_width = 100, arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(max_term_width = 100, arg_required_else_help = true)]
 #[command(subcommand_required = true)]
 struct Cli {
     #[command(flatten)]
@@ -77,9 +77,11 @@ enum Command {
     Status(commands::status::Args),
     Order(commands::order::Args),
     Plan(commands::plan::Args),
+    #[command(visible_aliases = ["continue", "promote"])]
     Resume(commands::resume::Args),
     Pause(commands::pause::PauseArgs),
     Unpause(commands::pause::UnpauseArgs),
+    #[command(visible_alias = "rollback")]
     Undo(commands::undo::Args),
     History(commands::history::Args),
     Restart(commands::restart::Args),
@@ -93,6 +95,7 @@ enum Command {
     Demo(commands::demo::Args),
     Completion(commands::completion::Args),
     Options(commands::options::Args),
+    Version(commands::version::Args),
 }
 
 impl Command {
@@ -121,7 +124,8 @@ impl Command {
             | Self::Sandbox(_)
             | Self::Demo(_)
             | Self::Completion(_)
-            | Self::Options(_) => None,
+            | Self::Options(_)
+            | Self::Version(_) => None,
         }
     }
 
@@ -149,6 +153,7 @@ impl Command {
             Self::Convert(args) => commands::convert::run(&args),
             Self::Completion(args) => commands::completion::run(&args),
             Self::Options(args) => commands::options::run(&args),
+            Self::Version(args) => commands::version::run(&args),
         }
     }
 }
@@ -157,7 +162,10 @@ impl Command {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     if let Some(words) = to_complete(&arguments) {
-        complete::print(&command(), &words);
+        let mut definition = command();
+        // Adds `help`, whose words are the commands.
+        definition.build();
+        complete::print(&definition, &words);
         return Exit::Success;
     }
     let cli = match parse(arguments) {

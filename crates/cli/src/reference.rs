@@ -27,6 +27,9 @@ on terminals only, and not if `NO_COLOR` is set or `TERM` is `dumb`. Unicode lin
 
 `pause` and `unpause` write `spec.paused`, as `kubectl rollout pause` and `resume` do for a Deployment. `resume` passes a
 pause point. It does not change `spec.paused`, so that passing a pause point does not undo the pause of another user.
+
+Two commands have other names too: `rollback` is `undo`, and `promote` and `continue` are `resume`. `kubectl ordered help`
+lists the commands, `kubectl ordered help mark` describes one of them.
 ";
 
 fn page() -> String {

@@ -19,3 +19,4 @@ pub(crate) mod sandbox;
 pub(crate) mod set;
 pub(crate) mod status;
 pub(crate) mod undo;
+pub(crate) mod version;

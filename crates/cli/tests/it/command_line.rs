@@ -118,6 +118,7 @@ fn every_command_has_help_with_examples() {
         "demo",
         "completion",
         "options",
+        "version",
     ];
     for command in commands {
         insta::assert_snapshot!(format!("help_{command}"), fixture.ok(&[command, "--help"]));
@@ -126,9 +127,22 @@ fn every_command_has_help_with_examples() {
 }
 
 #[test]
+fn help_and_the_names_of_other_tools_lead_to_the_command() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.ok(&["help"]), fixture.ok(&["--help"]));
+    assert_eq!(fixture.ok(&["help", "mark"]), fixture.ok(&["mark", "--help"]));
+    for (alias, command) in [("rollback", "undo"), ("promote", "resume"), ("continue", "resume")] {
+        assert_eq!(fixture.ok(&[alias, "--help"]), fixture.ok(&[command, "--help"]), "{alias}");
+        assert!(fixture.ok(&["help"]).contains(alias), "{alias}");
+    }
+}
+
+#[test]
 fn the_version_is_that_of_the_package() {
-    let version = Fixture::new().ok(&["--version"]);
-    assert_eq!(version, format!("kubectl-ordered {}\n", env!("CARGO_PKG_VERSION")));
+    let fixture = Fixture::new();
+    for command in ["--version", "version"] {
+        assert_eq!(fixture.ok(&[command]), format!("kubectl-ordered {}\n", env!("CARGO_PKG_VERSION")));
+    }
 }
 
 #[test]
