@@ -19,6 +19,7 @@ use serde_json::Value;
 use ordereddeployment_preview::next_act;
 
 use crate::observe::ObservedState;
+use crate::pause_points::on_pods;
 use crate::pod::ObservedPod;
 use crate::state::Migration;
 
@@ -45,6 +46,8 @@ pub(crate) struct Overview {
     pub(crate) empty_sets: usize,
     /// Notes for the user, one line each.
     pub(crate) notes: Vec<String>,
+    /// The pause points on pods, if the rollout is complete: the next one pauses there.
+    pub(crate) points_left: Vec<String>,
     /// Whether nodes have a label for their pool.
     pub(crate) has_pools: bool,
 }
@@ -192,6 +195,8 @@ impl Overview {
         let all = sets.len();
         sets.retain(|set| set.current || set.size > 0 || !set.pods.is_empty());
         let deployment = &snapshot.deployment;
+        let phase = phase(&snapshot, &stored, &counts);
+        let points_left = if phase == Phase::Complete { on_pods(&snapshot) } else { Vec::new() };
         Self {
             name: deployment.name_any(),
             now: state.now,
@@ -201,7 +206,8 @@ impl Overview {
             available: counts.available_replicas.unwrap_or(0),
             strategy: strategy(&deployment.spec.strategy),
             revision: stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
-            phase: phase(&snapshot, &stored, &counts),
+            phase,
+            points_left,
             barrier: barrier(&stored, &lined_up),
             empty_sets: all - sets.len(),
             sets,

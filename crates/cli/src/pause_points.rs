@@ -1,9 +1,10 @@
-//! The pause points of a rollout before it starts. The planner computes the order; nothing is written.
+//! The pause points of a rollout before it starts, and those that are left when it is complete. The planner computes the order;
+//! nothing is written.
 
 use std::sync::Arc;
 
 use ordereddeployment_api::{PausePoint, Template};
-use ordereddeployment_planner::{ComparisonResult, Point, rollout_order};
+use ordereddeployment_planner::{ComparisonResult, Point, Snapshot, rollout_order};
 
 use crate::observe::ObservedState;
 use crate::state::side;
@@ -64,9 +65,44 @@ pub(crate) fn describe(points: &[UpcomingPausePoint]) -> String {
     lines.join("\n")
 }
 
+/// The pause points on active pods. When a rollout is complete, the next one pauses there.
+pub(crate) fn on_pods(snapshot: &Snapshot) -> Vec<String> {
+    let active = snapshot.pods.iter().filter(|pod| !pod.terminating && !pod.finished);
+    let mut found: Vec<String> = active
+        .filter_map(|pod| match pod.point {
+            Point::At { side: at, .. } => Some(format!("{} ({})", pod.name, side(at))),
+            Point::None | Point::Malformed => None,
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// That these pause points are left when a rollout is complete; `unmark --all` removes them.
+pub(crate) fn left(points: &[String]) -> Option<String> {
+    let left = match points.len() {
+        0 => return None,
+        1 => "1 pause point is left".to_owned(),
+        many => format!("{many} pause points are left"),
+    };
+    Some(format!("{left} for the next rollout: {}", some_of(points)))
+}
+
+/// So many names are listed.
+const LISTED: usize = 3;
+
+/// The first names, and how many others there are.
+pub(crate) fn some_of(names: &[String]) -> String {
+    let listed = names.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(LISTED) {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{describe, upcoming};
+    use super::{describe, left, on_pods, some_of, upcoming};
     use crate::testing::{at_revision, observed_state, paused_before, pod};
 
     #[test]
@@ -81,6 +117,34 @@ mod tests {
         let target = &observed_state(4, "web:2", &at_revision(1), &pods).deployment.spec.template;
         insta::assert_snapshot!(describe(&upcoming(&current, target)));
         assert_eq!(upcoming(&current, &current.deployment.spec.template), []);
+    }
+
+    #[test]
+    fn the_pause_points_that_are_left_are_those_of_active_pods() {
+        let mut gone = pod("web:1", "dddddddd", "n3").pause("before");
+        gone.terminating = true;
+        let pods = [
+            pod("web:1", "cccccccc", "n2").pause("after"),
+            pod("web:1", "bbbbbbbb", "n1").pause("true"),
+            pod("web:1", "ffffffff", "n2").pause("Before"),
+            gone,
+        ];
+        let points = on_pods(&observed_state(4, "web:1", &at_revision(1), &pods).observed());
+        assert_eq!(points, ["web-5d9c7b8c4d-bbbbbbbb (before)", "web-5d9c7b8c4d-cccccccc (after)"]);
+        assert_eq!(left(&[]), None);
+        assert_eq!(
+            [&points[..1], &points].map(|points| left(points).unwrap()),
+            [
+                "1 pause point is left for the next rollout: web-5d9c7b8c4d-bbbbbbbb (before)",
+                "2 pause points are left for the next rollout: web-5d9c7b8c4d-bbbbbbbb (before), web-5d9c7b8c4d-cccccccc (after)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_long_list_of_names_is_cut() {
+        let names = ["a", "b", "c", "d", "e"].map(str::to_owned);
+        assert_eq!([3, 5].map(|count| some_of(&names[..count])), ["a, b, c", "a, b, c and 2 more"]);
     }
 
     #[test]

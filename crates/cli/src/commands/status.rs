@@ -8,10 +8,12 @@ use kube::{Api, Client};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::OrderedDeployment;
 
-use crate::client::{ConnectArgs, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
 use crate::escape::{escaped, print, print_stderr};
 use crate::exit::Exit;
 use crate::explain::explain;
+use crate::observe::Reader;
+use crate::pause_points::{left, on_pods};
 use crate::state::{State, pause_point, side};
 
 /// Wait for a rollout; the exit code is its result
@@ -62,18 +64,37 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     let first = api.get(&args.name).await.map_err(|error| explain(error, &doing))?;
     let mut printer = StatusPrinter::default();
     if let Some(exit) = printer.print(&first, args.until, &connection.flags)? {
-        return Ok(exit);
+        return ended(&args.name, &connection, exit).await;
     }
     let waiting = wait(&connection.watching, &connection.namespace, &args, &connection.flags, &mut printer);
     let Timeout(limit) = args.timeout;
     if let Ok(done) = tokio::time::timeout(limit.unwrap_or(Duration::MAX), waiting).await {
-        return done;
+        return ended(&args.name, &connection, done?).await;
     }
     print_stderr(format_args!(
         "error: {}: timed out waiting for the rollout\nhint: see `kubectl ordered get {}{}`",
         args.name, args.name, connection.flags
     ));
     Ok(Exit::TimedOut)
+}
+
+/// The end of the wait. If the rollout is complete, it names the pause points that are left on pods.
+async fn ended(name: &str, connection: &Connection, exit: Exit) -> Result<Exit> {
+    if let Some(note) = points_left(name, connection).await {
+        print(format_args!("note: {}\n", escaped(&note)))?;
+    }
+    Ok(exit)
+}
+
+/// The note of the pause points that are left, if the rollout is complete and the user may read its pods.
+async fn points_left(name: &str, connection: &Connection) -> Option<String> {
+    let reader = Reader::new(&connection.client, &connection.namespace);
+    let state = reader.one(name, connection.clock.now()).await.ok()?;
+    if State::of(&state.deployment) != State::Complete {
+        return None;
+    }
+    let left = left(&on_pods(&state.observed()))?;
+    Some(format!("{left}; remove all marks with `kubectl ordered unmark --all {name}{}`", connection.flags))
 }
 
 async fn wait(

@@ -5,6 +5,7 @@ use ordereddeployment_api::Hold;
 use super::drawing::Drawing;
 use crate::age::span;
 use crate::overview::{Overview, Phase};
+use crate::pause_points::left;
 use crate::state::side;
 use crate::style::Paint;
 use crate::table::wrapped;
@@ -58,12 +59,16 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
         Phase::Paused => lines.push(command("continue with", "unpause", overview, drawing)),
         Phase::Complete | Phase::Rolling => {}
     }
-    for note in &overview.notes {
+    let left = left(&overview.points_left);
+    for note in overview.notes.iter().chain(&left) {
         let mut note = wrapped(&format!("  note: {note}"), drawing.width, "  ");
         if let Some(first) = note.first_mut() {
             *first = first.replacen("note:", &style.paint(Paint::Warn, "note:"), 1);
         }
         lines.extend(note);
+    }
+    if left.is_some() {
+        lines.push(command("remove all marks with", "unmark --all", overview, drawing));
     }
     lines
 }

@@ -1,7 +1,9 @@
 use serde_json::{Value, json};
 
-use super::{Until, evaluate};
+use super::{Until, evaluate, points_left};
+use crate::commands::mark::{Marks, Side, mark};
 use crate::exit::Exit;
+use crate::testing::fixture::{Fixture, without_names};
 use crate::testing::{observed_state, paused_before, pod};
 
 fn exits(status: &Value, paused: bool) -> [Option<Exit>; 3] {
@@ -45,4 +47,19 @@ fn every_state_has_a_line_with_the_next_command() {
         .map(|status| evaluate(&observed_state(4, "web:2", status, &[]).deployment, None, " -n shop").1)
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_complete_rollout_names_the_pause_points_that_are_left() {
+    let fixture = Fixture::start().await;
+    let order = fixture.order().await;
+    assert_eq!(points_left("web", &fixture.connection).await, None);
+    let pause = Marks { pause: Some(Side::Before), ..Marks::default() };
+    mark(&fixture.connection, &order[1], pause).await.unwrap();
+    let note = points_left("web", &fixture.connection).await.unwrap();
+    insta::assert_snapshot!(without_names(&note, &order));
+    // While the rollout is not complete, these are its own.
+    fixture.image("web:2").await;
+    fixture.until_state("Paused at").await;
+    assert_eq!(points_left("web", &fixture.connection).await, None);
 }
