@@ -9,12 +9,13 @@ use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::{annotation, pause_point};
 use serde_json::{Map, Value, json};
 
-use crate::client::{ConnectArgs, Connection, Timeout, pod_name, timeout};
+use crate::client::{ConnectArgs, Connection, Timeout, object_name, pod_name, timeout};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::observe::Reader;
 use crate::overview::{Overview, Phase};
+use crate::pause_points::some_of;
 use crate::pod::ObservedPod;
 use crate::state::pause_point;
 
@@ -67,13 +68,17 @@ pub(crate) enum Side {
 #[command(after_help = "\
 Examples:
   kubectl ordered unmark web-5d9c-x7k2p
+  kubectl ordered unmark --all web          all pods of web
 
 It removes the annotations that `mark` writes, and the alias controller.alpha.kubernetes.io/delete-priority. A rollout \
 that is paused at the pod continues.")]
 pub(crate) struct UnmarkArgs {
     /// The names of pods
-    #[arg(value_name = "POD", required = true, value_parser = pod_name)]
+    #[arg(value_name = "POD", required_unless_present = "all", conflicts_with = "all", value_parser = pod_name)]
     pods: Vec<String>,
+    /// Unmark all pods of this OrderedDeployment
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
+    all: Option<String>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
@@ -88,6 +93,9 @@ pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
 
 pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
     let connection = args.connect.connect().await?;
+    if let Some(name) = &args.all {
+        print(format_args!("{}\n", unmark_all(&connection, name).await?))?;
+    }
     for pod in &args.pods {
         print(format_args!("{}\n", unmark(&connection, pod).await?))?;
     }
@@ -117,48 +125,101 @@ pub(crate) async fn mark(connection: &Connection, pod: &str, marks: Marks) -> Re
             length.map_or_else(|| "until resumed".to_owned(), |length| format!("for {}", written(length)));
         changes.push(format!("pause point {side} it, {length}"));
     }
-    let marked = annotate(connection, pod, annotations, "mark").await?;
-    Ok(format!("{pod}: {}\n{}", changes.join("; "), place(connection, &marked).await))
+    let marked = annotate(connection, pod, annotations).await;
+    let marked = marked.map_err(|error| explained(connection, error, "mark", pod))?;
+    Ok(format!("{pod}: {}\n{}", changes.join("; "), place(connection, &marked, marks.pause).await))
 }
 
 /// Removes the annotations of one pod.
 pub(crate) async fn unmark(connection: &Connection, pod: &str) -> Result<String> {
-    let keys = [
-        annotation::DELETE_PRIORITY,
-        annotation::DELETE_PRIORITY_ALIAS,
-        annotation::PAUSE_POINT,
-        annotation::PAUSE_DURATION,
-    ];
-    let annotations = keys.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
-    let unmarked = annotate(connection, pod, annotations, "unmark").await?;
-    Ok(format!("{pod}: annotations removed\n{}", place(connection, &unmarked).await))
+    let unmarked = annotate(connection, pod, no_marks()).await;
+    let unmarked = unmarked.map_err(|error| explained(connection, error, "unmark", pod))?;
+    Ok(format!("{pod}: annotations removed\n{}", place(connection, &unmarked, None).await))
+}
+
+/// Removes the annotations of all pods of an OrderedDeployment. A failure of one pod does not prevent the others.
+pub(crate) async fn unmark_all(connection: &Connection, name: &str) -> Result<String> {
+    let reader = Reader::new(&connection.client, &connection.namespace);
+    let state = reader.one(name, connection.clock.now()).await?;
+    let is_marked = |pod: &&ObservedPod| MARKS.iter().any(|key| pod.annotations().contains_key(*key));
+    let pods: Vec<String> = state.pods.iter().filter(is_marked).map(ResourceExt::name_any).collect();
+    let (mut unmarked, mut failed, mut first) = (Vec::new(), Vec::new(), None);
+    for pod in pods {
+        match annotate(connection, &pod, no_marks()).await {
+            Ok(_) => unmarked.push(pod),
+            // It was deleted meanwhile.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => {
+                first.get_or_insert_with(|| explained(connection, error, "unmark", &pod));
+                failed.push(pod);
+            }
+        }
+    }
+    if let Some(error) = first {
+        let all = unmarked.len() + failed.len();
+        let done = format!("{name}: annotations removed from {} of {}", unmarked.len(), count(all));
+        return Err(error.context(format!("{done}, not from {}", some_of(&failed))));
+    }
+    if unmarked.is_empty() {
+        return Ok(format!("{name}: no pod has marks"));
+    }
+    Ok(format!("{name}: annotations removed from {}: {}", count(unmarked.len()), some_of(&unmarked)))
+}
+
+/// The annotations that mark a pod.
+const MARKS: [&str; 4] = [
+    annotation::DELETE_PRIORITY,
+    annotation::DELETE_PRIORITY_ALIAS,
+    annotation::PAUSE_POINT,
+    annotation::PAUSE_DURATION,
+];
+
+/// The change that removes all marks.
+fn no_marks() -> Map<String, Value> {
+    MARKS.into_iter().map(|key| (key.to_owned(), Value::Null)).collect()
+}
+
+fn count(pods: usize) -> String {
+    format!("{pods} pod{}", if pods == 1 { "" } else { "s" })
 }
 
 async fn annotate(
     connection: &Connection,
     pod: &str,
     annotations: Map<String, Value>,
-    what: &str,
-) -> Result<ObservedPod> {
+) -> kube::Result<ObservedPod> {
     let api: Api<ObservedPod> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-    let written = api.patch(pod, &PatchParams::default(), &patch).await;
-    written.map_err(|error| explain(error, &format!("cannot {what} pod {pod} in {}", connection.namespace)))
+    api.patch(pod, &PatchParams::default(), &patch).await
 }
 
-/// The place of the pod in the order, and the next command. The place is left out if the user may not read the objects.
-async fn place(connection: &Connection, pod: &ObservedPod) -> String {
+fn explained(connection: &Connection, error: kube::Error, what: &str, pod: &str) -> anyhow::Error {
+    explain(error, &format!("cannot {what} pod {pod} in {}", connection.namespace))
+}
+
+/// The place of the pod in the order, what makes its new pause point useless, and the next command. The place is left out if
+/// the user may not read the objects.
+async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) -> String {
     let flags = &connection.flags;
     let Some(uid) = pod.set_uid() else {
         return "note: no OrderedDeployment controls it; the annotations have an effect only if this project's controller \
                 reconciles ReplicaSets"
             .to_owned();
     };
+    let moves = (pause.is_some() && pod.pod().facts.priority.is_none()).then(|| {
+        format!(
+            "note: it has no delete priority of its own, so its place can change until a rollout is there; fix it with \
+             `kubectl ordered mark {} --priority N{flags}`",
+            pod.name_any()
+        )
+    });
     let Some(name) = owner(connection, pod, uid).await else {
-        return format!("`kubectl ordered order NAME{flags}` shows the order");
+        let next = format!("`kubectl ordered order NAME{flags}` shows the order");
+        return [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
     };
     let reader = Reader::new(&connection.client, &connection.namespace);
     let next = format!("`kubectl ordered order {name}{flags}` shows the order");
+    let next = [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
     let Ok(state) = reader.one(&name, connection.clock.now()).await else { return next };
     let overview = Overview::of(&state, "");
     if let Phase::Held(hold) = &overview.phase
@@ -173,7 +234,12 @@ async fn place(connection: &Connection, pod: &ObservedPod) -> String {
     match order.iter().find(|row| Some(&*row.uid) == pod.metadata.uid.as_deref()) {
         Some(row) => {
             let place = row.place.unwrap_or(0);
-            format!("{name}: it is number {place} of {} in the order\n{next}", order.len())
+            let last = if pause == Some(Side::After) && place == order.len() {
+                "note: it is the last in the order: no rollout pauses after its last pod\n"
+            } else {
+                ""
+            };
+            format!("{name}: it is number {place} of {} in the order\n{last}{next}", order.len())
         }
         None if overview.is_rolling() => {
             format!(

@@ -111,7 +111,7 @@ fn value(arg: &Arg, command: &Command) -> Completion {
         ("pods", _) => of(Resource::Pods),
         ("images", _) => of(Resource::Containers),
         ("name", "adopt") => of(Resource::Adoptable),
-        ("name", _) => of(Resource::Deployments),
+        ("name", _) | ("all", "unmark") => of(Resource::Deployments),
         (
             "kubeconfig"
             | "file"

@@ -37,6 +37,8 @@ fn names_come_from_the_cluster() {
         ("undo web --to-revision ", Resource::Revisions),
         ("mark ", Resource::Pods),
         ("mark web-1 ", Resource::Pods),
+        ("unmark --all ", Resource::Deployments),
+        ("rollback web --to-revision ", Resource::Revisions),
         ("set image web ", Resource::Containers),
         ("set image web web=a ", Resource::Containers),
         ("get -n ", Resource::Namespaces),

@@ -1,7 +1,13 @@
 use std::time::Duration;
 
-use super::{Marks, Side, mark, unmark, written};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_sandbox::Fault;
+
+use super::{Marks, Side, mark, unmark, unmark_all, written};
 use crate::client::Timeout;
+use crate::pod::ObservedPod;
 use crate::testing::fixture::{Fixture, without_names};
 
 #[tokio::test(start_paused = true)]
@@ -40,6 +46,81 @@ async fn unmarking_the_pod_at_which_a_rollout_is_paused_continues_it() {
     fixture.until_state("Paused at").await;
     unmark(&fixture.connection, &first).await.unwrap();
     fixture.until_state("Complete").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_point_that_can_move_or_pauses_nothing_has_a_note() {
+    let fixture = Fixture::start().await;
+    let order = fixture.order().await;
+    let (first, last) = (&order[0], &order[3]);
+    let pause = |side| Marks { pause: Some(side), ..Marks::default() };
+    let moves = |text: &str| text.contains("its place can change") && text.contains("--priority N");
+    let useless = |text: &str| text.contains("no rollout pauses after its last pod");
+    let both = mark(&fixture.connection, last, pause(Side::After)).await.unwrap();
+    assert!(moves(&both) && useless(&both), "{both}");
+    let before = mark(&fixture.connection, last, pause(Side::Before)).await.unwrap();
+    assert!(moves(&before) && !useless(&before), "{before}");
+    let not_last = mark(&fixture.connection, first, pause(Side::After)).await.unwrap();
+    assert!(moves(&not_last) && !useless(&not_last), "{not_last}");
+    // With a priority, given now or before, it does not move.
+    let given = Marks { priority: Some(-5), ..pause(Side::After) };
+    let given = mark(&fixture.connection, last, given).await.unwrap();
+    assert!(!moves(&given) && useless(&given), "{given}");
+    let had = mark(&fixture.connection, last, pause(Side::Before)).await.unwrap();
+    assert!(!moves(&had) && !useless(&had), "{had}");
+    // A priority alone pauses nothing.
+    let only =
+        mark(&fixture.connection, first, Marks { priority: Some(1), ..Marks::default() }).await.unwrap();
+    assert!(!only.contains("note:"), "{only}");
+    insta::assert_snapshot!(without_names(&[both, given].join("\n"), &order));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pods_of_an_object_are_unmarked_at_once() {
+    let fixture = Fixture::start().await;
+    let order = fixture.order().await;
+    let connection = &fixture.connection;
+    assert_eq!(unmark_all(connection, "web").await.unwrap(), "web: no pod has marks");
+    let pause = Some(Side::Before);
+    mark(connection, &order[0], Marks { pause, ..Marks::default() }).await.unwrap();
+    mark(connection, &order[1], Marks { priority: Some(3), ..Marks::default() }).await.unwrap();
+    let alias = serde_json::json!({annotation::DELETE_PRIORITY_ALIAS: "2"});
+    let pods: Api<ObservedPod> = Api::default_namespaced(connection.client.clone());
+    let patch = Patch::Merge(serde_json::json!({"metadata": {"annotations": alias}}));
+    pods.patch(&order[2], &PatchParams::default(), &patch).await.unwrap();
+    let text = unmark_all(connection, "web").await.unwrap();
+    assert!(text.starts_with("web: annotations removed from 3 pods: "), "{text}");
+    let overview = fixture.overview().await;
+    assert!(overview.pods().all(|row| row.priority == 0 && row.point.is_none()), "{overview:#?}");
+    assert_eq!(unmark_all(connection, "web").await.unwrap(), "web: no pod has marks");
+    let error = unmark_all(connection, "other").await.unwrap_err().to_string();
+    assert!(error.contains("cannot read other in default"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_unmarked_does_not_prevent_the_others() {
+    let fixture = Fixture::start().await;
+    let order = fixture.order().await;
+    for pod in &order[..3] {
+        mark(&fixture.connection, pod, Marks { priority: Some(3), ..Marks::default() }).await.unwrap();
+    }
+    let refused = |times| Fault {
+        verb: Some("patch"),
+        plural: Some("pods".to_owned()),
+        user_agent: None,
+        code: 403,
+        times,
+    };
+    fixture.cluster.sandbox.inject(refused(2));
+    let error = format!("{:#}", unmark_all(&fixture.connection, "web").await.unwrap_err());
+    assert!(error.starts_with("web: annotations removed from 1 of 3 pods, not from web-"), "{error}");
+    assert!(error.contains(": cannot unmark pod web-") && error.contains("\nhint: "), "{error}");
+    let marked = fixture.overview().await.pods().filter(|row| row.priority == 3).count();
+    assert_eq!(marked, 2);
+    // A pod that is deleted meanwhile is no failure.
+    fixture.cluster.sandbox.inject(Fault { code: 404, ..refused(1) });
+    let text = unmark_all(&fixture.connection, "web").await.unwrap();
+    assert!(text.starts_with("web: annotations removed from 1 pod: "), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
