@@ -39,6 +39,19 @@ pub mod annotation {
     pub const EQUAL_TEMPLATES: &str = "ordereddeployment.io/equal-templates";
     /// The cause of a revision. It is copied from the `OrderedDeployment` to its newest set, and shown in the history.
     pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+    /// The annotations of the group of this project. Any other one of the group is a mistake.
+    pub const OF_GROUP: [&str; 10] = [
+        DELETE_PRIORITY,
+        PAUSE_POINT,
+        PAUSE_DURATION,
+        EVICTION_REFUSED,
+        REVISION,
+        ADOPTING,
+        ADOPTED_GENERATION,
+        HANDING_BACK,
+        NODE_COST,
+        EQUAL_TEMPLATES,
+    ];
 }
 
 /// Label keys.
@@ -157,7 +170,7 @@ pub mod reason {
     pub const RESUME_IGNORED: &str = "ResumeIgnored";
     /// Event on a ConfigMap: its rules for deletion costs are malformed. The previous rules stay in force.
     pub const MALFORMED_RULES: &str = "MalformedRules";
-    /// Event: an annotation has an invalid value, which is ignored.
+    /// Event: an annotation of this project has an invalid value, or its key is unknown. It is ignored.
     pub const MALFORMED_ANNOTATION: &str = "MalformedAnnotation";
     /// Event: with Recreate, the rollout is paused with fewer pods than desired.
     pub const HOLD_BELOW_REPLICAS: &str = "HoldBelowReplicas";

@@ -44,6 +44,15 @@ fn names(module: &str) -> Vec<Name> {
     found
 }
 
+/// A key that is missing there would be warned of as a misspelt one.
+#[test]
+fn the_annotations_of_the_group_are_listed() {
+    let all: Vec<String> = names("annotation").into_iter().map(|name| name.value).collect();
+    let of_group = all.iter().filter(|key| key.starts_with(ordereddeployment_api::names::GROUP));
+    let of_group: Vec<&str> = of_group.map(String::as_str).collect();
+    assert_eq!(of_group, ordereddeployment_api::names::annotation::OF_GROUP);
+}
+
 /// Doc comments name constants; readers know their values.
 fn plain(text: &str) -> String {
     let constants = ["annotation", "condition", "pause_point"].into_iter().flat_map(names);

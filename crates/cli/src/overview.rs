@@ -14,6 +14,7 @@ use ordereddeployment_api::{
 };
 use ordereddeployment_planner::{Place, Pod, Point, RolloutOrder, Snapshot, node_rules, rollout_order};
 use ordereddeployment_sorter::{self as sorter, Context, Ranks};
+use ordereddeployment_wire::unknown_annotations;
 use serde_json::Value;
 
 use ordereddeployment_preview::next_act;
@@ -402,15 +403,10 @@ fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus) -> Vec<String>
             notes.push(format!("nodes cannot be read, so the order ignores node rules: {message}"));
         }
     }
+    notes.extend(unknown_annotations(&state.deployment.metadata).iter().map(ToString::to_string));
     for view in &state.pods {
-        for malformed in view.malformed() {
-            notes.push(format!(
-                "pod {}: {}={:?}: invalid value, ignored",
-                view.name_any(),
-                malformed.key,
-                malformed.value
-            ));
-        }
+        notes
+            .extend(view.malformed().iter().map(|malformed| format!("pod {}: {malformed}", view.name_any())));
     }
     if stored.hold.is_some() {
         if state.deployment.spec.paused {

@@ -304,8 +304,9 @@ fn cut(text: &str, longest: usize) -> String {
     text[..end].to_owned()
 }
 
-/// Malformed values that were already warned of, so that each is warned of once.
-pub(crate) type Warned = BTreeSet<(Arc<str>, ordereddeployment_wire::MalformedAnnotation)>;
+/// Malformed annotations that were already warned of, so that each is warned of once: with the UID of their pod, or of the object
+/// itself.
+pub(crate) type Warned = BTreeSet<(Option<Arc<str>>, ordereddeployment_wire::MalformedAnnotation)>;
 
 #[cfg(test)]
 mod tests {

@@ -6,4 +6,4 @@ mod objects;
 mod view;
 
 pub use objects::{new_pod, new_set, owner_of};
-pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set};
+pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set, unknown_annotations};

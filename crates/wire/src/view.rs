@@ -6,13 +6,15 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use ordereddeployment_api::names::{annotation, pause_point};
+use ordereddeployment_api::names::{GROUP, annotation, pause_point};
 use ordereddeployment_api::{OrderedReplicaSet, PausePoint, parse_pause_duration};
 use ordereddeployment_sorter::{Facts, NodeFacts, Phase, parse_int32};
 use serde::Serialize;
@@ -100,13 +102,61 @@ struct ContainerStatusView {
     restart_count: i32,
 }
 
-/// A malformed annotation of a pod, for a warning. It counts as absent.
+/// A malformed annotation, for a warning. It counts as absent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MalformedAnnotation {
-    /// Its key.
-    pub key: &'static str,
-    /// The first 64 characters of its value, which are stored and reported: an annotation may have up to 256 KiB.
-    pub value: String,
+pub enum MalformedAnnotation {
+    /// Its value is malformed.
+    Value {
+        /// Its key.
+        key: &'static str,
+        /// The first 64 characters of its value, which are stored and reported: an annotation may have up to 256 KiB.
+        value: String,
+    },
+    /// Its key is in the group of this project, and unknown.
+    Key(String),
+}
+
+impl fmt::Display for MalformedAnnotation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value { key, value } => {
+                write!(f, "the value {value:?} of {key} is malformed and counts as absent")
+            }
+            Self::Key(key) => {
+                write!(f, "the annotation {key} is unknown and has no effect")?;
+                nearest(key).map_or(Ok(()), |known| write!(f, ": did you mean {known}?"))
+            }
+        }
+    }
+}
+
+/// The known key that is most similar to this one, if it is similar enough.
+fn nearest(key: &str) -> Option<&'static str> {
+    let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_lowercase();
+    let name_of_key = name(key);
+    let similar = |known: &str| strsim::normalized_damerau_levenshtein(&name_of_key, &name(known));
+    let known = annotation::OF_GROUP.into_iter().map(|known| (similar(known), known));
+    let (similarity, known) = known.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    (similarity >= SIMILAR).then_some(known)
+}
+
+/// Less similar keys are not suggested. 0 is nothing in common, 1 is equal.
+const SIMILAR: f64 = 0.7;
+
+/// At most so many unknown keys of one object are stored and reported.
+const UNKNOWN: usize = 5;
+
+/// The annotations of this project's group that it does not know, such as misspelt ones.
+#[must_use]
+pub fn unknown_annotations(metadata: &ObjectMeta) -> Vec<MalformedAnnotation> {
+    let annotations = metadata.annotations.iter();
+    let of_group = annotations
+        .flat_map(|annotations| annotations.range::<str, _>((Bound::Included(GROUP), Bound::Unbounded)))
+        .map(|(key, _)| key)
+        .take_while(|key| key.starts_with(GROUP))
+        .filter(|key| key[GROUP.len()..].starts_with('/'));
+    let unknown = of_group.filter(|key| !annotation::OF_GROUP.contains(&key.as_str()));
+    unknown.take(UNKNOWN).map(|key| MalformedAnnotation::Key(key.clone())).collect()
 }
 
 /// The parsed annotations of a pod.
@@ -147,13 +197,14 @@ impl PodView {
         self.read().0
     }
 
-    /// The annotations that count as absent because their values are malformed.
+    /// The annotations that count as absent because their values are malformed or their keys unknown.
     #[must_use]
     pub fn malformed(&self) -> Vec<MalformedAnnotation> {
         self.read().1
     }
 
-    /// What decisions read of the pod, and the annotations that count as absent because their values are malformed.
+    /// What decisions read of the pod, and the annotations that count as absent because their values are malformed or their keys
+    /// unknown.
     #[must_use]
     pub fn read(&self) -> (Pod, Vec<MalformedAnnotation>) {
         let Annotations { priority, cost, point, malformed } = self.annotations();
@@ -209,7 +260,8 @@ impl PodView {
 
     /// Its annotations, each parsed once.
     fn annotations(&self) -> Annotations {
-        let mut malformed = Vec::new();
+        // Without allocation if all are known.
+        let mut malformed = unknown_annotations(&self.metadata);
         let mut number = |key: &'static str| self.parsed(key, parse_int32, &mut malformed)?.ok();
         let priority = number(annotation::DELETE_PRIORITY);
         let alias = number(annotation::DELETE_PRIORITY_ALIAS);
@@ -234,7 +286,7 @@ impl PodView {
         let text = self.annotation(key)?;
         let value = parse(text);
         if value.is_none() {
-            malformed.push(MalformedAnnotation { key, value: text.chars().take(SHOWN).collect() });
+            malformed.push(MalformedAnnotation::Value { key, value: text.chars().take(SHOWN).collect() });
         }
         Some(value.ok_or(Malformed))
     }

@@ -127,10 +127,17 @@ fn lines_with_a_common_name_fit_a_hundred_columns() {
 fn a_malformed_annotation_and_a_lagging_controller_are_noted() {
     let mut pods = old();
     pods[2] = pods[2].clone().annotate("ordereddeployment.io/delete-priority", "+7");
+    pods[3] = pods[3].clone().annotate("ordereddeployment.io/pause-piont", "before");
     let mut status = at_revision(1);
     status["observedGeneration"] = 1.into();
-    let text = tree(&observed_state(4, "web:1", &status, &pods));
-    assert!(text.contains("delete-priority=\"+7\": invalid value, ignored"), "{text}");
+    let mut state = observed_state(4, "web:1", &status, &pods);
+    let own = [("ordereddeployment.io/other".to_owned(), String::new())].into();
+    std::sync::Arc::make_mut(&mut state.deployment).metadata.annotations = Some(own);
+    let text = tree(&state);
+    assert!(text.contains("note: the annotation ordereddeployment.io/other is unknown"), "{text}");
+    assert!(text.contains("ffffffff: the annotation ordereddeployment.io/pause-piont is unknown"), "{text}");
+    assert!(text.contains("did you mean ordereddeployment.io/pause-point?"), "{text}");
+    assert!(text.contains("the value \"+7\" of ordereddeployment.io/delete-priority is malformed"), "{text}");
     assert!(text.contains("is ordered-controller-manager running?"), "{text}");
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Event, EventType, Pod, Regarding, Snapshot};
 use ordereddeployment_sorter::Nodes;
-use ordereddeployment_wire::MalformedAnnotation;
+use ordereddeployment_wire::{MalformedAnnotation, unknown_annotations};
 use tokio::time::Instant;
 
 use crate::cache::entry::Entry;
@@ -81,18 +81,23 @@ impl Reconciler<'_> {
         nodes
     }
 
-    /// Warns once of each malformed annotation.
+    /// Warns once of each malformed annotation of the object and of its pods.
     pub(crate) fn warn_of_malformed(&mut self) {
+        let deployment = &self.state.deployment;
+        let own = unknown_annotations(&deployment.metadata);
+        let own = own.into_iter().map(|malformed| (None, malformed));
+        let of_pods = self.observation.pods.iter().flat_map(|entry| {
+            let malformed = entry.malformed.iter().cloned();
+            malformed.map(move |malformed| (Some(entry), malformed))
+        });
         let mut current = BTreeSet::new();
-        for entry in &self.observation.pods {
-            for malformed in &entry.malformed {
-                let id = (Arc::clone(entry.uid()), malformed.clone());
-                if !self.state.warned.contains(&id) {
-                    self.ctx.metrics.malformed_annotations.inc();
-                    self.ctx.events.publish(&self.state.deployment, &malformed_event(&entry.pod, malformed));
-                }
-                current.insert(id);
+        for (entry, malformed) in own.chain(of_pods) {
+            let id = (entry.map(|entry| Arc::clone(entry.uid())), malformed);
+            if !self.state.warned.contains(&id) {
+                self.ctx.metrics.malformed_annotations.inc();
+                self.ctx.events.publish(deployment, &malformed_event(entry.map(|entry| &*entry.pod), &id.1));
             }
+            current.insert(id);
         }
         self.state.warned = current;
     }
@@ -122,12 +127,12 @@ fn has_replayed(uid: &Arc<str>, cache: &mut Cache, state: &ObjectState, last: Li
     replayed
 }
 
-fn malformed_event(pod: &Pod, malformed: &MalformedAnnotation) -> Event {
-    let MalformedAnnotation { key, value } = malformed;
+fn malformed_event(pod: Option<&Pod>, malformed: &MalformedAnnotation) -> Event {
+    let of = pod.map_or_else(|| "OrderedDeployment".to_owned(), |pod| format!("Pod {}", pod.name));
     Event {
         type_: EventType::Warning,
         reason: reason::MALFORMED_ANNOTATION,
-        message: format!("Pod {}: the value {value:?} of {key} is malformed and counts as absent", pod.name),
+        message: format!("{of}: {malformed}"),
         regarding: Regarding::Deployment,
     }
 }

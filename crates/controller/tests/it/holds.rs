@@ -156,3 +156,34 @@ async fn a_malformed_value_has_one_warning_and_pauses_nothing() {
     );
     cluster.kill();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_annotation_has_one_warning_on_a_pod_and_on_the_object() {
+    let mut cluster = Cluster::start().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 2})).await);
+    cluster.annotate(&pods[0], "ordereddeployment.io/pausepoint", "before").await;
+    cluster.annotate(&pods[1], annotation::EVICTION_REFUSED, "then").await;
+    let patch =
+        json!({"metadata": {"annotations": {"ordereddeployment.io/adoptin": "x", "example.com/a": "b"}}});
+    cluster.patch(patch).await;
+    cluster.set_image("web:2").await;
+    cluster.until("it is complete", |view| view.is_complete() && view.updated().len() == 2).await;
+    let mut messages = cluster.events_of(reason::MALFORMED_ANNOTATION).await;
+    messages.sort();
+    let unknown = |of: &str, key: &str, known: &str| {
+        format!(
+            "{of}: the annotation ordereddeployment.io/{key} is unknown and has no effect: did you mean {known}?"
+        )
+    };
+    assert_eq!(
+        messages,
+        [
+            unknown("OrderedDeployment", "adoptin", annotation::ADOPTING),
+            unknown(&format!("Pod {}", pods[0]), "pausepoint", annotation::PAUSE_POINT),
+        ]
+    );
+    // Equal events would be one with a count.
+    let metrics = cluster.metrics.render().unwrap();
+    assert!(metrics.contains("ordereddeployment_malformed_annotations_total 2\n"), "{metrics}");
+    cluster.kill();
+}

@@ -11,6 +11,15 @@ use serde_json::{Value, json};
 use super::{MalformedAnnotation, NodeView, PodView, set};
 use ordereddeployment_planner::{Malformed, Point};
 
+/// The malformed values, by key.
+fn values_of(malformed: &[MalformedAnnotation]) -> Vec<(&'static str, &str)> {
+    let value = |one| match one {
+        &MalformedAnnotation::Value { key, ref value } => Some((key, value.as_str())),
+        MalformedAnnotation::Key(_) => None,
+    };
+    malformed.iter().filter_map(value).collect()
+}
+
 fn pod(annotations: &[(&str, &str)]) -> PodView {
     let annotations: Value =
         annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
@@ -203,7 +212,7 @@ fn a_duration_needs_a_point_and_a_malformed_one_differs_from_none() {
 #[test]
 fn a_long_malformed_value_is_truncated() {
     let malformed = pod(&[(annotation::PAUSE_POINT, &"é".repeat(100_000))]).malformed();
-    assert_eq!(malformed[0].value, "é".repeat(64));
+    assert_eq!(values_of(&malformed), [(annotation::PAUSE_POINT, &*"é".repeat(64))]);
 }
 
 #[test]
@@ -217,10 +226,8 @@ fn every_malformed_value_is_named_once() {
         ("example.com/other", "high"),
     ])
     .malformed();
-    let malformed: Vec<_> =
-        malformed.iter().map(|MalformedAnnotation { key, value }| (*key, value.as_str())).collect();
     assert_eq!(
-        malformed,
+        values_of(&malformed),
         [
             (annotation::DELETE_PRIORITY, "high"),
             (annotation::POD_DELETION_COST, "1.5"),
@@ -228,6 +235,46 @@ fn every_malformed_value_is_named_once() {
             (annotation::PAUSE_DURATION, "0s"),
         ]
     );
+}
+
+#[test]
+fn an_unknown_key_of_the_group_is_named_with_the_nearest_known_one() {
+    let said = |key: &str| -> Vec<String> {
+        pod(&[(key, "before")]).malformed().iter().map(ToString::to_string).collect()
+    };
+    for (key, known) in [
+        ("ordereddeployment.io/pausepoint", annotation::PAUSE_POINT),
+        ("ordereddeployment.io/Pause-Point", annotation::PAUSE_POINT),
+        ("ordereddeployment.io/delete-prioritiy", annotation::DELETE_PRIORITY),
+        ("ordereddeployment.io/deletion-priority", annotation::DELETE_PRIORITY),
+        ("ordereddeployment.io/pauseduration", annotation::PAUSE_DURATION),
+    ] {
+        assert_eq!(
+            said(key),
+            [format!("the annotation {key} is unknown and has no effect: did you mean {known}?")]
+        );
+    }
+    for key in ["ordereddeployment.io/owner", "ordereddeployment.io/delete-cost", "ordereddeployment.io/"] {
+        assert_eq!(said(key), [format!("the annotation {key} is unknown and has no effect")]);
+    }
+    for key in annotation::OF_GROUP {
+        let known = pod(&[(key, "")]).malformed();
+        assert!(!known.iter().any(|one| matches!(one, MalformedAnnotation::Key(_))), "{known:?}");
+    }
+    for key in
+        ["example.com/pausepoint", "ordereddeployment.iox/pausepoint", "ordereddeployment.io", "a", "z"]
+    {
+        assert_eq!(said(key), [""; 0], "{key}");
+    }
+}
+
+#[test]
+fn an_object_with_many_unknown_keys_takes_little_memory() {
+    let keys: Vec<String> = (0..1000).map(|index| format!("ordereddeployment.io/x{index}")).collect();
+    let given: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), "1")).collect();
+    assert_eq!(pod(&given).malformed().len(), 5);
+    // Without one, nothing is allocated.
+    assert_eq!(pod(&[(annotation::DELETE_PRIORITY, "1"), ("z", "1")]).malformed().capacity(), 0);
 }
 
 #[test]
@@ -377,7 +424,8 @@ proptest! {
         let given: Vec<(&str, &str)> =
             keys.iter().zip(&values).filter_map(|(key, value)| Some((*key, value.as_deref()?))).collect();
         let view = pod(&given);
-        let named: Vec<_> = view.malformed().into_iter().map(|one| (one.key, one.value)).collect();
+        let malformed = view.malformed();
+        let named = values_of(&malformed);
         let kept: Vec<_> =
             given.iter().copied().filter(|(key, _)| named.iter().all(|(other, _)| other != key)).collect();
         let (all, sound) = (view.pod(), pod(&kept).pod());
