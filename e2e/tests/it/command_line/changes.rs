@@ -21,6 +21,7 @@ pub(super) async fn marks_are_written_and_removed(cluster: TestCluster) {
     let output =
         plugin.ok(&["mark", &pods[1], "--priority", "-7", "--pause", "after", "--for", "10m"]).await.unwrap();
     assert!(output.contains("web: it is number 2 of 2 in the order"), "{output}");
+    assert!(output.contains("no rollout pauses after its last pod"), "{output}");
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let all = [
         pair(annotation::DELETE_PRIORITY, "-7"),
@@ -35,6 +36,24 @@ pub(super) async fn marks_are_written_and_removed(cluster: TestCluster) {
     );
     plugin.ok(&["unmark", &pods[1], &pods[0]]).await.unwrap();
     assert_eq!(annotations(&cluster, &pods[1]).await, []);
+    for pod in &pods {
+        let output = plugin.ok(&["mark", pod, "--pause", "before"]).await.unwrap();
+        assert!(output.contains("its place can change until a rollout is there"), "{output}");
+    }
+    let left = plugin.ok(&["status", "web"]).await.unwrap();
+    assert!(left.contains("2 pause points are left for the next rollout: "), "{left}");
+    let hint = format!("`kubectl ordered unmark --all web -n {}`", cluster.namespace);
+    assert!(left.contains(&hint), "{left}");
+    let output = plugin.ok(&["unmark", "--all", "web"]).await.unwrap();
+    assert!(output.starts_with("web: annotations removed from 2 pods: "), "{output}");
+    assert_eq!(plugin.ok(&["status", "web"]).await.unwrap(), "web: complete at revision 1\n");
+    cluster
+        .kubectl
+        .run(&["annotate", "pod", &pods[0], "ordereddeployment.io/pausepoint=before"])
+        .await
+        .unwrap();
+    let tree = plugin.ok(&["get", "web"]).await.unwrap();
+    assert!(tree.contains("did you mean ordereddeployment.io/pause-point?"), "{tree}");
     let missing = plugin.fails(1, &["mark", "web-1", "--priority", "1"]).await.unwrap();
     assert!(
         missing.contains("pods \"web-1\" not found\nhint: `kubectl ordered get` shows the pods"),
