@@ -97,6 +97,11 @@ fn metadata_only(value: &Value) -> Value {
     if let Some(owners) = owners.filter(|owners| owners.is_array()) {
         metadata.insert("ownerReferences".to_owned(), owners.clone());
     }
+    // The labels show whose list it is in.
+    let labels = value.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object());
+    if let Some(labels) = labels.filter(|labels| labels.values().all(Value::is_string)) {
+        metadata.insert("labels".to_owned(), labels.clone().into());
+    }
     json!({"metadata": metadata, "spec": {"selector": {}, "template": {}}})
 }
 

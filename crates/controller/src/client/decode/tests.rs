@@ -66,6 +66,25 @@ fn the_last_applied_annotation_of_kubectl_is_not_cached() {
 }
 
 #[test]
+fn labels_and_owners_of_an_object_that_cannot_be_decoded_are_kept() {
+    let mut odd = deployment("odd");
+    odd["spec"]["replicas"] = json!("many");
+    odd["metadata"]["labels"] = json!({"app": "web"});
+    odd["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "a"}]);
+    let listed = listed(&[odd]);
+    assert!(matches!(&*listed.items, [Decoded::Undecodable(..)]), "{listed:?}");
+    let metadata = listed.items[0].meta();
+    assert_eq!(metadata.labels.iter().flatten().collect::<Vec<_>>(), [(&"app".into(), &"web".into())]);
+    assert_eq!(metadata.owner_references.iter().flatten().count(), 1);
+    // Labels that are not labels do not hide the object either.
+    let mut odd = deployment("odd");
+    odd["spec"]["replicas"] = json!("many");
+    odd["metadata"]["labels"] = json!({"app": 1});
+    assert_eq!(self::listed(&[odd]).items[0].meta().name.as_deref(), Some("odd"));
+}
+
+#[test]
 fn a_deployment_that_cannot_be_decoded_hides_no_other() {
     let mut old = deployment("old");
     old["spec"]["replicas"] = json!("many");
