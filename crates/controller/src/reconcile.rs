@@ -38,6 +38,7 @@ use crate::reconcile::report::{StatusChange, StatusWrite};
 use crate::reconcile::state::LiveReadReason;
 use crate::runtime::backoff;
 use crate::runtime::metrics::WaitTimes;
+use crate::runtime::workers::Worker;
 
 /// The most decisions of one reconciliation: other objects wait for the worker.
 const ROUNDS: usize = 100;
@@ -69,6 +70,7 @@ pub(crate) async fn reconcile(
     named: &ObjectRef<OrderedDeployment>,
     event: Option<Instant>,
     ctx: &Context,
+    worker: Worker,
 ) -> Option<Duration> {
     let started = Instant::now();
     // The object may have been deleted while it waited in the queue.
@@ -84,6 +86,7 @@ pub(crate) async fn reconcile(
     state.sources.clear();
     let mut reconciler = Reconciler {
         ctx,
+        worker,
         requests: ctx.requests.for_object(event),
         state: &mut state,
         observation: Observation::default(),

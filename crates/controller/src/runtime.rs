@@ -10,3 +10,4 @@ pub(crate) mod pod_names;
 pub(crate) mod queue;
 pub(crate) mod server;
 pub(crate) mod watches;
+pub(crate) mod workers;

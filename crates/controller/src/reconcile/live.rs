@@ -108,8 +108,11 @@ impl Reconciler<'_> {
         known: &[Arc<SetEntry>],
         min_versions: &MinVersions,
     ) -> Result<(LiveObject, u64), Error> {
-        let (listed, version): (Vec<Decoded<OrderedReplicaSet>>, u64) =
-            self.requests.list(&self.namespace, selector).await.map_err(Error::ListSets)?;
+        let (listed, version): (Vec<Decoded<OrderedReplicaSet>>, u64) = self
+            .worker
+            .free_during(self.requests.list(&self.namespace, selector))
+            .await
+            .map_err(Error::ListSets)?;
         let mut sets = Vec::new();
         for set in listed {
             if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, &self.uid)) {
@@ -162,8 +165,11 @@ impl Reconciler<'_> {
         min_versions: &MinVersions,
     ) -> Result<(LiveObject, u64), Error> {
         let Observation { sets, pods: known } = self.observe();
-        let (listed, version): (Vec<PodView>, u64) =
-            self.requests.list(&self.namespace, selector).await.map_err(Error::ListPods)?;
+        let (listed, version): (Vec<PodView>, u64) = self
+            .worker
+            .free_during(self.requests.list(&self.namespace, selector))
+            .await
+            .map_err(Error::ListPods)?;
         let mut found = Vec::new();
         let mut orphans = Vec::new();
         for pod in &listed {

@@ -10,6 +10,7 @@ use crate::client::requests::Requests;
 use crate::reconcile::context::Context;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::state::ObjectState;
+use crate::runtime::workers::Worker;
 
 /// How many conflicts on writes of sets and of the status one reconciliation may meet before the next one counts as a failure.
 const CONFLICTS: usize = 5;
@@ -17,6 +18,7 @@ const CONFLICTS: usize = 5;
 /// One reconciliation.
 pub(crate) struct Reconciler<'a> {
     pub(crate) ctx: &'a Context,
+    pub(crate) worker: Worker,
     pub(crate) requests: Requests,
     /// The state in memory of the object.
     pub(crate) state: &'a mut ObjectState,

@@ -9,8 +9,7 @@ use futures::{FutureExt, StreamExt};
 use kube::Client;
 use kube_runtime::reflector;
 use ordereddeployment_api::OrderedDeployment;
-use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
+use tokio::sync::watch;
 
 use crate::client::requests::Requests;
 use crate::events::events;
@@ -18,11 +17,9 @@ use crate::reconcile::context::Context;
 use crate::reconcile::reconcile;
 use crate::runtime::queue::{Named, Queue};
 use crate::runtime::watches::Watches;
+use crate::runtime::workers::Workers;
 use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};
 
-/// How long a reconciliation occupies a worker. One that takes longer waits for the API server or
-/// for a webhook, and should not block others.
-const WORKER_HOLD_TIME: Duration = Duration::from_secs(1);
 /// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The options of a controller.
@@ -166,11 +163,11 @@ impl Controller {
 
 /// Reconciles what is queued until `shutdown` ends, and then waits until the running reconciliations end.
 async fn run_queue(queue: &Queue, ctx: &Context, workers: usize, shutdown: Shared<BoxFuture<'static, ()>>) {
-    let workers = Semaphore::new(workers.clamp(1, Semaphore::MAX_PERMITS));
+    let workers = Workers::new(workers);
     let reconcile_one = async |named: Named| {
-        let start = || reconcile(&named, queue.begin(&named), ctx);
+        let start = |worker| reconcile(&named, queue.begin(&named), ctx, worker);
         // Objects that still wait for a worker at shutdown are left to the next leader.
-        let requeue = work(&workers, shutdown.clone(), start).await.flatten();
+        let requeue = workers.work(shutdown.clone(), start).await.flatten();
         queue.done(named, requeue);
     };
     let mut running = FuturesUnordered::new();
@@ -183,27 +180,6 @@ async fn run_queue(queue: &Queue, ctx: &Context, workers: usize, shutdown: Share
         }
     }
     while let Some(()) = running.next().await {}
-}
-
-/// Reconciles with a worker, which it occupies for [`WORKER_HOLD_TIME`] at most; does nothing once `shutdown` has ended. The
-/// future of a reconciliation is created only when a worker is free, which saves memory.
-async fn work<P: Future>(
-    workers: &Semaphore,
-    shutdown: impl Future<Output = ()>,
-    start: impl FnOnce() -> P,
-) -> Option<P::Output> {
-    let worker = tokio::select! {
-        biased;
-        () = shutdown => return None,
-        // The semaphore is never closed.
-        worker = workers.acquire() => worker.ok(),
-    };
-    let mut reconciliation = Box::pin(start());
-    if let Ok(done) = timeout(WORKER_HOLD_TIME, &mut reconciliation).await {
-        return Some(done);
-    }
-    drop(worker);
-    Some(reconciliation.await)
 }
 
 /// Waits for leadership, if leader election is enabled.
