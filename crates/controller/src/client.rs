@@ -5,4 +5,5 @@ pub(crate) mod decode;
 pub(crate) mod error;
 pub(crate) mod http;
 pub(crate) mod limits;
+pub(crate) mod live_lists;
 pub(crate) mod requests;

@@ -1,5 +1,6 @@
 //! Errors of requests, and what they mean for the state in memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::core::Status;
@@ -49,8 +50,8 @@ pub enum Error {
     Serve(#[source] std::io::Error),
 }
 
-/// Why one request failed.
-#[derive(Debug, thiserror::Error)]
+/// Why one request failed. Clones are for the objects that wait for one list.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// There was no answer in time: the request may or may not have been processed.
@@ -61,14 +62,14 @@ pub enum RequestError {
     Answered(Box<Status>),
     /// The request did not reach the API server, or its answer did not arrive.
     #[error("{0}")]
-    Transport(#[source] kube::Error),
+    Transport(#[source] Arc<kube::Error>),
 }
 
 impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::Answered(status),
-            other => Self::Transport(other),
+            other => Self::Transport(Arc::new(other)),
         }
     }
 }

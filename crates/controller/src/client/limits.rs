@@ -53,13 +53,8 @@ pub struct Limiter(Arc<Kept>);
 struct Kept {
     bucket: Option<Bucket>,
     in_flight: Semaphore,
-    lists: Semaphore,
     for_object: usize,
 }
-
-/// How many live lists are read at the same time. A list costs the API server as much as thousands of other requests, since it reads
-/// the whole namespace: more of them at once make each one slower, until all of them time out.
-const LISTS: usize = 8;
 
 impl Limiter {
     /// A limiter with these limits.
@@ -69,19 +64,12 @@ impl Limiter {
         // A semaphore has a maximum size, larger than any useful limit.
         let in_flight = limits.in_flight.clamp(1, Semaphore::MAX_PERMITS);
         let for_object = in_flight.div_ceil(4);
-        let (in_flight, lists) = (Semaphore::new(in_flight), Semaphore::new(LISTS));
-        Self(Arc::new(Kept { bucket, in_flight, lists, for_object }))
+        Self(Arc::new(Kept { bucket, in_flight: Semaphore::new(in_flight), for_object }))
     }
 
     /// How many requests one object may have in flight: a quarter, so that one object cannot block all others.
     pub(crate) fn for_object(&self) -> Arc<Semaphore> {
         Arc::new(Semaphore::new(self.0.for_object))
-    }
-
-    /// Waits until a live list may be read. It counts until the permit is dropped.
-    pub(crate) async fn wait_to_list(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed.
-        self.0.lists.acquire().await.ok()
     }
 
     /// Waits until a request may be sent. It counts as in flight until the permit is dropped.
@@ -127,10 +115,9 @@ impl Bucket {
 mod tests {
     use std::time::Duration;
 
-    use futures::FutureExt;
     use tokio::time::Instant;
 
-    use super::{Bucket, LISTS, Limiter, Limits};
+    use super::{Bucket, Limiter, Limits};
 
     #[test]
     fn a_burst_is_sent_at_once_and_then_one_request_at_a_time() {
@@ -141,18 +128,6 @@ mod tests {
         let later = now + Duration::from_secs(60);
         let waits: Vec<_> = (0..4).map(|_| bucket.reserve(later).duration_since(later).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100], "what was not used is no more than a burst");
-    }
-
-    #[tokio::test]
-    async fn the_number_of_live_lists_is_limited() {
-        let limiter = Limiter::new(Limits::default());
-        let mut permits = Vec::new();
-        for _ in 0..LISTS {
-            permits.push(limiter.wait_to_list().now_or_never().unwrap());
-        }
-        assert!(limiter.wait_to_list().now_or_never().is_none());
-        permits.pop();
-        assert!(limiter.wait_to_list().now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]

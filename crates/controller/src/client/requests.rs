@@ -10,7 +10,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use kube::{Client, Resource};
-use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
+use ordereddeployment_api::{LabelSelector, OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_planner::{Purpose, Source};
 use ordereddeployment_wire::{NodeView, PodView};
 use serde::Serialize;
@@ -161,27 +161,30 @@ impl Requests {
         Ok(unless_gone(answer, name)?.is_some())
     }
 
-    /// All objects that match now, and the version of the list: a list without a resourceVersion is read from etcd,
-    /// not from the watch cache of the API server.
+    /// Reads the objects that exist now, those that match if there is a selector, and passes on each of them. Returns the version of
+    /// the list: a list without a resourceVersion is read from etcd, not from the watch cache of the API server.
     pub(crate) async fn list<K: FromResponse>(
         &self,
         namespace: &str,
-        selector: &str,
-    ) -> Result<(Vec<K>, u64), RequestError> {
+        selector: Option<&LabelSelector>,
+        mut each: impl FnMut(K),
+    ) -> Result<u64, RequestError> {
         let api: Api<K::Wire> = self.api(namespace);
-        let mut params = ListParams::default().labels(selector).limit(SELECTED);
-        let (mut all, mut first_version) = (Vec::new(), None);
-        let _permit = self.limiter.wait_to_list().await;
+        let mut params = match selector {
+            Some(selector) => ListParams::default().labels(&selector.to_selector_string()).limit(SELECTED),
+            None => ListParams::default().limit(PAGE),
+        };
+        let mut first_version = None;
         loop {
             let page = self.send(api.list(&params)).await?;
             let listed = page.metadata.resource_version.and_then(|version| version.parse().ok());
             let version = *first_version.get_or_insert(listed.unwrap_or(0));
             for item in page.items {
-                all.push(K::of(item)?);
+                each(K::of(item)?);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
-                None => return Ok((all, version)),
+                None => return Ok(version),
             }
         }
     }
@@ -375,11 +378,15 @@ impl Requests {
         let answer = tokio::time::timeout(TIMEOUT, call).await;
         let answer =
             answer.map_or(Err(RequestError::TimedOut(TIMEOUT)), |answer| answer.map_err(RequestError::from));
-        if let Some(wait) = answer.as_ref().err().and_then(RequestError::retry_after) {
+        answer.inspect_err(|error| self.heed(error))
+    }
+
+    /// Records the wait that an answer asks for.
+    pub(crate) fn heed(&self, error: &RequestError) {
+        if let Some(wait) = error.retry_after() {
             let mut asked = self.retry_after.lock().unwrap_or_else(PoisonError::into_inner);
             *asked = (*asked).max(Some(Instant::now() + wait));
         }
-        answer
     }
 
     /// The latest end of a wait that an answer to these requests asked for.

@@ -8,6 +8,7 @@ use kube_runtime::reflector::{ObjectRef, Store};
 use ordereddeployment_api::OrderedDeployment;
 
 use crate::cache::index::Cache;
+use crate::client::live_lists::{LiveLister, LiveLists, live_lists};
 use crate::client::requests::Requests;
 use crate::events::EventRecorder;
 use crate::reconcile::state::ObjectState;
@@ -60,6 +61,7 @@ impl Drop for OwnWrite<'_> {
 /// What all reconciliations of one controller share.
 pub(crate) struct Context {
     pub(crate) requests: Arc<Requests>,
+    pub(crate) live_lists: LiveLists,
     pub(crate) clock: Clock,
     pub(crate) names: Names,
     pub(crate) metrics: Arc<Metrics>,
@@ -74,6 +76,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// The context, and what reads its live lists.
     pub(crate) fn new(
         requests: Arc<Requests>,
         clock: Clock,
@@ -82,9 +85,11 @@ impl Context {
         events: EventRecorder,
         decision_log: DecisionLog,
         store: Store<OrderedDeployment>,
-    ) -> Self {
-        Self {
+    ) -> (Self, LiveLister) {
+        let (live_lists, lister) = live_lists();
+        let ctx = Self {
             requests,
+            live_lists,
             clock,
             names,
             metrics,
@@ -94,7 +99,8 @@ impl Context {
             cache: Mutex::default(),
             states: Mutex::default(),
             written: Mutex::default(),
-        }
+        };
+        (ctx, lister)
     }
 
     /// The object as its watch shows it, if it exists there.

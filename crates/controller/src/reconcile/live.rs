@@ -6,11 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use ordereddeployment_api::OrderedReplicaSet;
+use ordereddeployment_api::{LabelSelector, OrderedReplicaSet};
 use ordereddeployment_planner::Source;
-use ordereddeployment_wire::PodView;
 
-use crate::Error;
 use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
 use crate::cache::expectations::{Expectations, Fact, MinVersions};
 use crate::cache::index::Index;
@@ -18,6 +16,7 @@ use crate::client::decode::{Decoded, FromResponse};
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::{LiveRead, LiveReadReason};
+use crate::{Error, RequestError};
 
 /// The result of a live read of the object itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +51,7 @@ impl Reconciler<'_> {
         // The adoptions below record again which objects cannot be adopted.
         self.state.unadopted.clear();
         let generation = self.state.generation();
-        let selector = self.state.deployment.spec.selector.to_selector_string();
+        let selector = self.state.deployment.spec.selector.clone();
         let (found, sets_listed) =
             self.read_sets(&selector, generation, &known.sets, &min_versions.0).await?;
         if found != LiveObject::Present {
@@ -101,18 +100,20 @@ impl Reconciler<'_> {
         self.refresh() && self.state.generation() == generation
     }
 
+    /// Records the wait that the answer to a list asks for: other objects may wait for the same list.
+    fn heed<T>(&self, listed: Result<T, RequestError>) -> Result<T, RequestError> {
+        listed.inspect_err(|error| self.requests.heed(error))
+    }
+
     async fn read_sets(
         &mut self,
-        selector: &str,
+        selector: &LabelSelector,
         generation: i64,
         known: &[Arc<SetEntry>],
         min_versions: &MinVersions,
     ) -> Result<(LiveObject, u64), Error> {
-        let (listed, version): (Vec<Decoded<OrderedReplicaSet>>, u64) = self
-            .worker
-            .free_during(self.requests.list(&self.namespace, selector))
-            .await
-            .map_err(Error::ListSets)?;
+        let listed = self.worker.free_during(self.ctx.live_lists.sets(&self.namespace, selector)).await;
+        let (listed, version) = self.heed(listed).map_err(Error::ListSets)?;
         let mut sets = Vec::new();
         for set in listed {
             if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, &self.uid)) {
@@ -160,16 +161,13 @@ impl Reconciler<'_> {
 
     async fn read_pods(
         &mut self,
-        selector: &str,
+        selector: &LabelSelector,
         generation: i64,
         min_versions: &MinVersions,
     ) -> Result<(LiveObject, u64), Error> {
         let Observation { sets, pods: known } = self.observe();
-        let (listed, version): (Vec<PodView>, u64) = self
-            .worker
-            .free_during(self.requests.list(&self.namespace, selector))
-            .await
-            .map_err(Error::ListPods)?;
+        let listed = self.worker.free_during(self.ctx.live_lists.pods(&self.namespace, selector)).await;
+        let (listed, version) = self.heed(listed).map_err(Error::ListPods)?;
         let mut found = Vec::new();
         let mut orphans = Vec::new();
         for pod in &listed {

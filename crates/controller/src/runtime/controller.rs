@@ -119,8 +119,9 @@ impl Controller {
         let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
         let mut event_writer = Box::pin(event_writer.run(Arc::clone(&requests)));
         let (store, writer) = reflector::store::<OrderedDeployment>();
-        let ctx =
-            Arc::new(Context::new(requests, clock, names, metrics, events, decision_log, store.clone()));
+        let (ctx, lister) =
+            Context::new(Arc::clone(&requests), clock, names, metrics, events, decision_log, store.clone());
+        let ctx = Arc::new(ctx);
         let shutdown = shutdown.shared();
 
         let queue = Queue::new(Arc::clone(&ctx.metrics), coalesce);
@@ -148,6 +149,7 @@ impl Controller {
                 biased;
                 () = watches.run(writer) => {}
                 () = reconciliations => {}
+                () = lister.run(&requests) => {}
             }
         });
         tokio::select! {

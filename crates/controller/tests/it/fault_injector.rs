@@ -48,6 +48,8 @@ pub enum RequestFault {
     None,
     /// It arrives later.
     Delay(Duration),
+    /// It arrives at once, and its answer later.
+    DelayAnswer(Duration),
     /// It arrives after this future.
     After(BoxFuture<'static, ()>),
     /// It arrives with this body.
@@ -111,12 +113,14 @@ impl FaultInjector {
             path: head.uri.to_string(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
         };
+        let mut answers_after = Duration::ZERO;
         let count = self.0.lock().unwrap().len();
         for place in 0..count {
             let fault = self.0.lock().unwrap().get_mut(place).map_or(RequestFault::None, |rule| rule(&info));
             match fault {
                 RequestFault::None => {}
                 RequestFault::Delay(time) => tokio::time::sleep(time).await,
+                RequestFault::DelayAnswer(time) => answers_after = time,
                 RequestFault::After(action) => action.await,
                 RequestFault::Mutate(changed) => {
                     body = serde_json::to_vec(&changed)?.into();
@@ -133,7 +137,11 @@ impl FaultInjector {
                 RequestFault::NoResponse => std::future::pending().await,
             }
         }
-        Ok(inner.send(Request::from_parts(head, Body::from(body))).await?)
+        let answer = inner.send(Request::from_parts(head, Body::from(body))).await?;
+        if !answers_after.is_zero() {
+            tokio::time::sleep(answers_after).await;
+        }
+        Ok(answer)
     }
 }
 

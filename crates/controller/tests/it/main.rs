@@ -19,6 +19,7 @@ mod fuzz;
 mod health;
 mod holds;
 mod limits;
+mod live_lists;
 mod nodecosts;
 mod odd_objects;
 mod orphans;

@@ -1,0 +1,440 @@
+//! Live lists of sets and pods: read past the cache, and shared by the objects that wait for one.
+//!
+//! For each list with a label selector the API server reads the whole namespace from etcd. When many objects of one namespace wait
+//! for a list, one list without a selector serves all of them. A list serves only objects that asked before it began.
+//! [`Turns`] decides which list begins, and [`Shares`] which object gets which item; both do no I/O.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use kube::Resource;
+use ordereddeployment_api::{LabelSelector, OrderedReplicaSet};
+use ordereddeployment_wire::PodView;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::client::decode::{Decoded, FromResponse};
+use crate::client::error::RequestError;
+use crate::client::requests::Requests;
+
+/// How many live lists of one kind are read at the same time. A list costs the API server as much as thousands of other requests: more
+/// of them at once make each one slower, until all of them time out.
+const LISTS: usize = 8;
+/// How many lists with a selector are read at the same time in one namespace. If more objects wait, one list serves them: it costs about
+/// as much as so many lists with a selector, since every object of the namespace is encoded and sent.
+const SELECTED: usize = 4;
+
+/// The objects that match, and the version of the list.
+pub(crate) type Listed<K> = (Vec<K>, u64);
+
+/// Asks for live lists. [`LiveLister`] reads them.
+pub(crate) struct LiveLists {
+    sets: mpsc::UnboundedSender<Ask<Decoded<OrderedReplicaSet>>>,
+    pods: mpsc::UnboundedSender<Ask<PodView>>,
+}
+
+/// Reads the live lists. It must run beside the reconciliations.
+pub(crate) struct LiveLister {
+    sets: mpsc::UnboundedReceiver<Ask<Decoded<OrderedReplicaSet>>>,
+    pods: mpsc::UnboundedReceiver<Ask<PodView>>,
+}
+
+/// An object that waits for a list.
+struct Ask<K> {
+    namespace: Arc<str>,
+    selector: LabelSelector,
+    /// Closed if the reconciliation was dropped.
+    answer: oneshot::Sender<Result<Listed<K>, RequestError>>,
+}
+
+pub(crate) fn live_lists() -> (LiveLists, LiveLister) {
+    let ((sets, set_asks), (pods, pod_asks)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    (LiveLists { sets, pods }, LiveLister { sets: set_asks, pods: pod_asks })
+}
+
+impl LiveLists {
+    /// The sets of a list that begins from now on.
+    pub(crate) async fn sets(
+        &self,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Result<Listed<Decoded<OrderedReplicaSet>>, RequestError> {
+        list(&self.sets, namespace, selector).await
+    }
+
+    /// The pods of a list that begins from now on.
+    pub(crate) async fn pods(
+        &self,
+        namespace: &str,
+        selector: &LabelSelector,
+    ) -> Result<Listed<PodView>, RequestError> {
+        list(&self.pods, namespace, selector).await
+    }
+}
+
+async fn list<K>(
+    asks: &mpsc::UnboundedSender<Ask<K>>,
+    namespace: &str,
+    selector: &LabelSelector,
+) -> Result<Listed<K>, RequestError> {
+    let (answer, answered) = oneshot::channel();
+    // If the lister is gone, the answer is dropped with the ask.
+    drop(asks.send(Ask { namespace: namespace.into(), selector: selector.clone(), answer }));
+    answered.await.unwrap_or_else(|_| Err(kube::Error::Service("live lists have ended".into()).into()))
+}
+
+impl LiveLister {
+    pub(crate) async fn run(self, requests: &Requests) {
+        futures::join!(read_all(self.sets, requests), read_all(self.pods, requests));
+    }
+}
+
+/// Reads lists of one kind until nobody can ask any more.
+async fn read_all<K: FromResponse + Resource + Clone>(
+    mut asks: mpsc::UnboundedReceiver<Ask<K>>,
+    requests: &Requests,
+) {
+    let mut turns: Turns<Ask<K>> = Turns::default();
+    let mut running = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            Some(namespace) = running.next() => turns.end(&namespace),
+            Some(ask) = asks.recv() => turns.ask(Arc::clone(&ask.namespace), ask),
+            else => return,
+        }
+        // The next list serves all that have asked by now.
+        while let Ok(ask) = asks.try_recv() {
+            turns.ask(Arc::clone(&ask.namespace), ask);
+        }
+        while let Some((namespace, waiting)) = turns.begin() {
+            running.push(read(requests, namespace, waiting));
+        }
+    }
+}
+
+/// Reads one list and answers those who wait for it. Returns its namespace.
+async fn read<K: FromResponse + Resource + Clone>(
+    requests: &Requests,
+    namespace: Arc<str>,
+    waiting: Vec<Ask<K>>,
+) -> Arc<str> {
+    let waiting = waiting.into_iter().filter(|ask| !ask.answer.is_closed());
+    let (selectors, answers): (Vec<_>, Vec<_>) = waiting.map(|ask| (ask.selector, ask.answer)).unzip();
+    let requests = requests.for_object(None);
+    let mut kept: Vec<Vec<K>> = answers.iter().map(|_| Vec::new()).collect();
+    let listed = match (&*selectors, &mut *kept) {
+        ([], _) | (_, []) => return namespace,
+        ([selector], [kept, ..]) => requests.list(&namespace, Some(selector), |item| kept.push(item)).await,
+        (selectors, kept) => {
+            let shares = Shares::of(selectors);
+            let share = |item: K| {
+                for at in shares.of_labels(item.meta().labels.as_ref()) {
+                    if let Some(kept) = kept.get_mut(at) {
+                        kept.push(item.clone());
+                    }
+                }
+            };
+            requests.list(&namespace, None, share).await
+        }
+    };
+    for (answer, kept) in answers.into_iter().zip(kept) {
+        // Who waited may be gone.
+        drop(answer.send(listed.clone().map(|version| (kept, version))));
+    }
+    namespace
+}
+
+/// Who waits for a list of one kind, by namespace, and how many lists run.
+#[derive(Debug)]
+struct Turns<W> {
+    namespaces: BTreeMap<Arc<str>, Turn<W>>,
+    /// The namespaces in which somebody waits. The next list is of the first one in which a list may begin.
+    order: VecDeque<Arc<str>>,
+    running: usize,
+}
+
+/// One namespace.
+#[derive(Debug)]
+struct Turn<W> {
+    waiting: Vec<W>,
+    /// How many lists run.
+    running: usize,
+    /// Whether the running list is a shared one.
+    shared: bool,
+}
+
+impl<W> Default for Turns<W> {
+    fn default() -> Self {
+        Self { namespaces: BTreeMap::new(), order: VecDeque::new(), running: 0 }
+    }
+}
+
+impl<W> Turn<W> {
+    /// Whether a list may begin. More waiting objects than may have a list of their own wait until no list runs, and share the next.
+    fn may_begin(&self) -> bool {
+        !self.shared && (self.running == 0 || self.has_few())
+    }
+
+    fn has_few(&self) -> bool {
+        self.running + self.waiting.len() <= SELECTED
+    }
+}
+
+impl<W> Turns<W> {
+    fn ask(&mut self, namespace: Arc<str>, waiter: W) {
+        let nobody = || Turn { waiting: Vec::new(), running: 0, shared: false };
+        let turn = self.namespaces.entry(Arc::clone(&namespace)).or_insert_with(nobody);
+        if turn.waiting.is_empty() {
+            self.order.push_back(namespace);
+        }
+        turn.waiting.push(waiter);
+    }
+
+    /// The namespace of the list that begins now, if one may, and who it serves: one with its selector, or several without.
+    fn begin(&mut self) -> Option<(Arc<str>, Vec<W>)> {
+        if self.running == LISTS {
+            return None;
+        }
+        let may_begin = |namespace| self.namespaces.get(namespace).is_some_and(Turn::may_begin);
+        let at = self.order.iter().position(may_begin)?;
+        let namespace = self.order.remove(at)?;
+        let turn = self.namespaces.get_mut(&namespace)?;
+        let served = if turn.has_few() { 1 } else { turn.waiting.len() };
+        let served: Vec<W> = turn.waiting.drain(..served).collect();
+        turn.running += 1;
+        turn.shared = served.len() > 1;
+        self.running += 1;
+        if !turn.waiting.is_empty() {
+            self.order.push_back(Arc::clone(&namespace));
+        }
+        Some((namespace, served))
+    }
+
+    /// A list of that namespace has ended.
+    fn end(&mut self, namespace: &Arc<str>) {
+        let Some(turn) = self.namespaces.get_mut(namespace) else { return };
+        self.running -= 1;
+        turn.running -= 1;
+        turn.shared = false;
+        if turn.running == 0 && turn.waiting.is_empty() {
+            self.namespaces.remove(namespace);
+        }
+    }
+}
+
+/// Which objects are whose: the numbers of the selectors, by the keys and the values of their `matchLabels`. With a comparison of each
+/// object with each selector the work would be quadratic.
+struct Shares<'s>(BTreeMap<Vec<&'s str>, ByValues<'s>>);
+
+type ByValues<'s> = BTreeMap<Vec<&'s str>, Vec<(usize, &'s LabelSelector)>>;
+
+impl<'s> Shares<'s> {
+    fn of(selectors: &'s [LabelSelector]) -> Self {
+        let mut shares = BTreeMap::<_, ByValues<'s>>::new();
+        for numbered in selectors.iter().enumerate() {
+            let equal = numbered.1.match_labels.iter().flatten();
+            let (keys, values) = equal.map(|(key, value)| (key.as_str(), value.as_str())).unzip();
+            shares.entry(keys).or_default().entry(values).or_default().push(numbered);
+        }
+        Self(shares)
+    }
+
+    /// The numbers of the selectors that match these labels.
+    fn of_labels(&self, labels: Option<&BTreeMap<String, String>>) -> Vec<usize> {
+        let none = BTreeMap::new();
+        let labels = labels.unwrap_or(&none);
+        let mut found = Vec::new();
+        for (keys, by_values) in &self.0 {
+            let values: Option<Vec<&str>> =
+                keys.iter().map(|key| labels.get(*key).map(String::as_str)).collect();
+            let candidates = values.and_then(|values| by_values.get(&values)).into_iter().flatten();
+            found.extend(
+                candidates.filter(|(_, selector)| selector.matches(labels)).map(|(number, _)| *number),
+            );
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use ordereddeployment_api::LabelSelector;
+    use serde_json::{Value, json};
+    use tower::{BoxError, service_fn};
+
+    use super::{LISTS, SELECTED, Shares, Turns, live_lists};
+    use crate::client::requests::Requests;
+    use crate::{Limiter, Limits, Metrics};
+
+    /// Begins every list that may begin.
+    fn begin(turns: &mut Turns<usize>) -> Vec<(String, Vec<usize>)> {
+        std::iter::from_fn(|| turns.begin())
+            .map(|(namespace, served)| (namespace.to_string(), served))
+            .collect()
+    }
+
+    fn ask(turns: &mut Turns<usize>, namespace: &str, waiters: impl IntoIterator<Item = usize>) {
+        waiters.into_iter().for_each(|waiter| turns.ask(namespace.into(), waiter));
+    }
+
+    #[test]
+    fn a_few_objects_have_lists_of_their_own() {
+        let mut turns = Turns::default();
+        ask(&mut turns, "shop", 0..SELECTED);
+        let expected: Vec<_> = (0..SELECTED).map(|waiter| ("shop".to_owned(), vec![waiter])).collect();
+        assert_eq!(begin(&mut turns), expected);
+        // The next one has to wait until one of them has ended.
+        ask(&mut turns, "shop", [10]);
+        assert_eq!(begin(&mut turns), []);
+        turns.end(&"shop".into());
+        assert_eq!(begin(&mut turns), [("shop".to_owned(), vec![10])]);
+    }
+
+    #[test]
+    fn many_objects_share_a_list_that_begins_after_they_asked() {
+        let mut turns = Turns::default();
+        ask(&mut turns, "shop", [0]);
+        assert_eq!(begin(&mut turns), [("shop".to_owned(), vec![0])]);
+        ask(&mut turns, "shop", 1..1000);
+        assert_eq!(begin(&mut turns), [], "too many for lists of their own");
+        turns.end(&"shop".into());
+        assert_eq!(begin(&mut turns), [("shop".to_owned(), (1..1000).collect())]);
+        // The shared list does not serve who asks while it runs, and nothing else runs beside it.
+        ask(&mut turns, "shop", [1000]);
+        assert_eq!(begin(&mut turns), []);
+        ask(&mut turns, "shop", 1001..=1000 + SELECTED);
+        assert_eq!(begin(&mut turns), []);
+        turns.end(&"shop".into());
+        assert_eq!(begin(&mut turns), [("shop".to_owned(), (1000..=1000 + SELECTED).collect())]);
+        turns.end(&"shop".into());
+        assert!(turns.namespaces.is_empty() && turns.order.is_empty() && turns.running == 0);
+    }
+
+    #[test]
+    fn the_number_of_lists_is_limited_and_namespaces_take_turns() {
+        let mut turns = Turns::default();
+        ask(&mut turns, "a", 0..100);
+        ask(&mut turns, "b", 0..2);
+        for other in 0..LISTS {
+            ask(&mut turns, &format!("c{other}"), [other]);
+        }
+        let begun = begin(&mut turns);
+        let lists: Vec<_> =
+            begun.iter().map(|(namespace, served)| (namespace.as_str(), served.len())).collect();
+        assert_eq!(
+            lists,
+            [("a", 100), ("b", 1), ("c0", 1), ("c1", 1), ("c2", 1), ("c3", 1), ("c4", 1), ("c5", 1)]
+        );
+        // `a` asks again, and is behind those who still wait.
+        ask(&mut turns, "a", 0..100);
+        for (ended, next) in [("c0", "c6"), ("c1", "c7"), ("a", "b"), ("c2", "a")] {
+            turns.end(&ended.into());
+            let begun = begin(&mut turns);
+            assert_eq!(begun.iter().map(|(namespace, _)| namespace.as_str()).collect::<Vec<_>>(), [next]);
+        }
+    }
+
+    #[test]
+    fn each_object_gets_what_its_selector_matches() {
+        let selectors = [
+            json!({"matchLabels": {"app": "web"}}),
+            json!({"matchLabels": {"app": "api"}}),
+            json!({"matchLabels": {"app": "web", "tier": "front"}}),
+            json!({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}),
+            json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "api"]}]}),
+            json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}),
+            json!({"matchLabels": {"app": "web"}}),
+        ];
+        let selectors = selectors.map(|selector| serde_json::from_value::<LabelSelector>(selector).unwrap());
+        let shares = Shares::of(&selectors);
+        for labels in [
+            json!({"app": "web"}),
+            json!({"app": "web", "tier": "front"}),
+            json!({"app": "web", "tier": "back"}),
+            json!({"app": "api"}),
+            json!({"tier": "front"}),
+            json!({}),
+        ] {
+            let labels: BTreeMap<String, String> = serde_json::from_value(labels).unwrap();
+            let mut found = shares.of_labels(Some(&labels));
+            found.sort_unstable();
+            let each = selectors.iter().enumerate().filter(|(_, selector)| selector.matches(&labels));
+            assert_eq!(found, each.map(|(number, _)| number).collect::<Vec<_>>(), "{labels:?}");
+        }
+        assert_eq!(shares.of_labels(None), [5]);
+    }
+
+    fn selector(app: usize) -> LabelSelector {
+        serde_json::from_value(json!({"matchLabels": {"app": app.to_string()}})).unwrap()
+    }
+
+    /// A server whose lists take a second, and have a pod of each of ten objects.
+    fn server() -> Requests {
+        let pod =
+            |app: usize| json!({"metadata": {"name": app.to_string(), "labels": {"app": app.to_string()}}});
+        let pods: Vec<Value> = (0..10).map(pod).collect();
+        let list = json!({"metadata": {"resourceVersion": "7"}, "items": pods}).to_string();
+        let service = service_fn(move |_: Request<Body>| {
+            let list = list.clone();
+            async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok::<_, BoxError>(Response::new(Body::from(list.into_bytes())))
+            }
+        });
+        let metrics = Arc::new(Metrics::new().unwrap());
+        Requests::new(&Client::new(service, "shop"), None, Limiter::new(Limits::default()), &metrics)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_does_not_end_the_list_of_the_others() {
+        let requests = server();
+        let (lists, lister) = live_lists();
+        let selectors: Vec<LabelSelector> = (0..10).map(selector).collect();
+        let ask = |app: usize| Box::pin(lists.pods("shop", &selectors[app]));
+        let mut waiting: Vec<_> = (0..10).map(ask).collect();
+        let mut lister = Box::pin(lister.run(&requests));
+        for asks in &mut waiting {
+            assert!(asks.now_or_never().is_none());
+        }
+        // It runs, and those who asked first and last give up; later all others have their pod.
+        let a_moment = tokio::time::timeout(Duration::from_millis(500), &mut lister);
+        assert!(a_moment.await.is_err());
+        waiting.pop();
+        drop(waiting.remove(0));
+        let mut answers = futures::future::join_all(waiting);
+        let answers = tokio::select! {
+            answers = &mut answers => answers,
+            () = &mut lister => panic!("it ended before those who ask"),
+        };
+        for (app, answer) in (1..9).zip(answers) {
+            let (pods, version) = answer.unwrap();
+            let names: Vec<_> = pods.iter().map(|pod| pod.metadata.name.clone().unwrap()).collect();
+            assert_eq!((names, version), (vec![app.to_string()], 7));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_a_lister_that_has_ended() {
+        let requests = server();
+        let (lists, lister) = live_lists();
+        let selector = selector(1);
+        let mut early = Box::pin(lists.pods("shop", &selector));
+        assert!((&mut early).now_or_never().is_none());
+        {
+            let running = tokio::time::timeout(Duration::from_millis(500), lister.run(&requests));
+            assert!(running.await.is_err());
+        }
+        assert!(early.await.is_err());
+        assert!(lists.pods("shop", &selector).await.is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! Live lists: objects of one namespace that wait at the same time share them.
+
+use std::time::Duration;
+
+use http::Method;
+use kube::ResourceExt;
+use kube::api::{ListParams, Patch, PatchParams};
+use ordereddeployment_sandbox::Record;
+use serde_json::json;
+
+use crate::cluster::{Cluster, is_ready, names};
+use crate::fault_injector::{RequestFault, RequestInfo};
+
+/// More than have lists of their own.
+const MANY: usize = 60;
+const PODS: &str = "/api/v1/namespaces/default/pods?";
+const SETS: &str = "/namespaces/default/orderedreplicasets?";
+
+fn name(number: usize) -> String {
+    format!("web-{number}")
+}
+
+/// Creates so many objects of two pods each.
+async fn deploy_many(cluster: &Cluster, count: usize) {
+    for number in 0..count {
+        let name = name(number);
+        let spec = json!({
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+            },
+        });
+        cluster.deploy_as(&name, spec).await;
+    }
+}
+
+async fn scale_many(cluster: &Cluster, count: usize, replicas: usize) {
+    for number in 0..count {
+        scale(cluster, &name(number), replicas).await;
+    }
+}
+
+async fn scale(cluster: &Cluster, name: &str, replicas: usize) {
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    cluster.deployments().patch(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// How many ready pods each of so many objects has.
+async fn ready(cluster: &Cluster, count: usize) -> Vec<usize> {
+    let pods = cluster.pods().list(&ListParams::default()).await.unwrap().items;
+    let is_active = |pod: &&k8s_openapi::api::core::v1::Pod| pod.metadata.deletion_timestamp.is_none();
+    let of = |number| pods.iter().filter(move |pod| pod.labels().get("app") == Some(&name(number)));
+    (0..count).map(|number| of(number).filter(is_active).filter(|pod| is_ready(pod)).count()).collect()
+}
+
+/// Waits until each of so many objects has so many ready pods. Returns how long it took.
+async fn until_ready(cluster: &Cluster, count: usize, replicas: usize) -> Duration {
+    let began = tokio::time::Instant::now();
+    while ready(cluster, count).await != vec![replicas; count] {
+        assert!(began.elapsed() < Duration::from_secs(300), "{:?}", ready(cluster, count).await);
+        cluster.pass(Duration::from_millis(250)).await;
+    }
+    began.elapsed()
+}
+
+/// Whether it is a live list of pods without a selector.
+fn is_shared(info: &RequestInfo) -> bool {
+    info.is(&Method::GET, PODS) && !info.path.contains("labelSelector")
+}
+
+/// The live lists since then: with a selector, and without one. Each page is one request.
+fn lists(cluster: &Cluster, mark: usize, plural: &str, path: &str) -> (usize, usize) {
+    let asked = cluster.asked(mark, "list", plural);
+    let live: Vec<&Record> = asked.iter().filter(|record| record.path.contains(path)).collect();
+    let selected = live.iter().filter(|record| record.path.contains("labelSelector")).count();
+    (selected, live.len() - selected)
+}
+
+/// Objects with two pods each, and a controller that has observed all of them. Each list of pods takes a second.
+async fn started() -> Cluster {
+    let cluster = Cluster::start().await;
+    deploy_many(&cluster, MANY).await;
+    until_ready(&cluster, MANY, 2).await;
+    cluster.pass(Duration::from_secs(30)).await;
+    cluster.faults.rule(|info| {
+        if info.is(&Method::GET, PODS) {
+            RequestFault::DelayAnswer(Duration::from_secs(1))
+        } else {
+            RequestFault::None
+        }
+    });
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_one_namespace_share_live_lists() {
+    let cluster = started().await;
+    let mark = cluster.mark();
+    scale_many(&cluster, MANY, 3).await;
+    let took = until_ready(&cluster, MANY, 3).await;
+    let (selected, shared) = lists(&cluster, mark, "pods", PODS);
+    // The first objects have lists of their own. All others have one list, of two pages.
+    assert_eq!((selected, shared), (4, 2));
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let created = cluster.asked(mark, "create", "pods").len();
+    assert_eq!(created, MANY, "the pods of each object are known");
+    let (selected, shared) = lists(&cluster, mark, "orderedreplicasets", SETS);
+    assert!(selected + shared <= MANY, "{selected} and {shared} lists of sets");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_object_in_a_large_namespace_lists_with_its_selector() {
+    let cluster = started().await;
+    let mark = cluster.mark();
+    scale(&cluster, "web-7", 3).await;
+    cluster.pass(Duration::from_secs(30)).await;
+    assert_eq!(lists(&cluster, mark, "pods", PODS), (1, 0));
+    assert_eq!(lists(&cluster, mark, "orderedreplicasets", SETS), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_began_before_an_object_asked_does_not_serve_it() {
+    let cluster = started().await;
+    let pods = names(&cluster.deployed(json!({"replicas": 4})).await);
+    // From now on only live reads show what is written to pods.
+    cluster.sandbox.delay_watch("pods", Duration::from_secs(3600));
+    cluster.faults.rule(|info| {
+        if is_shared(info) { RequestFault::DelayAnswer(Duration::from_secs(5)) } else { RequestFault::None }
+    });
+    let mark = cluster.mark();
+    scale_many(&cluster, MANY, 1).await;
+    while lists(&cluster, mark, "pods", PODS).1 == 0 {
+        cluster.pass(Duration::from_millis(100)).await;
+    }
+    // The server has read what the running list will show. This pod would be the last one to be deleted.
+    let last = &pods[3];
+    cluster.prioritise(last, 9).await;
+    cluster.scale(3).await;
+    cluster.pass(Duration::from_secs(60)).await;
+    let deleted: Vec<_> = cluster.deleted(mark).into_iter().filter(|name| pods.contains(name)).collect();
+    assert_eq!(deleted, std::slice::from_ref(last));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_list_that_is_shed_delays_all_objects_that_wait_for_it() {
+    let cluster = started().await;
+    let mut shed = false;
+    cluster.faults.rule(move |info| {
+        if is_shared(info) && !std::mem::replace(&mut shed, true) {
+            RequestFault::Shed(20)
+        } else {
+            RequestFault::None
+        }
+    });
+    let errors = || {
+        cluster.metrics.render().unwrap().lines().find_map(|line| {
+            let count = line.strip_prefix("ordereddeployment_reconciles_total{result=\"error\"} ")?;
+            count.parse::<usize>().ok()
+        })
+    };
+    let before = errors().unwrap_or(0);
+    let mark = cluster.mark();
+    scale_many(&cluster, MANY, 3).await;
+    cluster.pass(Duration::from_secs(18)).await;
+    assert_eq!(ready(&cluster, MANY).await.iter().filter(|ready| **ready == 3).count(), 4);
+    assert_eq!(errors().unwrap_or(0) - before, MANY - 4);
+    // Each object waits as long as the answer asks, and asks for nothing meanwhile.
+    assert_eq!(cluster.asked(mark, "get", "ordereddeployments").len(), MANY);
+    until_ready(&cluster, MANY, 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_list_whose_second_page_fails_is_read_again() {
+    let cluster = started().await;
+    let mut expired = false;
+    cluster.faults.rule(move |info| {
+        let is_second = is_shared(info) && info.path.contains("continue=");
+        if is_second && !std::mem::replace(&mut expired, true) {
+            RequestFault::Response(410)
+        } else {
+            RequestFault::None
+        }
+    });
+    let mark = cluster.mark();
+    scale_many(&cluster, MANY, 3).await;
+    until_ready(&cluster, MANY, 3).await;
+    assert!(lists(&cluster, mark, "pods", PODS).1 > 2);
+    assert_eq!(cluster.asked(mark, "create", "pods").len(), MANY, "half a list counts as none");
+    assert_eq!(cluster.deleted(mark), Vec::<String>::new());
+}
