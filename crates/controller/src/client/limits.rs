@@ -76,10 +76,15 @@ impl Limiter {
     pub(crate) async fn wait(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed.
         let permit = self.0.in_flight.acquire().await.ok();
+        self.wait_for_next().await;
+        permit
+    }
+
+    /// Waits until the next request of one that counts as in flight may be sent: the next page of a list.
+    pub(crate) async fn wait_for_next(&self) {
         if let Some(bucket) = &self.0.bucket {
             sleep_until(bucket.reserve(Instant::now())).await;
         }
-        permit
     }
 }
 

@@ -21,9 +21,9 @@ use crate::client::requests::Requests;
 /// How many live lists of one kind are read at the same time. A list costs the API server as much as thousands of other requests: more
 /// of them at once make each one slower, until all of them time out.
 const LISTS: usize = 8;
-/// How many lists with a selector are read at the same time in one namespace. If more objects wait, one list serves them: it costs about
-/// as much as so many lists with a selector, since every object of the namespace is encoded and sent.
-const SELECTED: usize = 4;
+/// How many lists with a selector are read at the same time in one namespace. If more objects wait, one list serves them. It takes about
+/// as long as so many lists with a selector, since every object of the namespace is also encoded, sent and decoded.
+const SELECTED: usize = 2;
 
 /// The objects that match, and the version of the list.
 pub(crate) type Listed<K> = (Vec<K>, u64);

@@ -15,7 +15,7 @@ use ordereddeployment_planner::{Purpose, Source};
 use ordereddeployment_wire::{NodeView, PodView};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::client::budgets::Budget;
@@ -29,9 +29,10 @@ use crate::{Fence, Limiter, Metrics};
 const TIMEOUT: Duration = Duration::from_secs(35);
 /// How many objects a page of a list has: a pod has annotations of at most 256 KiB, and a whole page is held in memory.
 pub(crate) const PAGE: u32 = 100;
-/// How many objects a page of a list with a selector has. The API server reads at least one such page of the whole namespace for each
-/// page of the answer, and older ones read page by page until they find as many objects that match: small pages make such a list slow.
-const SELECTED: u32 = 500;
+/// How many objects a page of a live list has. With a selector, the API server reads at least one such page of the whole namespace for
+/// each page of the answer, and older ones read page by page until they find as many objects that match: small pages make such a list
+/// slow. Without a selector, objects wait for the list.
+const LIVE_PAGE: u32 = 500;
 
 /// The controller's client of the API server.
 pub(crate) struct Requests {
@@ -171,12 +172,15 @@ impl Requests {
     ) -> Result<u64, RequestError> {
         let api: Api<K::Wire> = self.api(namespace);
         let mut params = match selector {
-            Some(selector) => ListParams::default().labels(&selector.to_selector_string()).limit(SELECTED),
-            None => ListParams::default().limit(PAGE),
+            Some(selector) => ListParams::default().labels(&selector.to_selector_string()),
+            None => ListParams::default(),
         };
+        params.limit = Some(LIVE_PAGE);
         let mut first_version = None;
+        // The list is in flight until its last page: under load each page would wait behind hundreds of requests of other objects.
+        let _in_flight = self.wait().await;
         loop {
-            let page = self.send(api.list(&params)).await?;
+            let page = self.answer(api.list(&params)).await?;
             let listed = page.metadata.resource_version.and_then(|version| version.parse().ok());
             let version = *first_version.get_or_insert(listed.unwrap_or(0));
             for item in page.items {
@@ -186,6 +190,7 @@ impl Requests {
                 Some(token) => params.continue_token = Some(token),
                 None => return Ok(version),
             }
+            self.limiter.wait_for_next().await;
         }
     }
 
@@ -367,11 +372,22 @@ impl Requests {
 
     /// Sends a request within the limits. The wait for the limits does not count toward the timeout.
     async fn send<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
+        let _in_flight = self.wait().await;
+        self.answer(call).await
+    }
+
+    /// Waits for the limits. A request counts as in flight until both permits are dropped.
+    async fn wait(&self) -> [Option<SemaphorePermit<'_>>; 2] {
         let asked = Instant::now();
         // Neither semaphore is ever closed.
-        let _own = self.own.acquire().await.ok();
-        let _under_way = self.limiter.wait().await;
+        let own = self.own.acquire().await.ok();
+        let all = self.limiter.wait().await;
         self.metrics.limiter_wait.observe(asked.elapsed().as_secs_f64());
+        [own, all]
+    }
+
+    /// Sends a request that is within the limits.
+    async fn answer<T>(&self, call: impl Future<Output = kube::Result<T>>) -> Result<T, RequestError> {
         if let Some(event) = self.event.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.metrics.event_to_request.observe(event.elapsed().as_secs_f64());
         }
