@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use ordereddeployment_api::{OrderedDeployment, Template, template_hash};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A pod's pause point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +35,36 @@ pub struct InitialPod {
     pub never_ready: bool,
 }
 
+/// A declared pause point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeclaredPoint {
+    /// `afterUpdated` with this number, until it is resumed.
+    After(i32),
+    /// The same, for a minute.
+    AfterTimed(i32),
+    /// `afterUpdated` with this percentage.
+    AfterPercent(i32),
+    /// `beforePriority`.
+    BeforePriority(i32),
+}
+
+impl DeclaredPoint {
+    fn counts(self) -> bool {
+        !matches!(self, Self::BeforePriority(_))
+    }
+
+    fn declared(self, index: usize) -> Value {
+        let mut point = match self {
+            Self::After(number) => json!({"afterUpdated": number}),
+            Self::AfterTimed(number) => json!({"afterUpdated": number, "duration": "1m"}),
+            Self::AfterPercent(percent) => json!({"afterUpdated": format!("{percent}%")}),
+            Self::BeforePriority(priority) => json!({"beforePriority": priority}),
+        };
+        point["name"] = json!(format!("point-{index}"));
+        point
+    }
+}
+
 /// Which faults are injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultSet {
@@ -53,6 +83,11 @@ pub struct Case {
     pub bounds: Option<(i32, i32)>,
     /// The initial pods, in the order of their UIDs.
     pub pods: Vec<InitialPod>,
+    /// The declared pause points.
+    pub points: Vec<DeclaredPoint>,
+    /// Whether the rollout comes after a complete one, so that it can be aborted: by users, and by the deadline if pods of the new
+    /// template never become ready.
+    pub aborts: bool,
     /// The template that is rolled out.
     pub template: u8,
     /// The quota of pods in the namespace. Terminating pods count.
@@ -100,12 +135,17 @@ pub struct Setup {
 impl Setup {
     /// The setup of a case.
     pub fn of(case: Case) -> anyhow::Result<Self> {
-        let strategy = match case.bounds {
+        let mut strategy = match case.bounds {
             Some((surge, unavailable)) => json!({
                 "type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable},
             }),
             None => json!({"type": "Recreate"}),
         };
+        if !case.points.is_empty() {
+            let points = case.points.iter().enumerate().map(|(index, point)| point.declared(index));
+            strategy["pausePoints"] = points.collect();
+        }
+        let action = if case.aborts && case.broken_template.is_some() { "Abort" } else { "Continue" };
         let deployment = serde_json::from_value(json!({
             "apiVersion": "ordereddeployment.io/v1alpha1",
             "kind": "OrderedDeployment",
@@ -114,6 +154,7 @@ impl Setup {
                 "replicas": case.replicas,
                 "selector": {"matchLabels": {"app": "web"}},
                 "strategy": strategy,
+                "progressDeadlineAction": action,
                 "template": template(case.template),
             },
         }))?;
@@ -147,6 +188,12 @@ impl fmt::Display for Case {
         if let Some(broken_template) = self.broken_template {
             write!(f, ", pods of v{} never ready", broken_template + 1)?;
         }
+        if !self.points.is_empty() {
+            write!(f, ", points {:?}", self.points)?;
+        }
+        if self.aborts {
+            write!(f, ", aborts")?;
+        }
         write!(f, ", to v{}, at most {} faults; pods:", self.template + 1, self.max_faults)?;
         for pod in &self.pods {
             write!(f, " v{}/{}", pod.template + 1, pod.priority)?;
@@ -173,8 +220,9 @@ pub enum Depth {
 
 /// Every cluster of that depth, the small ones first.
 pub fn cases(depth: Depth) -> Vec<Case> {
-    let mut cases = special();
     let full = depth == Depth::Full;
+    let mut cases = special();
+    cases.extend(declared(full));
     let max_replicas = if full { 5 } else { 3 };
     for replicas in 1..=max_replicas {
         for bounds in [Some((1, 0)), Some((0, 1)), Some((1, 1)), None] {
@@ -191,6 +239,8 @@ pub fn cases(depth: Depth) -> Vec<Case> {
                     bounds,
                     template: pods.iter().map(|pod| pod.template).max().map_or(0, |newest| newest + 1),
                     pods,
+                    points: Vec::new(),
+                    aborts: false,
                     quota: None,
                     broken_template: None,
                     max_faults,
@@ -237,12 +287,60 @@ fn special() -> Vec<Case> {
                             replicas,
                             bounds,
                             pods,
+                            points: Vec::new(),
+                            aborts: false,
                             template: 1,
                             quota,
                             broken_template,
                             max_faults: 1,
                             fault_set: FaultSet::PodsAndScale,
                             eager: true,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Clusters with declared pause points, in which users and deadlines abort the rollout.
+fn declared(full: bool) -> Vec<Case> {
+    use DeclaredPoint::{After, AfterPercent, AfterTimed, BeforePriority};
+    let lists = [
+        vec![],
+        vec![After(1)],
+        vec![AfterTimed(1)],
+        vec![After(1), AfterPercent(60)],
+        vec![BeforePriority(0)],
+        vec![After(1), BeforePriority(0)],
+        vec![BeforePriority(1), After(2)],
+    ];
+    let mut cases = Vec::new();
+    for replicas in 1..=if full { 4_u8 } else { 3 } {
+        for bounds in [Some((1, 0)), Some((0, 1)), Some((1, 1)), Some((2, 0)), None] {
+            for list in &lists {
+                for broken_template in [None, Some(1)] {
+                    for point in [PodPausePoint::None, PodPausePoint::Before, PodPausePoint::After] {
+                        let pods = (0..replicas).map(|index| InitialPod {
+                            template: 0,
+                            priority: i8::from(index < replicas.div_ceil(2)),
+                            point: if index == replicas / 2 { point } else { PodPausePoint::None },
+                            never_ready: false,
+                        });
+                        let fits = |point: &&DeclaredPoint| bounds.is_some() || !point.counts();
+                        cases.push(Case {
+                            replicas: i32::from(replicas),
+                            bounds,
+                            pods: pods.collect(),
+                            points: list.iter().filter(fits).copied().collect(),
+                            aborts: true,
+                            template: 1,
+                            quota: None,
+                            broken_template,
+                            max_faults: if full && replicas < 3 { 2 } else { 1 },
+                            fault_set: if replicas < 3 { FaultSet::All } else { FaultSet::PodsAndScale },
+                            eager: replicas > 1,
                         });
                     }
                 }

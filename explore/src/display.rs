@@ -39,6 +39,16 @@ impl fmt::Display for State {
         if !passed.is_empty() {
             write!(f, " passed {};", passed.join(", "))?;
         }
+        let points: Vec<&str> = status.passed_points.iter().flatten().map(|one| one.name.as_str()).collect();
+        if !points.is_empty() {
+            write!(f, " passed {};", points.join(", "))?;
+        }
+        if let Some(aborted) = &status.aborted {
+            write!(f, " aborted to revision {};", aborted.to)?;
+        }
+        if let Some(suspended) = status.rollout.as_ref().and_then(|rollout| rollout.suspended.as_ref()) {
+            write!(f, " suspended {:?};", suspended.sizes)?;
+        }
         if let Some(requested) = &status.resume_requested {
             write!(f, " resume requested: {requested};")?;
         }

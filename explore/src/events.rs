@@ -52,6 +52,12 @@ pub enum Event {
     SetTemplate(u8),
     /// A user sets `spec.paused`.
     Pause,
+    /// A user aborts the rollout.
+    Abort,
+    /// A user starts an aborted rollout again.
+    Retry,
+    /// A user removes the declared pause points.
+    RemovePoints,
     /// The controller restarts.
     Restart,
     /// The controller carries out a decision, and one create is refused.
@@ -222,7 +228,14 @@ fn faults(state: &State, setup: &Setup) -> Vec<Event> {
         sizes.into_iter().filter(|size| *size >= 0 && *size != state.replicas).collect();
     sizes.dedup();
     events.extend(sizes.into_iter().map(Event::Scale));
+    let status = &state.status.status;
+    if setup.case.aborts && status.abort_requested.is_none() && status.retry_requested.is_none() {
+        events.push(if status.aborted.is_some() { Event::Retry } else { Event::Abort });
+    }
     if all {
+        if !setup.case.points.is_empty() && !state.without_points {
+            events.push(Event::RemovePoints);
+        }
         let templates = (0..TEMPLATES).filter(|number| *number != state.template);
         // Back to a template that has a set, and on to the next one.
         let known = templates.filter(|number| {
@@ -261,6 +274,17 @@ fn apply(state: &State, event: &Event, statuses: &mut Statuses) -> State {
         Event::Scale(replicas) => next.replicas = *replicas,
         Event::SetTemplate(template) => next.template = *template,
         Event::Pause => next.paused = true,
+        Event::RemovePoints => next.without_points = true,
+        Event::Abort | Event::Retry => {
+            let mut changed = state.status.status.clone();
+            let revision = changed.rollout.as_ref().map(|rollout| rollout.revision);
+            if *event == Event::Abort {
+                changed.abort_requested = revision;
+            } else {
+                changed.retry_requested = revision;
+            }
+            status = Some(changed);
+        }
         Event::Unpause => next.paused = false,
         Event::Restart => (next.failure, next.refused_since) = (None, None),
         Event::HoldExpired => {
@@ -502,6 +526,9 @@ impl fmt::Display for Event {
             Self::AnnotatePod(id, point) => write!(f, "a user sets the pause point {point:?} on {}", pod(id)),
             Self::SetTemplate(number) => write!(f, "a user sets the template v{}", number + 1),
             Self::Pause => write!(f, "a user sets spec.paused"),
+            Self::Abort => write!(f, "a user aborts the rollout"),
+            Self::Retry => write!(f, "a user starts the aborted rollout again"),
+            Self::RemovePoints => write!(f, "a user removes the declared pause points"),
             Self::Restart => write!(f, "the controller restarts"),
             Self::CreateRefused(number) => {
                 write!(f, "the controller carries out a decision, and create {number} is refused")

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, Rollout};
 use ordereddeployment_planner::{ComparisonResult, DryRun, Failure, Set, Snapshot, make_hashes_unique};
 use ordereddeployment_preview::SimulatedCluster;
 use ordereddeployment_sorter::Nodes;
@@ -26,12 +26,28 @@ pub struct SetState {
     pub replicas: i32,
 }
 
+/// The status at the start: nothing, or what a complete rollout to the first template leaves.
+fn first_status(setup: &Setup) -> OrderedDeploymentStatus {
+    let rollout = setup.case.aborts.then(|| Rollout {
+        revision: 1,
+        template_hash: setup.templates[0].2.clone(),
+        replicas: setup.case.replicas,
+        scaled_from: None,
+        from: None,
+        suspended: None,
+        completed: true,
+    });
+    OrderedDeploymentStatus { rollout, ..OrderedDeploymentStatus::default() }
+}
+
 /// A state of a cluster.
 #[derive(Clone, Debug)]
 pub struct State {
     pub replicas: i32,
     pub template: u8,
     pub paused: bool,
+    /// Whether a user has removed the declared pause points.
+    pub without_points: bool,
     pub status: Arc<StoredStatus>,
     pub sets: Vec<SetState>,
     pub pods: Vec<PodState>,
@@ -67,7 +83,8 @@ impl State {
             replicas: case.replicas,
             template: case.template,
             paused: false,
-            status: statuses.canonical(&OrderedDeploymentStatus::default(), &Names::default()),
+            without_points: false,
+            status: statuses.canonical(&first_status(setup), &Names::default()),
             sets: sets.collect(),
             pods: pods.collect(),
             failure: None,
@@ -101,7 +118,7 @@ impl State {
         let mut bytes = Vec::with_capacity(64 + 16 * (self.sets.len() + self.pods.len()));
         bytes.extend(self.status.key.to_le_bytes());
         bytes.extend(self.replicas.to_le_bytes());
-        bytes.extend([self.template, u8::from(self.paused), self.faults]);
+        bytes.extend([self.template, u8::from(self.paused), u8::from(self.without_points), self.faults]);
         bytes.push(u8::try_from(self.sets.len()).unwrap_or(u8::MAX));
         for SetState { template, revision, replicas } in &self.sets {
             bytes.push(*template);
@@ -161,6 +178,9 @@ impl State {
         let mut deployment = setup.deployment.clone();
         deployment.spec.replicas = self.replicas;
         deployment.spec.paused = self.paused;
+        if self.without_points {
+            deployment.spec.strategy.pause_points = None;
+        }
         if self.template != setup.case.template {
             deployment.spec.template = setup.templates[usize::from(self.template)].0.clone();
         }

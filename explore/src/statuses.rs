@@ -106,7 +106,13 @@ fn encoded(status: &OrderedDeploymentStatus, names: &Names) -> Vec<u8> {
         blocked,
         passed,
         resume_requested,
+        passed_points,
+        abort_requested,
+        retry_requested,
+        aborted,
         pause,
+        // No decision reads it.
+        history: _,
     } = status;
     let mut bytes = Bytes { bytes: Vec::with_capacity(512), names };
     bytes.number(*observed_generation);
@@ -130,27 +136,8 @@ fn encoded(status: &OrderedDeploymentStatus, names: &Names) -> Vec<u8> {
         let read = condition.type_ == condition::PROGRESSING;
         bytes.number(read.then(|| condition.last_update_time.0.as_second()));
     }
-    bytes.number(rollout.as_ref().map(|rollout| rollout.revision));
-    if let Some(Rollout { revision: _, template_hash, replicas, scaled_from }) = rollout {
-        bytes.text(Some(template_hash));
-        bytes.number(Some(*replicas));
-        bytes.sizes(scaled_from.as_ref());
-    }
-    bytes.number(hold.as_ref().map(|hold| hold.revision));
-    if let Some(hold) = hold {
-        let Hold { id, pod, pod_uid, node, point, revision: _, since, until, deleted, replicas, sizes } =
-            hold;
-        bytes.pod(Some(id));
-        bytes.pod(Some(pod));
-        bytes.pod(Some(pod_uid));
-        bytes.text(node.as_deref());
-        bytes.bytes.push(*point as u8);
-        bytes.number(Some(since.0.as_second()));
-        bytes.number(until.as_ref().map(|until| until.0.as_second()));
-        bytes.number(deleted.map(i32::from));
-        bytes.number(Some(*replicas));
-        bytes.sizes(Some(sizes));
-    }
+    bytes.rollout(rollout.as_ref());
+    bytes.hold(hold.as_ref());
     bytes.number(blocked.as_ref().map(|blocked| blocked.since.0.as_second()));
     bytes.pod(blocked.as_ref().map(|blocked| blocked.id.as_str()));
     let mut passed: Vec<&str> = passed.iter().flatten().map(|passed| passed.pod_uid.as_str()).collect();
@@ -162,6 +149,19 @@ fn encoded(status: &OrderedDeploymentStatus, names: &Names) -> Vec<u8> {
         bytes.pod(Some(uid));
     }
     bytes.pod(resume_requested.as_deref());
+    let points = passed_points.iter().flatten();
+    let mut points: Vec<_> = points.map(|passed| (passed.name.as_str(), passed.group.as_deref())).collect();
+    points.sort_unstable();
+    points.dedup();
+    bytes.number(Some(length(points.len())));
+    for point in points {
+        bytes.point(Some(point));
+    }
+    bytes.number(*abort_requested);
+    bytes.number(*retry_requested);
+    bytes.number(aborted.as_ref().map(|aborted| aborted.revision));
+    bytes.number(aborted.as_ref().map(|aborted| aborted.to));
+    bytes.text(aborted.as_ref().map(|aborted| aborted.template_hash.as_str()));
     bytes.number(pause.as_ref().map(|pause| pause.replicas));
     bytes.sizes(pause.as_ref().map(|pause| &pause.sizes));
     bytes.bytes
@@ -198,6 +198,61 @@ impl Bytes<'_> {
         }
     }
 
+    fn rollout(&mut self, rollout: Option<&Rollout>) {
+        self.number(rollout.map(|rollout| rollout.revision));
+        if let Some(rollout) = rollout {
+            let Rollout { revision: _, template_hash, replicas, scaled_from, from, suspended, completed } =
+                rollout;
+            self.text(Some(template_hash));
+            self.number(Some(*replicas));
+            self.sizes(scaled_from.as_ref());
+            self.number(from.as_ref().map(|from| from.revision));
+            self.text(from.as_ref().map(|from| from.template_hash.as_str()));
+            self.number(suspended.as_ref().map(|suspended| suspended.replicas));
+            self.sizes(suspended.as_ref().map(|suspended| &suspended.sizes));
+            self.bytes.push(u8::from(*completed));
+        }
+    }
+
+    fn hold(&mut self, hold: Option<&Hold>) {
+        self.number(hold.map(|hold| hold.revision));
+        if let Some(hold) = hold {
+            let Hold {
+                id,
+                pod,
+                pod_uid,
+                node,
+                point,
+                declared,
+                revision: _,
+                since,
+                until,
+                deleted,
+                replicas,
+                sizes,
+            } = hold;
+            self.point(declared.as_ref().map(|point| (point.name.as_str(), point.group.as_deref())));
+            let updated = declared.as_ref().and_then(|point| point.after_updated.as_ref());
+            self.text(updated.map(|updated| format!("{updated:?}")).as_deref());
+            self.pod(Some(id));
+            self.pod(Some(pod));
+            self.pod(Some(pod_uid));
+            self.text(node.as_deref());
+            self.bytes.push(*point as u8);
+            self.number(Some(since.0.as_second()));
+            self.number(until.as_ref().map(|until| until.0.as_second()));
+            self.number(deleted.map(i32::from));
+            self.number(Some(*replicas));
+            self.sizes(Some(sizes));
+        }
+    }
+
+    /// A declared point and its group of nodes.
+    fn point(&mut self, point: Option<(&str, Option<&str>)>) {
+        self.text(point.map(|(name, _)| name));
+        self.text(point.and_then(|(_, group)| group));
+    }
+
     fn sizes(&mut self, sizes: Option<&BTreeMap<String, i32>>) {
         self.number(sizes.map(|sizes| length(sizes.len())));
         for (hash, size) in sizes.into_iter().flatten() {
@@ -219,6 +274,18 @@ fn remove_unread(status: &mut OrderedDeploymentStatus) {
     for passed in status.passed.iter_mut().flatten() {
         passed.resumed_at = old().into();
     }
+    if let Some(points) = &mut status.passed_points {
+        for passed in points.iter_mut() {
+            passed.resumed_at = old().into();
+        }
+        points.sort_by(|one, other| (&one.name, &one.group).cmp(&(&other.name, &other.group)));
+        points.dedup();
+    }
+    if let Some(aborted) = &mut status.aborted {
+        aborted.at = old().into();
+        aborted.reason.clear();
+    }
+    status.history = None;
 }
 
 /// Renames pods. Deleted pods get one common name, and their passed points are removed. Returns the new numbers of the pods that are

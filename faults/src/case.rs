@@ -152,6 +152,10 @@ pub enum UserAction {
     StartNode(String),
     /// Requests a resume.
     Resume(ResumeRequest),
+    /// Requests to abort the current rollout.
+    Abort,
+    /// Requests to start the aborted rollout again.
+    Retry,
     /// Makes the garbage collector slow, lets it lag, or freezes it.
     SetGarbageCollector {
         /// The minimum time between two of its writes.

@@ -198,6 +198,8 @@ impl User {
             UserAction::StopNode(name) => self.sandbox.lose_node(name).await.map_err(RequestError::from),
             UserAction::StartNode(name) => self.sandbox.restore_node(name).await.map_err(RequestError::from),
             UserAction::Resume(request) => self.resume(request).await,
+            UserAction::Abort => self.request("abortRequested").await,
+            UserAction::Retry => self.request("retryRequested").await,
             UserAction::SetGarbageCollector { pace, lag, frozen } => {
                 self.set_garbage_collector(*pace, *lag, *frozen);
                 Ok(())
@@ -252,6 +254,14 @@ impl User {
         let Some(id) = id else { return Ok(()) };
         let path = format!("{DEPLOYMENT}/status");
         self.patch(&path, "merge", &json!({"status": {"resumeRequested": id}})).await
+    }
+
+    /// Writes the current revision to that field of the status.
+    async fn request(&self, field: &str) -> Result<(), RequestError> {
+        let status = self.deployment().await.and_then(|found| found.status).unwrap_or_default();
+        let Some(rollout) = status.rollout else { return Ok(()) };
+        let patch = json!({"status": {field: rollout.revision}});
+        self.patch(&format!("{DEPLOYMENT}/status"), "merge", &patch).await
     }
 
     async fn remove_finalizers(&self) -> Result<(), RequestError> {

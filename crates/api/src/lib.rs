@@ -9,6 +9,7 @@ mod duration;
 pub mod names;
 mod ordered_deployment;
 mod ordered_replica_set;
+mod pause_points;
 mod rules;
 mod schema;
 mod selector;
@@ -22,12 +23,14 @@ pub use crds::{crds, to_yaml};
 pub use duration::parse_pause_duration;
 pub use ordered_deployment::{
     DeletionOrder, NodePriority, OrderedDeployment, OrderedDeploymentSpec, PodDeletion, PodReplacementPolicy,
-    RollingUpdate, Strategy, StrategyType, UnavailablePods,
+    ProgressDeadlineAction, RollingUpdate, Strategy, StrategyType, UnavailablePods,
 };
 pub use ordered_replica_set::{OrderedReplicaSet, OrderedReplicaSetSpec, OrderedReplicaSetStatus};
+pub use pause_points::{DeclaredPausePoint, updated_before_pause};
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use status::{
-    Blocked, Condition, ConditionStatus, Hold, OrderedDeploymentStatus, Passed, Pause, PausePoint, Rollout,
+    Aborted, Action, Blocked, CompleteRevision, Condition, ConditionStatus, HeldPoint, HistoryEntry, Hold,
+    OrderedDeploymentStatus, Passed, PassedPoint, Pause, PausePoint, Rollout,
 };
 pub use template::{Template, canonical, equality_hash, template_hash};
 pub use time::parse_time;

@@ -166,6 +166,12 @@ pub mod reason {
     pub const PAUSE_POINT_RESUMED: &str = "PausePointResumed";
     /// Event: a pod with a pause point was deleted before the rollout reached it.
     pub const PAUSE_POINT_LOST: &str = "PausePointLost";
+    /// Progressing, Complete, Stalled, Reconciling and event: the rollout was aborted. The message has the cause.
+    pub const ABORTED: &str = "Aborted";
+    /// Event: an aborted rollout starts again.
+    pub const RETRIED: &str = "Retried";
+    /// Event: an `abortRequested` or a `retryRequested` was ignored. The message has the cause.
+    pub const REQUEST_IGNORED: &str = "RequestIgnored";
     /// Event: a `resumeRequested` that names no current hold was ignored.
     pub const RESUME_IGNORED: &str = "ResumeIgnored";
     /// Event on a ConfigMap: its rules for deletion costs are malformed. The previous rules stay in force.
@@ -188,6 +194,9 @@ pub mod pause_point {
     /// Short for [`BEFORE`].
     pub const TRUE: &str = "true";
 }
+
+/// How many entries the history in the status has at most.
+pub const HISTORY: usize = 32;
 
 /// Stands for every pause point in `status.passed` and, as `*@revision`, in `status.resumeRequested`.
 pub const ALL_POINTS: &str = "*";

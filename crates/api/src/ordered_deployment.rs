@@ -10,7 +10,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{LabelSelector, OrderedDeploymentStatus, Round, Template, resolve, rules, schema};
+use crate::{
+    DeclaredPausePoint, LabelSelector, OrderedDeploymentStatus, Round, Template, pause_points, resolve,
+    rules, schema,
+};
 
 /// The desired state: the fields and defaults of a Deployment, plus `deletionOrder` and `podDeletion`.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -39,9 +42,9 @@ use crate::{LabelSelector, OrderedDeploymentStatus, Round, Template, resolve, ru
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Complete\")].status"
     ),
-    printcolumn(name = "Held-At", type_ = "string", json_path = ".status.hold.pod"),
+    printcolumn(name = "Held-At", type_ = "string", json_path = ".status.hold.id"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Hold", type_ = "string", json_path = ".status.hold.id", priority = "1"),
+    printcolumn(name = "Held-Pod", type_ = "string", json_path = ".status.hold.pod", priority = "1"),
     printcolumn(name = "Held-Node", type_ = "string", json_path = ".status.hold.node", priority = "1"),
     printcolumn(name = "Until", type_ = "string", json_path = ".status.hold.until", priority = "1"),
     printcolumn(name = "Selector", type_ = "string", json_path = ".status.selector", priority = "1")
@@ -90,6 +93,9 @@ pub struct OrderedDeploymentSpec {
     #[serde(default = "ten_minutes")]
     #[schemars(range(min = 0))]
     pub progress_deadline_seconds: i32,
+    /// What happens when a rollout exceeds its progress deadline.
+    #[serde(default)]
+    pub progress_deadline_action: ProgressDeadlineAction,
     /// Whether the rollout is paused, independently of pause points.
     #[serde(default)]
     pub paused: bool,
@@ -107,10 +113,24 @@ fn ten_minutes() -> i32 {
     600
 }
 
+/// What happens when a rollout exceeds its progress deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ProgressDeadlineAction {
+    /// The rollout continues when it can. A condition reports it.
+    #[default]
+    Continue,
+    /// The rollout is aborted: the pods are rolled back to the last complete revision.
+    Abort,
+}
+
 /// How pods with an older template are replaced.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = rules::ROLLING_UPDATE_WITH_RECREATE.rule())]
+#[x_kube(
+    validation = rules::ROLLING_UPDATE_WITH_RECREATE.rule(),
+    validation = rules::AFTER_UPDATED_WITH_RECREATE.rule(),
+    validation = rules::ONE_NODE_GROUP_POINT.rule(),
+)]
 pub struct Strategy {
     /// RollingUpdate or Recreate.
     #[serde(default, rename = "type")]
@@ -118,6 +138,23 @@ pub struct Strategy {
     /// The bounds of a rolling update. Default: 25% and 25%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdate>,
+    /// Where every rollout pauses, besides the pods with an annotation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "pause_points::list")]
+    pub pause_points: Option<Vec<DeclaredPausePoint>>,
+}
+
+impl Strategy {
+    /// The declared pause points, in the order of the list.
+    pub fn points(&self) -> impl Iterator<Item = &DeclaredPausePoint> {
+        self.pause_points.iter().flatten()
+    }
+
+    /// The node label by which a rollout groups the pods of one delete priority, if a pause point declares one.
+    #[must_use]
+    pub fn node_group_label(&self) -> Option<&str> {
+        self.points().find_map(|point| point.between_node_groups.as_deref())
+    }
 }
 
 /// The kind of a strategy.

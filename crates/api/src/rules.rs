@@ -73,6 +73,46 @@ pub(crate) const ROLLING_UPDATE_WITH_RECREATE: NamedRule = NamedRule {
     message: "rollingUpdate must not be given when the strategy's type is Recreate",
 };
 
+pub(crate) const AFTER_UPDATED_WITH_RECREATE: NamedRule = NamedRule {
+    cel: "self.type == 'RollingUpdate' || !has(self.pausePoints) || !self.pausePoints.exists(p, has(p.afterUpdated))",
+    message: "afterUpdated must not be given when the strategy's type is Recreate: it creates updated pods last",
+};
+
+pub(crate) const ONE_NODE_GROUP_POINT: NamedRule = NamedRule {
+    cel: "!has(self.pausePoints) || self.pausePoints.filter(p, has(p.betweenNodeGroups)).size() <= 1",
+    message: "at most one pause point may have betweenNodeGroups",
+};
+
+pub(crate) const POINT_KIND: NamedRule = NamedRule {
+    cel: "(has(self.afterUpdated) ? 1 : 0) + (has(self.beforePriority) ? 1 : 0) + (has(self.beforeNodes) ? 1 : 0) + \
+          (has(self.betweenNodeGroups) ? 1 : 0) == 1",
+    message: "a pause point has exactly one of afterUpdated, beforePriority, beforeNodes and betweenNodeGroups",
+};
+
+pub(crate) const POINT_NODES_EMPTY: NamedRule = NamedRule {
+    cel: "!has(self.beforeNodes) || (has(self.beforeNodes.matchLabels) && size(self.beforeNodes.matchLabels) > 0) || \
+          (has(self.beforeNodes.matchExpressions) && size(self.beforeNodes.matchExpressions) > 0)",
+    message: "beforeNodes must not be empty: it would select every node",
+};
+
+// The schema's `pattern` and `maxLength` keep out what overflows `duration()`: a server would answer with its own error.
+pub(crate) const POINT_DURATION: NamedRule = NamedRule {
+    cel: "!has(self.duration) || \
+          (duration(self.duration) > duration('0s') && duration(self.duration) <= duration('876000h'))",
+    message: "duration must be longer than 0s and at most 876000h",
+};
+
+// Not in CEL. A server reckons with 3 MB for each value that is an integer or a string. To convert 32 of them costs more than a
+// rule may cost, and to collect them for `isSorted()` a hundred times as much.
+pub(crate) const POINT_NUMBERS_DECREASE: &str =
+    "the numbers of afterUpdated must not decrease from one pause point to the next";
+
+pub(crate) const POINT_PERCENTAGES_DECREASE: &str =
+    "the percentages of afterUpdated must not decrease from one pause point to the next";
+
+/// In the schema: the list is a map by `name`.
+pub(crate) const POINT_NAME_TWICE: &str = "another pause point has the same name";
+
 // The schema's `pattern` checks the strings. `string()` asks no type: evaluators outside the server know no `type()`.
 pub(crate) const MAX_SURGE: NamedRule = NamedRule {
     cel: "string(self.maxSurge).matches('^[0-9]+%$') || \

@@ -64,6 +64,17 @@ fn int_or_percent(description: &str) -> Schema {
     })
 }
 
+/// `afterUpdated`: at least one pod.
+pub(crate) fn after_updated(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "description": "Pause when so many updated pods are available: a number, or a percentage of `replicas` rounded up, and at most `replicas` - 1. Until the point is passed, no more updated pods exist.",
+        "x-kubernetes-int-or-string": true,
+        "pattern": "^0*([1-9][0-9]?|100)%$",
+        "minimum": 1,
+        "maximum": i32::MAX,
+    })
+}
+
 /// `matchLabels`: bounded, for the price of the rules.
 pub(crate) fn match_labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

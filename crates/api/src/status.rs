@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -65,9 +66,25 @@ pub struct OrderedDeploymentStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub resume_requested: Option<String>,
+    /// The declared pause points that this rollout has passed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed_points: Option<Vec<PassedPoint>>,
+    /// A request to abort the rollout, written by a client: its revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abort_requested: Option<i64>,
+    /// A request to start an aborted rollout again, written by a client: the aborted revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_requested: Option<i64>,
+    /// The rollout was aborted: the pods are rolled back to an earlier revision, although the spec has the template of the aborted one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborted: Option<Aborted>,
     /// The sizes of the sets while `spec.paused` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
+    /// The last holds, resumes, aborts and retries, oldest first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub history: Option<Vec<HistoryEntry>>,
 }
 
 /// A rollout to one template.
@@ -83,15 +100,85 @@ pub struct Rollout {
     /// While the rollout is being scaled: the number of pods that each set had before, by `pod-template-hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaled_from: Option<BTreeMap<String, i32>>,
+    /// The last complete revision before this rollout. An abort rolls back to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<CompleteRevision>,
+    /// The sizes of the sets when `replicas` became 0 while declared pause points were ahead. They are restored when `replicas`
+    /// grows: scaling passes no pause point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Pause>,
+    /// Whether the rollout has been complete once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub completed: bool,
+}
+
+/// A revision that was complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CompleteRevision {
+    /// Its number.
+    pub revision: i64,
+    /// The `pod-template-hash` of its set.
+    pub template_hash: String,
+}
+
+/// A rollout that was aborted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Aborted {
+    /// The aborted revision.
+    pub revision: i64,
+    /// The revision that the pods are rolled back to.
+    pub to: i64,
+    /// The `pod-template-hash` of its set.
+    pub template_hash: String,
+    /// When it was aborted.
+    #[serde(deserialize_with = "time::stored")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: Time,
+    /// Why, as a message.
+    pub reason: String,
+}
+
+/// An entry of the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryEntry {
+    /// What happened.
+    pub action: Action,
+    /// The id of the hold, for a hold and a resume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The revision of the rollout.
+    pub revision: i64,
+    /// When it happened.
+    #[serde(deserialize_with = "time::stored")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: Time,
+    /// Why, as a message. It never names a person: the API server does not tell the controller who wrote a request.
+    pub reason: String,
+}
+
+/// What an entry of the history records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Action {
+    /// The rollout was paused at a pause point.
+    Held,
+    /// The rollout was resumed.
+    Resumed,
+    /// The rollout was aborted.
+    Aborted,
+    /// An aborted rollout was started again.
+    Retried,
 }
 
 /// A pause point that the rollout is paused at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
-    /// The id that a resume names: `<pod>@<revision>`.
+    /// The id that a resume names: `<pod>@<revision>`, or `<name>@<revision>` for a declared pause point.
     pub id: String,
-    /// The name of the pod.
+    /// The name of the pod. With a declared pause point: the pod that is deleted next.
     pub pod: String,
     /// Its UID.
     #[serde(rename = "podUID")]
@@ -101,6 +188,9 @@ pub struct Hold {
     pub node: Option<String>,
     /// Whether the rollout is paused before or after the deletion of this pod.
     pub point: PausePoint,
+    /// The declared pause point; absent if the pause point is an annotation of the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<HeldPoint>,
     /// The revision of the rollout.
     pub revision: i64,
     /// When it began.
@@ -119,6 +209,21 @@ pub struct Hold {
     /// The desired number of pods of each set, by `pod-template-hash`.
     #[schemars(schema_with = "schema::sizes")]
     pub sizes: BTreeMap<String, i32>,
+}
+
+/// A declared pause point that the rollout is paused at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldPoint {
+    /// Its name.
+    pub name: String,
+    /// With `betweenNodeGroups`: the value of the node label. Absent for pods without the label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// The number of updated pods, as it was declared when the hold began. It gives the sizes when `replicas` changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::after_updated")]
+    pub after_updated: Option<IntOrString>,
 }
 
 /// The side of its pod on which a pause point is.
@@ -156,7 +261,22 @@ pub struct Passed {
     pub resumed_at: Time,
 }
 
-/// The sizes of the sets while `spec.paused` is set.
+/// A declared pause point that the rollout has passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PassedPoint {
+    /// Its name.
+    pub name: String,
+    /// With `betweenNodeGroups`: the value of the node label whose pods may be deleted. Absent for pods without the label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// When it was passed.
+    #[serde(deserialize_with = "time::stored")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub resumed_at: Time,
+}
+
+/// The sizes of the sets while `spec.paused` is set, or while the rollout is suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
@@ -216,13 +336,37 @@ impl OrderedDeploymentStatus {
             .map(|passed| passed.pod_uid.as_str())
             .any(|passed| passed == uid || passed == crate::names::ALL_POINTS)
     }
+
+    /// Whether all pause points of this rollout were passed at once.
+    #[must_use]
+    pub fn has_passed_all(&self) -> bool {
+        self.passed.iter().flatten().any(|passed| passed.pod_uid == crate::names::ALL_POINTS)
+    }
+
+    /// Whether the declared pause point of that name was passed in this rollout; with `betweenNodeGroups`, for this group.
+    #[must_use]
+    pub fn has_passed_point(&self, name: &str, group: Option<&str>) -> bool {
+        let mut passed = self.passed_points.iter().flatten();
+        self.has_passed_all() || passed.any(|passed| passed.name == name && passed.group.as_deref() == group)
+    }
+}
+
+impl HeldPoint {
+    /// The first part of the id: its name, and the group of nodes if there is one.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match &self.group {
+            Some(group) => format!("{}.{group}", self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 impl Hold {
-    /// The id of a hold: what a resume must name.
+    /// The id of a hold: what a resume must name. `point` is the name of the pod, or of the declared pause point.
     #[must_use]
-    pub fn id(pod: &str, revision: i64) -> String {
-        format!("{pod}@{revision}")
+    pub fn id(point: &str, revision: i64) -> String {
+        format!("{point}@{revision}")
     }
 }
 

@@ -1,14 +1,23 @@
-//! The rules of [`crate::rules`] in Rust, for servers that evaluate no CEL. The messages are the same.
+//! The rules of [`crate::rules`] in Rust, for servers that evaluate no CEL. The messages are the same. Two rules are only here: their
+//! price in CEL is too high.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use crate::template::Validated;
 use crate::{
-    LabelSelector, LabelSelectorOperator, NodePriority, OrderedDeploymentSpec, RollingUpdate, StrategyType,
-    amount::percent, rules,
+    DeclaredPausePoint, LabelSelector, LabelSelectorOperator, NodePriority, OrderedDeploymentSpec,
+    RollingUpdate, Strategy, StrategyType, amount::percent, parse_pause_duration, rules,
 };
+
+/// How many pause points a spec may declare.
+const MOST_POINTS: usize = 32;
+
+/// The bounds of a pause point's duration in the schema: the whole text, and the digits before a unit or a point.
+const DURATION_LENGTH: usize = 20;
+const DURATION_DIGITS: usize = 6;
 
 /// A field that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +65,7 @@ pub fn validate(spec: &OrderedDeploymentSpec) -> Vec<Violation> {
     if let Some(bounds) = rolling_update {
         bounds_of(&mut found, bounds);
     }
+    pause_points(&mut found, &spec.strategy);
     let node_rules = spec.deletion_order.iter().filter_map(|order| order.node_priorities.as_ref()).flatten();
     for (index, rule) in node_rules.enumerate() {
         node_rule(&mut found, &format!("spec.deletionOrder.nodePriorities[{index}]"), rule);
@@ -110,6 +120,103 @@ fn bounds_of(found: &mut Found, bounds: &RollingUpdate) {
         field,
         rules::BOTH_ZERO.message,
     );
+}
+
+fn pause_points(found: &mut Found, strategy: &Strategy) {
+    let field = "spec.strategy.pausePoints";
+    found.check(strategy.points().count() <= MOST_POINTS, field, "must have at most 32 items");
+    let counts = |point: &DeclaredPausePoint| point.after_updated.is_some();
+    found.check(
+        strategy.type_ == StrategyType::RollingUpdate || !strategy.points().any(counts),
+        "spec.strategy",
+        rules::AFTER_UPDATED_WITH_RECREATE.message,
+    );
+    let groups = strategy.points().filter(|point| point.between_node_groups.is_some());
+    found.check(groups.count() <= 1, "spec.strategy", rules::ONE_NODE_GROUP_POINT.message);
+    let (mut names, mut number, mut share) = (BTreeSet::new(), i32::MIN, i32::MIN);
+    for (index, point) in strategy.points().enumerate() {
+        let field = format!("{field}[{index}]");
+        found.check(names.insert(point.name.as_str()), &field, rules::POINT_NAME_TWICE);
+        pause_point(found, &field, point);
+        match &point.after_updated {
+            Some(IntOrString::Int(next)) => {
+                let before = std::mem::replace(&mut number, *next);
+                found.check(*next >= before, &field, rules::POINT_NUMBERS_DECREASE);
+            }
+            Some(IntOrString::String(text)) => {
+                let next = percent(text).unwrap_or(i32::MAX);
+                let before = std::mem::replace(&mut share, next);
+                found.check(next >= before, &field, rules::POINT_PERCENTAGES_DECREASE);
+            }
+            None => {}
+        }
+    }
+}
+
+fn pause_point(found: &mut Found, field: &str, point: &DeclaredPausePoint) {
+    found.check(is_dns_label(&point.name), &format!("{field}.name"), "must be a DNS label, such as canary");
+    found.check(point.kinds() == 1, field, rules::POINT_KIND.message);
+    let counts = match &point.after_updated {
+        Some(IntOrString::Int(number)) => *number > 0,
+        Some(IntOrString::String(text)) => percent(text).is_some_and(|percent| (1..=100).contains(&percent)),
+        None => true,
+    };
+    let message = "must be an integer greater than 0 or a percentage from 1% to 100%";
+    found.check(counts, &format!("{field}.afterUpdated"), message);
+    if let Some(nodes) = &point.before_nodes {
+        selector(found, &format!("{field}.beforeNodes"), nodes);
+        found.check(!nodes.is_empty(), field, rules::POINT_NODES_EMPTY.message);
+    }
+    let label = point.between_node_groups.as_deref();
+    let message = "must be the key of a label, such as topology.kubernetes.io/zone";
+    found.check(label.is_none_or(is_label_key), &format!("{field}.betweenNodeGroups"), message);
+    if let Some(duration) = point.duration.as_deref() {
+        let message = "must be a duration such as 10m, of at most 20 characters and with at most 6 digits before a unit";
+        let is_bounded = is_bounded_duration(duration);
+        found.check(is_bounded, &format!("{field}.duration"), message);
+        let lasts = parse_pause_duration(duration).is_some();
+        found.check(lasts || !is_bounded, field, rules::POINT_DURATION.message);
+    }
+}
+
+/// Whether the schema admits the text: numbers with units that no server fails to add up.
+fn is_bounded_duration(text: &str) -> bool {
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let after = rest.trim_start_matches(is_digit);
+        let digits = rest.len() - after.len();
+        let after = after.strip_prefix('.').map_or(after, |fraction| fraction.trim_start_matches(is_digit));
+        let Some(next) = ["ns", "us", "ms", "s", "m", "h"].iter().find_map(|unit| after.strip_prefix(unit))
+        else {
+            return false;
+        };
+        if !(1..=DURATION_DIGITS).contains(&digits) {
+            return false;
+        }
+        rest = next;
+    }
+    (1..=DURATION_LENGTH).contains(&text.len())
+}
+
+fn is_dns_label(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len())
+        && name.bytes().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+fn is_label_key(key: &str) -> bool {
+    let (prefix, name) = key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let in_prefix = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+    let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    key.len() <= 317
+        && prefix.is_none_or(|prefix| !prefix.is_empty() && prefix.bytes().all(in_prefix))
+        && name.bytes().all(in_name)
+        && is_edge(name.as_bytes().first())
+        && is_edge(name.as_bytes().last())
 }
 
 fn is_zero(value: &IntOrString) -> bool {

@@ -41,7 +41,7 @@ fn allows(policy: &Value, user: &str, old: &Value, new: &Value) -> bool {
 const CONTROLLER: &str = "system:serviceaccount:ordered-system:ordered-deployment";
 
 #[test]
-fn a_resumer_changes_the_request_and_nothing_else_of_the_status() {
+fn a_resumer_changes_the_requests_and_nothing_else_of_the_status() {
     let policy = policy("resume-only.yaml");
     let held = json!({"status": {
         "replicas": 3, "hold": {"id": "web-a@2", "sizes": {"5d9c": 2}}, "passed": [],
@@ -56,10 +56,18 @@ fn a_resumer_changes_the_request_and_nothing_else_of_the_status() {
     assert!(allows(&policy, "ann", &held, &asked));
     assert!(allows(&policy, "ann", &asked, &held), "it may be taken back");
     assert!(allows(&policy, "ann", &held, &held));
-    let others: [&dyn Fn(&mut Value); 5] = [
+    for request in ["abortRequested", "retryRequested"] {
+        let asked = with(&|status| status[request] = json!(2));
+        assert!(allows(&policy, "ann", &held, &asked), "{request}");
+        assert!(allows(&policy, "ann", &asked, &held), "{request} may be taken back");
+    }
+    let others: [&dyn Fn(&mut Value); 8] = [
         &|status| status["hold"]["sizes"]["5d9c"] = json!(0),
         &|status| _ = status.as_object_mut().unwrap().remove("hold"),
         &|status| status["passed"] = json!([{"podUID": "*"}]),
+        &|status| status["passedPoints"] = json!([{"name": "canary"}]),
+        &|status| status["aborted"] = json!({"revision": 2, "to": 1}),
+        &|status| status["history"] = json!([]),
         &|status| status["readyReplicas"] = json!(3),
         &|status| status["conditions"] = json!([]),
     ];

@@ -1,4 +1,7 @@
-//! Converts manifests between Deployment and OrderedDeployment. Text in, text out: no server.
+//! Converts manifests between Deployment and OrderedDeployment, and from Rollout to OrderedDeployment. Text in, text out: no
+//! server.
+
+mod rollout;
 
 use std::collections::BTreeSet;
 
@@ -32,10 +35,13 @@ const FILLED_IN: [&str; 6] =
 const FILLED_IN_ANNOTATIONS: [&str; 2] =
     ["deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"];
 /// Fields that a Deployment does not have.
-const OUR_FIELDS: [&str; 2] = ["deletionOrder", "podDeletion"];
+const OUR_FIELDS: [&str; 3] = ["deletionOrder", "podDeletion", "progressDeadlineAction"];
 /// Defaults of the CRD that are the behaviour of a Deployment. Older clusters do not have the second field.
-const OUR_DEFAULTS: [(&str, &str); 2] =
-    [("podDeletion", "Delete"), ("podReplacementPolicy", "TerminationStarted")];
+const OUR_DEFAULTS: [(&str, &str); 3] = [
+    ("podDeletion", "Delete"),
+    ("podReplacementPolicy", "TerminationStarted"),
+    ("progressDeadlineAction", "Continue"),
+];
 
 impl To {
     fn is(self) -> (String, &'static str) {
@@ -55,7 +61,8 @@ impl To {
     /// Whether the object has the kind to convert from.
     fn takes(self, object: &Value) -> bool {
         let (version, kind) = self.from().is();
-        object["apiVersion"] == version.as_str() && object["kind"] == kind
+        let is_rollout = self == Self::Ordereddeployment && rollout::is_rollout(object);
+        is_rollout || (object["apiVersion"] == version.as_str() && object["kind"] == kind)
     }
 }
 
@@ -74,6 +81,10 @@ pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
     let mut names = BTreeSet::new();
     for object in parsed.iter().flat_map(objects) {
         if to.takes(object) {
+            let is_refused = rollout::is_rollout(object) && rollout::refusal(object).is_some();
+            if is_refused {
+                continue;
+            }
             names.insert(object["metadata"]["name"].as_str().unwrap_or_default().to_owned());
         }
     }
@@ -91,7 +102,11 @@ pub(crate) fn convert(text: &str, to: To) -> Result<Converted> {
         written.push(if value == before { (*document).to_owned() } else { text_of(document, &value, to)? });
     }
     if names.is_empty() {
-        notes.push(format!("no {} found; nothing was converted", to.from().is().1));
+        let kinds = match to {
+            To::Ordereddeployment => "Deployment or Rollout",
+            To::Deployment => "OrderedDeployment",
+        };
+        notes.push(format!("no {kinds} found; nothing was converted"));
     }
     Ok(Converted { text: join(&written), notes })
 }
@@ -160,6 +175,14 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
     let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     if to.takes(value) {
         let (version, kind) = to.is();
+        let kind_before = value["kind"].as_str().unwrap_or_default().to_owned();
+        if to == To::Ordereddeployment && rollout::is_rollout(value) {
+            if let Some(why) = rollout::refusal(value) {
+                notes.push(format!("{name}: Rollout not converted: {why}"));
+                return Ok(());
+            }
+            value["spec"] = rollout::spec(&value["spec"], &name, notes);
+        }
         value["apiVersion"] = version.into();
         value["kind"] = kind.into();
         strip(value);
@@ -174,12 +197,16 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
                     "{name}: podReplacementPolicy is kept, but older Kubernetes versions do not have this field"
                 ));
             }
-            let dropped: Vec<&str> = OUR_FIELDS
+            let mut dropped: Vec<&str> = OUR_FIELDS
                 .into_iter()
                 .filter(|field| {
                     value["spec"].as_object_mut().is_some_and(|spec| spec.remove(*field).is_some())
                 })
                 .collect();
+            let strategy = value.pointer_mut("/spec/strategy").and_then(Value::as_object_mut);
+            if strategy.is_some_and(|strategy| strategy.remove("pausePoints").is_some()) {
+                dropped.push("strategy.pausePoints");
+            }
             if !dropped.is_empty() {
                 notes.push(format!(
                     "{name}: removed {}, which a Deployment does not have",
@@ -187,7 +214,7 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
                 ));
             }
         } else {
-            check(value, &name)?;
+            check(value, &kind_before, &name)?;
         }
         return Ok(());
     }
@@ -207,7 +234,9 @@ fn object(value: &mut Value, to: To, names: &BTreeSet<String>, notes: &mut Vec<S
     let Some(target) = target else { return Ok(()) };
     let points_at = target.get("name").and_then(Value::as_str).is_some_and(|name| names.contains(name));
     // The default kind of KEDA is Deployment.
-    let of_kind = target.get("kind").map_or(from == "Deployment", |kind| kind == from);
+    let of_kind = target.get("kind").map_or(from == "Deployment", |kind| {
+        kind == from || (to == To::Ordereddeployment && kind == "Rollout")
+    });
     if points_at && of_kind {
         target.insert("apiVersion".to_owned(), version.into());
         target.insert("kind".to_owned(), wanted.into());
@@ -232,14 +261,14 @@ fn strip(value: &mut Value) {
 }
 
 /// An error if the API server would reject the object.
-fn check(value: &Value, name: &str) -> Result<()> {
+fn check(value: &Value, kind: &str, name: &str) -> Result<()> {
     let typed: Result<OrderedDeployment, _> = serde_json::from_value(value.clone());
     let typed = typed.map_err(|error| {
-        anyhow!("Deployment {name}: {error}\nhint: check it with `kubectl apply --dry-run=server`")
+        anyhow!("{kind} {name}: {error}\nhint: check it with `kubectl apply --dry-run=server`")
     })?;
     let violations: Vec<String> = validate(&typed.spec).iter().map(ToString::to_string).collect();
     if !violations.is_empty() {
-        bail!("Deployment {name}: {}\nhint: correct the manifest first", violations.join("; "));
+        bail!("{kind} {name}: {}\nhint: correct the manifest first", violations.join("; "));
     }
     Ok(())
 }

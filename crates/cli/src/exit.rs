@@ -14,7 +14,7 @@ pub enum Exit {
     Usage = 2,
     /// `status`: the rollout is paused at a pause point, or by `spec.paused`.
     Held = 3,
-    /// `status`: the rollout failed.
+    /// `status`: the rollout failed or was aborted.
     Failed = 4,
     /// Timed out: `--timeout` elapsed first.
     TimedOut = 5,

@@ -41,7 +41,8 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
 
 /// The role that the command needs. The server's message names the verb and the resource.
 fn role_for(doing: &str, message: &str) -> &'static str {
-    if doing.contains("resume") {
+    let requests = ["cannot resume ", "cannot abort ", "cannot retry "];
+    if requests.iter().any(|request| doing.starts_with(request)) {
         "ask for the chart's role `ordered-deployment-resumer`: `edit` and `admin` may not patch ordereddeployments/status"
     } else if message.contains("at the cluster scope") && !doing.contains("nodes") {
         "ask for a ClusterRoleBinding, or choose one namespace with -n"

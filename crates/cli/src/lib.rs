@@ -13,6 +13,7 @@ mod commands;
 mod compare;
 mod complete;
 mod convert;
+mod declared;
 mod demo;
 mod embedded;
 mod escape;
@@ -28,6 +29,7 @@ mod pause_points;
 mod pod;
 #[cfg(test)]
 mod reference;
+mod request;
 mod revisions;
 mod state;
 mod style;
@@ -55,6 +57,7 @@ Examples:
   kubectl ordered plan web --image web=app:2    preview a rollout, step by step
   kubectl ordered status web                    wait for the rollout; the exit code is its result
   kubectl ordered resume web                    resume a rollout that is paused at a pause point
+  kubectl ordered abort web                     roll a rollout back to the last complete revision
   kubectl ordered crd | kubectl apply -f -      install the CRDs
   kubectl ordered sandbox --kubeconfig my.yaml  run a cluster in memory for your own kubectl";
 
@@ -79,6 +82,8 @@ enum Command {
     Plan(commands::plan::Args),
     #[command(visible_aliases = ["continue", "promote"])]
     Resume(commands::resume::Args),
+    Abort(commands::abort::Args),
+    Retry(commands::retry::Args),
     Pause(commands::pause::PauseArgs),
     Unpause(commands::pause::UnpauseArgs),
     #[command(visible_alias = "rollback")]
@@ -108,6 +113,8 @@ impl Command {
             Self::Order(args) => Some(&mut args.connect),
             Self::Plan(args) => Some(&mut args.connect),
             Self::Resume(args) => Some(&mut args.connect),
+            Self::Abort(args) => Some(&mut args.connect),
+            Self::Retry(args) => Some(&mut args.connect),
             Self::Pause(args) => Some(&mut args.connect),
             Self::Unpause(args) => Some(&mut args.connect),
             Self::Undo(args) => Some(&mut args.connect),
@@ -138,6 +145,8 @@ impl Command {
             Self::Order(args) => commands::order::run(args).await.map(done),
             Self::Plan(args) => commands::plan::run(args).await.map(done),
             Self::Resume(args) => commands::resume::run(args).await.map(done),
+            Self::Abort(args) => commands::abort::run(args).await.map(done),
+            Self::Retry(args) => commands::retry::run(args).await.map(done),
             Self::Pause(args) => commands::pause::run(args).await,
             Self::Unpause(args) => commands::pause::run_unpause(args).await,
             Self::Undo(args) => commands::undo::run(args).await,

@@ -2,27 +2,30 @@
 //!
 //! Order, barrier and counts are computed by the planner, as in the controller. Pure functions: no server, no clock.
 
+mod barrier;
+mod notes;
+mod phase;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{
-    ConditionStatus, Hold, OrderedDeploymentStatus, PausePoint, Strategy, StrategyType,
-};
-use ordereddeployment_planner::{Place, Pod, Point, RolloutOrder, Snapshot, node_rules, rollout_order};
-use ordereddeployment_sorter::{self as sorter, Context, Ranks};
-use ordereddeployment_wire::unknown_annotations;
-use serde_json::Value;
-
+use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Strategy, StrategyType};
+use ordereddeployment_planner::{Place, Pod, Point, Snapshot, node_rules, rollout_order};
 use ordereddeployment_preview::next_act;
+use ordereddeployment_sorter::{self as sorter, Context, Ranks};
+use serde_json::Value;
 
 use crate::observe::ObservedState;
 use crate::pause_points::on_pods;
 use crate::pod::ObservedPod;
-use crate::state::Migration;
+pub(crate) use barrier::Barrier;
+use barrier::barrier;
+use notes::notes;
+pub(crate) use phase::Phase;
+use phase::phase;
 
 /// Everything that is shown of one OrderedDeployment.
 #[derive(Clone, Debug)]
@@ -51,37 +54,6 @@ pub(crate) struct Overview {
     pub(crate) points_left: Vec<String>,
     /// Whether nodes have a label for their pool.
     pub(crate) has_pools: bool,
-}
-
-/// The phase of the rollout.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// All pods are updated and available.
-    Complete,
-    /// Pods of older revisions are replaced, or pods are missing.
-    Rolling,
-    /// Paused at a pause point.
-    Held(Box<Hold>),
-    /// `spec.paused`.
-    Paused,
-    /// Its pods are being moved from or to a Deployment.
-    Migrating(Migration),
-    /// The spec or the cluster must be changed; the message says what.
-    Stalled(String),
-    /// The progress deadline is exceeded; the message says what is missing.
-    DeadlineExceeded(String),
-}
-
-/// The pause point at which the rollout pauses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Barrier {
-    pub(crate) uid: Arc<str>,
-    pub(crate) pod: String,
-    pub(crate) side: PausePoint,
-    /// Whether the rollout is paused there.
-    pub(crate) reached: bool,
-    /// Whether a rollout is in progress; otherwise the next one pauses there.
-    pub(crate) rolling: bool,
 }
 
 /// A set and its pods.
@@ -209,7 +181,7 @@ impl Overview {
             revision: stored.rollout.as_ref().map_or(0, |rollout| rollout.revision),
             phase,
             points_left,
-            barrier: barrier(&stored, &lined_up),
+            barrier: barrier(&stored, &lined_up, &deployment.spec),
             empty_sets: all - sets.len(),
             sets,
             notes: notes(state, &stored),
@@ -320,52 +292,6 @@ fn point(pod: &Pod, status: &OrderedDeploymentStatus) -> Option<PausePoint> {
     (!pod.terminating && !pod.finished && !status.has_passed(&pod.facts.uid)).then_some(*side)
 }
 
-fn barrier(status: &OrderedDeploymentStatus, lined_up: &RolloutOrder) -> Option<Barrier> {
-    if let Some(hold) = &status.hold {
-        return Some(Barrier {
-            uid: hold.pod_uid.as_str().into(),
-            pod: hold.pod.clone(),
-            side: hold.point,
-            reached: hold.deleted != Some(false),
-            rolling: true,
-        });
-    }
-    let (index, side) = lined_up.barrier?;
-    let place = lined_up.places.get(index)?;
-    let (uid, pod) = (Arc::clone(&place.uid), place.name.clone());
-    Some(Barrier { uid, pod, side, reached: false, rolling: lined_up.rolls })
-}
-
-fn phase(snapshot: &Snapshot, stored: &OrderedDeploymentStatus, counts: &OrderedDeploymentStatus) -> Phase {
-    let is_true = |status: &OrderedDeploymentStatus, type_: &str| {
-        status.condition(type_).filter(|found| found.status == ConditionStatus::True).cloned()
-    };
-    if let Some(migration) = Migration::of(stored) {
-        return Phase::Migrating(migration);
-    }
-    if let Some(hold) = stored.hold.as_ref().filter(|hold| hold.deleted != Some(false)) {
-        return Phase::Held(Box::new(hold.clone()));
-    }
-    if let Some(message) = deadline_exceeded(stored) {
-        return Phase::DeadlineExceeded(message.to_owned());
-    }
-    if let Some(stalled) = is_true(stored, condition::STALLED) {
-        return Phase::Stalled(stalled.message);
-    }
-    if snapshot.deployment.spec.paused {
-        return Phase::Paused;
-    }
-    if is_true(counts, condition::COMPLETE).is_some() { Phase::Complete } else { Phase::Rolling }
-}
-
-/// The message of the condition if the progress deadline is exceeded.
-fn deadline_exceeded(stored: &OrderedDeploymentStatus) -> Option<&str> {
-    let progress = stored.condition(condition::PROGRESSING)?;
-    let exceeded =
-        progress.status == ConditionStatus::False && progress.reason == reason::PROGRESS_DEADLINE_EXCEEDED;
-    exceeded.then_some(progress.message.as_str())
-}
-
 /// `RollingUpdate, surge 1, unavailable 25%`.
 fn strategy(strategy: &Strategy) -> String {
     if strategy.type_ == StrategyType::Recreate {
@@ -381,41 +307,4 @@ fn strategy(strategy: &Strategy) -> String {
         shown(&bounds.max_surge),
         shown(&bounds.max_unavailable)
     )
-}
-
-fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus) -> Vec<String> {
-    let mut notes = Vec::new();
-    let generation = state.deployment.metadata.generation.unwrap_or(0);
-    if stored.observed_generation.unwrap_or(0) < generation {
-        notes.push(
-            "waiting for the controller to observe this spec; is ordered-controller-manager running?"
-                .to_owned(),
-        );
-    }
-    if let Some(message) = &state.nodes_unread {
-        let by_node = state
-            .deployment
-            .spec
-            .deletion_order
-            .as_ref()
-            .is_some_and(|order| order.node_priorities.iter().flatten().next().is_some());
-        if by_node {
-            notes.push(format!("nodes cannot be read, so the order ignores node rules: {message}"));
-        }
-    }
-    notes.extend(unknown_annotations(&state.deployment.metadata).iter().map(ToString::to_string));
-    for view in &state.pods {
-        notes
-            .extend(view.malformed().iter().map(|malformed| format!("pod {}: {malformed}", view.name_any())));
-    }
-    if stored.hold.is_some() {
-        if state.deployment.spec.paused {
-            notes.push("also paused by spec.paused: a resume alone does not continue the rollout".to_owned());
-        }
-        notes.extend(deadline_exceeded(stored).map(str::to_owned));
-    }
-    if let Some(failure) = stored.condition(condition::REPLICA_FAILURE) {
-        notes.push(format!("{}: {}", failure.reason, failure.message));
-    }
-    notes
 }

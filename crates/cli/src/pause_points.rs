@@ -3,18 +3,24 @@
 
 use std::sync::Arc;
 
-use ordereddeployment_api::{PausePoint, Template};
-use ordereddeployment_planner::{ComparisonResult, Point, Snapshot, rollout_order};
+use ordereddeployment_api::{OrderedDeploymentStatus, PassedPoint, PausePoint, Template};
+use ordereddeployment_planner::{
+    BarrierPlace, ComparisonResult, Point, RolloutOrder, Snapshot, rollout_order,
+};
 
+use crate::declared::{find, split, waits_for};
 use crate::observe::ObservedState;
 use crate::state::side;
 
 /// A pause point of a rollout that has not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UpcomingPausePoint {
+    /// The pod with the pause point, or the first pod behind a declared one.
     pub(crate) pod: String,
     pub(crate) side: PausePoint,
     pub(crate) node: Option<String>,
+    /// A declared pause point: its name and what it waits for.
+    pub(crate) declared: Option<String>,
     /// The place of its pod among those that the rollout replaces: 1 is first.
     pub(crate) place: usize,
     /// The number of pods that the rollout replaces.
@@ -28,15 +34,34 @@ pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<Upcomi
     deployment.spec.template = template.clone();
     // The template is new, or identical to that of a set.
     snapshot.comparison = ComparisonResult::New;
-    if let Some(status) = &mut deployment.status {
-        (status.hold, status.passed, status.resume_requested) = (None, None, None);
-    }
+    deployment.status = deployment.status.take().map(|status| OrderedDeploymentStatus {
+        hold: None,
+        passed: None,
+        passed_points: None,
+        resume_requested: None,
+        aborted: None,
+        abort_requested: None,
+        retry_requested: None,
+        ..status
+    });
     let lined_up = rollout_order(&snapshot);
     if !lined_up.rolls {
         return Vec::new();
     }
+    let mut upcoming = of_pods(&snapshot, &lined_up);
+    upcoming.extend(declared(snapshot, &lined_up));
+    // The order of the planner.
+    upcoming.sort_by_key(|point| {
+        let after = point.side == PausePoint::After;
+        (point.place + usize::from(after), !after, point.declared.is_none())
+    });
+    upcoming
+}
+
+/// The pause points of pods.
+fn of_pods(snapshot: &Snapshot, lined_up: &RolloutOrder) -> Vec<UpcomingPausePoint> {
     let of = lined_up.places.len();
-    let upcoming = lined_up.places.iter().enumerate().filter_map(|(index, place)| {
+    let points = lined_up.places.iter().enumerate().filter_map(|(index, place)| {
         let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == place.uid)?;
         let Point::At { side, .. } = pod.point else { return None };
         // A pause point after the last pod has no effect: no pod is left.
@@ -44,11 +69,57 @@ pub(crate) fn upcoming(state: &ObservedState, template: &Template) -> Vec<Upcomi
             pod: pod.name.clone(),
             side,
             node: pod.facts.node.as_deref().map(str::to_owned),
+            declared: None,
             place: index + 1,
             of,
         })
     });
-    upcoming.collect()
+    points.collect()
+}
+
+/// The declared pause points. The planner finds the first one; it is marked as passed to find the next one.
+fn declared(mut snapshot: Snapshot, lined_up: &RolloutOrder) -> Vec<UpcomingPausePoint> {
+    for pod in snapshot.pods.iter_mut().filter(|pod| pod.point != Point::None) {
+        Arc::make_mut(pod).point = Point::None;
+    }
+    let resumed_at = snapshot.now;
+    let passed = |snapshot: &mut Snapshot, name: &str, group: Option<&str>| {
+        let status = Arc::make_mut(&mut snapshot.deployment).status.get_or_insert_default();
+        let (name, group) = (name.to_owned(), group.map(str::to_owned));
+        let point = PassedPoint { name, group, resumed_at: resumed_at.into() };
+        status.passed_points.get_or_insert_default().push(point);
+    };
+    if let Some((name, group)) = first_group(&snapshot, lined_up) {
+        passed(&mut snapshot, &name, group.as_deref());
+    }
+    let mut found = Vec::new();
+    while let Some(BarrierPlace { at, side, declared: Some(label) }) = rollout_order(&snapshot).barrier {
+        let Some(place) = lined_up.places.get(at) else { break };
+        let spec = &snapshot.deployment.spec;
+        let waits_for = find(spec, &label).map(|(point, group)| waits_for(point, group, spec.replicas));
+        found.push(UpcomingPausePoint {
+            pod: place.name.clone(),
+            side,
+            node: None,
+            declared: Some(format!("{label} ({})", waits_for.unwrap_or_default())),
+            place: at + 1,
+            of: lined_up.places.len(),
+        });
+        let (name, group) = split(&label);
+        passed(&mut snapshot, name, group);
+    }
+    found
+}
+
+/// The point between groups of nodes, and the group of the first pod: a rollout does not pause before it.
+fn first_group(snapshot: &Snapshot, lined_up: &RolloutOrder) -> Option<(String, Option<String>)> {
+    let strategy = &snapshot.deployment.spec.strategy;
+    let label = strategy.node_group_label()?;
+    let point = strategy.points().find(|point| point.between_node_groups.is_some())?;
+    let first = lined_up.places.first()?;
+    let pod = snapshot.pods.iter().find(|pod| pod.facts.uid == first.uid)?;
+    let node = pod.facts.node.as_ref().and_then(|node| snapshot.nodes.get(node)?.as_ref());
+    Some((point.name.clone(), node.and_then(|node| node.labels.get(label).cloned())))
 }
 
 /// The text that lists the pause points, one line each.
@@ -60,7 +131,10 @@ pub(crate) fn describe(points: &[UpcomingPausePoint]) -> String {
     }];
     lines.extend(points.iter().map(|point| {
         let node = point.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
-        format!("  {} ({}){node}, place {}", point.pod, side(point.side), point.place)
+        match &point.declared {
+            Some(declared) => format!("  {declared}, before place {}", point.place),
+            None => format!("  {} ({}){node}, place {}", point.pod, side(point.side), point.place),
+        }
     }));
     lines.join("\n")
 }
@@ -102,6 +176,8 @@ pub(crate) fn some_of(names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::{describe, left, on_pods, some_of, upcoming};
     use crate::testing::{at_revision, observed_state, paused_before, pod};
 
@@ -117,6 +193,31 @@ mod tests {
         let target = &observed_state(4, "web:2", &at_revision(1), &pods).deployment.spec.template;
         insta::assert_snapshot!(describe(&upcoming(&current, target)));
         assert_eq!(upcoming(&current, &current.deployment.spec.template), []);
+    }
+
+    #[test]
+    fn declared_pause_points_are_listed_among_those_of_pods() {
+        let pods = [
+            pod("web:1", "bbbbbbbb", "n1").pause("after"),
+            pod("web:1", "cccccccc", "n2").pause("before"),
+            pod("web:1", "dddddddd", "n3").pause("before"),
+            pod("web:1", "ffffffff", "n4").priority(-1),
+        ];
+        let mut status = at_revision(2);
+        // What another rollout has passed does not count, nor its abort.
+        status["passedPoints"] = json!([{"name": "canary", "resumedAt": "2030-01-01T11:59:00Z"}]);
+        status["aborted"] = crate::testing::aborted()["aborted"].clone();
+        let mut current = observed_state(4, "web:2", &status, &pods);
+        let spec = &mut std::sync::Arc::make_mut(&mut current.deployment).spec;
+        spec.strategy.pause_points = serde_json::from_value(json!([
+            {"name": "canary", "afterUpdated": 1},
+            {"name": "each-pool", "betweenNodeGroups": "node.usage"},
+            {"name": "last", "beforePriority": -1, "duration": "10m"},
+            {"name": "nothing", "beforePriority": -9},
+        ]))
+        .unwrap();
+        let target = &observed_state(4, "web:3", &status, &pods).deployment.spec.template;
+        insta::assert_snapshot!(describe(&upcoming(&current, target)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ on terminals only, and not if `NO_COLOR` is set or `TERM` is `dumb`. Unicode lin
 | 1 | An error. A message on standard error says why and what to do. |
 | 2 | The command line is invalid. |
 | 3 | `status`: the rollout is paused at a pause point, or by `spec.paused`. |
-| 4 | `status`: the rollout failed. |
+| 4 | `status`: the rollout failed or was aborted. |
 | 5 | Timed out: `--timeout` elapsed first. |
 | 6 | `status --until held`: the rollout completed without a pause at a pause point. |
 

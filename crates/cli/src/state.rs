@@ -1,7 +1,10 @@
 //! The state of a rollout, from the status of the OrderedDeployment alone. Pure functions: no server, no clock.
 
 use ordereddeployment_api::names::{condition, reason};
-use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus, PausePoint};
+use ordereddeployment_api::{
+    Aborted, Blocked, ConditionStatus, HeldPoint, Hold, OrderedDeployment, OrderedDeploymentStatus,
+    PausePoint,
+};
 
 use crate::style::{Paint, Style};
 
@@ -12,6 +15,8 @@ pub(crate) enum State {
     Unobserved,
     /// The rollout failed or is stalled; the message says why.
     Failed(String),
+    /// The rollout was aborted: the pods are rolled back, or being rolled back.
+    Aborted(Box<Aborted>),
     /// Paused at a pause point.
     Held(Box<Hold>),
     /// All pods are updated and available.
@@ -66,6 +71,9 @@ impl State {
         if let Some(migration) = Migration::of(status) {
             return Self::Migrating(migration);
         }
+        if let Some(aborted) = aborted(status) {
+            return Self::Aborted(Box::new(aborted.clone()));
+        }
         if let Some(stalled) = found(condition::STALLED, ConditionStatus::True) {
             return Self::Failed(stalled.message.clone());
         }
@@ -90,17 +98,18 @@ impl State {
             Self::Rolling => (style.pick("↻", "~"), Paint::Title),
             Self::Migrating(_) => (style.pick("↻", "~"), Paint::Warn),
             Self::Held(_) | Self::Paused => (style.pick("‖", "="), Paint::Warn),
-            Self::Failed(_) => (style.pick("✖", "!"), Paint::Bad),
+            Self::Failed(_) | Self::Aborted(_) => (style.pick("✖", "!"), Paint::Bad),
             Self::Unobserved => (style.pick("◌", "~"), Paint::Warn),
         }
     }
 
-    /// A label for a column, with the pod of the pause point.
+    /// A label for a column, with the pod or the name of the pause point.
     pub(crate) fn label(&self) -> String {
         match self {
             Self::Unobserved => "Waiting for controller".to_owned(),
             Self::Failed(_) => "Failed".to_owned(),
-            Self::Held(hold) => format!("Paused at {}", hold.pod),
+            Self::Aborted(_) => "Aborted".to_owned(),
+            Self::Held(hold) => format!("Paused at {}", point_name(hold)),
             Self::Complete => "Complete".to_owned(),
             Self::Paused => "Paused".to_owned(),
             Self::Rolling => "Rolling".to_owned(),
@@ -111,7 +120,44 @@ impl State {
 
 /// The pause point of a hold with its id: `pause point web-1 (web-1@4)`.
 pub(crate) fn pause_point(hold: &Hold) -> String {
-    format!("pause point {} ({})", hold.pod, hold.id)
+    format!("pause point {} ({})", point_name(hold), hold.id)
+}
+
+/// The name of a declared pause point, with its group of nodes if it has one; else the name of the pod.
+pub(crate) fn point_name(hold: &Hold) -> String {
+    hold.declared.as_ref().map_or_else(|| hold.pod.clone(), HeldPoint::label)
+}
+
+/// The abort of the current rollout.
+pub(crate) fn aborted(status: &OrderedDeploymentStatus) -> Option<&Aborted> {
+    let revision = status.rollout.as_ref()?.revision;
+    status.aborted.as_ref().filter(|aborted| aborted.revision == revision)
+}
+
+/// `rolled back from revision 4 to 3 (by request)`, or `rolling back` until all its pods are available.
+pub(crate) fn rolled_back(aborted: &Aborted, is_done: bool) -> String {
+    let Aborted { revision, to, reason, .. } = aborted;
+    let verb = if is_done { "rolled back" } else { "rolling back" };
+    format!("{verb} from revision {revision} to {to} ({reason})")
+}
+
+/// Whether the rollout is suspended: it was scaled to 0 replicas while declared pause points were ahead.
+pub(crate) fn is_suspended(status: &OrderedDeploymentStatus) -> bool {
+    status.rollout.as_ref().is_some_and(|rollout| rollout.suspended.is_some())
+}
+
+/// That the rollout to this revision is suspended, and how it continues.
+pub(crate) fn suspended(revision: i64) -> String {
+    format!(
+        "the rollout to revision {revision} is suspended at 0 replicas: when replicas grows, each revision gets its share of the pods again, and the rollout continues"
+    )
+}
+
+/// The pause point at which the rollout is blocked, and the message of the condition.
+pub(crate) fn blocked(status: &OrderedDeploymentStatus) -> Option<(&Blocked, &str)> {
+    let stalled = status.condition(condition::STALLED)?;
+    let is_blocked = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
+    Some((status.blocked.as_ref().filter(|_| is_blocked)?, &stalled.message))
 }
 
 /// The value of the annotation `pause-point`.

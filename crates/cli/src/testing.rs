@@ -175,6 +175,37 @@ pub(crate) fn paused_before(pod: &Pod) -> Value {
     })
 }
 
+/// The status of a rollout to revision 2 that is paused at that declared point, with `afterUpdated: 1`, before the first of
+/// these pods.
+pub(crate) fn at_declared(name: &str, pods: &[Pod]) -> Value {
+    let mut status = paused_before(&pods[0]);
+    status["hold"]["id"] = format!("{name}@2").into();
+    status["hold"]["declared"] = json!({"name": name, "afterUpdated": 1});
+    status
+}
+
+/// The status of a rollout to revision 2 that was aborted, back to revision 1.
+pub(crate) fn aborted() -> Value {
+    let now = "2030-01-01T11:58:00Z";
+    let condition = |type_: &str, status: &str| {
+        json!({
+            "type": type_, "status": status, "reason": "Aborted", "message": "The rollout was aborted.",
+            "lastTransitionTime": now, "lastUpdateTime": now,
+        })
+    };
+    json!({
+        "observedGeneration": 2, "replicas": 4, "updatedReplicas": 1, "availableReplicas": 4,
+        "rollout": {
+            "revision": 2, "templateHash": hash("web:2"), "replicas": 4,
+            "from": {"revision": 1, "templateHash": hash("web:1")},
+        },
+        "aborted": {
+            "revision": 2, "to": 1, "templateHash": hash("web:1"), "at": now, "reason": "by request",
+        },
+        "conditions": [condition("Stalled", "True"), condition("Complete", "False")],
+    })
+}
+
 /// The status of a rollout to that revision, in progress or complete.
 pub(crate) fn at_revision(revision: i64) -> Value {
     let image = format!("web:{revision}");

@@ -97,7 +97,8 @@ fn pods(
             }
         };
         let at = barrier_side(pod, overview);
-        let later = pod.point.filter(|_| at.is_none() && pod.place.is_some());
+        let is_its_own = at.is_some() && overview.barrier.as_ref().is_some_and(|it| it.declared.is_none());
+        let later = pod.point.filter(|_| !is_its_own && pod.place.is_some());
         let later_line = |point: PausePoint| format!("{trunk}{}", later_line(point, pod, style, room));
         if at == Some(PausePoint::Before) {
             mark(lines);
@@ -149,18 +150,21 @@ fn barrier_side(pod: &PodRow, overview: &Overview) -> Option<PausePoint> {
 
 /// The line of the barrier, in a short form if the long one does not fit.
 pub(crate) fn barrier_line(barrier: &Barrier, style: Style, room: Option<usize>) -> String {
-    let side = side(barrier.side);
+    let place = escaped(&barrier.place()).into_owned();
     let (line, long, short) = if barrier.reached {
-        let point = format!("{} ({side})", escaped(&barrier.pod));
-        let long = format!("paused at pause point {point}: pods below wait");
-        (style.pick("━━", "=="), long, format!("paused at {point}"))
+        let long = format!("paused at pause point {place}: pods below wait");
+        (style.pick("━━", "=="), long, format!("paused at {place}"))
     } else {
         let which = if barrier.rolling { "the rollout" } else { "the next rollout" };
-        let point = format!("pause point {} ({side})", escaped(&barrier.pod));
+        let point = format!("pause point {place}");
         (style.pick("┄┄", "--"), format!("{point}: {which} pauses here"), point)
     };
     let fits = |text: &String| room.is_none_or(|room| text.chars().count() + 6 <= room);
     let text = Some(long).filter(fits).unwrap_or(short);
+    let text = match room {
+        Some(room) => shortened(text, room.saturating_sub(6), style),
+        None => text,
+    };
     style.paint(Paint::Warn, &format!("{line} {text} {line}"))
 }
 

@@ -86,7 +86,10 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
     let is_scaled = rollout.is_some_and(|rollout| rollout.scaled_from.is_some());
     if before == spec.replicas {
         // Where D is changed and changed back in between, each set gets back its size.
-        if !is_scaled && old > 0 && view.reliable() + old > view.floor {
+        // A declared point lets no more updated pods exist.
+        let kept = view.most_updated().map_or(0, |most| view.desired - most);
+        let lost = count(view.old().count()) + old > kept;
+        if !is_scaled && old > 0 && view.reliable() + old > view.floor && lost {
             messages
                 .push(format!("{old} old pods are created; lost pods are to be replaced by updated ones"));
         }

@@ -223,7 +223,8 @@ pub fn below_floor<'a>(
 pub(crate) fn proof(view: &View<'_>, act: &Act) -> Messages {
     let snapshot = view.snapshot;
     let created = snapshot.pods.iter().any(|pod| view.current.contains(&*pod.set));
-    let proven = created || snapshot.dry_run == DryRun::Accepted;
+    // An abort rolls back to pods that have run before.
+    let proven = created || view.aborts || snapshot.dry_run == DryRun::Accepted;
     let first = targets(act, Purpose::Rollout).next().filter(|_| !proven);
     first
         .map(|target| format!("{} is deleted for a template that is not proven", target.name()))
@@ -260,12 +261,8 @@ pub(crate) fn kept(view: &View<'_>, act: &Act) -> Messages {
     }
     let scale: Vec<&Target> = targets(act, Purpose::Scale).collect();
     let stays = |active: &&ActivePod<'_>| scale.iter().all(|target| !active.is(target.uid()));
-    let stored = match (view.held(), &view.status.hold, &view.status.pause) {
-        (Some(hold), ..) => Some((&hold.sizes, hold.replicas)),
-        (None, None, Some(pause)) => Some((&pause.sizes, pause.replicas)),
-        _ => None,
-    };
-    if let Some((sizes, replicas)) = stored
+    let is_about_to_hold = view.held().is_none() && view.status.hold.is_some();
+    if let Some((sizes, replicas)) = view.stored_sizes().filter(|_| !is_about_to_hold)
         && i64::from(replicas) == view.desired
     {
         for updated in [false, true] {

@@ -51,7 +51,7 @@ fn surge(view: &View<'_>) -> Option<String> {
 
 /// What remains to be done by the contract.
 fn undone(view: &View<'_>, refused: bool) -> Option<String> {
-    if view.keeps_sizes() {
+    if view.keeps_sizes() || (view.aborts && view.current.is_empty()) {
         return None;
     }
     let old: Vec<_> = view.old().collect();
@@ -65,7 +65,14 @@ fn undone(view: &View<'_>, refused: bool) -> Option<String> {
         return (surplus || missing).then(|| format!("{pods} pods, D is {}", view.desired));
     }
     let barrier = view.barrier();
+    let number = view.declared_barrier().filter(|_| view.is_declared()).and_then(|point| point.updated);
+    let waits = number.is_some_and(|updated| view.updated_available() < updated);
+    let kept = view.most_updated().map_or(0, |most| view.desired - most);
+    if count(old.len()) < kept && pods < view.ceiling && !refused {
+        return Some("a lost old pod may be created again".to_owned());
+    }
     let reached = match barrier {
+        _ if waits => false,
         Some((0, PausePoint::Before, _)) => true,
         Some((0, PausePoint::After, begun)) => !begun,
         _ => false,

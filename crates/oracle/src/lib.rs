@@ -7,6 +7,7 @@
 //! everything else itself, so that it does not repeat a mistake of the planner. It never decides, and the product does not use it.
 
 mod creates;
+mod declared;
 mod deletes;
 mod idle;
 mod status;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use ordereddeployment_planner::{Act, Decision, Snapshot};
 
 pub use creates::above_ceiling;
+pub use declared::DeclaredBarrier;
 pub use deletes::{below_floor, collected, past_barrier, rollout_order, scaling_order, surge};
 pub use idle::check_idle;
 pub use status::{conditions, counts, generation, transitions};
@@ -37,7 +39,7 @@ const SIZES: (&str, &str, Oracle) = ("S11", "status::sizes", status::sizes);
 const ONE_STATE: (&str, &str, Oracle) = ("S11", "status::conditions", status::one_state);
 
 /// The oracles for acts on a status that the planner wrote.
-const ALL: [(&str, &str, Oracle); 16] = [
+const ALL: [(&str, &str, Oracle); 18] = [
     ORDER,
     ("S1", "deletes::order", deletes::scaling_order),
     ("S1", "deletes::order", deletes::surge),
@@ -49,6 +51,8 @@ const ALL: [(&str, &str, Oracle); 16] = [
     PROOF,
     CEILING,
     ("S4", "creates::ceiling", creates::wanted),
+    ("S4", "creates::ceiling", declared::most_updated),
+    ("S5", "deletes::points", declared::old_pod_stays),
     ("S8", "creates::one_per_slot", creates::replacements_wait),
     BARRIER,
     ("S5", "deletes::barrier", deletes::kept),

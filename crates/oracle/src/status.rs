@@ -8,6 +8,7 @@ use ordereddeployment_api::{ConditionStatus, Hold, OrderedDeploymentStatus, Paus
 use ordereddeployment_planner::{Act, Point, SetChange};
 
 use crate::Messages;
+use crate::declared;
 use crate::view::{View, count, has_begun};
 
 /// The published sizes add up to D, and between two writes to no less than before or after.
@@ -99,7 +100,7 @@ pub fn counts(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<String
     }
     let counts = [
         ("replicas", after.replicas, count(view.pods.len())),
-        ("updatedReplicas", after.updated_replicas, view.updated()),
+        ("updatedReplicas", after.updated_replicas, view.with_spec_template()),
         ("readyReplicas", after.ready_replicas, view.ready()),
         ("availableReplicas", after.available_replicas, view.available()),
         ("terminatingReplicas", after.terminating_replicas, view.terminating()),
@@ -116,6 +117,8 @@ pub fn conditions(view: &View<'_>, after: &OrderedDeploymentStatus) -> Option<St
         return None;
     }
     let done = !view.is_uncompared()
+        && !view.aborts
+        && !view.lacks_old()
         && view.old().next().is_none()
         && !view.keeps_old()
         && after.hold.is_none()
@@ -145,13 +148,20 @@ pub fn transitions(
     let is_renamed = before.collision_count != after.collision_count;
     // Another set of the same template may have become the oldest: that is another rollout of the same revision.
     if revision(after) != revision(before) || (!is_renamed && template_hash(after) != template_hash(before)) {
-        let cleared = (&after.hold, &after.passed, &after.resume_requested) == (&None, &None, &None);
-        return (!cleared || template_hash(before) == template_hash(after))
+        let cleared = (&after.hold, &after.passed, &after.resume_requested) == (&None, &None, &None)
+            && (&after.passed_points, &after.aborted, after.abort_requested, after.retry_requested)
+                == (&None, &None, None, None);
+        let is_retry = before.aborted.is_some() && before.retry_requested == Some(revision(before));
+        return (!cleared || (template_hash(before) == template_hash(after) && !is_retry))
             .then(|| "a new rollout does not begin with a clear status".to_owned());
     }
     if is_renamed {
-        let same = (&before.hold, &before.passed) == (&after.hold, &after.passed);
+        let same = (&before.hold, &before.passed, &before.passed_points, &before.aborted)
+            == (&after.hold, &after.passed, &after.passed_points, &after.aborted);
         return (!same).then(|| "a new name of the set changes the hold or the passed points".to_owned());
+    }
+    if before.aborted != after.aborted {
+        return declared::abort(view, before, after);
     }
     let requested = before.resume_requested.as_deref();
     let named = before.hold.as_ref().is_some_and(|hold| Some(hold.id.as_str()) == requested);
@@ -159,13 +169,24 @@ pub fn transitions(
     let answered = named || all;
     // Until it is stored whether the template is new, it is unknown which rollout is to be resumed.
     let may_be_answered = view.is_valid() && !view.is_uncompared();
-    if requested.is_some() && after.resume_requested.is_some() && may_be_answered {
+    // Requests to abort and to retry are answered first.
+    let is_first = before.abort_requested.is_none() && before.retry_requested.is_none();
+    if requested.is_some() && after.resume_requested.is_some() && may_be_answered && is_first {
         return Some("a request to resume is not answered in one write".to_owned());
+    }
+    let is_answered = after.abort_requested.is_none() && after.retry_requested.is_none();
+    if !is_first && !is_answered && may_be_answered {
+        return Some("a request to abort or to retry is not answered in one write".to_owned());
     }
     let blocked = blocked_pod(view, before, requested);
     let expired = before.hold.as_ref().filter(|hold| may_end(view, hold));
     let ended = [expired.map(|hold| hold.pod_uid.as_str()), blocked.as_deref()];
-    passed(before, after, named, all, ended).or_else(|| held(view, before, after, answered))
+    let declared =
+        blocked.is_some().then(|| view.declared_barrier().filter(|_| view.is_declared())).flatten();
+    let is_ended = named || expired.is_some();
+    passed(before, after, named, all, ended)
+        .or_else(|| declared::passed_points(view, before, after, is_ended, declared.as_ref()))
+        .or_else(|| held(view, before, after, answered))
 }
 
 fn template_hash(status: &OrderedDeploymentStatus) -> Option<&str> {
@@ -199,8 +220,10 @@ pub(crate) fn blocked(view: &View<'_>, act: &Act) -> Messages {
     let at = view.barrier().map(|(at, ..)| at).filter(|at| *at < old.len());
     let Some(at) = at else { return vec!["status.blocked is set, and there is no barrier".to_owned()] };
     let mut messages = Messages::new();
-    if !blocked.id.starts_with(&old[at].pod.name) {
-        messages.push(format!("status.blocked names {}, the barrier is {}", blocked.id, old[at].pod.name));
+    let declared = view.declared_barrier().filter(|_| view.is_declared());
+    let point = declared.map_or_else(|| old[at].pod.name.clone(), |declared| declared.label());
+    if !blocked.id.starts_with(&point) {
+        messages.push(format!("status.blocked names {}, the barrier is {point}", blocked.id));
     }
     let forbidden = old[0].available && view.available() - 1 < view.floor;
     if !(forbidden && view.all_updated_available() && old[at..].iter().any(|active| !active.available)) {
@@ -279,8 +302,14 @@ fn held(
 fn may_end(view: &View<'_>, hold: &Hold) -> bool {
     let snapshot = view.snapshot;
     let over = !has_begun(hold) && hold.until.as_ref().is_some_and(|until| until.0 <= snapshot.now);
+    if let Some(held) = &hold.declared {
+        let mut points = snapshot.deployment.spec.strategy.pause_points.iter().flatten();
+        if points.all(|point| point.name != held.name) {
+            return true;
+        }
+    }
     let pod = view.pods.iter().find(|active| active.is(&hold.pod_uid));
-    let unmarked = pod.is_some_and(|active| active.pod.point == Point::None);
+    let unmarked = hold.declared.is_none() && pod.is_some_and(|active| active.pod.point == Point::None);
     let none_left = view.desired > 0 && view.old().next().is_none();
     snapshot.live && (over || unmarked) || none_left
 }
@@ -291,6 +320,7 @@ fn replicas_stored(view: &View<'_>) -> impl Iterator<Item = i64> {
         view.status.rollout.as_ref().map(|rollout| rollout.replicas),
         view.held().map(|hold| hold.replicas),
         view.status.pause.as_ref().map(|pause| pause.replicas),
+        view.stored_sizes().map(|(_, replicas)| replicas),
     ];
     stored.into_iter().flatten().map(i64::from)
 }
@@ -302,7 +332,8 @@ fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
     let scaled = replicas_stored(view).any(|replicas| replicas != view.desired)
         || rollout.is_some_and(|rollout| rollout.scaled_from.is_some())
         || view.stored_sizes().is_some_and(|(sizes, _)| old_size(view, sizes) < count(old.len()));
-    if hold.point == PausePoint::Before && (scaled || view.desired == 0) {
+    let of_pod = hold.declared.is_none();
+    if of_pod && hold.point == PausePoint::Before && (scaled || view.desired == 0) {
         // Scaling is about to delete the last point that holds the rollout, or the last pod behind it. So are the old pods
         // that replaced updated ones while `spec.paused` allowed no new revision, or that were created for a larger D.
         let is_point = old.iter().any(|active| active.is(&hold.pod_uid) && view.has_pause_point(active));
@@ -320,6 +351,16 @@ fn begins(view: &View<'_>, hold: &Hold) -> Option<String> {
     }
     if at > 0 {
         return wrong("while pods are ahead of it");
+    }
+    let declared = view.declared_barrier().filter(|_| view.is_declared());
+    match (&declared, &hold.declared) {
+        (Some(barrier), Some(point)) if barrier.is(point) => {
+            if barrier.updated.is_some_and(|updated| view.updated_available() < updated) {
+                return wrong("before the updated pods are available");
+            }
+        }
+        (None, None) => {}
+        _ => return wrong("at another point than the barrier"),
     }
     let is_deleted = hold.point == PausePoint::After && hold.deleted != Some(false);
     if is_deleted { wrong("with its pod deleted") } else { None }

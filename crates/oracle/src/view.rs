@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use ordereddeployment_api::{
-    Hold, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType, UnavailablePods,
-    names::condition, names::reason, validate,
+    Hold, OrderedDeploymentStatus, Pause, PausePoint, PodReplacementPolicy, StrategyType, Template,
+    UnavailablePods, names::condition, names::reason, validate,
 };
 use ordereddeployment_planner::{FailureKind, Pod, Point, Set, Snapshot, is_of, node_rules, to_compare};
 use ordereddeployment_sorter::Pods;
@@ -46,8 +46,14 @@ pub struct View<'a> {
     pub ceiling: i64,
     /// The active pods, in the order.
     pub pods: Vec<ActivePod<'a>>,
+    /// Their delete priorities, by UID.
+    priorities: BTreeMap<Arc<str>, i32>,
     /// The UIDs of the sets of the current template.
     pub(crate) current: BTreeSet<&'a str>,
+    /// The UIDs of the sets of the spec's template, which are not the current ones in an abort.
+    of_spec: BTreeSet<&'a str>,
+    /// Whether the rollout is aborted.
+    pub(crate) aborts: bool,
     is_valid: bool,
     is_uncompared: bool,
 }
@@ -77,11 +83,14 @@ impl<'a> View<'a> {
         }
         let ordered = ordered.order(&rules, &snapshot.nodes);
         let uncompared = to_compare(snapshot);
-        let current = sets_like(snapshot, uncompared.first());
+        let of_spec = sets_like(snapshot, uncompared.first());
+        let hashes = snapshot.sets.iter().filter(|set| of_spec.contains(&*set.uid));
+        let aborts = is_aborted(snapshot, &hashes.map(|set| set.hash.as_str()).collect::<Vec<_>>());
+        let current = if aborts { aborted_to(snapshot) } else { of_spec.clone() };
         let active = |pod: &'a Pod| {
             let updated = current.contains(&*pod.set);
             let own = sets.get(&*pod.set).map_or(0, |set| set.min_ready_seconds);
-            let min_ready = if updated { spec.min_ready_seconds } else { own };
+            let min_ready = if updated && !aborts { spec.min_ready_seconds } else { own };
             let since = pod.facts.ready_since.filter(|_| pod.facts.ready);
             let long_enough = since.is_some_and(|since| {
                 snapshot.now.duration_since(since) >= SignedDuration::from_secs(min_ready.into())
@@ -90,6 +99,11 @@ impl<'a> View<'a> {
             let available = pod.facts.ready && (min_ready <= 0 || long_enough);
             ActivePod { pod, updated, available }
         };
+        let priorities: BTreeMap<Arc<str>, i32> = ordered
+            .indices()
+            .iter()
+            .map(|index| (Arc::clone(&pods[*index].facts.uid), ordered.priority(*index)))
+            .collect();
         let pods = ordered.indices().iter().map(|index| active(pods[*index])).collect();
         let desired = i64::from(spec.replicas);
         let ceiling = if desired == 0 { 0 } else { desired + spec.max_surge() };
@@ -97,7 +111,68 @@ impl<'a> View<'a> {
         let status = snapshot.deployment.stored_status();
         let is_valid = validate(spec).is_empty();
         let is_uncompared = !uncompared.is_empty();
-        Self { snapshot, status, desired, floor, ceiling, pods, current, is_valid, is_uncompared }
+        let mut view = Self {
+            snapshot,
+            status,
+            desired,
+            floor,
+            ceiling,
+            pods,
+            priorities: BTreeMap::new(),
+            current,
+            of_spec,
+            aborts,
+            is_valid,
+            is_uncompared,
+        };
+        view.arrange(&priorities);
+        view
+    }
+
+    /// Puts the old pods in the order of an abort, or of a rollout that groups them by nodes.
+    fn arrange(&mut self, priorities: &BTreeMap<Arc<str>, i32>) {
+        self.priorities.clone_from(priorities);
+        let mut points = self.snapshot.deployment.spec.strategy.points();
+        let label = points.find_map(|point| point.between_node_groups.as_deref());
+        let places: Vec<usize> = (0..self.pods.len()).filter(|at| !self.pods[*at].updated).collect();
+        let mut old: Vec<ActivePod<'a>> = places.iter().map(|at| self.pods[*at]).collect();
+        if self.aborts {
+            old.sort_by_key(|active| active.available);
+        } else if let Some(label) = label {
+            old.sort_by_key(|active| {
+                let group = self.group(active, label);
+                (-i64::from(self.priority(active)), group.is_none(), group)
+            });
+        }
+        for (at, active) in places.into_iter().zip(old) {
+            self.pods[at] = active;
+        }
+    }
+
+    /// The delete priority of a pod.
+    #[must_use]
+    pub fn priority(&self, active: &ActivePod<'_>) -> i32 {
+        self.priorities.get(&active.pod.facts.uid).copied().unwrap_or(0)
+    }
+
+    /// Whether the rollout is aborted.
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        self.aborts
+    }
+
+    /// The template of the pods that are to stay: the spec's, or in an abort that of the revision before.
+    #[must_use]
+    pub fn template(&self) -> Template {
+        let target = self.snapshot.sets.iter().find(|set| self.aborts && self.current.contains(&*set.uid));
+        let spec = &self.snapshot.deployment.spec.template;
+        target.map_or_else(|| spec.without_hash(), |set| set.template.clone())
+    }
+
+    /// Active pods of the spec's template.
+    #[must_use]
+    pub fn with_spec_template(&self) -> i64 {
+        count(self.pods.iter().filter(|active| self.of_spec.contains(&*active.pod.set)).count())
     }
 
     /// The active pods of older revisions, in the order.
@@ -126,6 +201,9 @@ impl<'a> View<'a> {
     /// Whether scaling deletes this pod after all other old pods: its pause point is not passed, or it is held.
     #[must_use]
     pub fn has_pause_point(&self, active: &ActivePod<'_>) -> bool {
+        if self.aborts {
+            return false;
+        }
         let passed = self.status.has_passed(&active.pod.facts.uid);
         let held = self.status.hold.as_ref().is_some_and(|hold| active.is(&hold.pod_uid));
         !active.updated && (held || matches!(active.pod.point, Point::At { .. }) && !passed)
@@ -140,21 +218,31 @@ impl<'a> View<'a> {
     /// Whether a hold or a pause keeps every set at its size.
     #[must_use]
     pub fn keeps_sizes(&self) -> bool {
-        self.held().is_some() || self.snapshot.deployment.spec.paused
+        self.held().is_some() || self.snapshot.deployment.spec.paused || self.suspended().is_some()
     }
 
-    /// The sizes that a hold or a pause stored, and the number of replicas that they are for.
+    /// The sizes of a rollout that is suspended at 0 replicas.
+    fn suspended(&self) -> Option<&Pause> {
+        self.status.rollout.as_ref()?.suspended.as_ref()
+    }
+
+    /// The sizes that a pause stored, or else a suspension.
+    fn pause(&self) -> Option<&Pause> {
+        let pause = self.status.pause.as_ref().filter(|_| self.snapshot.deployment.spec.paused);
+        pause.or_else(|| self.suspended())
+    }
+
+    /// The sizes that a hold, a pause or a suspension stored, and the number of replicas that they are for.
     #[must_use]
     pub fn stored_sizes(&self) -> Option<(&BTreeMap<String, i32>, i32)> {
-        let pause = self.status.pause.as_ref().filter(|_| self.snapshot.deployment.spec.paused);
-        let of_pause = pause.map(|pause| (&pause.sizes, pause.replicas));
+        let of_pause = self.pause().map(|pause| (&pause.sizes, pause.replicas));
         self.held().map(|hold| (&hold.sizes, hold.replicas)).or(of_pause)
     }
 
     /// Whether a pause stored pods of an older set. It keeps their share even while none of them exists.
     #[must_use]
     pub fn keeps_old(&self) -> bool {
-        let pause = self.status.pause.as_ref().filter(|_| self.snapshot.deployment.spec.paused);
+        let pause = self.pause();
         let share = |hash: &str| pause.and_then(|pause| pause.sizes.get(hash)).is_some_and(|size| *size > 0);
         let mut older =
             self.snapshot.sets.iter().filter(|set| !set.terminating && !self.current.contains(&*set.uid));
@@ -167,9 +255,28 @@ impl<'a> View<'a> {
         self.snapshot.deployment.spec.strategy.type_ == StrategyType::Recreate
     }
 
-    /// The barrier: its place among the old pods, its side, and whether its hold is stored before the DELETE.
+    /// The barrier: its place among the old pods, its side, and whether its hold is stored before the DELETE. At one place, an
+    /// `after` point comes first, then declared points, then a `before` point.
     #[must_use]
     pub fn barrier(&self) -> Option<(usize, PausePoint, bool)> {
+        let declared = self.declared_barrier().map(|declared| declared.at);
+        let of_pod = self.pod_barrier();
+        if self.is_declared() { declared.map(|at| (at, PausePoint::Before, false)) } else { of_pod }
+    }
+
+    /// Whether the barrier is a declared point.
+    #[must_use]
+    pub fn is_declared(&self) -> bool {
+        let Some(declared) = self.declared_barrier() else { return false };
+        // A point `after` the pod ahead comes before a declared point at the same place.
+        self.pod_barrier().is_none_or(|(at, ..)| declared.at <= at)
+    }
+
+    /// The first pause point of a pod.
+    fn pod_barrier(&self) -> Option<(usize, PausePoint, bool)> {
+        if self.aborts {
+            return None;
+        }
         let old: Vec<_> = self.old().collect();
         let begun = self.status.hold.as_ref().filter(|hold| has_begun(hold));
         // Its pod is deleted and the hold is about to be stored: until then the rollout deletes nothing.
@@ -240,7 +347,8 @@ impl<'a> View<'a> {
     /// How many updated pods the rollout wants now.
     #[must_use]
     pub fn wanted(&self) -> i64 {
-        (self.desired - self.behind().unwrap_or(0)).max(0)
+        let wanted = (self.desired - self.behind().unwrap_or(0)).max(0);
+        self.most_updated().map_or(wanted, |most| wanted.min(most))
     }
 
     /// Active old and available updated pods.
@@ -335,6 +443,22 @@ fn sets_like<'a>(snapshot: &'a Snapshot, stand_in: Option<&Arc<str>>) -> BTreeSe
         None => is_of(set, &snapshot.deployment.spec.template),
     };
     snapshot.sets.iter().filter(is_current).map(|set| &*set.uid).collect()
+}
+
+/// Whether the rollout of that template is aborted.
+fn is_aborted(snapshot: &Snapshot, current: &[&str]) -> bool {
+    let status = snapshot.deployment.stored_status();
+    let (Some(rollout), Some(aborted)) = (&status.rollout, &status.aborted) else { return false };
+    aborted.revision == rollout.revision && current.iter().all(|hash| *hash == rollout.template_hash)
+}
+
+/// The sets of the template to which an abort rolls back.
+fn aborted_to(snapshot: &Snapshot) -> BTreeSet<&str> {
+    let to = snapshot.deployment.stored_status().aborted.as_ref();
+    let hash = to.map(|to| to.template_hash.as_str());
+    let target = snapshot.sets.iter().find(|set| !set.terminating && Some(set.hash.as_str()) == hash);
+    let is_like = |set: &&Set| target.is_some_and(|target| target.template.same_as(&set.template));
+    snapshot.sets.iter().filter(is_like).map(|set| &*set.uid).collect()
 }
 
 /// The set of the current template: of several the oldest.

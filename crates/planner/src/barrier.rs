@@ -2,13 +2,32 @@
 
 use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint};
 
+use crate::declared::{self, Declared};
 use crate::inventory::{Inventory, RankedPod};
 
 /// The first pause point in the order that is not passed.
 #[derive(Debug)]
 pub(crate) struct Barrier<'c, 'a> {
+    /// The pod with the point; with a declared point, the first pod behind it.
     pub(crate) ranked: &'c RankedPod<'a>,
     pub(crate) side: PausePoint,
+    pub(crate) declared: Option<Declared<'c>>,
+}
+
+/// The place of a barrier among some pods.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position<'c> {
+    /// The index of its pod.
+    pub(crate) at: usize,
+    pub(crate) side: PausePoint,
+    pub(crate) declared: Option<Declared<'c>>,
+}
+
+impl Position<'_> {
+    /// How many pods are ahead of it.
+    fn ahead(&self) -> usize {
+        self.at + usize::from(self.side == PausePoint::After)
+    }
 }
 
 /// The old pods as the barrier divides them.
@@ -27,11 +46,12 @@ pub(crate) fn divide<'c, 'a>(inventory: &'c Inventory<'a>) -> Divided<'c, 'a> {
     let Ok(position) = barrier_of(inventory, old) else {
         return Divided { ahead: &[], behind: old, barrier: None };
     };
-    let Some((at, side)) = position else {
+    let Some(position) = position else {
         return Divided { ahead: old, behind: &[], barrier: None };
     };
-    let (ahead, behind) = old.split_at(if side == PausePoint::After { at + 1 } else { at });
-    Divided { ahead, behind, barrier: Some(Barrier { ranked: &old[at], side }) }
+    let (ahead, behind) = old.split_at(position.ahead());
+    let Position { at, side, declared } = position;
+    Divided { ahead, behind, barrier: Some(Barrier { ranked: &old[at], side, declared }) }
 }
 
 /// The pod of a hold that was stored before its DELETE is not among the given pods. Until the status says so, no pod is ahead.
@@ -41,7 +61,26 @@ pub(crate) struct HeldPodIsGone;
 ///
 /// A pod whose hold was stored ahead of its DELETE is a barrier even if its value became malformed or no pod is behind it
 /// any more. While it exists it is one of several, though: a point that is now ahead of it is reached first.
-pub(crate) fn barrier_of(
+///
+/// At one place, an `after` point of the pod ahead comes first, then declared points, then the `before` point of the pod behind.
+pub(crate) fn barrier_of<'c>(
+    inventory: &'c Inventory<'_>,
+    ranked_pods: &[RankedPod<'c>],
+) -> Result<Option<Position<'c>>, HeldPodIsGone> {
+    let of_pod = pod_point(inventory, ranked_pods)?;
+    let of_pod = of_pod.map(|(at, side)| Position { at, side, declared: None });
+    let declared = declared::nearest(inventory, ranked_pods);
+    let declared =
+        declared.map(|(at, point)| Position { at, side: PausePoint::Before, declared: Some(point) });
+    let rank = |position: &Position<'_>| {
+        let is_before = position.side == PausePoint::Before;
+        (position.ahead(), is_before, position.declared.is_none())
+    };
+    Ok(of_pod.into_iter().chain(declared).min_by_key(rank))
+}
+
+/// The place of the first point of a pod.
+fn pod_point(
     inventory: &Inventory<'_>,
     ranked_pods: &[RankedPod<'_>],
 ) -> Result<Option<(usize, PausePoint)>, HeldPodIsGone> {
@@ -85,7 +124,11 @@ pub fn held(status: &OrderedDeploymentStatus) -> Option<&Hold> {
 
 /// The id with which a resume passes the barrier.
 pub(crate) fn id(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -> String {
-    Hold::id(&barrier.ranked.pod.name, revision(inventory))
+    let revision = revision(inventory);
+    match barrier.declared {
+        Some(declared) => Hold::id(&declared.held().label(), revision),
+        None => Hold::id(&barrier.ranked.pod.name, revision),
+    }
 }
 
 pub(crate) fn revision(inventory: &Inventory<'_>) -> i64 {

@@ -108,14 +108,19 @@ pub(crate) fn hold_message(hold: &Hold, name: &str) -> String {
         Some(until) => format!("until {}", until.0),
         None => format!("until it is resumed: kubectl ordered resume {name}"),
     };
-    format!(
-        "Paused at pause point {} ({side}){node}, rollout to revision {}, {until}",
-        hold.pod, hold.revision
-    )
+    let (pod, revision) = (&hold.pod, hold.revision);
+    if let Some(declared) = &hold.declared {
+        let point = declared.label();
+        return format!(
+            "Paused at pause point {point}, rollout to revision {revision}, {until}. Next is pod {pod}{node}"
+        );
+    }
+    format!("Paused at pause point {pod} ({side}){node}, rollout to revision {revision}, {until}")
 }
 
 /// Reasons of the condition `Progressing` during which nothing is rolled out: the clock of the deadline restarts afterwards.
-pub(crate) const STOPPED: [&str; 6] = [
+pub(crate) const STOPPED: [&str; 7] = [
+    reason::ABORTED,
     reason::TEMPLATE_NOT_COMPARED,
     reason::ROLLOUT_HELD,
     reason::DEPLOYMENT_PAUSED,

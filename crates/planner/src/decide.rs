@@ -16,7 +16,7 @@ use crate::pod_changes::{self, PodChanges, create_failed};
 use crate::sizes::{self, Sizes};
 use crate::template_comparison::{self, Prerequisite};
 use crate::{
-    Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, Target, conditions,
+    Act, Decision, Event, FailureKind, Purpose, Read, Record, SetChange, Snapshot, Target, abort, conditions,
     events, history, hold, kept, report, rollout, scaling, stuck,
 };
 
@@ -52,7 +52,8 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
         Some(Prerequisite::Store(change)) => return Decision::Act(equal(&state, change)),
         None => {}
     }
-    if let Some(first) = history::begin(&inventory).or_else(|| hold::transition(&state)) {
+    let first = history::begin(&inventory).or_else(|| abort::transition(&inventory));
+    if let Some(first) = first.or_else(|| hold::transition(&state)) {
         return first;
     }
     if snapshot.failure.as_ref().is_some_and(|failure| failure.what == FailureKind::Claim) {
@@ -96,7 +97,9 @@ fn pod_changes(state: &State<'_, '_>) -> Result<PodChanges, Box<Decision>> {
         }
         return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
     }
+    let target_is_gone = inventory.aborts() && inventory.current.is_none();
     let mut changes = match &state.phase {
+        _ if target_is_gone => PodChanges::default(),
         Phase::Invalid(_) | Phase::Migrating(_) => PodChanges::default(),
         Phase::Held(sizes) | Phase::Paused(sizes) => scaling::keep_sizes(inventory, sizes)?,
         Phase::ScaledToZero => scaling::scale_to_zero(inventory)?,
@@ -157,7 +160,8 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
         creates.retain(|create| create.hash != inventory.hash);
     }
     let status = report::status(state, changes);
-    if state.is_complete {
+    let is_stored = inventory.status.rollout.as_ref().is_some_and(|rollout| rollout.completed);
+    if state.is_complete && is_stored {
         sets.extend(history::beyond_limit(inventory));
     }
     let points = points(inventory, changes);

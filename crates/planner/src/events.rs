@@ -1,9 +1,12 @@
-//! The events of decisions: their reasons and messages.
+//! The events of decisions, and the history in the status.
 
 use std::sync::Arc;
 
-use ordereddeployment_api::names::reason;
+use jiff::Timestamp;
+use ordereddeployment_api::names::{HISTORY, reason};
+use ordereddeployment_api::{Action, HistoryEntry, OrderedDeploymentStatus};
 
+use crate::conditions::seconds;
 use crate::{Event, EventType, Regarding};
 
 pub(crate) fn normal(reason: &'static str, message: String) -> Event {
@@ -12,6 +15,27 @@ pub(crate) fn normal(reason: &'static str, message: String) -> Event {
 
 pub(crate) fn warning(reason: &'static str, message: String) -> Event {
     Event { type_: EventType::Warning, reason, message, regarding: Regarding::Deployment }
+}
+
+/// Adds an entry to the history in the status; the oldest entries are dropped.
+pub(crate) fn remember(
+    status: &mut OrderedDeploymentStatus,
+    action: Action,
+    id: Option<&str>,
+    revision: i64,
+    now: Timestamp,
+    why: &str,
+) {
+    let history = status.history.get_or_insert_default();
+    history.push(HistoryEntry {
+        action,
+        id: id.map(ToOwned::to_owned),
+        revision,
+        at: seconds(now).into(),
+        reason: why.to_owned(),
+    });
+    let excess = history.len().saturating_sub(HISTORY);
+    history.drain(..excess);
 }
 
 pub(crate) fn point_lost(name: &str, uid: &Arc<str>) -> Event {

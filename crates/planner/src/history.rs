@@ -1,7 +1,7 @@
 //! Revisions: the identity of a rollout, its set, and how many old sets are kept.
 
 use ordereddeployment_api::{
-    PodDeletion, Rollout,
+    CompleteRevision, ConditionStatus, PodDeletion, Rollout,
     names::{condition, reason},
 };
 
@@ -14,7 +14,7 @@ use crate::{Decision, Event, Record, SetChange, conditions, events};
 /// A new template starts a new rollout. One write sets its identity and clears the hold, the passed points and any resume
 /// request, before a resume is processed. If another template has the same hash, the collision count distinguishes them.
 pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
-    if inventory.revision.needs_comparison() {
+    if inventory.revision.needs_comparison() || inventory.aborts() {
         return None;
     }
     let snapshot = inventory.snapshot;
@@ -44,11 +44,19 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
         // A scaling in progress continues.
         replicas: before.map_or(inventory.spec.replicas, |rollout| rollout.replicas),
         scaled_from: before.and_then(|rollout| rollout.scaled_from.clone()),
+        from: last_complete(inventory),
+        suspended: None,
+        // Without replicas there is nothing to replace.
+        completed: inventory.bounds.desired == 0 && inventory.active() == 0,
     });
     status.hold = None;
     status.blocked = None;
     status.passed = None;
+    status.passed_points = None;
     status.resume_requested = None;
+    status.abort_requested = None;
+    status.retry_requested = None;
+    status.aborted = None;
     // Progress is computed from these counts, and the stored ones are of the template before.
     let narrow = |count: i64| Some(i32::try_from(count).unwrap_or(i32::MAX));
     status.replicas = narrow(inventory.active());
@@ -65,6 +73,22 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     Some(Decision::Record(Record { status, events }))
 }
 
+/// The last complete revision before a new rollout, unless the rollout is to that revision or its set is gone.
+fn last_complete(inventory: &Inventory<'_>) -> Option<CompleteRevision> {
+    let before = inventory.status.rollout.as_ref()?;
+    // Controllers before this field stored only the condition.
+    let complete = inventory.status.condition(condition::COMPLETE);
+    let is_complete = complete.is_some_and(|complete| complete.status == ConditionStatus::True);
+    let last = if before.completed || is_complete {
+        CompleteRevision { revision: before.revision, template_hash: before.template_hash.clone() }
+    } else {
+        before.from.clone()?
+    };
+    let is_other = last.template_hash != inventory.hash;
+    let exists = inventory.usable_sets().any(|set| set.hash == last.template_hash);
+    (is_other && exists).then_some(last)
+}
+
 /// Whether another set has the name of the current template's set.
 fn is_name_taken(inventory: &Inventory<'_>) -> bool {
     let (snapshot, name) = (inventory.snapshot, set_name(inventory));
@@ -76,12 +100,13 @@ fn is_name_taken(inventory: &Inventory<'_>) -> bool {
 fn started(inventory: &Inventory<'_>, revision: i64) -> Event {
     // The passed points belong to the rollout before.
     let points = inventory.old().iter().filter(|ranked| matches!(ranked.pod.point, crate::Point::At { .. }));
-    let names: Vec<_> = points.map(|ranked| ranked.pod.name.as_str()).collect();
+    let declared = inventory.spec.strategy.points().map(|point| point.name.as_str());
+    let names: Vec<_> = declared.chain(points.map(|ranked| ranked.pod.name.as_str())).collect();
     let ahead = match names.as_slice() {
         [] => "no pause point".to_owned(),
         [one] => format!("one pause point: {one}"),
         many => format!(
-            "{} pause points, in order: {}",
+            "{} pause points: {}",
             many.len(),
             many.iter().take(5).copied().collect::<Vec<_>>().join(", ")
         ),
@@ -93,12 +118,22 @@ fn started(inventory: &Inventory<'_>, revision: i64) -> Event {
 
 /// The revision of the current template: that of its set if it is already the newest, else the next number.
 fn next_revision(inventory: &Inventory<'_>) -> i64 {
-    let newest = inventory.snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0);
+    let newest = newest_revision(inventory);
     let known = inventory.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
     match inventory.current {
         Some(set) if set.revision > 0 && set.revision == newest && known <= newest => newest,
-        _ => newest.max(known).saturating_add(1),
+        _ => number_after_all(inventory),
     }
+}
+
+fn newest_revision(inventory: &Inventory<'_>) -> i64 {
+    inventory.snapshot.sets.iter().map(|set| set.revision).max().unwrap_or(0)
+}
+
+/// A revision number that is larger than all before.
+pub(crate) fn number_after_all(inventory: &Inventory<'_>) -> i64 {
+    let known = inventory.status.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    newest_revision(inventory).max(known).saturating_add(1)
 }
 
 /// The name of the current template's set. While a set with that name is being deleted, which can take long, the set that
@@ -151,9 +186,11 @@ pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &Sizes) -> Vec<SetCh
         i32::try_from(size).unwrap_or(i32::MAX)
     };
     // The revision of the rollout, not of the set that represents it until the comparison.
+    // In an abort, the set keeps the revision and the minReadySeconds with which it was complete.
     let rollout = inventory.status.rollout.as_ref().filter(|_| !inventory.revision.needs_comparison());
+    let rollout = rollout.filter(|_| !inventory.aborts());
     let revision = rollout.map_or(0, |rollout| rollout.revision);
-    if inventory.current.is_none() && !inventory.spec.paused {
+    if inventory.current.is_none() && !inventory.spec.paused && !inventory.aborts() {
         let name = set_name(inventory);
         let hash = inventory.hash.clone();
         let replicas = size(&hash);
@@ -165,7 +202,8 @@ pub(crate) fn set_changes(inventory: &Inventory<'_>, sizes: &Sizes) -> Vec<SetCh
         let replicas = (wanted != set.replicas).then_some(wanted);
         let revision = (is_current && revision > 0 && revision != set.revision).then_some(revision);
         let min_ready = inventory.spec.min_ready_seconds;
-        let min_ready_seconds = (is_current && min_ready != set.min_ready_seconds).then_some(min_ready);
+        let follows_spec = is_current && !inventory.aborts();
+        let min_ready_seconds = (follows_spec && min_ready != set.min_ready_seconds).then_some(min_ready);
         if replicas.is_some() || revision.is_some() || min_ready_seconds.is_some() {
             let uid = std::sync::Arc::clone(&set.uid);
             let change = SetChange::Update { uid, replicas, revision, min_ready_seconds };

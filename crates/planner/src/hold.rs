@@ -2,17 +2,21 @@
 //!
 //! All functions return a status to store. No pod is deleted or created here.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    ConditionStatus, Hold, OrderedDeploymentStatus, Passed, Pause, PausePoint,
+    Action, ConditionStatus, Hold, OrderedDeploymentStatus, Passed, PassedPoint, Pause, PausePoint,
     names::{ALL_POINTS, condition, reason},
 };
 
 use crate::barrier::{Barrier, held, id, is_begun_after, revision};
 use crate::conditions::seconds;
+use crate::declared;
+use crate::events::remember;
 use crate::inventory::Inventory;
 use crate::kept::{measure, narrow, sizes_now, sizes_to_keep, without_surge};
-use crate::phase::State;
+use crate::phase::{Phase, State};
 use crate::{Decision, Event, Malformed, Point, Read, Record, conditions, events};
 
 /// A new hold at the barrier.
@@ -29,8 +33,9 @@ pub(crate) fn hold_early(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>) -
 fn begin(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, side: PausePoint) -> Decision {
     let pod = barrier.ranked.pod;
     let since = seconds(inventory.snapshot.now);
-    let duration = match &pod.point {
-        Point::At { duration: Ok(duration), .. } => *duration,
+    let duration = match (&barrier.declared, &pod.point) {
+        (Some(declared), _) => declared.duration(),
+        (None, Point::At { duration: Ok(duration), .. }) => *duration,
         _ => None,
     };
     let until = duration.and_then(|duration| end(since, duration));
@@ -42,6 +47,7 @@ fn begin(inventory: &Inventory<'_>, barrier: &Barrier<'_, '_>, side: PausePoint)
         pod_uid: pod.facts.uid.to_string(),
         node: pod.facts.node.as_ref().map(ToString::to_string),
         point: side,
+        declared: barrier.declared.map(|declared| declared.held()),
         revision: revision(inventory),
         since: since.into(),
         until: until.map(Into::into),
@@ -69,6 +75,9 @@ fn reached(
     let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
     conditions::hold(status, hold, name, 0, inventory.snapshot.now);
     let message = conditions::hold_message(hold, name);
+    let until =
+        hold.until.as_ref().map_or_else(|| "until it is resumed".to_owned(), |at| format!("until {}", at.0));
+    remember(status, Action::Held, Some(&hold.id), hold.revision, inventory.snapshot.now, &until);
     events.push(events::normal(reason::PAUSE_POINT_REACHED, message));
     let left: i64 = hold.sizes.values().map(|size| i64::from(*size)).sum();
     if inventory.recreate() && left < inventory.bounds.desired {
@@ -83,40 +92,78 @@ fn reached(
 }
 
 /// Changes of a hold or a pause that come before any other write: a resume, the end of a timed
-/// pause, a removed annotation, `spec.paused`.
+/// pause, a removed point, `spec.paused`, declared points that the rollout has passed already.
 pub(crate) fn transition(state: &State<'_, '_>) -> Option<Decision> {
     let inventory = state.inventory;
     if let Some(requested) = inventory.status.resume_requested.as_deref() {
         return Some(resume(state, requested));
     }
-    if let Some(hold) = &inventory.status.hold {
-        return keep_or_end(state, hold).or_else(|| pause(inventory));
+    let hold = inventory.status.hold.as_ref();
+    hold.and_then(|hold| keep_or_end(state, hold))
+        .or_else(|| pause(inventory))
+        .or_else(|| unsuspend(state))
+        .or_else(|| pass_declared(inventory))
+}
+
+/// Stores declared points that the rollout passes without a pause.
+fn pass_declared(inventory: &Inventory<'_>) -> Option<Decision> {
+    let rolls = inventory.old_count() > 0 || declared::most_updated(inventory).is_some();
+    if inventory.revision.needs_comparison() || !rolls {
+        return None;
     }
-    pause(inventory)
+    let exceeded = declared::exceeded(inventory).into_iter().map(|name| (name, None));
+    let passed: Vec<_> = exceeded.chain(declared::first_group(inventory)).collect();
+    if passed.is_empty() {
+        return None;
+    }
+    let mut status = inventory.status.clone();
+    for (name, group) in passed {
+        mark_point_passed(&mut status, name, group, inventory.snapshot.now);
+    }
+    Some(Decision::Record(Record { status, events: Vec::new() }))
+}
+
+/// Ends the suspension of a rollout at 0 replicas, once its sets have their sizes again.
+fn unsuspend(state: &State<'_, '_>) -> Option<Decision> {
+    let inventory = state.inventory;
+    inventory.status.rollout.as_ref()?.suspended.as_ref()?;
+    let Phase::Paused(sizes) = &state.phase else { return None };
+    let present = inventory.by_set();
+    let is_full = |(hash, size): (&String, &i64)| present.get(hash).copied().unwrap_or(0) >= *size;
+    if inventory.bounds.desired == 0 || inventory.spec.paused || !sizes.iter().all(is_full) {
+        return None;
+    }
+    let mut status = inventory.status.clone();
+    if let Some(rollout) = &mut status.rollout {
+        rollout.suspended = None;
+        rollout.replicas = inventory.spec.replicas;
+    }
+    Some(Decision::Record(Record { status, events: Vec::new() }))
 }
 
 fn resume(state: &State<'_, '_>, requested: &str) -> Decision {
     let inventory = state.inventory;
     let mut status = inventory.status.clone();
     status.resume_requested = None;
+    if inventory.aborts() {
+        return dropped(status, requested, "the rollout is aborted");
+    }
     let revision = inventory.status.rollout.as_ref().map(|rollout| rollout.revision);
     let all = requested
         .strip_prefix(ALL_POINTS)
         .and_then(|rest| rest.strip_prefix('@'))
         .is_some_and(|text| revision.is_some_and(|revision| revision.to_string() == text));
-    if all && (status.hold.is_some() || inventory.old_count() > 0) {
+    let is_suspended = inventory.status.rollout.as_ref().is_some_and(|rollout| rollout.suspended.is_some());
+    if all && (status.hold.is_some() || is_suspended || inventory.old_count() > 0) {
         return end_hold(
             inventory,
             status,
-            ALL_POINTS,
+            Passes::All,
             "by request, with all further points of this rollout",
         );
     }
     match &inventory.status.hold {
-        Some(hold) if hold.id == requested => {
-            let uid = hold.pod_uid.clone();
-            end_hold(inventory, status, &uid, "by request")
-        }
+        Some(hold) if hold.id == requested => end_hold(inventory, status, Passes::Hold, "by request"),
         hold => {
             if let Some(passed) = pass_blocked(state, &status, requested) {
                 return passed;
@@ -125,14 +172,15 @@ fn resume(state: &State<'_, '_>, requested: &str) -> Decision {
                 Some(hold) => format!("the hold is {}", hold.id),
                 None => "the rollout is not held".to_owned(),
             };
-            let shown: String = requested.chars().take(100).collect();
-            let message = format!("Dropped the request to resume {shown:?}: {holds}");
-            Decision::Record(Record {
-                status,
-                events: vec![events::warning(reason::RESUME_IGNORED, message)],
-            })
+            dropped(status, requested, &holds)
         }
     }
+}
+
+fn dropped(status: OrderedDeploymentStatus, requested: &str, why: &str) -> Decision {
+    let shown: String = requested.chars().take(100).collect();
+    let message = format!("Dropped the request to resume {shown:?}: {why}");
+    Decision::Record(Record { status, events: vec![events::warning(reason::RESUME_IGNORED, message)] })
 }
 
 /// Passes the point at which the rollout is blocked, if the condition says so and the request names it.
@@ -147,7 +195,13 @@ fn pass_blocked(
     inventory.status.blocked.as_ref().filter(|blocked| stands && blocked.id == requested)?;
     let barrier = state.divided.barrier.as_ref().filter(|barrier| id(inventory, barrier) == requested)?;
     let mut status = status.clone();
-    mark_passed(&mut status, barrier.ranked.uid(), inventory.snapshot.now);
+    let now = inventory.snapshot.now;
+    match &barrier.declared {
+        Some(declared) => mark_point_passed(&mut status, &declared.point.name, declared.group, now),
+        None => mark_passed(&mut status, barrier.ranked.uid(), now),
+    }
+    let by = "by request, while it was blocked";
+    remember(&mut status, Action::Resumed, Some(requested), revision(inventory), now, by);
     status.blocked = None;
     conditions::progressing_again(
         &mut status,
@@ -155,7 +209,7 @@ fn pass_blocked(
         "been resumed",
         inventory.snapshot.now,
     );
-    let message = format!("Resumed {requested} (by request, while it was blocked)");
+    let message = format!("Resumed {requested} ({by})");
     let events = vec![events::normal(reason::PAUSE_POINT_RESUMED, message)];
     Some(Decision::Record(Record { status, events }))
 }
@@ -165,24 +219,53 @@ fn mark_passed(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) 
     status.passed.get_or_insert_default().push(passed);
 }
 
-/// Ends the hold: its point is passed, and the clock of the progress deadline restarts.
+fn mark_point_passed(status: &mut OrderedDeploymentStatus, name: &str, group: Option<&str>, now: Timestamp) {
+    let (name, group) = (name.to_owned(), group.map(ToOwned::to_owned));
+    let passed = PassedPoint { name, group, resumed_at: seconds(now).into() };
+    status.passed_points.get_or_insert_default().push(passed);
+}
+
+/// Which points the end of a hold passes.
+enum Passes {
+    /// None: the point is gone.
+    None,
+    /// The point of the hold.
+    Hold,
+    /// All points of this rollout.
+    All,
+}
+
+/// Ends the hold, and the clock of the progress deadline restarts.
 fn end_hold(
     inventory: &Inventory<'_>,
     mut status: OrderedDeploymentStatus,
-    passed: &str,
+    passes: Passes,
     by: &str,
 ) -> Decision {
-    if !passed.is_empty() {
-        mark_passed(&mut status, passed, inventory.snapshot.now);
-    }
+    let now = inventory.snapshot.now;
     status.blocked = None;
     let hold = status.hold.take();
+    match (passes, &hold) {
+        (Passes::All, _) => mark_passed(&mut status, ALL_POINTS, now),
+        (Passes::Hold, Some(Hold { declared: Some(point), .. })) => {
+            mark_point_passed(&mut status, &point.name, point.group.as_deref(), now);
+        }
+        (Passes::Hold, Some(hold)) => mark_passed(&mut status, &hold.pod_uid, now),
+        (Passes::Hold, None) | (Passes::None, _) => {}
+    }
+    let id = hold.as_ref().map(|hold| hold.id.as_str());
+    remember(&mut status, Action::Resumed, id, revision(inventory), now, by);
     let message = match &hold {
         Some(hold) => format!("Resumed {} ({by})", hold.id),
         None => format!("Resumed ({by})"),
     };
-    if let Some(hold) = hold.filter(|hold| inventory.spec.paused && !is_begun_after(hold)) {
-        status.pause = Some(Pause { replicas: hold.replicas, sizes: hold.sizes });
+    if let Some(hold) = hold.filter(|hold| !is_begun_after(hold)) {
+        let kept = Pause { replicas: hold.replicas, sizes: hold.sizes };
+        if inventory.spec.paused {
+            status.pause = Some(kept);
+        } else {
+            suspend(inventory, &mut status, kept);
+        }
     }
     conditions::not_held(&mut status, inventory.snapshot.now);
     Decision::Record(Record { status, events: vec![events::normal(reason::PAUSE_POINT_RESUMED, message)] })
@@ -192,26 +275,26 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
     let inventory = state.inventory;
     let now = inventory.snapshot.now;
     let status = || inventory.status.clone();
+    if let Some(held) = &hold.declared {
+        let point = inventory.spec.strategy.points().find(|point| point.name == held.name);
+        let Some(point) = point else {
+            return Some(end_hold(inventory, status(), Passes::None, "its pause point was removed"));
+        };
+        if let Some(changed) = with_duration(inventory, hold, point.pause_duration()) {
+            return Some(changed);
+        }
+    }
     let pod = inventory.snapshot.pods.iter().find(|pod| *pod.facts.uid == *hold.pod_uid);
     let active = pod.filter(|pod| !pod.terminating && !pod.finished);
-    if let Some(pod) = active {
+    if let Some(pod) = active.filter(|_| hold.declared.is_none()) {
         match &pod.point {
             Point::None if !inventory.snapshot.live => return Some(Decision::Read(Read::Live)),
-            Point::None => return Some(end_hold(inventory, status(), "", "its annotation was taken away")),
+            Point::None => {
+                return Some(end_hold(inventory, status(), Passes::None, "its annotation was taken away"));
+            }
             Point::At { duration: Ok(duration), .. } => {
-                let until = duration.and_then(|duration| end(hold.since.0, duration));
-                if until != hold.until.as_ref().map(|until| until.0) {
-                    let mut status = status();
-                    let mut changed = Hold { until: until.map(Into::into), ..hold.clone() };
-                    if until.is_none() && !inventory.recreate() {
-                        changed.sizes = without_surge(changed.sizes, &inventory.hash, changed.replicas);
-                    }
-                    if !is_begun_after(&changed) {
-                        let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
-                        conditions::hold(&mut status, &changed, name, 0, now);
-                    }
-                    status.hold = Some(changed);
-                    return Some(Decision::Record(Record { status, events: Vec::new() }));
+                if let Some(changed) = with_duration(inventory, hold, *duration) {
+                    return Some(changed);
                 }
             }
             Point::Malformed | Point::At { duration: Err(Malformed), .. } => {}
@@ -222,7 +305,7 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
         if !inventory.snapshot.live {
             return Some(Decision::Read(Read::Live));
         }
-        return Some(end_hold(inventory, status(), &hold.pod_uid, "its time is over"));
+        return Some(end_hold(inventory, status(), Passes::Hold, "its time is over"));
     }
     if is_begun_after(hold) {
         if active.is_some() {
@@ -251,9 +334,44 @@ fn keep_or_end(state: &State<'_, '_>, hold: &Hold) -> Option<Decision> {
     let sizes = state.kept().into_iter().flatten();
     let keeps_old = sizes.into_iter().any(|(hash, size)| *hash != inventory.hash && *size > 0);
     if inventory.bounds.desired > 0 && inventory.old_count() == 0 && !keeps_old {
-        return Some(end_hold(inventory, status(), &hold.pod_uid, "no old pod is left"));
+        return Some(end_hold(inventory, status(), Passes::Hold, "no old pod is left"));
     }
     None
+}
+
+/// The hold with this duration, if it has another one.
+fn with_duration(inventory: &Inventory<'_>, hold: &Hold, duration: Option<Duration>) -> Option<Decision> {
+    let until = duration.and_then(|duration| end(hold.since.0, duration));
+    if until == hold.until.as_ref().map(|until| until.0) {
+        return None;
+    }
+    let mut status = inventory.status.clone();
+    let mut changed = Hold { until: until.map(Into::into), ..hold.clone() };
+    if until.is_none() && !inventory.recreate() {
+        changed.sizes = without_surge(changed.sizes, &inventory.hash, changed.replicas);
+    }
+    if !is_begun_after(&changed) {
+        let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+        conditions::hold(&mut status, &changed, name, 0, inventory.snapshot.now);
+    }
+    status.hold = Some(changed);
+    Some(Decision::Record(Record { status, events: Vec::new() }))
+}
+
+/// Suspends the rollout at 0 replicas: the sizes to restore are stored, since its declared points are still ahead.
+pub(crate) fn suspend(inventory: &Inventory<'_>, status: &mut OrderedDeploymentStatus, sizes: Pause) {
+    let is_old = |hash: &str| hash != inventory.hash && inventory.usable_sets().any(|set| set.hash == hash);
+    let keeps_old = sizes.sizes.iter().any(|(hash, size)| *size > 0 && is_old(hash));
+    let is_ahead = declared::any(inventory) && !status.has_passed_all();
+    if let Some(rollout) = status.rollout.as_mut()
+        && inventory.bounds.desired == 0
+        && rollout.suspended.is_none()
+        && keeps_old
+        && is_ahead
+    {
+        rollout.suspended = Some(sizes);
+        rollout.scaled_from = None;
+    }
 }
 
 /// The begin and the end of `spec.paused`: the sizes are stored before pods are moved.
@@ -265,9 +383,10 @@ fn pause(inventory: &Inventory<'_>) -> Option<Decision> {
             status = inventory.status.clone();
             status.pause = Some(Pause { replicas: measure(inventory, &sizes), sizes });
         }
-        (false, Some(_)) => {
+        (false, Some(pause)) => {
             status = inventory.status.clone();
             status.pause = None;
+            suspend(inventory, &mut status, pause.clone());
             conditions::progressing_again(
                 &mut status,
                 reason::DEPLOYMENT_RESUMED,
@@ -281,7 +400,7 @@ fn pause(inventory: &Inventory<'_>) -> Option<Decision> {
 }
 
 /// The end of a pause: whole seconds, never too early.
-fn end(since: Timestamp, duration: std::time::Duration) -> Option<Timestamp> {
+fn end(since: Timestamp, duration: Duration) -> Option<Timestamp> {
     let duration = SignedDuration::try_from(duration).ok()?;
     let exact = since.checked_add(duration).ok()?;
     let whole = seconds(exact);

@@ -2,15 +2,16 @@
 //!
 //! It counts and sorts; it makes no decisions.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use ordereddeployment_api::{
-    OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint, PodReplacementPolicy, StrategyType,
-    names::ALL_POINTS,
+    Aborted, DeclaredPausePoint, OrderedDeploymentSpec, OrderedDeploymentStatus, PausePoint,
+    PodReplacementPolicy, StrategyType, names::ALL_POINTS,
 };
-use ordereddeployment_sorter::{self as sorter, NodeRule, Order, Pods, Why};
+use ordereddeployment_sorter::{self as sorter, NodeFacts, NodeRule, Order, Pods, Why};
 use rustc_hash::FxBuildHasher;
 
 use crate::backoff::Backoff;
@@ -51,6 +52,8 @@ pub(crate) struct RankedPod<'a> {
     pub(crate) point: Option<PausePoint>,
     /// Its delete priority.
     pub(crate) priority: i32,
+    /// The value of the node label by which the rollout groups its pods; `None` without the label, or without such a label.
+    pub(crate) group: Option<&'a str>,
     /// Its place in the order of all active pods.
     pub(crate) place: usize,
     /// Its index in the order of the sorter.
@@ -82,12 +85,15 @@ pub(crate) struct Inventory<'a> {
     pub(crate) spec: &'a OrderedDeploymentSpec,
     pub(crate) status: &'a OrderedDeploymentStatus,
     pub(crate) bounds: Bounds,
-    /// The hash of the current template: of its set, if that exists.
+    /// The hash of the current template: of its set, if that exists. In an abort, the current template is that of the last
+    /// complete revision.
     pub(crate) hash: String,
     /// The set of the current template.
     pub(crate) current: Option<&'a Set>,
-    /// The current template, compared with those of the sets.
+    /// The template of the spec, compared with those of the sets.
     pub(crate) revision: Revision<'a>,
+    /// The abort in progress.
+    aborted: Option<&'a Aborted>,
     /// The active pods of older revisions in their order, and behind them those of the current one in theirs.
     ranked_pods: Vec<RankedPod<'a>>,
     order: Order<'a>,
@@ -116,15 +122,27 @@ impl<'a> Inventory<'a> {
         let spec = &snapshot.deployment.spec;
         let status = snapshot.deployment.stored_status();
         let revision = Revision::of(snapshot);
+        let aborted = aborted(status, &revision);
+        let target = aborted.map(|aborted| {
+            let mut sets = snapshot.sets.iter().filter(|set| !set.terminating);
+            sets.find(|set| set.hash == aborted.template_hash)
+        });
+        let is_updated = |set: &Set| match target {
+            None => revision.has(set),
+            Some(target) => {
+                target.is_some_and(|target| target.uid == set.uid || target.template.same_as(&set.template))
+            }
+        };
         let of_set =
-            |set| SetPods { set, updated: revision.has(set), active: 0, available: 0, has_pods: false };
+            |set| SetPods { set, updated: is_updated(set), active: 0, available: 0, has_pods: false };
         let mut inventory = Self {
             snapshot,
             spec,
             status,
             bounds: Bounds::of(spec),
-            hash: revision.hash.clone(),
-            current: revision.current,
+            hash: aborted.map_or(&revision.hash, |aborted| &aborted.template_hash).clone(),
+            current: target.unwrap_or(revision.current),
+            aborted,
             sets: snapshot.sets.iter().map(of_set).collect(),
             revision,
             ranked_pods: Vec::new(),
@@ -176,7 +194,8 @@ impl<'a> Inventory<'a> {
                 continue;
             }
             let SetPods { set: of, updated, .. } = *set;
-            let min_ready = if updated { self.spec.min_ready_seconds } else { of.min_ready_seconds };
+            let follows_spec = updated && self.aborted.is_none();
+            let min_ready = if follows_spec { self.spec.min_ready_seconds } else { of.min_ready_seconds };
             let available_at = available_at(pod, min_ready);
             let available = available_at.is_some_and(|at| at <= snapshot.now);
             if let Some(at) = available_at.filter(|_| !available) {
@@ -189,7 +208,7 @@ impl<'a> Inventory<'a> {
             self.ready += i64::from(pod.facts.ready);
             self.old_count += usize::from(!updated);
             let point = match &pod.point {
-                Point::At { side, .. } if !self.has_passed(&pod.facts.uid) => Some(*side),
+                Point::At { side, .. } if !self.aborts() && !self.has_passed(&pod.facts.uid) => Some(*side),
                 _ => None,
             };
             pods.add(&pod.facts);
@@ -200,6 +219,7 @@ impl<'a> Inventory<'a> {
                 collected: of.terminating,
                 available,
                 point,
+                group: None,
                 priority: 0,
                 place: 0,
                 index: found.len(),
@@ -208,6 +228,10 @@ impl<'a> Inventory<'a> {
         self.backoff = Backoff::of_failed(failed, snapshot.now);
         let rules = node_rules(self.spec);
         self.missing_nodes = pods.missing_nodes(&rules, &snapshot.nodes);
+        if !self.aborts() && points_need_nodes(self.spec) {
+            let nodes = found.iter().filter_map(|ranked| ranked.pod.facts.node.as_ref());
+            self.missing_nodes.extend(nodes.filter(|name| !snapshot.nodes.contains_key(*name)).cloned());
+        }
         self.order = pods.order(&rules, &snapshot.nodes);
         let mut updated = Vec::with_capacity(found.len() - self.old_count);
         self.ranked_pods.reserve(found.len());
@@ -216,7 +240,47 @@ impl<'a> Inventory<'a> {
             let pods = if ranked.updated { &mut updated } else { &mut self.ranked_pods };
             pods.push(ranked);
         }
+        if self.aborts() {
+            // What does not serve goes first.
+            rearrange(&mut self.ranked_pods, |pods| pods.sort_by_key(|ranked| ranked.available));
+        } else if let Some(label) = self.spec.strategy.node_group_label() {
+            let mut old = std::mem::take(&mut self.ranked_pods);
+            self.group(&mut old, label);
+            self.ranked_pods = old;
+        }
         self.ranked_pods.append(&mut updated);
+    }
+
+    /// Sorts these pods, given in order, as a rollout replaces them: within one delete priority by the value of this node label.
+    pub(crate) fn group(&self, ranked_pods: &mut [RankedPod<'a>], label: &str) {
+        for ranked in &mut *ranked_pods {
+            let node = self.node_of(ranked);
+            ranked.group = node.and_then(|node| node.labels.get(label)).map(String::as_str);
+        }
+        rearrange(ranked_pods, |pods| {
+            pods.sort_by_key(|ranked| (Reverse(ranked.priority), ranked.group.is_none(), ranked.group));
+        });
+    }
+
+    /// The node of a pod, if it is known.
+    pub(crate) fn node_of(&self, ranked: &RankedPod<'_>) -> Option<&'a NodeFacts> {
+        self.snapshot.nodes.get(ranked.pod.facts.node.as_ref()?)?.as_ref()
+    }
+
+    /// Whether the rollout is aborted.
+    pub(crate) fn aborts(&self) -> bool {
+        self.aborted.is_some()
+    }
+
+    /// The abort in progress.
+    pub(crate) fn aborted(&self) -> Option<&'a Aborted> {
+        self.aborted
+    }
+
+    /// Active pods of the spec's template.
+    pub(crate) fn with_spec_template(&self) -> i64 {
+        let sets = self.sets.iter().filter(|of| self.revision.has(of.set));
+        sets.map(|of| of.active).sum()
     }
 
     /// Active pods of older revisions, in the order.
@@ -249,8 +313,19 @@ impl<'a> Inventory<'a> {
 
     /// Why a pod has its place before the next one.
     pub(crate) fn why(&self, ranked: &RankedPod<'_>, next: Option<&RankedPod<'_>>) -> Why {
+        let (pod, key) = (&ranked.pod.facts, self.order.key(ranked.index));
+        // The rules of an abort, and of a rollout by groups of nodes.
+        if let Some(next) = next.filter(|next| !next.updated) {
+            if self.aborts() && ranked.available != next.available {
+                return sorter::why_by(pod, &key, "not available");
+            }
+            if ranked.priority == next.priority && ranked.group != next.group {
+                let group = |ranked: &RankedPod<'_>| ranked.group.unwrap_or("no group").to_owned();
+                return sorter::why_by(pod, &key, &format!("{} before {}", group(ranked), group(next)));
+            }
+        }
         let next = next.map(|next| self.order.key(next.index));
-        sorter::why(&ranked.pod.facts, &self.order.key(ranked.index), next.as_ref())
+        sorter::why(pod, &key, next.as_ref())
     }
 
     /// Active pods of older revisions.
@@ -357,6 +432,34 @@ impl<'a> Inventory<'a> {
     pub(crate) fn usable_sets(&self) -> impl Iterator<Item = &'a Set> {
         self.snapshot.sets.iter().filter(|set| !set.terminating)
     }
+}
+
+/// The abort of the current rollout. A new template ends it.
+fn aborted<'a>(status: &'a OrderedDeploymentStatus, revision: &Revision<'_>) -> Option<&'a Aborted> {
+    let rollout = status.rollout.as_ref().filter(|rollout| rollout.template_hash == revision.hash)?;
+    status.aborted.as_ref().filter(|aborted| aborted.revision == rollout.revision)
+}
+
+/// Sorts pods; their places stay the places of the same pods together.
+fn rearrange(ranked_pods: &mut [RankedPod<'_>], sort: impl FnOnce(&mut [RankedPod<'_>])) {
+    let places: Vec<usize> = ranked_pods.iter().map(|ranked| ranked.place).collect();
+    sort(ranked_pods);
+    for (ranked, place) in ranked_pods.iter_mut().zip(places) {
+        ranked.place = place;
+    }
+}
+
+/// Whether a declared pause point reads nodes.
+fn points_need_nodes(spec: &OrderedDeploymentSpec) -> bool {
+    let needs =
+        |point: &DeclaredPausePoint| point.before_nodes.is_some() || point.between_node_groups.is_some();
+    spec.strategy.points().any(needs)
+}
+
+/// Whether decisions about this spec read nodes.
+#[must_use]
+pub fn needs_nodes(spec: &OrderedDeploymentSpec) -> bool {
+    !node_rules(spec).is_empty() || points_need_nodes(spec)
 }
 
 fn node_rules(spec: &OrderedDeploymentSpec) -> Vec<NodeRule> {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ordereddeployment_api::Pause;
+use ordereddeployment_api::{Pause, updated_before_pause};
 
 use crate::barrier::held;
+use crate::declared;
 use crate::inventory::{Bounds, Inventory, RankedPod};
 use crate::sizes::{self, Sizes, Stored};
 
@@ -72,12 +73,39 @@ pub(crate) fn sizes_now(inventory: &Inventory<'_>, leaving: Option<&RankedPod<'_
     let total: i64 = sizes.values().sum();
     let missing = (i64::from(scaled_for(inventory)) - total).max(0);
     *sizes.entry(fallback(inventory)).or_default() += missing;
+    let updated = inventory.updated_count();
+    limit_updated(inventory, sizes, declared::most_updated(inventory).map(|most| most.max(updated)))
+}
+
+/// These sizes with at most so many updated pods. An old set gets the others: the one with the most available pods; if no
+/// old set can get pods, nothing changes.
+pub(crate) fn limit_updated(inventory: &Inventory<'_>, mut sizes: Sizes, most: Option<i64>) -> Sizes {
+    let updated = sizes.get(&inventory.hash).copied().unwrap_or(0);
+    let excess = most.map_or(0, |most| updated - most);
+    if excess > 0
+        && let Some(old) = old_set(inventory, &sizes)
+    {
+        *sizes.entry(old).or_default() += excess;
+        sizes.insert(inventory.hash.clone(), updated - excess);
+    }
     sizes
+}
+
+/// The old set that gets pods: the one with the most available pods, else the largest in these sizes, else the set of the last
+/// complete revision.
+pub(crate) fn old_set(inventory: &Inventory<'_>, sizes: &Sizes) -> Option<String> {
+    let rollout = inventory.status.rollout.as_ref();
+    let from = rollout.and_then(|rollout| rollout.from.as_ref()).map(|from| from.template_hash.as_str());
+    let size = |hash: &str| sizes.get(hash).copied().unwrap_or(0);
+    let old = inventory.old_sets().filter(|set| !set.terminating && set.hash != inventory.hash);
+    let candidates = old.filter(|set| size(&set.hash) > 0 || from == Some(set.hash.as_str()));
+    let rank = |set: &&crate::Set| (inventory.old_available(&set.hash), size(&set.hash), set.revision);
+    candidates.max_by_key(rank).map(|set| set.hash.clone())
 }
 
 /// The set that gets what no other rule assigns: the current set, or the largest old one if the current one does not exist.
 pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
-    if inventory.current.is_some() || !inventory.spec.paused {
+    if inventory.current.is_some() || !(inventory.spec.paused || inventory.aborts()) {
         return inventory.hash.clone();
     }
     let sizes = inventory.by_set();
@@ -85,12 +113,16 @@ pub(crate) fn fallback(inventory: &Inventory<'_>) -> String {
     newest.map_or_else(|| inventory.hash.clone(), |set| set.hash.clone())
 }
 
-/// The stored sizes of a hold or a pause, and the number of replicas that they are for; `None`: the rollout runs.
+/// The stored sizes of a hold, a pause or a suspended rollout, and the number of replicas that they are for; `None`: the
+/// rollout runs.
 fn stored<'c>(inventory: &'c Inventory<'_>) -> Option<(&'c BTreeMap<String, i32>, i32)> {
     match (held(inventory.status), &inventory.status.pause) {
         (Some(hold), _) => Some((&hold.sizes, hold.replicas)),
         (None, Some(pause)) if inventory.spec.paused => Some((&pause.sizes, pause.replicas)),
-        _ => None,
+        _ => {
+            let suspended = inventory.status.rollout.as_ref()?.suspended.as_ref()?;
+            Some((&suspended.sizes, suspended.replicas))
+        }
     }
 }
 
@@ -151,7 +183,29 @@ fn sizes_for(inventory: &Inventory<'_>, current: &str) -> Option<Sizes> {
     let old = usable.iter().copied().filter(|hash| *hash != current && beyond(hash) > 0);
     let successor = old.max_by_key(|hash| beyond(hash));
     let stored = Stored { sizes, replicas, usable, fallback: &fallback, successor, current, held: held_set };
-    Some(stored.for_replicas(inventory.bounds.desired, &inventory.spec.strategy))
+    let sizes = stored.for_replicas(inventory.bounds.desired, &inventory.spec.strategy);
+    if current != inventory.hash {
+        return Some(sizes);
+    }
+    let most = declared::most_updated(inventory);
+    if inventory.bounds.desired == i64::from(replicas) {
+        let updated = inventory.updated_count();
+        return Some(limit_updated(inventory, sizes, most.map(|most| most.max(updated))));
+    }
+    // At a point with `afterUpdated` there are D pods, so many of them updated; elsewhere at most so many.
+    let point = hold.and_then(|hold| hold.declared.as_ref()?.after_updated.as_ref());
+    let updated = point.and_then(|point| updated_before_pause(point, inventory.spec.replicas));
+    Some(match (updated, old_set(inventory, &sizes)) {
+        (Some(updated), Some(old)) if inventory.bounds.desired > 0 => {
+            let total: i64 = sizes.values().sum();
+            let mut sizes = sizes;
+            let now = sizes.insert(inventory.hash.clone(), updated).unwrap_or(0);
+            let old = sizes.entry(old).or_default();
+            *old = (*old + now - updated).max(0).min(total);
+            sizes
+        }
+        _ => limit_updated(inventory, sizes, most),
+    })
 }
 
 pub(crate) fn narrow(sizes: &Sizes) -> BTreeMap<String, i32> {

@@ -7,11 +7,13 @@
 //! ([`Decision::Read`]), a status that must be stored before any other write ([`Decision::Record`]), or the pods to create
 //! and to delete ([`Decision::Act`]). The caller carries it out and calls [`decide()`] again with a new snapshot.
 
+mod abort;
 mod backoff;
 mod barrier;
 mod comparison;
 mod conditions;
 mod decide;
+mod declared;
 mod events;
 mod history;
 mod hold;
@@ -36,6 +38,7 @@ pub use barrier::held;
 pub use comparison::{Answer, Comparison};
 pub use conditions::seconds as whole_seconds;
 pub use decide::decide;
+pub use inventory::needs_nodes;
 pub use migration::{is_handed_back, sources};
 pub use model::{
     Act, ComparisonResult, Create, Decision, DeleteGroup, DryRun, Event, EventType, Failed, Failure,
@@ -44,5 +47,5 @@ pub use model::{
 };
 pub use node_rules::node_rules;
 pub use revision::{is_of, make_hashes_unique, to_compare};
-pub use rollout_order::{Place, RolloutOrder, rollout_order};
+pub use rollout_order::{BarrierPlace, Place, RolloutOrder, rollout_order};
 pub use unstored::{report_unstored, unstored_message};

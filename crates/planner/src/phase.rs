@@ -3,6 +3,7 @@
 use ordereddeployment_api::{Violation, validate};
 
 use crate::barrier::{self, Divided, held};
+use crate::declared;
 use crate::inventory::Inventory;
 use crate::kept;
 use crate::migration::{self, Migration};
@@ -17,7 +18,7 @@ pub(crate) enum Phase {
     Migrating(Migration),
     /// The rollout is paused at a pause point. The sets keep these sizes.
     Held(Sizes),
-    /// `spec.paused` is set. The sets keep these sizes.
+    /// `spec.paused` is set, or the rollout was suspended at `replicas: 0`. The sets keep these sizes.
     Paused(Sizes),
     /// `replicas: 0`: every pod is deleted.
     ScaledToZero,
@@ -71,16 +72,23 @@ fn phase(inventory: &Inventory<'_>) -> Phase {
         Some(sizes) if held(inventory.status).is_some() => Phase::Held(sizes),
         Some(sizes) => Phase::Paused(sizes),
         None if inventory.bounds.desired == 0 => Phase::ScaledToZero,
-        None if inventory.old_count() == 0 => Phase::Steady,
+        None if inventory.old_count() == 0 && !lacks_old(inventory) => Phase::Steady,
         None if inventory.recreate() => Phase::Recreating,
         None => Phase::Rolling,
     }
 }
 
+/// Whether all old pods were lost before the rollout passed a point with `afterUpdated`: they come back.
+fn lacks_old(inventory: &Inventory<'_>) -> bool {
+    inventory.old_count() == 0 && declared::most_updated(inventory).is_some()
+}
+
 fn is_complete(inventory: &Inventory<'_>) -> bool {
     let desired = inventory.bounds.desired;
     !inventory.revision.needs_comparison()
+        && !inventory.aborts()
         && inventory.old_count() == 0
+        && !lacks_old(inventory)
         && !kept::keeps_old(inventory)
         && inventory.status.hold.is_none()
         && inventory.updated_count() == desired

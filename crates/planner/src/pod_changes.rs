@@ -103,7 +103,7 @@ pub(crate) fn creates(inventory: &Inventory<'_>, changes: &PodChanges) -> Vec<Cr
     counted.map(|(hash, count)| Create { hash: hash.clone(), count }).collect()
 }
 
-/// Splits the pods, given in order, into groups of one priority. Pods of a terminating set are left out: the garbage
+/// Splits the pods, given in order, into groups of one priority and one group of nodes. Pods of a terminating set are left out: the garbage
 /// collector deletes them, or orphans them for adoption.
 pub(crate) fn groups<'c, 'a: 'c>(
     inventory: &Inventory<'_>,
@@ -111,15 +111,12 @@ pub(crate) fn groups<'c, 'a: 'c>(
     purpose: Purpose,
 ) -> Vec<DeleteGroup> {
     let mut groups: Vec<DeleteGroup> = Vec::new();
+    let mut last = None;
     for ranked in ranked_pods.into_iter().filter(|ranked| !ranked.collected) {
         let target = target(inventory, ranked);
+        let is_next = last.replace((ranked.priority, ranked.group)) == Some((ranked.priority, ranked.group));
         match groups.last_mut() {
-            Some(group)
-                if group.targets.len() < PARALLEL_DELETES
-                    && group.targets.last().is_some_and(|last| last.priority == target.priority) =>
-            {
-                group.targets.push(target);
-            }
+            Some(group) if is_next && group.targets.len() < PARALLEL_DELETES => group.targets.push(target),
             _ => groups.push(DeleteGroup { purpose, targets: vec![target] }),
         }
     }

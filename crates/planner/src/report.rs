@@ -1,6 +1,7 @@
 //! The status: counts and conditions, of what was observed and not of what is expected.
 
 use ordereddeployment_api::{
+    Aborted,
     ConditionStatus::{False, True, Unknown},
     OrderedDeploymentStatus,
     names::{condition, reason},
@@ -33,6 +34,10 @@ pub(crate) fn status(state: &State<'_, '_>, changes: &PodChanges) -> OrderedDepl
     if state.is_complete {
         // The pods of the passed points are gone.
         status.passed = None;
+        status.passed_points = None;
+        if let Some(rollout) = &mut status.rollout {
+            rollout.completed = true;
+        }
     }
     available(inventory, &mut status);
     progressing(state, &mut status);
@@ -72,7 +77,7 @@ fn counted(inventory: &Inventory<'_>) -> OrderedDeploymentStatus {
     let narrow = |number: i64| Some(i32::try_from(number).unwrap_or(i32::MAX));
     status.observed_generation = inventory.snapshot.deployment.metadata.generation;
     status.replicas = narrow(inventory.active());
-    status.updated_replicas = narrow(inventory.updated_count());
+    status.updated_replicas = narrow(inventory.with_spec_template());
     status.ready_replicas = narrow(inventory.ready());
     status.available_replicas = narrow(inventory.available());
     status.unavailable_replicas = narrow((inventory.bounds.desired - inventory.available()).max(0));
@@ -136,6 +141,10 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     let type_ = condition::PROGRESSING;
     let found = status.condition(type_).map(|found| found.reason.clone());
     let found = found.as_deref();
+    if let Some(aborted) = inventory.aborted() {
+        conditions::set(status, type_, False, reason::ABORTED, &abort_message(inventory, aborted), now);
+        return;
+    }
     if state.is_complete && !inventory.spec.paused {
         let message = "Every pod is of the current template and available";
         conditions::set(status, type_, True, reason::NEW_REPLICA_SET_AVAILABLE, message, now);
@@ -185,6 +194,23 @@ fn progressing(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     }
 }
 
+/// What an abort does, and how it ends.
+fn abort_message(inventory: &Inventory<'_>, aborted: &Aborted) -> String {
+    let name = inventory.snapshot.deployment.metadata.name.as_deref().unwrap_or_default();
+    let Aborted { revision, to, reason, .. } = aborted;
+    let desired = inventory.bounds.desired;
+    let progress = if inventory.current.is_none() {
+        format!("The set of revision {to} is gone, and no pod is created or deleted")
+    } else {
+        let available = inventory.updated_available();
+        format!("{available} of {desired} pods of revision {to} are available")
+    };
+    format!(
+        "The rollout to revision {revision} was aborted, back to revision {to}: {reason}. {progress}. Change the \
+         template, or start the rollout again with kubectl ordered retry {name}"
+    )
+}
+
 /// The message about unschedulable pods, if there are any.
 fn unscheduled(inventory: &Inventory<'_>) -> Option<String> {
     let mut waiting = inventory.updated().iter().filter(|ranked| ranked.pod.unscheduled.is_some());
@@ -209,6 +235,9 @@ fn complete(state: &State<'_, '_>, status: &mut OrderedDeploymentStatus) {
     if state.is_complete {
         let message = "Every pod is of the current template and available";
         conditions::set(status, condition::COMPLETE, True, reason::ROLLOUT_COMPLETE, message, now);
+    } else if let Some(aborted) = inventory.aborted() {
+        let message = abort_message(inventory, aborted);
+        conditions::set(status, condition::COMPLETE, False, reason::ABORTED, &message, now);
     } else if inventory.revision.needs_comparison() {
         let reason = reason::TEMPLATE_NOT_COMPARED;
         conditions::set(status, condition::COMPLETE, False, reason, NOT_COMPARED, now);
@@ -249,8 +278,9 @@ fn stalled(inventory: &Inventory<'_>, changes: &PodChanges, status: &mut Ordered
     let ambiguous = inventory.snapshot.failure.as_ref().filter(|one| one.what == FailureKind::EvictAmbiguous);
     let ambiguous = ambiguous.map(|failure| (failure.what.reason(), failure.message.clone()));
     let found = changes.stalled.as_ref().map(|(reason, message)| (*reason, message.clone()));
+    let aborted = inventory.aborted().map(|aborted| (reason::ABORTED, abort_message(inventory, aborted)));
     if let Some((reason, message)) =
-        template_comparison::unanswered(inventory).or(found).or(ambiguous).or(late)
+        aborted.or(template_comparison::unanswered(inventory)).or(found).or(ambiguous).or(late)
     {
         conditions::set(status, condition::STALLED, True, reason, &message, now);
     } else {

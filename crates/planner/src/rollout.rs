@@ -7,8 +7,10 @@ use ordereddeployment_api::{Blocked, PausePoint, UnavailablePods, names::reason}
 
 use crate::barrier::{self, Barrier, Divided};
 use crate::conditions::seconds;
+use crate::declared;
 use crate::hold;
 use crate::inventory::{Inventory, RankedPod, count};
+use crate::kept;
 use crate::phase::State;
 use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, reliable};
 use crate::scaling::{self, surplus};
@@ -51,6 +53,10 @@ fn pods_ahead<'c, 'a>(
     }
     let Some(barrier) = &divided.barrier else { return Ok(divided.ahead) };
     let begun = barrier::begun_at(inventory, barrier.ranked).is_some();
+    if barrier.declared.is_some_and(|declared| divided.ahead.is_empty() && !declared.is_reached(inventory)) {
+        // The updated pods that it counts are not available yet.
+        return Ok(&[]);
+    }
     match (barrier.side, divided.ahead.len()) {
         (PausePoint::Before, 0) => Err(Box::new(hold::hold_at(inventory, barrier))),
         // Its pod is next: the hold is stored before its DELETE.
@@ -70,11 +76,13 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
     let mut changes = PodChanges::default();
     let mut room = inventory.room_below(inventory.bounds.ceiling);
 
-    // A lost pod is replaced by one of the current revision; if too few reliable pods are left, by one of the old set with
-    // the most available pods.
+    // A lost pod is replaced by one of the current revision; if too few reliable pods are left, or a declared point lets no more
+    // updated pods exist, by one of the old set with the most available pods.
     let reliable = reliable(inventory);
-    if let Some(hash) = most_available_old_set(inventory) {
-        let lost = (inventory.bounds.floor - reliable).clamp(0, room);
+    if let Some(hash) = kept::old_set(inventory, &inventory.by_set()) {
+        let most = declared::most_updated(inventory);
+        let beyond = most.map_or(0, |most| inventory.bounds.desired - most - inventory.old_count());
+        let lost = (inventory.bounds.floor - reliable).max(beyond).clamp(0, room);
         room -= lost;
         create(inventory, &mut changes, &hash, lost);
     }
@@ -119,11 +127,12 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
 /// How many updated pods the rollout wants now.
 fn wanted(inventory: &Inventory<'_>, divided: &Divided<'_, '_>) -> i64 {
     let behind = i64::try_from(divided.behind.len()).unwrap_or(i64::MAX);
-    if divided.barrier.is_some() {
+    let wanted = if divided.barrier.is_some() {
         (inventory.bounds.desired - behind).max(0)
     } else {
         inventory.bounds.desired
-    }
+    };
+    declared::most_updated(inventory).map_or(wanted, |most| wanted.min(most))
 }
 
 /// Whether a rolling update wants more pods than there are.
@@ -235,7 +244,8 @@ pub(crate) fn blocked_stands_at(blocked: &Blocked) -> Option<Timestamp> {
 
 /// Whether the API server is known to accept pods of the current template.
 fn is_accepted(inventory: &Inventory<'_>) -> bool {
-    inventory.has_created || inventory.snapshot.dry_run == DryRun::Accepted
+    // The pods of an abort have run before.
+    inventory.has_created || inventory.aborts() || inventory.snapshot.dry_run == DryRun::Accepted
 }
 
 /// No updated pod can be created first: a dry run must verify the template before a pod is deleted for it.
@@ -258,11 +268,4 @@ fn awaiting_dry_run(inventory: &Inventory<'_>, mut changes: PodChanges) -> Resul
         }
         _ => Err(Box::new(Decision::Read(Read::DryRun { hash: inventory.hash.clone() }))),
     }
-}
-
-fn most_available_old_set(inventory: &Inventory<'_>) -> Option<String> {
-    let usable = inventory.usable_sets();
-    let available = usable.filter_map(|set| Some((inventory.old_available(&set.hash)?, set)));
-    let most = available.max_by_key(|(available, set)| (*available, set.revision));
-    most.map(|(_, set)| set.hash.clone())
 }

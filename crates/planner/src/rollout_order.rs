@@ -8,7 +8,7 @@ use ordereddeployment_api::PausePoint;
 use ordereddeployment_sorter::Why;
 
 use crate::Snapshot;
-use crate::barrier;
+use crate::barrier::{self, Position};
 use crate::inventory::Inventory;
 
 /// The pods in the order of their deletion.
@@ -20,8 +20,19 @@ pub struct RolloutOrder {
     pub rolls: bool,
     /// The places; the first pod is deleted first.
     pub places: Vec<Place>,
-    /// The pause point at which this rollout, or the next one, pauses: an index into `places`, and the side.
-    pub barrier: Option<(usize, PausePoint)>,
+    /// The pause point at which this rollout, or the next one, pauses.
+    pub barrier: Option<BarrierPlace>,
+}
+
+/// The place of the pause point at which a rollout pauses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BarrierPlace {
+    /// An index into the places: the pod with the point, or the first pod behind a declared point.
+    pub at: usize,
+    /// The side of that pod.
+    pub side: PausePoint,
+    /// The name of a declared point, with its group of nodes if it has one.
+    pub declared: Option<String>,
 }
 
 /// A pod and its place.
@@ -42,8 +53,17 @@ pub struct Place {
 pub fn rollout_order(snapshot: &Snapshot) -> RolloutOrder {
     let inventory = Inventory::of(snapshot);
     let rolls = inventory.old_count() > 0;
-    let ranked_pods = if rolls { inventory.old() } else { inventory.updated() };
-    let barrier = barrier::barrier_of(&inventory, ranked_pods);
+    let mut next: Vec<_> = if rolls { Vec::new() } else { inventory.updated().to_vec() };
+    if let Some(label) = inventory.spec.strategy.node_group_label() {
+        inventory.group(&mut next, label);
+    }
+    let ranked_pods = if rolls { inventory.old() } else { &next };
+    let barrier = barrier::barrier_of(&inventory, ranked_pods).unwrap_or_default();
+    let barrier = barrier.map(|Position { at, side, declared }| BarrierPlace {
+        at,
+        side,
+        declared: declared.map(|declared| declared.held().label()),
+    });
     let places = ranked_pods.iter().enumerate().map(|(index, ranked)| Place {
         uid: Arc::clone(ranked.uid()),
         name: ranked.pod.name.clone(),
@@ -54,6 +74,6 @@ pub fn rollout_order(snapshot: &Snapshot) -> RolloutOrder {
         current: inventory.current.map(|set| Arc::clone(&set.uid)),
         rolls,
         places: places.collect(),
-        barrier: barrier.unwrap_or_default(),
+        barrier,
     }
 }

@@ -6,12 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use ordereddeployment_api::{PausePoint, Rollout};
+use ordereddeployment_api::{Pause, PausePoint, Rollout};
 
 use crate::barrier::{self, Barrier, held};
+use crate::declared;
 use crate::hold;
 use crate::inventory::{Inventory, RankedPod, count};
-use crate::kept::narrow;
+use crate::kept::{limit_updated, measure, narrow, sizes_now};
 use crate::phase::State;
 use crate::pod_changes::{Budget, PodChanges, create, create_failed, groups, old_terminating};
 use crate::sizes::{self, Sizes};
@@ -21,6 +22,14 @@ use crate::{Decision, Point, Purpose, Record};
 pub(crate) fn scale_to_zero(inventory: &Inventory<'_>) -> Result<PodChanges, Box<Decision>> {
     let all = inventory.in_order();
     keep_last_point(inventory, &all)?;
+    if inventory.old_count() > 0 && !inventory.aborts() {
+        let sizes = narrow(&sizes_now(inventory, None));
+        let mut status = inventory.status.clone();
+        hold::suspend(inventory, &mut status, Pause { replicas: measure(inventory, &sizes), sizes });
+        if status != *inventory.status {
+            return Err(Box::new(Decision::Record(Record { status, events: Vec::new() })));
+        }
+    }
     Ok(PodChanges { deletes: groups(inventory, all, Purpose::Scale), ..PodChanges::default() })
 }
 
@@ -133,6 +142,8 @@ fn updated_total(inventory: &Inventory<'_>, sizes: &Sizes) -> i64 {
 enum PointKind {
     /// No pause point, or a passed one.
     None,
+    /// It is behind a declared pause point.
+    Behind,
     /// The rollout is held at it: the hold stays without the pod.
     Held,
     /// Its pause point has a duration.
@@ -166,13 +177,17 @@ fn old_pods_to_delete<'c, 'a>(inventory: &'c Inventory<'a>, sizes: &Sizes) -> Ve
     for (hash, active) in &mut beyond {
         *active -= sizes.get(hash).copied().unwrap_or(0);
     }
+    let ahead = declared::nearest(inventory, inventory.old()).map_or(usize::MAX, |(at, _)| at);
     let mut ranked: Vec<_> = inventory
         .old()
         .iter()
-        .filter(|ranked| !ranked.collected)
-        .map(|ranked| {
-            let kind = point_kind(inventory, ranked);
-            let beyond = beyond.get_mut(ranked.hash).filter(|beyond| **beyond > 0 && kind == PointKind::None);
+        .enumerate()
+        .filter(|(_, ranked)| !ranked.collected)
+        .map(|(at, ranked)| {
+            let behind = if at < ahead { PointKind::None } else { PointKind::Behind };
+            let kind = point_kind(inventory, ranked).max(behind);
+            let has_share = kind <= PointKind::Behind;
+            let beyond = beyond.get_mut(ranked.hash).filter(|beyond| **beyond > 0 && has_share);
             let is_share = beyond.map(|beyond| *beyond -= 1).is_some();
             ((kind, !is_share), ranked)
         })
@@ -267,7 +282,7 @@ fn points_of_kind<'c, 'a>(
     let some = ranked_pods.iter().enumerate().filter(|(_, ranked)| point_kind(inventory, ranked) >= least);
     let barriers = some.map(|(at, ranked)| {
         let side = ranked.point.unwrap_or(PausePoint::After);
-        (at, Barrier { ranked, side })
+        (at, Barrier { ranked, side, declared: None })
     });
     let holding = barriers.filter(|(at, barrier)| barrier.side == PausePoint::Before || behind(*at));
     holding.map(|(_, barrier)| barrier).collect()
@@ -282,12 +297,14 @@ pub(crate) fn is_being_scaled(inventory: &Inventory<'_>) -> bool {
 /// so that an interruption, or another change of D meanwhile, leads to the same split.
 pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<PodChanges>, Box<Decision>> {
     let inventory = state.inventory;
-    let Some(rollout) = &inventory.status.rollout else { return Ok(None) };
+    let Some(rollout) = inventory.status.rollout.as_ref().filter(|_| !inventory.aborts()) else {
+        return Ok(None);
+    };
     if rollout.replicas == inventory.spec.replicas && !is_being_scaled(inventory) {
         return Ok(None);
     }
     let now = inventory.by_set();
-    let target = scaled(inventory, rollout, &now);
+    let target = limit_updated(inventory, scaled(inventory, rollout, &now), most_updated(inventory));
     let mut changes = PodChanges::default();
     // A smaller D never creates a pod.
     if inventory.spec.replicas >= rollout.replicas && !create_failed(inventory) {
@@ -324,6 +341,13 @@ pub(crate) fn scale(state: &State<'_, '_>) -> Result<Option<PodChanges>, Box<Dec
         rollout.scaled_from = (!is_done).then(|| narrow(&now));
     }
     Err(Box::new(Decision::Record(Record { status, events: Vec::new() })))
+}
+
+/// The most updated pods after scaling, so that declared points stay ahead: those that they let exist, and an old pod is left.
+fn most_updated(inventory: &Inventory<'_>) -> Option<i64> {
+    let desired = inventory.bounds.desired;
+    let has_place = declared::nearest(inventory, inventory.old()).is_some();
+    declared::most_updated(inventory).or_else(|| has_place.then_some(desired - 1))
 }
 
 /// The sizes of the sets after scaling: a pure function of the sizes before and of D.

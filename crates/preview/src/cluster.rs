@@ -4,13 +4,14 @@
 //! due, then the controller decides until there is nothing to do, and last the user resumes a hold. The sandbox under a
 //! clock with the same interval has the same timing, so that a test can compare the preview with a real run there.
 
+mod state;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use ordereddeployment_api::names::condition;
-use ordereddeployment_api::{ConditionStatus, Hold, PodDeletion, Template};
+use ordereddeployment_api::{Hold, PodDeletion, Template};
 use ordereddeployment_placement::{Node, Wants, place};
 use ordereddeployment_planner::{
     Act, ComparisonResult, Decision, DryRun, Pod, Snapshot, Target, held, whole_seconds,
@@ -114,7 +115,7 @@ impl Model<'_> {
         }
         self.due = due;
         if let Some(hold) = self.hold() {
-            self.add_step(Action::Held(hold));
+            self.add_held(hold);
         }
         self.expect_scheduling();
     }
@@ -128,6 +129,9 @@ impl Model<'_> {
             }
             if self.is_complete() {
                 return End::Complete;
+            }
+            if let Some(end) = self.rolled_back().filter(|_| !changed) {
+                return end;
             }
             self.expect_resume();
             let resume = self.resume.as_ref().map(|(at, _)| *at);
@@ -282,13 +286,20 @@ impl Model<'_> {
 
     fn add_hold_change(&mut self, before: Option<Hold>) {
         match (before, self.hold()) {
-            (None, Some(hold)) => self.add_step(Action::Held(hold)),
+            (None, Some(hold)) => self.add_held(hold),
+            // An abort ends a hold without a resume.
+            (Some(_), None) if self.aborted().is_some() => self.resume = None,
             (Some(hold), None) => {
                 let assumed = self.resume.take().is_some_and(|(at, _)| at <= self.cluster.now);
                 self.add_step(Action::Resumed { id: hold.id, assumed });
             }
             _ => {}
         }
+    }
+
+    fn add_held(&mut self, hold: Hold) {
+        let counts = self.counts();
+        self.add_step(Action::Held { hold, counts });
     }
 
     fn add_step(&mut self, action: Action) {
@@ -382,36 +393,10 @@ impl Model<'_> {
             set.and_then(|set| set.template.value().pointer("/spec/terminationGracePeriodSeconds")?.as_u64());
         self.assumptions.gone_after.min(Duration::from_secs(grace.unwrap_or(30)))
     }
-
-    fn is_complete(&self) -> bool {
-        let status = self.cluster.deployment.status.as_ref();
-        status.is_some_and(|status| {
-            status.observed_generation == self.cluster.deployment.metadata.generation
-                && is(status, condition::COMPLETE)
-        })
-    }
-
-    /// Why the rollout does not continue.
-    fn final_state(&self) -> End {
-        if self.cluster.deployment.spec.paused {
-            return End::Paused;
-        }
-        let status = self.cluster.deployment.status.clone().unwrap_or_default();
-        let stalled = status.condition(condition::STALLED).filter(|_| is(&status, condition::STALLED));
-        let found = stalled.or_else(|| status.condition(condition::COMPLETE));
-        found.map_or(End::LimitReached, |found| End::Stalled {
-            reason: found.reason.clone(),
-            message: found.message.clone(),
-        })
-    }
 }
 
 fn is_unscheduled(pod: &Pod) -> bool {
     !pod.terminating && !pod.finished && pod.facts.node.is_none()
-}
-
-fn is(status: &ordereddeployment_api::OrderedDeploymentStatus, type_: &str) -> bool {
-    status.condition(type_).is_some_and(|found| found.status == ConditionStatus::True)
 }
 
 fn wants(template: &Template) -> Wants {

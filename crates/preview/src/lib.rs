@@ -12,4 +12,4 @@ mod steps;
 pub use cluster::{Assumptions, preview};
 pub use scale_down::{next_act, scale_down};
 pub use simulation::{Applied, SimulatedCluster, decide_and_read};
-pub use steps::{Action, Deleted, End, Preview, Step};
+pub use steps::{Action, Counts, Deleted, End, Preview, Step};

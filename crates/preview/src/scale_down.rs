@@ -41,7 +41,7 @@ pub fn scale_down(snapshot: &Snapshot, replicas: i32) -> Vec<Arc<str>> {
 }
 
 /// `dry_run`: what is known of the template.
-fn act_of(cluster: &mut SimulatedCluster, dry_run: &DryRun) -> Option<Act> {
+pub(crate) fn act_of(cluster: &mut SimulatedCluster, dry_run: &DryRun) -> Option<Act> {
     for _ in 0..MOST_PREPARATIONS {
         match cluster.decide(|_| dry_run.clone()).1 {
             Decision::Act(act) => return Some(act),

@@ -51,7 +51,12 @@ pub enum Action {
         pods: Vec<Deleted>,
     },
     /// The rollout is held.
-    Held(Hold),
+    Held {
+        /// The hold.
+        hold: Hold,
+        /// The pods when it begins.
+        counts: Counts,
+    },
     /// It continues: by the assumed resume of a user, or because the time of the pause is over.
     Resumed {
         /// The id of the hold.
@@ -59,6 +64,17 @@ pub enum Action {
         /// Whether the resume is an assumption.
         assumed: bool,
     },
+}
+
+/// The number of pods at a point in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// `replicas`.
+    pub desired: i32,
+    /// The pods of the current template.
+    pub updated: i32,
+    /// The available pods of all templates.
+    pub available: i32,
 }
 
 /// A deleted pod.
@@ -83,6 +99,13 @@ pub struct Deleted {
 pub enum End {
     /// Every pod is of the current template and available, and none is surplus.
     Complete,
+    /// The rollout is aborted, and the pods are rolled back: all are available and of the last complete revision.
+    RolledBack {
+        /// The aborted revision.
+        revision: i64,
+        /// The last complete revision.
+        to: i64,
+    },
     /// It does not continue while `spec.paused` is set.
     Paused,
     /// It does not continue by itself: reason and message of the condition that says so.
@@ -118,7 +141,7 @@ impl Preview {
     /// The holds, in order.
     pub fn holds(&self) -> impl Iterator<Item = &Hold> {
         self.steps.iter().filter_map(|step| match &step.action {
-            Action::Held(hold) => Some(hold),
+            Action::Held { hold, .. } => Some(hold),
             _ => None,
         })
     }

@@ -35,5 +35,5 @@ pub use int32::parse_int32;
 pub use key::{Context, Key, Ranks, key, matching_rule};
 pub use node::{Grant, NodeFacts, NodeRule, Nodes, Requirement, missing_nodes};
 pub use order::{Order, Pods};
-pub use reason::{Why, reason, why};
+pub use reason::{Why, reason, why, why_by};
 pub use rule::Rule;

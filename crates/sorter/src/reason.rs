@@ -25,7 +25,7 @@ pub fn reason(first: &Key, second: &Key) -> Option<Rule> {
 /// Why a pod has its place, as text for users: its delete priority, then what parts it from the next pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Why {
-    /// The rule that sorted it before the next one; `None` for the last.
+    /// The rule that sorted it before the next one; `None` for the last, and where a rule of the caller did.
     pub rule: Option<Rule>,
     words: String,
 }
@@ -43,11 +43,21 @@ impl fmt::Display for Why {
 #[must_use]
 pub fn why(pod: &Facts, key: &Key, next: Option<&Key>) -> Why {
     let decided = next.and_then(|next| Some((reason(key, next)?, next)));
+    let parted = decided.map_or_else(|| ", last".to_owned(), |(rule, next)| parted(rule, key, next));
+    Why { rule: decided.map(|(rule, _)| rule), words: format!("{}{parted}", own_priority(pod, key)) }
+}
+
+/// Why `pod` has its place where no rule of this order decides, but the caller's own: the words name it.
+#[must_use]
+pub fn why_by(pod: &Facts, key: &Key, words: &str) -> Why {
+    Why { rule: None, words: format!("{}, {words}", own_priority(pod, key)) }
+}
+
+fn own_priority(pod: &Facts, key: &Key) -> String {
     let priority = key.packed().priority();
     // The annotation and the default need no word. A node rule that gives 0 is not told apart from the default.
     let source = if pod.priority.is_none() && priority != 0 { " (node rule)" } else { "" };
-    let parted = decided.map_or_else(|| ", last".to_owned(), |(rule, next)| parted(rule, key, next));
-    Why { rule: decided.map(|(rule, _)| rule), words: format!("priority {priority}{source}{parted}") }
+    format!("priority {priority}{source}")
 }
 
 /// What parts two pods by that rule, behind the priority of the first: ` > 0` or `, cost -100 < 0`. The second value is that of

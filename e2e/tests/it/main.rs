@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 
 #[cfg(feature = "real-servers")]
+mod aborts;
+#[cfg(feature = "real-servers")]
 mod admission;
 mod adopt;
 #[cfg(feature = "real-servers")]
@@ -14,6 +16,7 @@ mod charts;
 mod claims;
 mod collection;
 mod command_line;
+mod declared;
 #[cfg(feature = "real-servers")]
 mod deletion;
 #[cfg(feature = "real-servers")]

@@ -49,6 +49,10 @@ fn why_incomplete(history: &History<'_>, object: &Value, requests: usize, at: Ti
     if annotations.contains_key(annotation::ADOPTING) || annotations.contains_key(annotation::HANDING_BACK) {
         return None;
     }
+    let is_suspended = status.rollout.as_ref().is_some_and(|rollout| rollout.suspended.is_some());
+    if spec.replicas == 0 && (is_suspended || stalled == reason::ABORTED) {
+        return None;
+    }
     if status.hold.is_some() || spec.paused {
         let complete = is_true(condition::COMPLETE).is_some() && status.hold.is_some();
         return complete.then(|| "it is held, and Complete is True".to_owned());
@@ -95,7 +99,11 @@ fn is_excused(
         .as_ref()
         .is_some_and(|order| order.unavailable_pods == ordereddeployment_api::UnavailablePods::InOrder);
     let evicts = object.spec.pod_deletion == PodDeletion::Evict;
+    let desired = usize::try_from(object.spec.replicas).unwrap_or(0);
+    // Of another revision than the spec's, and all of them.
+    let is_aborted = stalled == reason::ABORTED && pods.updated == 0 && pods.old == desired;
     (in_order && stalled == reason::WAITING_IN_ORDER)
+        || is_aborted
         || stalled == reason::BLOCKED
         || refused("create", None)
         || refused("delete", None)
@@ -196,7 +204,11 @@ pub(super) fn resumes(history: &History<'_>) -> Vec<Violation> {
             || is_terminating(&answer.object)
             || next.resume_requested.is_some()
             || revision(&next) != revision(&now);
-        let passed = if all { next.has_passed("*") } else { next.has_passed(&hold.pod_uid) };
+        let passed = match &hold.declared {
+            _ if all => next.has_passed("*"),
+            Some(point) => next.has_passed_point(&point.name, point.group.as_deref()),
+            None => next.has_passed(&hold.pod_uid),
+        };
         let over = next.hold.as_ref().is_none_or(|next| next.id != hold.id);
         // The hold may have ended meanwhile.
         if !elsewhere && !over && !passed {

@@ -81,7 +81,7 @@ pub(super) fn current_template(history: &History<'_>) -> Vec<Violation> {
         else {
             return false;
         };
-        let wanted = history.decided(decision).snapshot.deployment.spec.template.without_hash();
+        let wanted = View::of(&history.decided(decision).snapshot).template();
         let set = history.controller_of(pod, write.place);
         let set = set.and_then(|set| history.changes(set).next());
         set.is_some_and(|set| Template::new(&set.object["spec"]["template"]).without_hash().same_as(&wanted))
@@ -150,7 +150,7 @@ pub(super) fn equal_templates(history: &History<'_>) -> Vec<Violation> {
     let mut found_all = Vec::new();
     for deletes in all(history) {
         let snapshot = deletes.view.snapshot;
-        let own = without_spelling(&snapshot.deployment.spec.template);
+        let own = without_spelling(&deletes.view.template());
         for write in deletes.sent.iter().filter(|write| write.is_rollout()) {
             let pod = snapshot.pods.iter().find(|pod| pod.name == name(write));
             let set = pod.and_then(|pod| snapshot.sets.iter().find(|set| set.uid == pod.set));
@@ -188,7 +188,7 @@ pub(super) fn barrier(history: &History<'_>) -> Vec<Violation> {
 fn has_point_before(history: &History<'_>, view: &View<'_>, write: &Write<'_>) -> bool {
     let Some(uid) = write.precondition("uid").filter(|_| write.is_accepted()) else { return false };
     let Some(pod) = history.at(uid, write.place) else { return false };
-    if view.status.has_passed(uid) || controller(pod).is_none() {
+    if view.is_aborted() || view.status.has_passed(uid) || controller(pod).is_none() {
         return false;
     }
     let pod: Option<PodView> = serde_json::from_value(pod.clone()).ok();

@@ -3,9 +3,11 @@
 //! Without faults, a scenario reaches its outcome. It undoes its disruptions, unless the outcome depends on them
 //! ([`Outcome`](crate::case::Outcome)).
 
+mod aborts;
 mod builder;
 mod changes;
 mod cluster;
+mod declared;
 mod deletions;
 mod holds;
 mod ownership;
@@ -70,6 +72,23 @@ pub const ALL: &[Scenario] = &[
     resumes::all,
     resumes::garbage,
     resumes::racing,
+    declared::numbers,
+    declared::places,
+    declared::groups,
+    declared::timed,
+    declared::under_recreate,
+    declared::scaled,
+    declared::scaled_to_zero_and_back,
+    declared::edited,
+    declared::pods_lost,
+    declared::resumed_twice,
+    aborts::held,
+    aborts::running,
+    aborts::retried,
+    aborts::third_template,
+    aborts::scaled,
+    aborts::by_the_deadline,
+    aborts::racing_a_resume,
     changes::third_template,
     changes::undo,
     changes::scaled,

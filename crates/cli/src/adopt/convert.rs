@@ -57,6 +57,10 @@ pub(crate) fn deployment(ordered: &DynamicObject) -> DynamicObject {
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("deletionOrder");
         spec.remove("podDeletion");
+        spec.remove("progressDeadlineAction");
+        if let Some(strategy) = spec.get_mut("strategy").and_then(Value::as_object_mut) {
+            strategy.remove("pausePoints");
+        }
         spec.insert("paused".to_owned(), true.into());
     }
     object.data = json!({"spec": spec});

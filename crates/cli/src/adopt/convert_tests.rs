@@ -59,6 +59,8 @@ fn converted_back_it_is_paused_and_has_no_fields_of_ours() {
     let mut there = ordered(&web(), &[], None);
     there.data["spec"]["deletionOrder"] = json!({"unavailablePods": "InOrder"});
     there.data["spec"]["podDeletion"] = "Evict".into();
+    there.data["spec"]["progressDeadlineAction"] = "Abort".into();
+    there.data["spec"]["strategy"]["pausePoints"] = json!([{"name": "canary", "afterUpdated": 1}]);
     let mut expected = spec();
     expected["paused"] = true.into();
     let back = deployment(&there);

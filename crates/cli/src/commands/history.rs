@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
 use kube::Api;
-use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::{HistoryEntry, OrderedDeployment};
 
 use crate::age::age;
 use crate::client::{ConnectArgs, Connection, object_name};
@@ -23,6 +23,7 @@ Examples:
   kubectl ordered history web                 the revision history
   kubectl ordered history web --revision 3    the template of revision 3, as YAML
 
+Below the revisions are the last holds, resumes, aborts and retries, the newest last.
 `spec.revisionHistoryLimit` is the number of old revisions to keep. CHANGE-CAUSE is the annotation \
 kubernetes.io/change-cause that the OrderedDeployment had at that time.")]
 pub(crate) struct Args {
@@ -59,7 +60,11 @@ pub(crate) async fn history(
     let revisions = revisions::read(connection, &found).await?;
     match revision.filter(|number| *number > 0) {
         None if revisions.is_empty() => Err(no_revision(name)),
-        None => Ok(table(&revisions, connection.clock.now(), style)),
+        None => {
+            let entries = found.status.and_then(|status| status.history).unwrap_or_default();
+            let revisions = table(&revisions, connection.clock.now(), style);
+            Ok(format!("{revisions}{}", events(&entries, style)))
+        }
         Some(number) => template(named(&revisions, number, name)?, style),
     }
 }
@@ -99,6 +104,35 @@ fn table(revisions: &[Revision], now: Timestamp, style: Style) -> String {
         .collect();
     let widths = Widths::of(&columns, rows.iter().map(Vec::as_slice));
     let mut lines = vec![style.paint(Paint::Dim, &widths.headings())];
+    lines.extend(rows.iter().map(|row| widths.row(row)));
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// The holds, resumes, aborts and retries, under a heading; nothing if there are none.
+fn events(entries: &[HistoryEntry], style: Style) -> String {
+    if entries.is_empty() {
+        return String::new();
+    }
+    let headings = ["TIME", "ACTION", "REVISION", "PAUSE POINT", "REASON"];
+    let columns = headings.map(|heading| Column { heading, align: Align::Left });
+    let rows: Vec<Vec<String>> = entries
+        .iter()
+        .map(|entry| {
+            vec![
+                entry.at.0.to_string(),
+                format!("{:?}", entry.action),
+                entry.revision.to_string(),
+                entry.id.clone().unwrap_or_else(|| "-".to_owned()),
+                entry.reason.clone(),
+            ]
+        })
+        .collect();
+    let widths = Widths::of(&columns, rows.iter().map(Vec::as_slice));
+    let mut lines = vec![
+        String::new(),
+        style.paint(Paint::Title, "Holds, resumes, aborts and retries:"),
+        style.paint(Paint::Dim, &widths.headings()),
+    ];
     lines.extend(rows.iter().map(|row| widths.row(row)));
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }

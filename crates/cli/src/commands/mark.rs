@@ -223,6 +223,7 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
     let Ok(state) = reader.one(&name, connection.clock.now()).await else { return next };
     let overview = Overview::of(&state, "");
     if let Phase::Held(hold) = &overview.phase
+        && hold.declared.is_none()
         && Some(&hold.pod_uid) == pod.metadata.uid.as_ref()
     {
         return format!(

@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod abort;
 pub(crate) mod adopt;
 pub(crate) mod completion;
 pub(crate) mod convert;
@@ -15,6 +16,7 @@ pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod restart;
 pub(crate) mod resume;
+pub(crate) mod retry;
 pub(crate) mod sandbox;
 pub(crate) mod set;
 pub(crate) mod status;

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod conformance;
 mod forecast;
+mod idle_points;
 mod json;
 mod spec_change;
 mod text;

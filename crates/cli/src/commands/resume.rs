@@ -5,28 +5,29 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
-use kube_runtime::wait::await_condition;
 use ordereddeployment_api::names::{ALL_POINTS, condition, reason};
-use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeployment, OrderedDeploymentStatus};
+use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpec, OrderedDeploymentStatus};
 use ordereddeployment_wire::PodView;
 use serde_json::json;
 
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::declared;
 use crate::escape::print;
-use crate::exit::ExitError;
 use crate::explain::explain;
-use crate::state::pause_point;
+use crate::request::StatusRequest;
+use crate::state::{aborted, blocked, is_suspended, pause_point};
 
 /// Resume a rollout that is paused at a pause point
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   kubectl ordered resume web                            pass the pause point at which web is paused
-  kubectl ordered resume web --hold web-5d9c-x7k2p@4    pass this pause point only
+  kubectl ordered resume web --hold canary@4            pass this declared pause point only
+  kubectl ordered resume web --hold web-5d9c-x7k2p@4    pass the pause point of this pod only
   kubectl ordered resume web --all                      pass all pause points of this rollout
 
 A request names its pause point. If the rollout has passed it already, nothing happens.
+--all also ends the suspension of a rollout that was scaled to 0 replicas.
 A rollout that is blocked by unavailable pods is not paused: use --hold with the id in the message to pass that pause \
 point.")]
 pub(crate) struct Args {
@@ -76,68 +77,89 @@ pub(crate) async fn resume(
     target: ResumeTarget<'_>,
     limit: Option<Duration>,
 ) -> Result<String> {
-    let Connection { client, watching, namespace, flags, .. } = connection;
-    let api: Api<OrderedDeployment> = Api::namespaced(client.clone(), namespace);
+    let Connection { client, namespace, flags, .. } = connection;
     let doing = format!("cannot resume {name} in {namespace}");
-    let found = api.get_status(name).await.map_err(|error| explain(error, &doing))?;
-    let (paused, status) = (found.spec.paused, found.status.unwrap_or_default());
-    let pod = match target {
+    let ask = StatusRequest { connection, name, doing: &doing };
+    let found = ask.read().await?;
+    let (spec, status) = (found.spec, found.status.unwrap_or_default());
+    let point = match target {
         ResumeTarget::Hold(id) if status.hold.as_ref().is_none_or(|hold| hold.id != id) => {
-            let pod = id.rsplit_once('@').map_or(id, |(pod, _)| pod);
-            let pod = object_name(pod)
-                .map_err(|error| anyhow!("{id:?} is not the id of a pause point: {error}"))?;
-            let pods: Api<PodView> = Api::namespaced(client.clone(), namespace);
-            let found = pods.get_opt(&pod).await;
-            found.map_err(|error| explain(error, &format!("cannot check whether {id} is passed")))?
+            match requested_declared(id, &spec, &status) {
+                Some(declared) => Some(declared),
+                None => pod_of(id, client, namespace).await?.map(Box::new).map(RequestedPoint::Pod),
+            }
         }
         ResumeTarget::Hold(_) | ResumeTarget::Current | ResumeTarget::All => None,
     };
-    let request = request((name, flags), &status, target, pod.as_ref()).map_err(|error| match &status.hold {
-        None if paused => anyhow!(
-            "{name} is not paused at a pause point, but by spec.paused\nhint: continue with `kubectl ordered unpause {name}{flags}`"
-        ),
-        _ => error,
-    });
+    let request =
+        request((name, flags), &status, target, point.as_ref()).map_err(|error| match &status.hold {
+            None if spec.paused && aborted(&status).is_none() => anyhow!(
+                "{name} is not paused at a pause point, but by spec.paused\nhint: continue with `kubectl ordered unpause {name}{flags}`"
+            ),
+            _ => error,
+        });
     let id = match request? {
         ResumeRequest::AlreadyPassed(id) => {
-            let how = if pod.is_none() { ": its pod is deleted" } else { "" };
-            let next = next((name, flags), &status, paused);
+            let how = if point.is_none() { ": its pod is deleted" } else { "" };
+            let next = next((name, flags), &status, spec.paused);
             return Ok(format!("{name}: {id} is already passed{how}\n{next}"));
         }
         ResumeRequest::Write(id) => id,
     };
-    let patch = json!({"status": {"resumeRequested": id}});
-    let patched = api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-    patched.map_err(|error| explain(error, &doing))?;
-    let Some(limit) = limit else {
-        return Ok(format!(
-            "{name}: resume of {id} requested\n`kubectl ordered get {name}{flags}` shows whether the controller has handled it"
-        ));
-    };
-    let before = status.hold.as_ref();
-    let api: Api<OrderedDeployment> = Api::namespaced(watching.clone(), namespace);
-    let handled = await_condition(api, name, |found: Option<&OrderedDeployment>| {
-        found.is_none_or(|found| {
-            found.status.as_ref().and_then(|status| status.resume_requested.as_ref()).is_none()
-        })
-    });
-    let after = tokio::time::timeout(limit, handled).await.map_err(|_| {
-        ExitError::timed_out(format!(
-            "{name}: timed out waiting for the controller to handle the resume of {id} ({} s)\nhint: is ordered-controller-manager running? The request stays and is handled once it is.",
-            limit.as_secs()
-        ))
-    })?;
-    let after = after.map_err(|error| anyhow!("{doing}: the watch failed: {error}"))?;
-    let after = after.ok_or_else(|| anyhow!("{name} was deleted"))?;
+    ask.write(json!({"resumeRequested": id})).await?;
+    let Some(limit) = limit else { return Ok(ask.requested(&format!("resume of {id}"))) };
+    let pending = |status: &OrderedDeploymentStatus| status.resume_requested.is_some();
+    let after = ask.answered(limit, &format!("the resume of {id}"), pending).await?;
     let paused = after.spec.paused;
     let after = after.status.unwrap_or_default();
-    let uid = pod.as_ref().and_then(|pod| pod.metadata.uid.as_deref());
-    if is_blocked_at(&status, &id) && uid.is_some_and(|uid| !after.has_passed(uid)) {
+    let ignored = point.as_ref().is_some_and(|point| !point.is_passed(&after));
+    if is_blocked_at(&status, &id) && ignored {
         bail!(
             "{name}: the controller ignored the request for {id}: the rollout is no longer blocked there\nhint: `kubectl ordered get {name}{flags}` shows its state"
         );
     }
-    result((name, flags), &id, before, &after, paused)
+    result((name, flags), &id, status.hold.as_ref(), &after, paused)
+}
+
+/// A requested pause point that is not the current one.
+#[derive(Clone, Debug)]
+enum RequestedPoint {
+    /// That of a pod that exists.
+    Pod(Box<PodView>),
+    /// A declared one.
+    Declared { name: String, group: Option<String> },
+}
+
+impl RequestedPoint {
+    fn is_passed(&self, status: &OrderedDeploymentStatus) -> bool {
+        match self {
+            Self::Pod(pod) => pod.metadata.uid.as_deref().is_some_and(|uid| status.has_passed(uid)),
+            Self::Declared { name, group } => status.has_passed_point(name, group.as_deref()),
+        }
+    }
+}
+
+/// The declared pause point of an id, if it names one: in the spec, or one that this rollout has passed.
+fn requested_declared(
+    id: &str,
+    spec: &OrderedDeploymentSpec,
+    status: &OrderedDeploymentStatus,
+) -> Option<RequestedPoint> {
+    let (label, _) = id.rsplit_once('@')?;
+    let (name, group) = declared::split(label);
+    let mut passed = status.passed_points.iter().flatten();
+    let is_passed = passed.any(|passed| passed.name == name && passed.group.as_deref() == group);
+    (is_passed || declared::find(spec, label).is_some())
+        .then(|| RequestedPoint::Declared { name: name.to_owned(), group: group.map(str::to_owned) })
+}
+
+/// The pod of an id, if it exists.
+async fn pod_of(id: &str, client: &kube::Client, namespace: &str) -> Result<Option<PodView>> {
+    let pod = id.rsplit_once('@').map_or(id, |(pod, _)| pod);
+    let pod = object_name(pod).map_err(|error| anyhow!("{id:?} is not the id of a pause point: {error}"))?;
+    let pods: Api<PodView> = Api::namespaced(client.clone(), namespace);
+    let found = pods.get_opt(&pod).await;
+    found.map_err(|error| explain(error, &format!("cannot check whether {id} is passed")))
 }
 
 /// The request to write.
@@ -149,15 +171,25 @@ enum ResumeRequest {
     AlreadyPassed(String),
 }
 
-/// The request for that target. `pod` is the pod of the requested pause point, if it exists.
+/// The request for that target. `point` is the requested pause point, if it is declared or its pod exists.
 fn request(
     (name, flags): (&str, &str),
     status: &OrderedDeploymentStatus,
     target: ResumeTarget<'_>,
-    pod: Option<&PodView>,
+    point: Option<&RequestedPoint>,
 ) -> Result<ResumeRequest> {
     let hold = status.hold.as_ref();
+    if aborted(status).is_some() {
+        bail!(
+            "{name} is aborted: its rollout cannot be resumed\nhint: start it again with `kubectl ordered retry {name}{flags}`"
+        );
+    }
     let not_paused = || {
+        if is_suspended(status) {
+            return anyhow!(
+                "{name} is not paused at a pause point, but its rollout is suspended at 0 replicas\nhint: it continues when the number of replicas grows; pass all its pause points with `kubectl ordered resume {name} --all{flags}`"
+            );
+        }
         anyhow!(
             "{name} is not paused at a pause point: nothing to resume\nhint: `kubectl ordered get {name}{flags}` shows the next pause point"
         )
@@ -172,7 +204,8 @@ fn request(
         ResumeTarget::All => {
             let rollout = status.rollout.as_ref().ok_or_else(not_paused)?;
             let complete = status.condition(condition::COMPLETE);
-            if hold.is_none() && complete.is_none_or(|found| found.status == ConditionStatus::True) {
+            let is_complete = complete.is_none_or(|found| found.status == ConditionStatus::True);
+            if hold.is_none() && !is_suspended(status) && is_complete {
                 return Err(not_paused());
             }
             Ok(ResumeRequest::Write(format!("{ALL_POINTS}@{}", rollout.revision)))
@@ -180,7 +213,7 @@ fn request(
         ResumeTarget::Hold(id) => match hold {
             Some(hold) if hold.id == id => Ok(ResumeRequest::Write(id.to_owned())),
             _ if is_blocked_at(status, id) => Ok(ResumeRequest::Write(id.to_owned())),
-            _ if is_passed(name, id, status, pod) => Ok(ResumeRequest::AlreadyPassed(id.to_owned())),
+            _ if is_passed(name, id, status, point) => Ok(ResumeRequest::AlreadyPassed(id.to_owned())),
             Some(hold) => bail!(
                 "{name} is not paused at {id}, but at {}\nhint: pass that one with `kubectl ordered resume {name}{flags}`",
                 pause_point(hold)
@@ -188,13 +221,6 @@ fn request(
             None => Err(not_paused()),
         },
     }
-}
-
-/// The pause point at which the rollout is blocked, and the message of the condition.
-fn blocked(status: &OrderedDeploymentStatus) -> Option<(&Blocked, &str)> {
-    let stalled = status.condition(condition::STALLED)?;
-    let is_blocked = stalled.status == ConditionStatus::True && stalled.reason == reason::BLOCKED;
-    Some((status.blocked.as_ref().filter(|_| is_blocked)?, &stalled.message))
 }
 
 fn is_blocked_at(status: &OrderedDeploymentStatus, id: &str) -> bool {
@@ -211,14 +237,14 @@ fn blocked_error((name, flags): (&str, &str), blocked: &Blocked, message: &str) 
     )
 }
 
-/// Whether the current rollout has passed that pause point: it is in `status.passed`, or its pod is deleted.
-fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, pod: Option<&PodView>) -> bool {
+/// Whether the current rollout has passed that pause point: the status says so, or its pod is deleted.
+fn is_passed(name: &str, id: &str, status: &OrderedDeploymentStatus, point: Option<&RequestedPoint>) -> bool {
     let Some((pod_name, revision)) = id.rsplit_once('@') else { return false };
     if status.rollout.as_ref().is_none_or(|rollout| rollout.revision.to_string() != revision) {
         return false;
     }
-    match pod.and_then(|pod| pod.metadata.uid.as_deref()) {
-        Some(uid) => status.has_passed(uid),
+    match point {
+        Some(point) => point.is_passed(status),
         // Names of pods are not reused.
         None => pod_name.strip_prefix(name).is_some_and(|rest| rest.starts_with('-')),
     }

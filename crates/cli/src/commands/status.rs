@@ -9,12 +9,13 @@ use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::OrderedDeployment;
 
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::declared::of_hold;
 use crate::escape::{escaped, print, print_stderr};
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::observe::Reader;
 use crate::pause_points::{left, on_pods};
-use crate::state::{State, pause_point, side};
+use crate::state::{State, is_suspended, pause_point, rolled_back, side, suspended};
 
 /// Wait for a rollout; the exit code is its result
 #[derive(Debug, clap::Args)]
@@ -159,10 +160,24 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
     );
     match State::of(found) {
         State::Unobserved => (None, format!("{name}: waiting for the controller to observe this spec")),
+        State::Rolling if is_suspended(&status) => (None, format!("{name}: {}", suspended(revision))),
         State::Rolling => (None, format!("{name}: rolling out revision {revision}: {counts}")),
         State::Migrating(migration) => {
             let (label, command) = (migration.label(), migration.command(name, flags));
             (None, format!("{name}: {label}: {}; finish with `{command}`", migration.message))
+        }
+        State::Aborted(aborted) => {
+            let left = status.updated_replicas.unwrap_or(0);
+            let available = status.available_replicas.unwrap_or(0);
+            let plural = if left == 1 { "" } else { "s" };
+            let is_done = left == 0 && available >= found.spec.replicas;
+            let line = format!(
+                "{name}: aborted: {}: {left} pod{plural} of revision {} left, {available} of {} available; start it again with `kubectl ordered retry {name}{flags}`",
+                rolled_back(&aborted, is_done),
+                aborted.revision,
+                found.spec.replicas
+            );
+            (Some(Exit::Failed), line)
         }
         State::Failed(why) => (Some(Exit::Failed), format!("{name}: failed: {why}")),
         State::Complete => {
@@ -182,11 +197,17 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
                 Some(Until::Complete) => None,
                 None => hold.until.is_none().then_some(Exit::Held),
             };
-            let end = hold.until.as_ref().map(|until| format!(", until {}", until.0)).unwrap_or_default();
+            let until = hold.until.as_ref().map(|until| format!(", until {}", until.0));
+            let place = match (of_hold(&hold, &found.spec), &hold.declared) {
+                (Some(waits_for), _) => {
+                    format!(", {waits_for}{}", until.as_deref().unwrap_or(", until resumed"))
+                }
+                (None, Some(_)) => until.unwrap_or_else(|| ", until resumed".to_owned()),
+                (None, None) => format!(", {} that pod{}", side(hold.point), until.unwrap_or_default()),
+            };
             let line = format!(
-                "{name}: paused at {}, {} that pod{end}: {counts}; resume with `kubectl ordered resume {name}{flags}`",
-                pause_point(&hold),
-                side(hold.point)
+                "{name}: paused at {}{place}: {counts}; resume with `kubectl ordered resume {name}{flags}`",
+                pause_point(&hold)
             );
             (exit, line)
         }

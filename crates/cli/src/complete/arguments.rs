@@ -21,6 +21,10 @@ pub(crate) enum Completion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     Deployments,
+    /// OrderedDeployments with a rollout in progress.
+    Rolling,
+    /// OrderedDeployments whose rollout was aborted.
+    Aborted,
     /// Deployments, and OrderedDeployments for `--back`.
     Adoptable,
     Pods,
@@ -110,6 +114,8 @@ fn value(arg: &Arg, command: &Command) -> Completion {
         ("revision" | "to_revision", _) => of(Resource::Revisions),
         ("pods", _) => of(Resource::Pods),
         ("images", _) => of(Resource::Containers),
+        ("name", "abort") => of(Resource::Rolling),
+        ("name", "retry") => of(Resource::Aborted),
         ("name", "adopt") => of(Resource::Adoptable),
         ("name", _) | ("all", "unmark") => of(Resource::Deployments),
         (

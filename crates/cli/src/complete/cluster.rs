@@ -6,12 +6,13 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use kube::{Api, ResourceExt};
-use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
 use ordereddeployment_wire::PodView;
 
 use super::arguments::{Resource, deployment};
 use crate::client::{ConnectArgs, Connection};
 use crate::revisions;
+use crate::state::{aborted, blocked};
 
 pub(super) async fn candidates(
     connect: ConnectArgs,
@@ -56,6 +57,8 @@ pub(super) async fn of(
         Resource::Deployments => {
             Ok(deployments.list(&all).await?.iter().map(ResourceExt::name_any).collect())
         }
+        Resource::Rolling => Ok(with(&deployments, can_be_aborted).await?),
+        Resource::Aborted => Ok(with(&deployments, |status| aborted(status).is_some()).await?),
         // Deployments, and OrderedDeployments for `--back`.
         Resource::Adoptable => {
             let found = Api::<Deployment>::namespaced(client.clone(), namespace).list(&all).await?;
@@ -75,12 +78,7 @@ pub(super) async fn of(
             let Some(name) = named else { return Ok(Vec::new()) };
             let found = deployments.get(name).await?;
             if resource == Resource::Holds {
-                return Ok(found
-                    .status
-                    .and_then(|status| status.hold)
-                    .map(|hold| hold.id)
-                    .into_iter()
-                    .collect());
+                return Ok(found.status.as_ref().map(holds).unwrap_or_default());
             }
             if resource == Resource::Revisions {
                 let found = revisions::read(connection, &found).await?;
@@ -92,4 +90,26 @@ pub(super) async fn of(
             Ok(containers.map(|name| format!("{name}=")).collect())
         }
     }
+}
+
+/// The names of the objects with such a status.
+async fn with(
+    deployments: &Api<OrderedDeployment>,
+    is_wanted: impl Fn(&OrderedDeploymentStatus) -> bool,
+) -> Result<Vec<String>> {
+    let found = deployments.list(&ListParams::default()).await?;
+    let wanted = found.iter().filter(|found| found.status.as_ref().is_some_and(&is_wanted));
+    Ok(wanted.map(ResourceExt::name_any).collect())
+}
+
+/// Whether a rollout is in progress that an abort can roll back.
+fn can_be_aborted(status: &OrderedDeploymentStatus) -> bool {
+    let rollout = status.rollout.as_ref();
+    rollout.is_some_and(|rollout| !rollout.completed && rollout.from.is_some()) && aborted(status).is_none()
+}
+
+/// The ids that a resume can name now: the hold, or the pause point at which the rollout is blocked.
+pub(super) fn holds(status: &OrderedDeploymentStatus) -> Vec<String> {
+    let hold = status.hold.as_ref().map(|hold| hold.id.clone());
+    hold.or_else(|| blocked(status).map(|(blocked, _)| blocked.id.clone())).into_iter().collect()
 }

@@ -31,6 +31,10 @@ fn names_come_from_the_cluster() {
     for (line, resource) in [
         ("get ", Resource::Deployments),
         ("get od/", Resource::Deployments),
+        ("abort ", Resource::Rolling),
+        ("abort od/", Resource::Rolling),
+        ("retry ", Resource::Aborted),
+        ("resume ", Resource::Deployments),
         ("adopt ", Resource::Adoptable),
         ("adopt deployment/", Resource::Adoptable),
         ("resume web --hold ", Resource::Holds),
@@ -71,4 +75,39 @@ async fn names_are_read_from_the_cluster() {
     assert_eq!(ask(Resource::Revisions).await, ["1"]);
     assert!(ask(Resource::Holds).await.is_empty());
     assert!(ask(Resource::Namespaces).await.contains(&"default".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_and_holds_depend_on_the_rollout() {
+    let fixture = Fixture::start().await;
+    let ask = async |resource| cluster::of(&fixture.connection, Some("web"), resource).await.unwrap();
+    let limit = Some(std::time::Duration::from_secs(30));
+    assert!(ask(Resource::Rolling).await.is_empty() && ask(Resource::Aborted).await.is_empty());
+    let points = serde_json::json!([{"name": "canary", "afterUpdated": 1}]);
+    fixture.patch(serde_json::json!({"spec": {"strategy": {"pausePoints": points}}})).await;
+    fixture.image("web:2").await;
+    fixture.until_state("Paused at").await;
+    assert_eq!(ask(Resource::Holds).await, ["canary@2"]);
+    assert_eq!(ask(Resource::Rolling).await, ["web"]);
+    assert!(ask(Resource::Aborted).await.is_empty());
+    crate::commands::abort::abort(&fixture.connection, "web", limit).await.unwrap();
+    assert!(ask(Resource::Rolling).await.is_empty());
+    assert_eq!(ask(Resource::Aborted).await, ["web"]);
+}
+
+#[test]
+fn a_blocked_rollout_completes_its_pause_point() {
+    let now = "2030-01-01T12:00:00Z";
+    let mut status = serde_json::json!({
+        "rollout": {"revision": 2, "templateHash": "a", "replicas": 4},
+        "blocked": {"id": "canary@2", "since": now},
+    });
+    let holds = |status: &serde_json::Value| cluster::holds(&serde_json::from_value(status.clone()).unwrap());
+    // Only once the condition says so.
+    assert!(holds(&status).is_empty());
+    status["conditions"] = serde_json::json!([{
+        "type": "Stalled", "status": "True", "reason": "Blocked", "message": "why",
+        "lastTransitionTime": now, "lastUpdateTime": now,
+    }]);
+    assert_eq!(holds(&status), ["canary@2"]);
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{To, convert, template_of};
 
 fn any_json() -> impl Strategy<Value = Value> {
-    let words = "Deployment OrderedDeployment apps/v1 ordereddeployment.io/v1alpha1 List web 5% - --- a:b {x &a *a !!str";
+    let words = "Deployment OrderedDeployment Rollout argoproj.io/v1alpha1 apps/v1 ordereddeployment.io/v1alpha1 List web 5% - --- a:b {x &a *a !!str";
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -15,7 +15,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         any::<String>().prop_map(Value::from),
     ];
     let keys = "apiVersion kind metadata spec items name template labels scaleTargetRef targetRef selector strategy \
-                containers replicas status";
+                containers replicas status canary steps setWeight pause duration blueGreen workloadRef";
     leaf.prop_recursive(4, 24, 5, move |inner| {
         let key = prop_oneof![
             6 => prop::sample::select(keys.split_whitespace().collect::<Vec<_>>()).prop_map(str::to_owned),

@@ -122,3 +122,79 @@ fn numbers_are_parsed_as_in_kubectl() {
     let error = super::template_of(text, "other").unwrap_err().to_string();
     assert!(error.contains("no Deployment other"), "{error}");
 }
+
+fn rollout(strategy: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {{name: web}}\nspec:\n  replicas: 8\n  \
+         selector: {{matchLabels: {{app: web}}}}\n  template: {{metadata: {{labels: {{app: web}}}}, \
+         spec: {{containers: [{{name: web, image: 'nginx:1.28'}}]}}}}\n  strategy: {strategy}\n"
+    )
+}
+
+#[test]
+fn the_pauses_of_a_rollout_become_pause_points() {
+    let canary =
+        "{canary: {maxSurge: 1, maxUnavailable: 0, canaryService: c, trafficRouting: {nginx: {}}, steps: [
+        {setWeight: 5}, {pause: {duration: 10m}},
+        {setWeight: 10}, {setWeight: 25}, {pause: {}}, {pause: {duration: 600}}, {analysis: {templates: []}},
+        {setWeight: 40}, {pause: {duration: '30'}}, {setCanaryScale: {weight: 50}},
+        {setWeight: 60}, {pause: null}, {setWeight: 80}, {setWeight: 100}, {pause: {}}]}}
+  progressDeadlineAbort: true
+  analysis: {successfulRunHistoryLimit: 3}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: web}
+  maxReplicas: 9";
+    insta::assert_snapshot!(both(&rollout(canary), To::Ordereddeployment));
+}
+
+#[test]
+fn pauses_that_hold_nothing_and_other_strategies_have_a_note() {
+    let notes = |strategy: &str| {
+        let converted = convert(&rollout(strategy), To::Ordereddeployment).unwrap();
+        assert!(!converted.text.contains("pausePoints"), "{}", converted.text);
+        converted.notes.join("\n")
+    };
+    let first = notes("{canary: {steps: [{pause: {}}, {setWeight: 0}, {pause: {}}, {setWeight: 50}]}}");
+    let last = notes("{canary: {steps: [{setWeight: 100}, {pause: {duration: 1h}}]}}");
+    let others = notes("{blueGreen: {activeService: a}}");
+    insta::assert_snapshot!([first, last, others].join("\n\n"));
+    assert_eq!(notes("{canary: {}}"), "");
+    let fewer =
+        "{canary: {steps: [{setWeight: 50}, {pause: {duration: soon}}, {setWeight: 20}, {pause: {}}]}}";
+    let converted = convert(&rollout(fewer), To::Ordereddeployment).unwrap();
+    assert_eq!(
+        converted.notes,
+        [
+            "web: step 2 (pause) pauses until it is resumed: \"soon\" is not a duration",
+            "web: step 4 (pause) is not converted: its weight 20 is less than 50 before",
+        ]
+    );
+    let points = &super::parse(&converted.text).unwrap()["spec"]["strategy"]["pausePoints"];
+    assert_eq!(*points, serde_json::json!([{"name": "weight-50", "afterUpdated": "50%"}]));
+}
+
+#[test]
+fn a_rollout_with_the_template_of_another_object_is_not_converted() {
+    let text =
+        rollout("{canary: {}}") + "  workloadRef: {apiVersion: apps/v1, kind: Deployment, name: web}\n";
+    let converted = convert(&text, To::Ordereddeployment).unwrap();
+    assert_eq!(converted.text, text);
+    assert!(converted.notes[0].contains("workloadRef"), "{:?}", converted.notes);
+    let broken = rollout("{canary: {maxSurge: 0, maxUnavailable: 0}}");
+    let error = convert(&broken, To::Ordereddeployment).unwrap_err().to_string();
+    assert!(error.starts_with("Rollout web: "), "{error}");
+}
+
+#[test]
+fn pause_points_are_removed_from_a_deployment() {
+    let ordered =
+        convert(&rollout("{canary: {steps: [{setWeight: 5}, {pause: {}}]}}"), To::Ordereddeployment);
+    let ordered = ordered.unwrap().text + "  progressDeadlineAction: Continue\n";
+    let back = convert(&ordered, To::Deployment).unwrap();
+    assert!(!back.text.contains("pausePoints") && !back.text.contains("progressDeadline"), "{}", back.text);
+    assert_eq!(back.notes, ["web: removed strategy.pausePoints, which a Deployment does not have"]);
+}

@@ -1,12 +1,12 @@
 //! The lines above the sets: state, counts, and the next command. Pure functions.
 
-use ordereddeployment_api::Hold;
+use ordereddeployment_api::{Aborted, Hold};
 
 use super::drawing::Drawing;
 use crate::age::span;
 use crate::overview::{Overview, Phase};
 use crate::pause_points::left;
-use crate::state::side;
+use crate::state::{rolled_back, side};
 use crate::style::Paint;
 use crate::table::wrapped;
 
@@ -20,6 +20,10 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
         Phase::Held(hold) => {
             let state = format!("paused at a pause point of revision {}", hold.revision);
             (style.pick("‖", "="), state, Paint::Warn)
+        }
+        Phase::Aborted(aborted) => {
+            let is_done = !overview.is_rolling() && overview.available >= overview.desired;
+            (style.pick("✖", "!"), format!("aborted: {}", rolled_back(aborted, is_done)), Paint::Bad)
         }
         Phase::Paused => (style.pick("‖", "="), "paused (spec.paused)".to_owned(), Paint::Warn),
         Phase::Migrating(migration) => (style.pick("↻", "~"), migration.label().to_lowercase(), Paint::Warn),
@@ -55,6 +59,10 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
             lines.extend(indented(&migration.message));
             let command = migration.command(&overview.name, drawing.flags);
             lines.push(format!("  finish with: {}", style.paint(Paint::Title, &command)));
+        }
+        Phase::Aborted(aborted) => {
+            lines.extend(indented(&progress_back(aborted, overview)));
+            lines.push(command("start again with", "retry", overview, drawing));
         }
         Phase::Paused => lines.push(command("continue with", "unpause", overview, drawing)),
         Phase::Complete | Phase::Rolling => {}
@@ -100,6 +108,21 @@ fn counts(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     lines
 }
 
+/// How far the rollback is.
+fn progress_back(aborted: &Aborted, overview: &Overview) -> String {
+    let pods = |revision: i64| {
+        let sets = overview.sets.iter().filter(move |set| set.revision == revision);
+        sets.flat_map(|set| &set.pods).filter(|pod| pod.is_active())
+    };
+    let ready = pods(aborted.to).filter(|pod| pod.ready).count();
+    let (left, desired) = (pods(aborted.revision).count(), overview.desired);
+    let plural = if left == 1 { "" } else { "s" };
+    format!(
+        "{ready} of {desired} pods of revision {} are ready, {left} pod{plural} of revision {} left",
+        aborted.to, aborted.revision
+    )
+}
+
 fn paused_at(hold: &Hold, overview: &Overview) -> String {
     let node = hold.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
     let until = match &hold.until {
@@ -107,7 +130,14 @@ fn paused_at(hold: &Hold, overview: &Overview) -> String {
         None => "until resumed".to_owned(),
     };
     let since = span(hold.since.0, overview.now);
-    format!("paused at pause point {} ({}){node} for {since}, {until}", hold.pod, side(hold.point))
+    let Some(barrier) = overview.barrier.as_ref().filter(|barrier| barrier.declared.is_some()) else {
+        return format!(
+            "paused at pause point {} ({}){node} for {since}, {until}",
+            hold.pod,
+            side(hold.point)
+        );
+    };
+    format!("paused at pause point {} for {since}, {until}; next is pod {}{node}", barrier.place(), hold.pod)
 }
 
 fn command(what: &str, verb: &str, overview: &Overview, drawing: Drawing<'_>) -> String {

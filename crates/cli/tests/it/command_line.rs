@@ -103,6 +103,8 @@ fn every_command_has_help_with_examples() {
         "order",
         "plan",
         "resume",
+        "abort",
+        "retry",
         "pause",
         "unpause",
         "undo",
@@ -227,6 +229,10 @@ async fn errors_of_a_cluster_have_hints() {
     output.push(run(&["get", "web"]));
     forbid("get", "ordereddeployments");
     output.push(run(&["resume", "web"]));
+    for request in ["abort", "retry"] {
+        forbid("get", "ordereddeployments");
+        output.push(run(&[request, "web"]));
+    }
     insta::assert_snapshot!(output.join("\n"));
 }
 
@@ -242,7 +248,9 @@ async fn errors_about_an_object_have_hints() {
         "kind: OrderedDeployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: api}}}\n",
     );
     // No controller runs here.
-    let cases: [&[&str]; 13] = [
+    let cases: [&[&str]; 15] = [
+        &["abort", "web"],
+        &["retry", "web"],
         &["resume", "web"],
         &["resume", "web", "--all"],
         &["resume", "web", "--hold", "Web@1"],

@@ -47,8 +47,8 @@ const BEFORE_DELETES: usize = 31;
 /// How long one act evicts: each eviction is a separate request.
 const EVICTING: Duration = Duration::from_secs(3);
 
-/// What a decision was made for: the generation, and the id of a resume request.
-type Wanted = (i64, Option<String>);
+/// What a decision was made for: the generation, and the requests to resume, to abort and to retry.
+type Wanted = (i64, Option<String>, Option<i64>, Option<i64>);
 
 /// How much one act may still delete.
 struct Allowance {
@@ -199,10 +199,11 @@ impl Reconciler<'_> {
         Ok(())
     }
 
-    /// What the user asks for: the generation, and the id of a resume request.
+    /// What the user asks for: the generation, and the requests in the status.
     fn wanted(&self) -> Wanted {
-        let status = self.state.deployment.status.as_ref();
-        (self.state.generation(), status.and_then(|status| status.resume_requested.clone()))
+        let status = self.state.deployment.stored_status();
+        let resume = status.resume_requested.clone();
+        (self.state.generation(), resume, status.abort_requested, status.retry_requested)
     }
 
     /// Checks what the watch shows of the object now. The act ends if the object is gone or terminating, or if the user asks

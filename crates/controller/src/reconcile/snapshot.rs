@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{Event, EventType, Pod, Regarding, Snapshot};
+use ordereddeployment_planner::{Event, EventType, Pod, Regarding, Snapshot, needs_nodes};
 use ordereddeployment_sorter::Nodes;
 use ordereddeployment_wire::{MalformedAnnotation, unknown_annotations};
 use tokio::time::Instant;
@@ -36,7 +36,11 @@ impl Reconciler<'_> {
         if expired.contains(&true) {
             self.state.live_read = Some(LiveReadReason::Expired);
         }
-        let asked = !self.live && self.status().resume_requested.is_some();
+        let status = self.status();
+        let is_requested = status.resume_requested.is_some()
+            || status.abort_requested.is_some()
+            || status.retry_requested.is_some();
+        let asked = !self.live && is_requested;
         self.state.live_read_reason(cache.lists()).or(asked.then_some(LiveReadReason::Resume))
     }
 
@@ -63,11 +67,10 @@ impl Reconciler<'_> {
         }
     }
 
-    /// The known nodes of the pods, if there are node rules. Nothing else reads nodes.
+    /// The known nodes of the pods, if the decisions about this spec read nodes.
     fn nodes(&self) -> Nodes {
         let mut nodes = self.state.nodes.clone();
-        let order = self.state.deployment.spec.deletion_order.as_ref();
-        if order.and_then(|order| order.node_priorities.as_ref()).is_none_or(Vec::is_empty) {
+        if !needs_nodes(&self.state.deployment.spec) {
             return nodes;
         }
         let cache = self.ctx.cache();

@@ -26,7 +26,7 @@ pub(crate) enum LiveReadReason {
     First,
     /// The spec changed.
     Generation,
-    /// A user asked to resume the rollout.
+    /// A user asked to resume, to abort or to retry the rollout.
     Resume,
     /// A watch listed again: events in between may be missing.
     Relist,

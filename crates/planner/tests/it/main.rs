@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panicking")]
 #![allow(clippy::similar_names, reason = "hold and held are the words of this field")]
 
+mod aborts;
 mod blocked;
 mod collected;
+mod declared;
 mod extremes;
 mod failures;
 mod fuzz;

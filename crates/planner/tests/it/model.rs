@@ -140,6 +140,14 @@ impl Cluster {
         self.deployment.status.get_or_insert_default().resume_requested = Some(id.to_owned());
     }
 
+    pub(crate) fn request_abort(&mut self, revision: i64) {
+        self.deployment.status.get_or_insert_default().abort_requested = Some(revision);
+    }
+
+    pub(crate) fn request_retry(&mut self, revision: i64) {
+        self.deployment.status.get_or_insert_default().retry_requested = Some(revision);
+    }
+
     pub(crate) fn resume(&mut self) {
         let id = self.status().hold.unwrap().id;
         self.request_resume(&id);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ordereddeployment_api::{PausePoint, template_hash};
+use ordereddeployment_api::{
+    OrderedDeploymentSpec, PausePoint, ProgressDeadlineAction, StrategyType, template_hash,
+};
 use ordereddeployment_planner::{Failed, Malformed, Point, whole_seconds};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -23,6 +25,10 @@ enum Happening {
     Ready(usize),
     Lost(usize),
     Failed(usize),
+    Points(Value),
+    Abort(bool),
+    Retry(bool),
+    AbortsAtDeadline(bool),
     Resume,
     ResumeAll,
     ResumeWrong,
@@ -52,6 +58,55 @@ fn point() -> impl Strategy<Value = Point> {
     ]
 }
 
+/// Declared pause points: up to four, the numbers in ascending order.
+fn declared() -> impl Strategy<Value = Value> {
+    let kind = prop_oneof![
+        2 => (1i32..8).prop_map(|number| json!({"afterUpdated": number})),
+        2 => (1u32..100).prop_map(|percent| json!({"afterUpdated": format!("{percent}%")})),
+        1 => (-3i32..4).prop_map(|priority| json!({"beforePriority": priority})),
+        1 => (0u8..4).prop_map(|pool| json!({"beforeNodes": {"matchLabels": {"pool": format!("n{pool}")}}})),
+        1 => Just(json!({"betweenNodeGroups": "pool"})),
+    ];
+    let duration = proptest::option::of((1u64..20).prop_map(|seconds| json!(format!("{seconds}s"))));
+    proptest::collection::vec((kind, duration), 0..4).prop_map(|points| {
+        let number = |point: &Value| point["afterUpdated"].as_i64();
+        let percent = |point: &Value| {
+            point["afterUpdated"].as_str().and_then(|text| text.trim_end_matches('%').parse::<i64>().ok())
+        };
+        let mut numbers: Vec<i64> = points.iter().filter_map(|(point, _)| number(point)).collect();
+        let mut percents: Vec<i64> = points.iter().filter_map(|(point, _)| percent(point)).collect();
+        numbers.sort_by_key(|number| -number);
+        percents.sort_by_key(|number| -number);
+        let mut has_groups = false;
+        let mut list = Vec::new();
+        for (index, (mut point, duration)) in points.into_iter().enumerate() {
+            if number(&point).is_some() {
+                point["afterUpdated"] = json!(numbers.pop());
+            } else if percent(&point).is_some() {
+                point["afterUpdated"] = json!(percents.pop().map(|percent| format!("{percent}%")));
+            }
+            let groups = point.get("betweenNodeGroups").is_some();
+            if groups && std::mem::replace(&mut has_groups, true) {
+                continue;
+            }
+            point["name"] = json!(format!("point-{index}"));
+            if let Some(duration) = duration {
+                point["duration"] = duration;
+            }
+            list.push(point);
+        }
+        json!(list)
+    })
+}
+
+/// Declares these pause points, as far as the strategy allows.
+fn declare(strategy: &mut ordereddeployment_api::Strategy, points: &Value) {
+    let mut points: Vec<ordereddeployment_api::DeclaredPausePoint> =
+        serde_json::from_value(points.clone()).unwrap();
+    points.retain(|point| strategy.type_ == StrategyType::RollingUpdate || point.after_updated.is_none());
+    strategy.pause_points = Some(points);
+}
+
 fn amount() -> impl Strategy<Value = Value> {
     prop_oneof![
         (0i32..4).prop_map(|number| json!(number)),
@@ -79,6 +134,10 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => (0usize..15).prop_map(Happening::Ready),
         2 => (0usize..15).prop_map(Happening::Lost),
         2 => (0usize..15).prop_map(Happening::Failed),
+        2 => declared().prop_map(Happening::Points),
+        1 => any::<bool>().prop_map(Happening::Abort),
+        1 => any::<bool>().prop_map(Happening::Retry),
+        1 => any::<bool>().prop_map(Happening::AbortsAtDeadline),
         3 => Just(Happening::Resume),
         1 => Just(Happening::ResumeAll),
         1 => Just(Happening::ResumeWrong),
@@ -115,13 +174,19 @@ fn deletion_order() -> impl Strategy<Value = Value> {
 }
 
 fn spec() -> impl Strategy<Value = Value> {
-    (0i32..15, bounds(), prop::bool::weighted(0.15), deletion_order(), prop::bool::weighted(0.2), 0i32..3).prop_map(
-        |(replicas, (surge, unavailable), recreate, order, complete, min_ready)| {
+    let points = proptest::option::of(declared());
+    let rest = (prop::bool::weighted(0.15), deletion_order(), prop::bool::weighted(0.2), 0i32..3, points);
+    (0i32..15, bounds(), rest).prop_map(
+        |(replicas, (surge, unavailable), (recreate, order, complete, min_ready, points))| {
             let strategy = if recreate {
                 json!({"type": "Recreate"})
             } else {
                 json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}})
             };
+            let mut strategy = serde_json::from_value(strategy).unwrap();
+            if let Some(points) = points {
+                declare(&mut strategy, &points);
+            }
             json!({
                 "replicas": replicas,
                 "strategy": strategy,
@@ -184,16 +249,13 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
                     Some(Box::new(Failed { at, seen: at, reason: "Evicted".into(), message: "".into() }));
             }
         }
-        Happening::Resume => {
-            if cluster.status().hold.is_some() {
-                cluster.resume();
-            }
-        }
-        Happening::ResumeAll => {
-            let revision = cluster.status().rollout.map_or(0, |rollout| rollout.revision);
-            cluster.request_resume(&format!("*@{revision}"));
-        }
-        Happening::ResumeWrong => cluster.request_resume("unknown@7"),
+        Happening::Points(points) => cluster.edit(|spec| declare(&mut spec.strategy, &points)),
+        Happening::Abort(_)
+        | Happening::Retry(_)
+        | Happening::Resume
+        | Happening::ResumeAll
+        | Happening::ResumeWrong => request(cluster, &happening),
+        Happening::AbortsAtDeadline(aborts) => cluster.edit(|spec| set_deadline(spec, aborts)),
         Happening::Bounds(surge, unavailable) => cluster.edit(|spec| {
             if let Some(bounds) = &mut spec.strategy.rolling_update {
                 bounds.max_surge = serde_json::from_value(surge).unwrap();
@@ -206,7 +268,9 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
             } else {
                 json!({"type": "RollingUpdate", "rollingUpdate": {}})
             };
+            let points = spec.strategy.pause_points.take();
             spec.strategy = serde_json::from_value(strategy).unwrap();
+            declare(&mut spec.strategy, &json!(points.unwrap_or_default()));
         }),
         Happening::Order(order) => {
             cluster.edit(|spec| spec.deletion_order = Some(serde_json::from_value(order).unwrap()));
@@ -235,9 +299,31 @@ fn apply(cluster: &mut Cluster, happening: Happening) {
     }
 }
 
+fn set_deadline(spec: &mut OrderedDeploymentSpec, aborts: bool) {
+    spec.progress_deadline_action =
+        if aborts { ProgressDeadlineAction::Abort } else { ProgressDeadlineAction::Continue };
+    spec.progress_deadline_seconds = if aborts { 5 } else { 600 };
+}
+
+/// Requests of users in the status.
+fn request(cluster: &mut Cluster, happening: &Happening) {
+    let revision = cluster.status().rollout.map_or(0, |rollout| rollout.revision);
+    match happening {
+        Happening::Abort(right) => cluster.request_abort(revision + i64::from(!right)),
+        Happening::Retry(right) => cluster.request_retry(revision + i64::from(!right)),
+        Happening::Resume if cluster.status().hold.is_some() => cluster.resume(),
+        Happening::ResumeAll => cluster.request_resume(&format!("*@{revision}")),
+        Happening::ResumeWrong => cluster.request_resume("unknown@7"),
+        _ => {}
+    }
+}
+
 /// Ends the interference: pods become ready, and every hold is resumed.
 fn finish(cluster: &mut Cluster, when_asked: bool) {
-    cluster.edit(|spec| spec.paused = false);
+    cluster.edit(|spec| {
+        spec.paused = false;
+        spec.progress_deadline_action = ProgressDeadlineAction::Continue;
+    });
     cluster.quota = None;
     if !when_asked {
         // Replacements of failed pods have waited long enough; with requeue times the planner asks for them.
@@ -254,10 +340,16 @@ fn finish(cluster: &mut Cluster, when_asked: bool) {
         } else {
             cluster.settle();
         }
-        if cluster.status().hold.is_none() {
+        let status = cluster.status();
+        if status.hold.is_some() {
+            cluster.resume();
+        } else if let Some(aborted) = &status.aborted {
+            cluster.request_retry(aborted.revision);
+        } else if status.rollout.is_some_and(|rollout| rollout.suspended.is_some()) {
+            cluster.edit(|spec| spec.replicas = 3);
+        } else {
             break;
         }
-        cluster.resume();
     }
 }
 

@@ -131,7 +131,7 @@ fn a_hold_is_in_progress_and_suspended_and_the_actions_end_it() {
     assert!(health(&cluster.deployment).1.contains("kubectl ordered resume web"));
     assert_eq!(
         offered(&cluster.deployment),
-        ["pause", "restart", "resume", "resume-all"].map(str::to_owned).into()
+        ["abort", "pause", "restart", "resume", "resume-all"].map(str::to_owned).into()
     );
     let resumed = act(&cluster.deployment, "resume");
     assert_eq!(resumed.spec, cluster.deployment.spec);
@@ -161,6 +161,48 @@ fn a_pause_of_an_unfinished_rollout_is_in_progress_and_suspended() {
     cluster.edit(|spec| *spec = unpaused.spec);
     cluster.settle();
     assert_eq!(result(&cluster), is("Current", "Healthy"));
+}
+
+#[test]
+fn an_abort_is_failed_and_degraded_until_a_retry_or_a_new_template() {
+    let mut cluster = held();
+    let revision = cluster.status().rollout.as_ref().unwrap().revision;
+    let spec = cluster.deployment.spec.clone();
+    cluster.deployment = act(&cluster.deployment, "abort");
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (4, 0), "the pods are rolled back");
+    assert_eq!(cluster.deployment.spec, spec);
+    assert_eq!(result(&cluster), is("Failed", "Degraded"));
+    let message = health(&cluster.deployment).1;
+    assert!(message.contains(&format!("The rollout to revision {revision} was aborted")), "{message}");
+    assert!(!message.contains("  "), "{message}");
+    assert_eq!(offered(&cluster.deployment), ["pause", "restart", "retry"].map(str::to_owned).into());
+
+    cluster.deployment = act(&cluster.deployment, "retry");
+    cluster.settle();
+    assert!(cluster.status().rollout.as_ref().unwrap().revision > revision);
+    assert!(!offered(&cluster.deployment).contains("retry"));
+    assert_ne!(kstatus(&cluster.deployment), "Failed");
+
+    // A new template ends an abort.
+    let mut cluster = held();
+    cluster.deployment = act(&cluster.deployment, "abort");
+    cluster.settle();
+    cluster.set_image("v1");
+    cluster.settle();
+    assert_eq!(result(&cluster), is("Current", "Healthy"));
+}
+
+#[test]
+fn no_abort_is_offered_without_an_unfinished_rollout_or_an_earlier_revision() {
+    let mut cluster = Cluster::new(&four());
+    assert!(!offered(&cluster.deployment).contains("abort"), "no status yet");
+    cluster.step();
+    assert!(!offered(&cluster.deployment).contains("abort"), "the first revision");
+    cluster.settle();
+    cluster.set_image("v2");
+    cluster.settle();
+    assert_eq!(offered(&cluster.deployment), ["pause", "restart"].map(str::to_owned).into());
 }
 
 #[test]

@@ -132,7 +132,7 @@ async fn a_current_set_that_is_being_deleted_costs_no_pod_on_a_real_server() {
     elsewhere.deployed(&json!({})).await.unwrap();
     let bounds = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
     let recreate = Orphaning::deploy(&base, "recreate", json!({"type": "Recreate"}));
-    let (recreate, tight) = join(recreate, Orphaning::deploy(&base, "tight", bounds)).await;
+    let (recreate, tight) = Box::pin(join(recreate, Orphaning::deploy(&base, "tight", bounds))).await;
     // The garbage collector orphans nothing yet: the sets stay terminating.
     plane.suspend(Component::ControllerManager).unwrap();
     join(recreate.delete_set(), tight.delete_set()).await;

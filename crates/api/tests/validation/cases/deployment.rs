@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::parts::{
-    UNSUPPORTED, int32, required_in_the_spec, selector, selector_of_the_spec, size, template,
+    TOO_LONG, TOO_MANY, UNSUPPORTED, after_updated, int32, required_in_the_spec, selector,
+    selector_of_the_spec, size, template,
 };
-use super::{Case, Constraint, DEPLOYMENT, keyword};
+use super::{Case, Constraint, DEPLOYMENT, keyword, text};
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = selector_of_the_spec(DEPLOYMENT);
@@ -16,6 +17,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(choices());
     cases.extend(rules_of_the_spec());
     cases.extend(strategy());
+    cases.extend(pause_points());
+    cases.extend(rules_of_pause_points());
     cases.extend(node_rules());
     cases
 }
@@ -45,6 +48,11 @@ fn choices() -> Vec<Case> {
             "spec.strategy.type",
             |word| json!({"spec": {"strategy": {"type": word}}}),
             &["RollingUpdate", "Recreate"],
+        ),
+        choice(
+            "spec.progressDeadlineAction",
+            |word| json!({"spec": {"progressDeadlineAction": word}}),
+            &["Continue", "Abort"],
         ),
     ]
 }
@@ -166,6 +174,168 @@ fn strategy() -> Vec<Case> {
         ),
     ]);
     cases
+}
+
+const POINTS: &str = "spec.strategy.pausePoints";
+
+fn points(points: &Value) -> Value {
+    json!({"spec": {"strategy": {"pausePoints": points}}})
+}
+
+/// One pause point with these fields.
+fn point(mut fields: Value) -> Value {
+    fields["name"] = json!("canary");
+    points(&json!([fields]))
+}
+
+fn pause_points() -> Vec<Case> {
+    let item = format!("{POINTS}[]");
+    let many = |count: usize| {
+        let all = (0..count).map(|number| json!({"name": format!("point-{number}"), "beforePriority": 1}));
+        points(&all.collect())
+    };
+    let named = |name: String| points(&json!([{"name": name, "beforePriority": 1}]));
+    let grouped = |label: String| point(json!({"betweenNodeGroups": label}));
+    let lasting = |duration: &str| point(json!({"beforePriority": 1, "duration": duration}));
+    let nodes = |selector: Value| point(json!({"beforeNodes": selector}));
+    let labelled = |labels: Value| nodes(json!({"matchLabels": labels}));
+    let broken = |field: &str, says: &'static str, breaks: Vec<Value>, passes: Vec<Value>| Case {
+        kind: DEPLOYMENT,
+        at: format!("{item}.{field}"),
+        constraint: Constraint::Keyword("pattern", says),
+        breaks,
+        passes,
+    };
+    let mut cases = selector(DEPLOYMENT, &format!("{item}.beforeNodes"), &nodes, &labelled);
+    cases.extend(after_updated(&item, &|value| point(json!({"afterUpdated": value}))));
+    cases.extend(int32(DEPLOYMENT, &format!("{item}.beforePriority"), &|value| {
+        point(json!({"beforePriority": value}))
+    }));
+    let twice = json!([{"name": "canary", "afterUpdated": 1}, {"name": "canary", "beforePriority": 1}]);
+    cases.extend([
+        keyword(DEPLOYMENT, POINTS, TOO_MANY, many(33), vec![many(32), many(0)]),
+        keyword(
+            DEPLOYMENT,
+            POINTS,
+            ("x-kubernetes-list-type", "Duplicate value"),
+            points(&twice),
+            vec![many(2)],
+        ),
+        Case {
+            kind: DEPLOYMENT,
+            at: item.clone(),
+            constraint: Constraint::Required("name"),
+            breaks: vec![points(&json!([{"beforePriority": 1}]))],
+            passes: vec![],
+        },
+        keyword(DEPLOYMENT, &format!("{item}.name"), TOO_LONG, named(text(64)), vec![named(text(63))]),
+        broken(
+            "name",
+            "should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'",
+            ["", "-a", "a-", "A", "a.b", "a_b", "a b", "*", "a@1", "a\n"]
+                .map(|it| named(it.to_owned()))
+                .to_vec(),
+            ["a", "0", "a-b", "a--b"].map(|it| named(it.to_owned())).to_vec(),
+        ),
+        keyword(
+            DEPLOYMENT,
+            &format!("{item}.betweenNodeGroups"),
+            TOO_LONG,
+            grouped(text(318)),
+            vec![grouped(text(317))],
+        ),
+        broken(
+            "betweenNodeGroups",
+            "should match '^([-a-zA-Z0-9.]+/)?[a-zA-Z0-9]([-a-zA-Z0-9_.]*[a-zA-Z0-9])?$'",
+            ["", "-a", "a-", "/a", "a/", "a/b/c", "a b", "a=b", "a_b/c"]
+                .map(|it| grouped(it.to_owned()))
+                .to_vec(),
+            ["topology.kubernetes.io/zone", "a", "a_b.c-d"].map(|it| grouped(it.to_owned())).to_vec(),
+        ),
+        keyword(
+            DEPLOYMENT,
+            &format!("{item}.duration"),
+            TOO_LONG,
+            lasting(&"1h".repeat(11)),
+            vec![lasting(&"1h".repeat(10))],
+        ),
+        broken(
+            "duration",
+            "should match '^([0-9]{1,6}([.][0-9]*)?(ns|us|ms|s|m|h))+$'",
+            [
+                "", "0", "10", "m", "-5m", "+5m", "5d", " 5m", ".5h", "1e3s", "1..5h", "5\u{b5}s",
+                "1000000s", "9999999h", "1h-30m",
+            ]
+            .map(lasting)
+            .to_vec(),
+            ["1h", "90m", "1.5h", "1.h", "1h30m15s", "999999s", "000001s", "5ms", "5us", "5ns"]
+                .map(lasting)
+                .to_vec(),
+        ),
+    ]);
+    cases
+}
+
+fn rules_of_pause_points() -> Vec<Case> {
+    let item = format!("{POINTS}[]");
+    let recreate = |point: Value| json!({"spec": {"strategy": {"type": "Recreate", "pausePoints": [point]}}});
+    let lasting = |duration: &str| point(json!({"beforePriority": 1, "duration": duration}));
+    let zone = |name: &str| json!({"name": name, "betweenNodeGroups": "zone"});
+    let last = json!({"name": "pool", "beforePriority": 1});
+    vec![
+        rule(
+            "spec.strategy",
+            "afterUpdated must not be given when the strategy's type is Recreate: it creates updated pods last",
+            vec![
+                recreate(json!({"name": "canary", "afterUpdated": 1})),
+                recreate(json!({"name": "canary", "afterUpdated": "10%"})),
+            ],
+            vec![recreate(last.clone()), point(json!({"afterUpdated": 1}))],
+        ),
+        rule(
+            "spec.strategy",
+            "at most one pause point may have betweenNodeGroups",
+            vec![points(&json!([zone("a"), zone("b")])), points(&json!([zone("a"), last, zone("b")]))],
+            vec![points(&json!([zone("a"), last]))],
+        ),
+        rule(
+            &item,
+            "a pause point has exactly one of afterUpdated, beforePriority, beforeNodes and betweenNodeGroups",
+            vec![
+                point(json!({})),
+                point(json!({"duration": "5m"})),
+                point(json!({"afterUpdated": 1, "beforePriority": 1})),
+                point(json!({"afterUpdated": "5%", "betweenNodeGroups": "zone"})),
+                point(json!({"beforePriority": 1, "beforeNodes": {"matchLabels": {"pool": "spot"}}})),
+                point(json!({"beforeNodes": {"matchLabels": {"pool": "spot"}}, "betweenNodeGroups": "zone"})),
+            ],
+            vec![
+                point(json!({"afterUpdated": 1})),
+                point(json!({"beforePriority": 0})),
+                point(json!({"beforeNodes": {"matchLabels": {"pool": "spot"}}})),
+                point(json!({"betweenNodeGroups": "zone"})),
+            ],
+        ),
+        rule(
+            &item,
+            "beforeNodes must not be empty: it would select every node",
+            vec![
+                point(json!({"beforeNodes": {}})),
+                point(json!({"beforeNodes": {"matchLabels": {}, "matchExpressions": []}})),
+            ],
+            vec![point(
+                json!({"beforeNodes": {"matchExpressions": [{"key": "spot", "operator": "Exists"}]}}),
+            )],
+        ),
+        rule(
+            &item,
+            "duration must be longer than 0s and at most 876000h",
+            ["0s", "0h0m", "0.9ns", "876001h", "876000h1ns", "999999h", "999999h999999h99999h"]
+                .map(lasting)
+                .to_vec(),
+            ["1ns", "876000h", "875999.99h", "1h", "90m"].map(lasting).to_vec(),
+        ),
+    ]
 }
 
 fn node_rules() -> Vec<Case> {

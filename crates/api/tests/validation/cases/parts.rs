@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Case, Constraint, REPLICA_SET, keyword, labels, text};
+use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, labels, text};
 
-const TOO_LONG: (&str, &str) = ("maxLength", "Too long");
-const TOO_MANY: (&str, &str) = ("maxItems", "Too many");
+pub(super) const TOO_LONG: (&str, &str) = ("maxLength", "Too long");
+pub(super) const TOO_MANY: (&str, &str) = ("maxItems", "Too many");
 const TOO_MANY_PROPERTIES: (&str, &str) = ("maxProperties", "Too many");
 pub(super) const UNSUPPORTED: (&str, &str) = ("enum", "Unsupported value");
 const TOO_SMALL: (&str, &str) = ("minimum", "should be greater than or equal to");
@@ -61,6 +61,26 @@ pub(super) fn int32(kind: &'static str, at: &str, with: &dyn Fn(i64) -> Value) -
         // Servers refuse some negative counts of their own accord.
         keyword(kind, at, TOO_SMALL, with(least - 1), vec![with(0)]),
         keyword(kind, at, TOO_LARGE, with(most + 1), vec![with(most)]),
+    ]
+}
+
+/// How many updated pods there are at a pause point: at least one, or from 1% on.
+pub(super) fn after_updated(at: &str, wrap: &dyn Fn(Value) -> Value) -> Vec<Case> {
+    let at = format!("{at}.afterUpdated");
+    let too_few = ("minimum", "should be greater than or equal to 1");
+    let mut pattern = keyword(
+        DEPLOYMENT,
+        &at,
+        ("pattern", "should match '^0*([1-9][0-9]?|100)%$'"),
+        wrap(json!("0%")),
+        ["1%", "10%", "99%", "100%", "007%"].map(|value| wrap(json!(value))).to_vec(),
+    );
+    let others = ["", "%", "5", "000%", "101%", "1000%", "-5%", "1.5%"];
+    pattern.breaks.extend(others.map(|value| wrap(json!(value))));
+    vec![
+        pattern,
+        keyword(DEPLOYMENT, &at, too_few, wrap(json!(0)), vec![wrap(json!(1))]),
+        keyword(DEPLOYMENT, &at, TOO_LARGE, wrap(json!(1_i64 << 31)), vec![wrap(json!(i32::MAX))]),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::parts::{UNSUPPORTED, int32};
+use super::parts::{TOO_MANY, UNSUPPORTED, after_updated, int32};
 use super::{Case, Constraint, DEPLOYMENT, REPLICA_SET, keyword, text};
 
 const NO_TIME: (&str, &str) = ("format date-time", "must be of type date-time");
@@ -26,7 +26,25 @@ pub(super) fn cases() -> Vec<Case> {
         &["replicas", "readyReplicas", "availableReplicas", "terminatingReplicas"],
     ));
     cases.extend(conditions());
-    cases.extend([rollout(), hold(), blocked(), passed(), pause()].iter().flat_map(Part::cases));
+    let parts = [
+        rollout(),
+        rollout_from(),
+        rollout_suspended(),
+        hold(),
+        hold_declared(),
+        blocked(),
+        passed(),
+        passed_points(),
+        aborted(),
+        history(),
+        pause(),
+    ];
+    cases.extend(parts.iter().flat_map(Part::cases));
+    cases.extend(after_updated("status.hold.declared", &|value| {
+        held(json!({"name": "canary", "afterUpdated": value}))
+    }));
+    let entries = |count: usize| json!({"status": {"history": vec![history().whole; count]}});
+    cases.push(keyword(DEPLOYMENT, "status.history", TOO_MANY, entries(33), vec![entries(32), entries(0)]));
     let resume = |request: String| json!({"status": {"resumeRequested": request}});
     cases.push(keyword(
         DEPLOYMENT,
@@ -126,10 +144,51 @@ fn rollout() -> Part {
         at: "status.rollout",
         whole: json!({
             "revision": 4, "templateHash": "bcdfghjklm", "replicas": 10, "scaledFrom": {"bcdfghjklm": 10},
+            "completed": true,
         }),
         required: &["revision", "templateHash", "replicas"],
         wrap: |rollout| json!({"status": {"rollout": rollout}}),
         numbers: &["replicas", "scaledFrom{}"],
+        broken: vec![],
+    }
+}
+
+/// A rollout with one more field.
+fn rollout_with(field: &str, value: Value) -> Value {
+    let mut rollout = rollout().whole;
+    rollout[field] = value;
+    json!({"status": {"rollout": rollout}})
+}
+
+fn rollout_from() -> Part {
+    Part {
+        at: "status.rollout.from",
+        whole: json!({"revision": 3, "templateHash": "nopqrstvwx"}),
+        required: &["revision", "templateHash"],
+        wrap: |from| rollout_with("from", from),
+        numbers: &[],
+        broken: vec![],
+    }
+}
+
+fn rollout_suspended() -> Part {
+    Part { at: "status.rollout.suspended", wrap: |suspended| rollout_with("suspended", suspended), ..pause() }
+}
+
+/// A hold at a declared pause point.
+fn held(declared: Value) -> Value {
+    let mut hold = hold().whole;
+    hold["declared"] = declared;
+    json!({"status": {"hold": hold}})
+}
+
+fn hold_declared() -> Part {
+    Part {
+        at: "status.hold.declared",
+        whole: json!({"name": "canary", "group": "zone-a", "afterUpdated": 1}),
+        required: &["name"],
+        wrap: held,
+        numbers: &[],
         broken: vec![],
     }
 }
@@ -172,6 +231,39 @@ fn passed() -> Part {
         wrap: |passed| json!({"status": {"passed": [passed]}}),
         numbers: &[],
         broken: vec![("resumedAt", NO_TIME, json!("yesterday"))],
+    }
+}
+
+fn passed_points() -> Part {
+    Part {
+        at: "status.passedPoints[]",
+        whole: json!({"name": "zones", "group": "zone-a", "resumedAt": NOW}),
+        required: &["name", "resumedAt"],
+        wrap: |passed| json!({"status": {"passedPoints": [passed]}}),
+        numbers: &[],
+        broken: vec![("resumedAt", NO_TIME, json!("yesterday"))],
+    }
+}
+
+fn aborted() -> Part {
+    Part {
+        at: "status.aborted",
+        whole: json!({"revision": 4, "to": 3, "templateHash": "nopqrstvwx", "at": NOW, "reason": "by request"}),
+        required: &["revision", "to", "templateHash", "at", "reason"],
+        wrap: |aborted| json!({"status": {"aborted": aborted}}),
+        numbers: &[],
+        broken: vec![("at", NO_TIME, json!("yesterday"))],
+    }
+}
+
+fn history() -> Part {
+    Part {
+        at: "status.history[]",
+        whole: json!({"action": "Held", "id": "canary@4", "revision": 4, "at": NOW, "reason": "until it is resumed"}),
+        required: &["action", "revision", "at", "reason"],
+        wrap: |entry| json!({"status": {"history": [entry]}}),
+        numbers: &[],
+        broken: vec![("action", UNSUPPORTED, json!("Paused")), ("at", NO_TIME, json!("yesterday"))],
     }
 }
 

@@ -1,4 +1,11 @@
+use std::time::Duration;
+
+use serde_json::json;
+
 use super::history;
+use crate::commands::abort::abort;
+use crate::commands::resume::{ResumeTarget, resume};
+use crate::commands::retry::retry;
 use crate::style::Style;
 use crate::testing::fixture::Fixture;
 
@@ -16,4 +23,27 @@ async fn the_history_lists_revisions_and_shows_the_template_of_one() {
     insta::assert_snapshot!(format!("{table}\n{one}"));
     let error = history(&fixture.connection, "web", Some(7), Style::default()).await.unwrap_err().to_string();
     assert!(error.contains("no revision 7\nhint: it has 1, 2"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_history_lists_holds_resumes_aborts_and_retries() {
+    let fixture = Fixture::start().await;
+    let connection = &fixture.connection;
+    let limit = Some(Duration::from_secs(30));
+    assert!(!history(connection, "web", None, Style::default()).await.unwrap().contains("Holds"));
+    let points = json!([{"name": "canary", "afterUpdated": 1}]);
+    fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
+    fixture.image("web:2").await;
+    fixture.until_state("Paused at").await;
+    abort(connection, "web", limit).await.unwrap();
+    retry(connection, "web", limit).await.unwrap();
+    fixture.until_state("Paused at").await;
+    resume(connection, "web", ResumeTarget::Current, limit).await.unwrap();
+    let text = history(connection, "web", None, Style::default()).await.unwrap();
+    let (_, events) = text.split_once("\n\n").unwrap();
+    let at = events.lines().nth(2).unwrap().split(' ').next().unwrap();
+    assert!(at.starts_with("2030-01-01T00:") && at.ends_with('Z'), "{events}");
+    // Without the times.
+    let columns: Vec<&str> = events.lines().skip(1).map(|line| line.get(22..).unwrap_or(line)).collect();
+    insta::assert_snapshot!(columns.join("\n"));
 }

@@ -1,6 +1,6 @@
 use super::table;
 use crate::style::Style;
-use crate::testing::{at_revision, observed_state, paused_before, pod};
+use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
 
 #[test]
 fn each_object_has_a_line_with_its_state() {
@@ -26,4 +26,14 @@ fn each_object_has_a_line_with_its_state() {
     text.push('\n');
     text.push_str(&table(&all, false, false, now, (unicode, Some(60))));
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn declared_points_and_aborts_have_a_state() {
+    let canary = at_declared("canary", &[pod("web:1", "cccccccc", "n2")]);
+    let all =
+        [canary, aborted()].map(|status| (*observed_state(4, "web:2", &status, &[]).deployment).clone());
+    let now = "2030-01-01T12:00:00Z".parse().unwrap();
+    let text = table(&all, false, false, now, (Style { color: false, unicode: true }, None));
+    assert!(text.contains("‖ Paused at canary\n") && text.contains("✖ Aborted\n"), "{text}");
 }

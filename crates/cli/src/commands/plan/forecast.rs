@@ -7,10 +7,12 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
+use ordereddeployment_api::OrderedDeploymentSpec;
 use ordereddeployment_placement as placement;
 use ordereddeployment_preview::{Assumptions, Preview, preview};
 use ordereddeployment_wire::PodView;
 
+use super::idle_points;
 use super::spec_change::{SpecChange, refuse_invalid};
 use crate::compare::compare;
 use crate::explain::explain;
@@ -37,6 +39,8 @@ pub(super) struct AssumptionFlags {
 pub(super) struct Plan {
     pub(super) name: String,
     pub(super) namespace: String,
+    /// The spec after the change.
+    pub(super) spec: OrderedDeploymentSpec,
     pub(super) preview: Preview,
     pub(super) ready_after: Duration,
     pub(super) gone_after: Duration,
@@ -79,10 +83,13 @@ pub(super) async fn plan(
     for (name, facts) in &state.nodes {
         snapshot.nodes.insert(name.as_str().into(), Some(facts.facts()));
     }
+    let preview = preview(&snapshot, &assumptions);
+    notes.extend(idle_points::notes(&snapshot, &preview));
     Ok(Plan {
         name,
         namespace,
-        preview: preview(&snapshot, &assumptions),
+        spec: snapshot.deployment.spec.clone(),
+        preview,
         ready_after: assumptions.ready_after,
         gone_after: assumptions.gone_after,
         resumed_after: assumptions.resumed_after,

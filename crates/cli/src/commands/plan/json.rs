@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use jiff::SignedDuration;
+use ordereddeployment_api::HeldPoint;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{Action, End, Step};
@@ -13,6 +14,7 @@ pub(super) fn json(plan: &Plan) -> Result<String> {
     let steps: Vec<Value> = plan.preview.steps.iter().filter_map(|step| json_step(plan, step)).collect();
     let outcome = match &plan.preview.end {
         End::Complete => json!({"result": "Complete"}),
+        End::RolledBack { revision, to } => json!({"result": "RolledBack", "aborted": revision, "to": to}),
         End::Paused => json!({"result": "Paused"}),
         End::Stalled { reason, message } => json!({"result": "Stuck", "reason": reason, "message": message}),
         End::LimitReached => json!({"result": "Unending"}),
@@ -64,9 +66,10 @@ fn json_step(plan: &Plan, step: &Step) -> Option<Value> {
             };
             json!({"step": "Delete", "for": purpose, "pods": pods})
         }
-        Action::Held(hold) => json!({
+        Action::Held { hold, counts } => json!({
             "step": "Hold", "id": hold.id, "pod": hold.pod, "point": hold.point,
-            "until": hold.until,
+            "declared": hold.declared.as_ref().map(HeldPoint::label), "until": hold.until,
+            "desired": counts.desired, "updated": counts.updated, "available": counts.available,
         }),
         Action::Resumed { id, assumed } => json!({"step": "Resume", "id": id, "assumed": assumed}),
     };

@@ -1,3 +1,5 @@
+mod declared;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use ordereddeployment_preview::{Assumptions, preview};
 use serde_json::{Value, json};
 
 use super::forecast::Plan;
+use super::idle_points;
 use super::spec_change::{SpecChange, image, manifest};
 use super::{json as as_json, text as as_text};
 use crate::observe::ObservedState;
@@ -39,15 +42,18 @@ fn plan_of(state: &ObservedState, change: &SpecChange) -> Plan {
         nodes,
         others: BTreeMap::new(),
     };
+    let preview = preview(&snapshot, &assumptions);
+    let idle = idle_points::notes(&snapshot, &preview);
     Plan {
         name: "web".into(),
         namespace: "shop".into(),
-        preview: preview(&snapshot, &assumptions),
+        spec: snapshot.deployment.spec.clone(),
+        preview,
         ready_after: assumptions.ready_after,
         gone_after: assumptions.gone_after,
         resumed_after: assumptions.resumed_after,
         ready_after_learned: true,
-        notes: Vec::new(),
+        notes: idle,
         next: Some("kubectl ordered set image web web=web:2".to_owned()),
     }
 }

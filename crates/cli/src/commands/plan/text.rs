@@ -6,9 +6,10 @@ use jiff::SignedDuration;
 use ordereddeployment_api::Hold;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Purpose};
-use ordereddeployment_preview::{Action, Deleted, End, Step};
+use ordereddeployment_preview::{Action, Counts, Deleted, End, Step};
 
 use super::forecast::{GUARANTEE, Plan};
+use crate::declared;
 use crate::state::side;
 use crate::style::Paint;
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped};
@@ -134,12 +135,17 @@ fn step_rows(
                 Row::Pod(deletion((*deletions, all), pod, *purpose))
             })
             .collect(),
-        Action::Held(hold) => {
+        Action::Held { hold, counts } => {
             let line = drawing.style.pick("━━", "==");
             let so_far = match (*deletions, plan.preview.after(step.at).is_zero()) {
-                (0, true) => format!("paused at {}; {} left to delete", place(hold), pods(all)),
-                (deleted, _) => format!("paused at {}; {} deleted so far", place(hold), pods(deleted)),
+                (0, true) => format!("{} left to delete", pods(all)),
+                (deleted, _) => format!("{} deleted so far", pods(deleted)),
             };
+            let Counts { desired, updated, available } = counts;
+            let so_far = format!(
+                "paused at {}: {updated} of {desired} updated, {available} available; {so_far}",
+                place(hold, plan)
+            );
             vec![
                 across(format!("{line} {so_far}"), Paint::Warn),
                 across(format!("{}{}", " ".repeat(3), resume_hint(plan, hold, drawing.flags)), Paint::Title),
@@ -167,7 +173,13 @@ fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> V
     ]
 }
 
-fn place(hold: &Hold) -> String {
+fn place(hold: &Hold, plan: &Plan) -> String {
+    if let Some(declared) = &hold.declared {
+        // The number of updated pods is beside it.
+        let waits_for = declared::of_hold(hold, &plan.spec).filter(|_| declared.after_updated.is_none());
+        let waits_for = waits_for.map(|waits_for| format!(" ({waits_for})")).unwrap_or_default();
+        return format!("pause point {}{waits_for}", declared.label());
+    }
     let node = hold.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
     format!("pause point {} ({}){node}", hold.pod, side(hold.point))
 }
@@ -179,7 +191,7 @@ fn resume_hint(plan: &Plan, hold: &Hold, flags: &str) -> String {
             let length = length(until.0.duration_since(hold.since.0));
             format!("resumes after {length}, or with: {command}")
         }
-        None => format!("resume with: {command}"),
+        None => format!("until resumed; resume with: {command}"),
     }
 }
 
@@ -253,6 +265,10 @@ fn outcome(plan: &Plan) -> String {
     match &plan.preview.end {
         End::Complete if plan.preview.steps.is_empty() => "Complete.".to_owned(),
         End::Complete => format!("Complete after {after}."),
+        End::RolledBack { revision, to } => format!(
+            "Rolled back to revision {to} after {after}: revision {revision} is aborted, and starts again with kubectl ordered retry {}.",
+            plan.name
+        ),
         End::Paused => "The rollout does not continue while spec.paused is set.".to_owned(),
         End::Stalled { reason, message } => format!("No progress after {after}. {reason}: {message}"),
         End::LimitReached => format!("Not complete after {after}; later steps are not shown."),

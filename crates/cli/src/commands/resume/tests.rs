@@ -4,10 +4,10 @@ use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::json;
 
-use super::{ResumeRequest, ResumeTarget, request, result, resume};
+use super::{RequestedPoint, ResumeRequest, ResumeTarget, request, requested_declared, result, resume};
 use crate::exit::{self, Exit};
 use crate::testing::fixture::Fixture;
-use crate::testing::{observed_state, paused_before, pod};
+use crate::testing::{aborted, at_declared, observed_state, paused_before, pod};
 
 fn paused() -> OrderedDeploymentStatus {
     serde_json::from_value(paused_before(&pod("web:1", "cccccccc", "n2"))).unwrap()
@@ -64,6 +64,7 @@ fn a_blocked_rollout_is_resumed_by_id_only_and_a_plain_resume_lists_the_options(
     // Only once the condition says so, and only at this pause point.
     let early = OrderedDeploymentStatus { conditions: None, ..blocked() };
     let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
+    let view = RequestedPoint::Pod(Box::new((*view).clone()));
     assert!(request(WEB, &early, ResumeTarget::Hold(ID), Some(&view)).is_err());
 }
 
@@ -95,6 +96,7 @@ fn a_second_resume_of_a_passed_pause_point_writes_nothing() {
     );
     // Its pod exists, and the point is stored as passed.
     let view = observed_state(4, "web:2", &json!({}), &[pod("web:1", "cccccccc", "n2")]).pods.remove(0);
+    let view = RequestedPoint::Pod(Box::new((*view).clone()));
     assert!(request(WEB, &status, ResumeTarget::Hold(ID), Some(&view)).is_err());
     status.passed =
         serde_json::from_value(json!([{"podUID": hold.pod_uid, "resumedAt": "2030-01-01T12:00:00Z"}]))
@@ -170,4 +172,81 @@ async fn a_timeout_has_its_own_exit_code_and_the_request_stays() {
     );
     let stored = fixture.api().get("web").await.unwrap().status.unwrap().resume_requested;
     assert_eq!(stored.as_deref(), Some(ID));
+}
+
+fn declared() -> OrderedDeploymentStatus {
+    serde_json::from_value(at_declared("canary", &[pod("web:1", "cccccccc", "n2")])).unwrap()
+}
+
+#[test]
+fn declared_points_are_found_by_their_names_and_not_as_pods() {
+    let points = json!([
+        {"name": "canary", "afterUpdated": 1}, {"name": "zones", "betweenNodeGroups": "zone"}
+    ]);
+    let mut spec = observed_state(4, "web:2", &json!({}), &[]).deployment.spec.clone();
+    spec.strategy.pause_points = serde_json::from_value(points).unwrap();
+    let status = OrderedDeploymentStatus { hold: None, ..declared() };
+    let found = |id| match requested_declared(id, &spec, &status) {
+        Some(RequestedPoint::Declared { name, group }) => Some((name, group)),
+        _ => None,
+    };
+    assert_eq!(found("canary@2"), Some(("canary".to_owned(), None)));
+    // No pod can have that name.
+    assert_eq!(found("zones.us_East.1@2"), Some(("zones".to_owned(), Some("us_East.1".to_owned()))));
+    assert_eq!((found("web-5d9c7b8c4d-cccccccc@2"), found("canary")), (None, None));
+    // It was removed from the spec after it was passed.
+    let passed = json!([{"name": "early", "resumedAt": "2030-01-01T12:00:00Z"}]);
+    let status =
+        OrderedDeploymentStatus { passed_points: serde_json::from_value(passed).unwrap(), ..status.clone() };
+    assert!(requested_declared("early@2", &spec, &status).is_some());
+    assert!(requested_declared("late@2", &spec, &status).is_none());
+}
+
+#[test]
+fn a_declared_point_is_passed_by_its_id_and_only_once() {
+    let canary = RequestedPoint::Declared { name: "canary".to_owned(), group: None };
+    let hold = ResumeTarget::Hold("canary@2");
+    for target in [ResumeTarget::Current, hold] {
+        let asked = request(WEB, &declared(), target, None).unwrap();
+        assert_eq!(asked, ResumeRequest::Write("canary@2".to_owned()));
+    }
+    let mut status = OrderedDeploymentStatus { hold: None, ..declared() };
+    // It is ahead.
+    let error = request(WEB, &status, hold, Some(&canary)).unwrap_err().to_string();
+    assert!(error.contains("not paused at a pause point"), "{error}");
+    status.passed_points =
+        serde_json::from_value(json!([{"name": "canary", "resumedAt": "2030-01-01T12:00:00Z"}])).unwrap();
+    let asked = request(WEB, &status, hold, Some(&canary)).unwrap();
+    assert_eq!(asked, ResumeRequest::AlreadyPassed("canary@2".to_owned()));
+    // It was passed by another rollout.
+    assert!(request(WEB, &status, ResumeTarget::Hold("canary@1"), Some(&canary)).is_err());
+    // The group of another zone is not passed.
+    let zone = RequestedPoint::Declared { name: "canary".to_owned(), group: Some("b".to_owned()) };
+    assert!(request(WEB, &status, ResumeTarget::Hold("canary.b@2"), Some(&zone)).is_err());
+}
+
+#[test]
+fn all_ends_a_suspension_and_a_plain_resume_says_how() {
+    let mut status: OrderedDeploymentStatus = OrderedDeploymentStatus { hold: None, ..paused() };
+    status.conditions =
+        serde_json::from_value(json!([condition("Complete", "True", "RolloutComplete")])).unwrap();
+    assert!(request(WEB, &status, ResumeTarget::All, None).is_err());
+    let suspended = json!({"replicas": 4, "sizes": {"5d9c7b8c4d": 2, "7f6d9b8c4d": 2}});
+    status.rollout.as_mut().unwrap().suspended = serde_json::from_value(suspended).unwrap();
+    let asked = request(WEB, &status, ResumeTarget::All, None).unwrap();
+    assert_eq!(asked, ResumeRequest::Write("*@2".to_owned()));
+    let error = request(WEB, &status, ResumeTarget::Current, None).unwrap_err().to_string();
+    assert!(
+        error.contains("suspended at 0 replicas") && error.contains("resume web --all -n shop"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_aborted_rollout_is_not_resumed() {
+    let status = serde_json::from_value(aborted()).unwrap();
+    for target in [ResumeTarget::Current, ResumeTarget::All, ResumeTarget::Hold("canary@2")] {
+        let error = request(WEB, &status, target, None).unwrap_err().to_string();
+        assert!(error.contains("web is aborted") && error.contains("retry web -n shop"), "{error}");
+    }
 }

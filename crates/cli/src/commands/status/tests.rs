@@ -4,7 +4,7 @@ use super::{Until, evaluate, points_left};
 use crate::commands::mark::{Marks, Side, mark};
 use crate::exit::Exit;
 use crate::testing::fixture::{Fixture, without_names};
-use crate::testing::{observed_state, paused_before, pod};
+use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
 
 fn exits(status: &Value, paused: bool) -> [Option<Exit>; 3] {
     let mut deployment = (*observed_state(4, "web:2", status, &[]).deployment).clone();
@@ -35,6 +35,7 @@ fn the_exit_code_depends_on_the_state_and_on_until() {
     assert_eq!(exits(&rolling, false), [None; 3]);
     assert_eq!(exits(&rolling, true), [Some(Exit::Held), None, None]);
     assert_eq!(exits(&json!({"observedGeneration": 1}), false), [None; 3]);
+    assert_eq!(exits(&aborted(), false), [Some(Exit::Failed); 3]);
 }
 
 #[test]
@@ -43,6 +44,25 @@ fn every_state_has_a_line_with_the_next_command() {
     let failed = condition("Progressing", "False", "ProgressDeadlineExceeded");
     let complete = condition("Complete", "True", "RolloutComplete");
     let lines: Vec<String> = [paused, failed, complete, json!({"observedGeneration": 2}), json!({})]
+        .iter()
+        .map(|status| evaluate(&observed_state(4, "web:2", status, &[]).deployment, None, " -n shop").1)
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[test]
+fn declared_points_aborts_and_suspensions_have_a_line() {
+    let canary = at_declared("canary", &[pod("web:1", "cccccccc", "n2")]);
+    let mut timed = canary.clone();
+    timed["hold"]["until"] = "2030-01-01T13:00:00Z".into();
+    // Its point was removed from the spec.
+    let mut removed = timed.clone();
+    removed["hold"]["declared"] = json!({"name": "canary"});
+    let mut back = aborted();
+    back["updatedReplicas"] = 0.into();
+    let mut suspended = at_revision(2);
+    suspended["rollout"]["suspended"] = json!({"replicas": 4, "sizes": {"a": 1}});
+    let lines: Vec<String> = [canary, timed, removed, aborted(), back, suspended]
         .iter()
         .map(|status| evaluate(&observed_state(4, "web:2", status, &[]).deployment, None, " -n shop").1)
         .collect();

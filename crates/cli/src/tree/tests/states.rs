@@ -9,7 +9,7 @@ use super::{old, tree};
 use crate::observe::ObservedState;
 use crate::overview::Overview;
 use crate::style::Style;
-use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
+use crate::testing::{PLAIN, Pod, aborted, at_declared, at_revision, observed_state, paused_before, pod};
 use crate::tree::{Drawing, render};
 
 fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
@@ -133,4 +133,97 @@ fn a_pause_point_on_narrow_terminals_and_without_unicode() {
         assert!(widest <= width, "{widest} > {width}:\n{}", drawn(width));
     }
     insta::assert_snapshot!(format!("{}\n{}\n{ascii}", drawn(80), drawn(60)));
+}
+
+/// With these declared pause points.
+fn declaring(mut state: ObservedState, points: &Value) -> ObservedState {
+    let deployment = Arc::make_mut(&mut state.deployment);
+    deployment.spec.strategy.pause_points = serde_json::from_value(points.clone()).unwrap();
+    state
+}
+
+/// Paused at `canary`. The next pod has a pause point of its own.
+fn at_canary() -> ObservedState {
+    let mut pods = old();
+    pods.remove(0);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let state = observed_state(4, "web:2", &at_declared("canary", &pods), &pods);
+    declaring(state, &json!([{"name": "canary", "afterUpdated": 1}, {"name": "half", "afterUpdated": "50%"}]))
+}
+
+#[test]
+fn a_declared_pause_point_shows_its_name_and_what_it_waits_for() {
+    let mut timed = at_canary();
+    let status = Arc::make_mut(&mut timed.deployment).status.as_mut().unwrap();
+    status.hold.as_mut().unwrap().until =
+        Some(serde_json::from_value(json!("2030-01-01T12:08:00Z")).unwrap());
+    let head: Vec<String> = tree(&timed).lines().take(4).map(str::to_owned).collect();
+    insta::assert_snapshot!(format!("{}\n{}", tree(&at_canary()), head.join("\n")));
+}
+
+#[test]
+fn the_next_pause_point_of_a_rollout_can_be_a_declared_one() {
+    let mut pods = old();
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let mut unmarked = pods.clone();
+    unmarked[1].annotations.remove("ordereddeployment.io/pause-point");
+    let drawn = |pods: &[Pod], points: Value| {
+        let text = tree(&declaring(observed_state(5, "web:2", &at_revision(2), pods), &points));
+        let lines: Vec<String> = text.lines().skip(3).map(str::to_owned).collect();
+        lines.join("\n")
+    };
+    insta::assert_snapshot!(
+        [
+            drawn(&pods, json!([{"name": "leaders", "beforePriority": 4}])),
+            drawn(
+                &unmarked,
+                json!([{"name": "hybrid", "beforeNodes": {"matchLabels": {"node.usage": "hybrid"}}}])
+            ),
+            drawn(&unmarked, json!([{"name": "each-pool", "betweenNodeGroups": "node.usage"}])),
+            // It holds nothing.
+            drawn(&unmarked, json!([{"name": "leaders", "beforePriority": -9}])),
+        ]
+        .join("\n\n")
+    );
+}
+
+#[test]
+fn a_long_declared_pause_point_fits_on_narrow_terminals() {
+    let points = json!([{
+        "name": "a-pause-point-whose-name-has-as-many-characters-as-a-name-may-take",
+        "beforeNodes": {"matchLabels": {"node.usage": "spot", "topology.kubernetes.io/zone": "a"}},
+    }, {"name": "hybrid", "beforeNodes": {"matchExpressions": [
+        {"key": "node.usage", "operator": "In", "values": ["hybrid", "spot", "on-demand", "reserved"]},
+    ]}}]);
+    let mut pods = old();
+    pods[1].annotations.remove("ordereddeployment.io/pause-point");
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let state = declaring(observed_state(5, "web:2", &at_revision(2), &pods), &points);
+    let overview = Overview::of(&state, "node.usage");
+    for width in [120, 100, 80, 60] {
+        let text = render(&overview, Drawing { width: Some(width), flags: " -n shop", ..PLAIN });
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width, "{widest} > {width}:\n{text}");
+        assert!(text.contains("pause point hybrid"), "{text}");
+    }
+}
+
+#[test]
+fn an_aborted_rollout_shows_how_far_it_is_rolled_back() {
+    let mut pods = old();
+    pods.remove(0);
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    let half = tree(&observed_state(4, "web:2", &aborted(), &pods));
+    let mut pods = old();
+    pods.push(pod("web:2", "gggggggg", "n1"));
+    pods[4].terminating = true;
+    let done = tree(&paused(observed_state(4, "web:2", &aborted(), &pods)));
+    insta::assert_snapshot!(format!("{half}\n{done}"));
+}
+
+#[test]
+fn a_suspended_rollout_says_how_it_continues() {
+    let mut status = at_revision(2);
+    status["rollout"]["suspended"] = json!({"replicas": 4, "sizes": {"5d9c7b8c4d": 3, "7f6d9b8c4d": 1}});
+    insta::assert_snapshot!(tree(&observed_state(0, "web:2", &status, &[])));
 }

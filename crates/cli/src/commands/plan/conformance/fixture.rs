@@ -80,6 +80,11 @@ impl Fixture {
         self.deployments().patch("web", &PatchParams::default(), &patch).await.unwrap();
     }
 
+    pub(super) async fn patch_status(&self, status: &Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        self.deployments().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
+    }
+
     pub(super) async fn change_pods(&self, scenario: &mut Scenario) {
         let mut pods = self.pods().list(&ListParams::default()).await.unwrap().items;
         pods.sort_by_key(ResourceExt::name_any);
@@ -108,9 +113,7 @@ impl Fixture {
             let mut wait = SignedDuration::from_secs(1);
             match (hold, due) {
                 (Some(hold), Some(due)) if due <= now => {
-                    let patch = Patch::Merge(json!({"status": {"resumeRequested": hold.id}}));
-                    let api = self.deployments();
-                    api.patch_status("web", &PatchParams::default(), &patch).await.unwrap();
+                    self.patch_status(&json!({"resumeRequested": hold.id})).await;
                 }
                 (_, Some(due)) => wait = due.duration_since(now),
                 // A pause that starts in this time is not due before.

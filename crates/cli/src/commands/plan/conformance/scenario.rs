@@ -92,12 +92,43 @@ impl Scenario {
         json!({"nodePriorities": rules, "unavailablePods": unavailable})
     }
 
+    /// Declared pause points of all kinds; usually none, so that pods' own points are compared too.
+    pub(super) fn pause_points(&mut self, recreates: bool) -> Value {
+        let mut points = Vec::new();
+        if !one_in(&mut self.rng, 3) {
+            return json!(points);
+        }
+        for number in 0..self.rng.random_range(1..4) {
+            let kind = self.rng.random_range(0..if recreates { 2 } else { 4 });
+            let pool = *["inference", "hybrid", "spot"].choose(&mut self.rng).unwrap();
+            let mut point = match kind {
+                0 => json!({"beforePriority": self.rng.random_range(-2..4)}),
+                1 => json!({"beforeNodes": {"matchLabels": {"node.usage": pool}}}),
+                2 => json!({"afterUpdated": number + 1}),
+                _ => json!({"afterUpdated": format!("{}%", 25 * (number + 1))}),
+            };
+            point["name"] = json!(format!("point-{number}"));
+            points.push(point);
+        }
+        if one_in(&mut self.rng, 3) {
+            points.push(json!({"name": "each-pool", "betweenNodeGroups": "node.usage"}));
+        }
+        for point in &mut points {
+            if one_in(&mut self.rng, 3) {
+                point["duration"] = json!(format!("{}s", self.rng.random_range(1..40)));
+            }
+        }
+        json!(points)
+    }
+
     pub(super) fn spec(&mut self) -> Value {
-        let strategy = if one_in(&mut self.rng, 7) {
+        let recreates = one_in(&mut self.rng, 7);
+        let mut strategy = if recreates {
             json!({"type": "Recreate"})
         } else {
             json!({"type": "RollingUpdate", "rollingUpdate": self.bounds()})
         };
+        strategy["pausePoints"] = self.pause_points(recreates);
         let complete = one_in(&mut self.rng, 4);
         let evict = one_in(&mut self.rng, 6);
         json!({

@@ -1,0 +1,126 @@
+//! `abort`: requests that the controller rolls the pods back to the last complete revision. It writes
+//! `status.abortRequested` and waits for the controller.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use ordereddeployment_api::OrderedDeploymentStatus;
+use serde_json::json;
+
+use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::escape::print;
+use crate::request::StatusRequest;
+use crate::state::aborted;
+
+/// Abort a rollout: roll its pods back to the last complete revision
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered abort web    roll the pods back to the last complete revision
+  kubectl ordered retry web    start the aborted rollout again
+
+The spec does not change: it keeps the template of the aborted revision. An abort ignores pause points, and deletes pods \
+that are not available first. It ends when the template is changed, such as by `undo`, or with `retry`.
+`undo` rolls a complete rollout back.")]
+pub(crate) struct Args {
+    /// The name of an OrderedDeployment
+    #[arg(value_parser = object_name)]
+    name: String,
+    /// How long to wait for the controller; 0 does not wait
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
+    timeout: Timeout,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+pub(crate) async fn run(args: Args) -> Result<()> {
+    let connection = args.connect.connect().await?;
+    let text = abort(&connection, &args.name, args.timeout.0).await?;
+    Ok(print(format_args!("{text}\n"))?)
+}
+
+/// Writes the request and waits until the controller has handled it. Returns the result and the next command.
+pub(crate) async fn abort(connection: &Connection, name: &str, limit: Option<Duration>) -> Result<String> {
+    let flags = &connection.flags;
+    let doing = format!("cannot abort {name} in {}", connection.namespace);
+    let ask = StatusRequest { connection, name, doing: &doing };
+    let found = ask.read().await?;
+    let status = found.status.unwrap_or_default();
+    if let Some(aborted) = aborted(&status) {
+        let next = next((name, flags), found.spec.paused);
+        return Ok(format!(
+            "{name}: revision {} is already aborted, back to revision {}\n{next}",
+            aborted.revision, aborted.to
+        ));
+    }
+    let revision = abortable((name, flags), &status)?;
+    ask.write(json!({"abortRequested": revision})).await?;
+    let what = format!("abort of revision {revision}");
+    let Some(limit) = limit else { return Ok(ask.requested(&what)) };
+    let pending = |status: &OrderedDeploymentStatus| status.abort_requested.is_some();
+    let after = ask.answered(limit, &format!("the {what}"), pending).await?;
+    result((name, flags), revision, &after.status.unwrap_or_default(), after.spec.paused)
+}
+
+/// The revision of the rollout that can be aborted; else why there is none.
+fn abortable((name, flags): (&str, &str), status: &OrderedDeploymentStatus) -> Result<i64> {
+    let Some(rollout) = &status.rollout else {
+        bail!(
+            "{name} has no rollout to abort\nhint: `kubectl ordered undo {name}{flags}` rolls back to an earlier revision"
+        );
+    };
+    let revision = rollout.revision;
+    if rollout.completed {
+        bail!(
+            "{name} is complete at revision {revision}: no rollout to abort\nhint: roll back with `kubectl ordered undo {name}{flags}`"
+        );
+    }
+    if rollout.from.is_none() {
+        bail!(
+            "{name} has no earlier complete revision to roll back to: the rollout to revision {revision} cannot be aborted\nhint: change the template, or roll back to another revision with `kubectl ordered undo {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
+        );
+    }
+    Ok(revision)
+}
+
+/// The result of the request, and the next command.
+fn result(
+    (name, flags): (&str, &str),
+    revision: i64,
+    after: &OrderedDeploymentStatus,
+    paused: bool,
+) -> Result<String> {
+    if let Some(aborted) = aborted(after).filter(|aborted| aborted.revision == revision) {
+        let next = next((name, flags), paused);
+        return Ok(format!(
+            "{name}: aborted revision {revision}; rolling back to revision {}\n{next}",
+            aborted.to
+        ));
+    }
+    let now = after.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    if now != revision {
+        bail!(
+            "{name}: revision {revision} was not aborted: the rollout to revision {now} has started since\nhint: `kubectl ordered get {name}{flags}` shows its state"
+        );
+    }
+    abortable((name, flags), after)?;
+    // What is left: the controller could not find the set.
+    let to = after.rollout.as_ref().and_then(|rollout| rollout.from.as_ref()).map_or(0, |from| from.revision);
+    Err(anyhow!(
+        "{name}: the controller ignored the request to abort revision {revision}: the set of revision {to}, the last complete one, is gone\nhint: roll back to another revision with `kubectl ordered undo {name} --to-revision N{flags}`; `kubectl ordered history {name}{flags}` lists them"
+    ))
+}
+
+/// The next command after an abort.
+fn next((name, flags): (&str, &str), paused: bool) -> String {
+    let first = if paused {
+        format!("no pod is replaced until `kubectl ordered unpause {name}{flags}` (spec.paused)")
+    } else {
+        format!("watch it with `kubectl ordered get {name} -w{flags}`")
+    };
+    format!("{first}\nstart the rollout again with `kubectl ordered retry {name}{flags}`")
+}
+
+#[cfg(test)]
+#[path = "abort/tests.rs"]
+mod tests;

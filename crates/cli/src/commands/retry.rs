@@ -1,0 +1,87 @@
+//! `retry`: requests that the controller starts an aborted rollout again. It writes `status.retryRequested` and waits for the
+//! controller.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use ordereddeployment_api::{Action, OrderedDeploymentStatus};
+use serde_json::json;
+
+use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::escape::print;
+use crate::request::StatusRequest;
+use crate::state::aborted;
+
+/// Start an aborted rollout again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl ordered retry web    start the aborted rollout of web again
+
+The rollout gets a new revision number and pauses at all its pause points again.")]
+pub(crate) struct Args {
+    /// The name of an OrderedDeployment
+    #[arg(value_parser = object_name)]
+    name: String,
+    /// How long to wait for the controller; 0 does not wait
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
+    timeout: Timeout,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+pub(crate) async fn run(args: Args) -> Result<()> {
+    let connection = args.connect.connect().await?;
+    let text = retry(&connection, &args.name, args.timeout.0).await?;
+    Ok(print(format_args!("{text}\n"))?)
+}
+
+/// Writes the request and waits until the controller has handled it. Returns the result and the next command.
+pub(crate) async fn retry(connection: &Connection, name: &str, limit: Option<Duration>) -> Result<String> {
+    let flags = &connection.flags;
+    let doing = format!("cannot retry {name} in {}", connection.namespace);
+    let ask = StatusRequest { connection, name, doing: &doing };
+    let status = ask.read().await?.status.unwrap_or_default();
+    let Some(revision) = aborted(&status).map(|aborted| aborted.revision) else {
+        bail!(
+            "{name} is not aborted: nothing to start again\nhint: `kubectl ordered get {name}{flags}` shows its state"
+        );
+    };
+    ask.write(json!({"retryRequested": revision})).await?;
+    let what = format!("retry of revision {revision}");
+    let Some(limit) = limit else { return Ok(ask.requested(&what)) };
+    let pending = |status: &OrderedDeploymentStatus| status.retry_requested.is_some();
+    let after = ask.answered(limit, &format!("the {what}"), pending).await?;
+    result((name, flags), revision, &after.status.unwrap_or_default(), after.spec.paused)
+}
+
+/// The result of the request, and the next command.
+fn result(
+    (name, flags): (&str, &str),
+    revision: i64,
+    after: &OrderedDeploymentStatus,
+    paused: bool,
+) -> Result<String> {
+    let now = after.rollout.as_ref().map_or(0, |rollout| rollout.revision);
+    let next = if paused {
+        format!("continue with `kubectl ordered unpause {name}{flags}` (spec.paused)")
+    } else {
+        format!("watch it with `kubectl ordered get {name} -w{flags}`")
+    };
+    let mut entries = after.history.iter().flatten();
+    if entries.any(|entry| entry.action == Action::Retried && entry.revision == now) {
+        return Ok(format!("{name}: revision {revision} is started again, as revision {now}\n{next}"));
+    }
+    if now != revision {
+        return Ok(format!(
+            "{name}: not started again: the template was changed, and the rollout to revision {now} has started\n{next}"
+        ));
+    }
+    Err(anyhow!(
+        "{name}: the controller ignored the request to start revision {revision} again\nhint: see the event RequestIgnored in `kubectl describe od {name}{flags}`"
+    ))
+}
+
+#[cfg(test)]
+#[path = "retry/tests.rs"]
+mod tests;

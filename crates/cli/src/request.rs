@@ -1,0 +1,76 @@
+//! Requests to the controller: a field of the status that a client writes and the controller removes once it has answered.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use kube_runtime::wait::await_condition;
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
+use serde_json::Value;
+
+use crate::client::Connection;
+use crate::exit::ExitError;
+use crate::explain::explain;
+
+/// A request about an object.
+#[derive(Clone, Copy)]
+pub(crate) struct StatusRequest<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) name: &'a str,
+    /// The start of error messages: `cannot resume web in shop`.
+    pub(crate) doing: &'a str,
+}
+
+impl StatusRequest<'_> {
+    /// Reads the object.
+    pub(crate) async fn read(&self) -> Result<OrderedDeployment> {
+        let found = self.api(&self.connection.client).get_status(self.name).await;
+        found.map_err(|error| explain(error, self.doing))
+    }
+
+    /// Writes these fields of the status.
+    pub(crate) async fn write(&self, status: Value) -> Result<()> {
+        let patch = Patch::Merge(serde_json::json!({"status": status}));
+        let api = self.api(&self.connection.client);
+        let patched = api.patch_status(self.name, &PatchParams::default(), &patch).await;
+        patched.map(|_| ()).map_err(|error| explain(error, self.doing))
+    }
+
+    /// Waits until the controller has answered, and returns the object then. `what` is what was requested, such as `the resume
+    /// of canary@4`.
+    pub(crate) async fn answered(
+        &self,
+        limit: Duration,
+        what: &str,
+        is_pending: impl Fn(&OrderedDeploymentStatus) -> bool,
+    ) -> Result<OrderedDeployment> {
+        let Self { connection, name, doing } = *self;
+        let is_answered =
+            |found: &OrderedDeployment| found.status.as_ref().is_none_or(|status| !is_pending(status));
+        let answered =
+            await_condition(self.api(&connection.watching), name, |found: Option<&OrderedDeployment>| {
+                found.is_none_or(is_answered)
+            });
+        let found = tokio::time::timeout(limit, answered).await.map_err(|_| {
+            ExitError::timed_out(format!(
+                "{name}: timed out waiting for the controller to handle {what} ({} s)\nhint: is ordered-controller-manager running? The request stays and is handled once it is.",
+                limit.as_secs()
+            ))
+        })?;
+        let found = found.map_err(|error| anyhow!("{doing}: the watch failed: {error}"))?;
+        found.ok_or_else(|| anyhow!("{name} was deleted"))
+    }
+
+    /// The text if the command does not wait.
+    pub(crate) fn requested(&self, what: &str) -> String {
+        let (name, flags) = (self.name, &self.connection.flags);
+        format!(
+            "{name}: {what} requested\n`kubectl ordered get {name}{flags}` shows whether the controller has handled it"
+        )
+    }
+
+    fn api(&self, client: &kube::Client) -> Api<OrderedDeployment> {
+        Api::namespaced(client.clone(), &self.connection.namespace)
+    }
+}

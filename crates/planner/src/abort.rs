@@ -1,0 +1,129 @@
+//! The abort of a rollout, and its retry. An aborted rollout replaces the pods of every other revision by those of the last complete
+//! one; the spec stays.
+//!
+//! All functions return a status to store. No pod is deleted or created here.
+
+use ordereddeployment_api::{
+    Aborted, Action, CompleteRevision, OrderedDeploymentStatus, ProgressDeadlineAction, Rollout,
+    names::reason,
+};
+
+use crate::conditions::seconds;
+use crate::inventory::Inventory;
+use crate::{Decision, Record, barrier, conditions, events, history};
+
+/// An abort or a retry that is due. It comes before any other change of the rollout.
+pub(crate) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
+    if inventory.revision.needs_comparison() {
+        // The spec may have another template than the rollout.
+        return None;
+    }
+    if let Some(requested) = inventory.status.retry_requested {
+        return Some(retry(inventory, requested));
+    }
+    if let Some(requested) = inventory.status.abort_requested {
+        return Some(match target(inventory, requested) {
+            Ok(to) => abort(inventory, to, "by request".to_owned()),
+            Err(why) => ignored(inventory, &format!("the request to abort revision {requested}"), &why),
+        });
+    }
+    let aborts = inventory.spec.progress_deadline_action == ProgressDeadlineAction::Abort;
+    if !aborts || inventory.spec.paused || !conditions::is_overdue(inventory.status) {
+        return None;
+    }
+    let to = target(inventory, barrier::revision(inventory)).ok()?;
+    let seconds = inventory.spec.progress_deadline_seconds;
+    Some(abort(inventory, to, format!("no progress for {seconds} seconds (progressDeadlineAction: Abort)")))
+}
+
+/// The revision to which an abort of that revision rolls back; else why it is impossible.
+fn target<'c>(inventory: &'c Inventory<'_>, requested: i64) -> Result<&'c CompleteRevision, String> {
+    let Some(rollout) = &inventory.status.rollout else { return Err("no rollout has started".to_owned()) };
+    let revision = rollout.revision;
+    if revision != requested {
+        return Err(format!("the rollout is to revision {revision}"));
+    }
+    if inventory.aborts() {
+        return Err("it is aborted already".to_owned());
+    }
+    if rollout.completed {
+        return Err("the rollout is complete; an undo rolls it back".to_owned());
+    }
+    let Some(from) = &rollout.from else {
+        return Err("no revision was complete before, to which the pods could be rolled back".to_owned());
+    };
+    if inventory.usable_sets().any(|set| set.hash == from.template_hash) {
+        Ok(from)
+    } else {
+        Err(format!("the set of revision {}, the last complete one, is gone", from.revision))
+    }
+}
+
+fn abort(inventory: &Inventory<'_>, to: &CompleteRevision, why: String) -> Decision {
+    let mut status = inventory.status.clone();
+    let revision = barrier::revision(inventory);
+    clear(&mut status);
+    if let Some(rollout) = &mut status.rollout {
+        // An abort scales no set in proportion.
+        rollout.replicas = inventory.spec.replicas;
+        rollout.scaled_from = None;
+        rollout.suspended = None;
+    }
+    let message =
+        format!("Aborted the rollout to revision {revision}, back to revision {}: {why}", to.revision);
+    events::remember(&mut status, Action::Aborted, None, revision, inventory.snapshot.now, &why);
+    if inventory.status.hold.is_some() {
+        conditions::not_held(&mut status, inventory.snapshot.now);
+    }
+    status.aborted = Some(Aborted {
+        revision,
+        to: to.revision,
+        template_hash: to.template_hash.clone(),
+        at: seconds(inventory.snapshot.now).into(),
+        reason: why,
+    });
+    Decision::Record(Record { status, events: vec![events::warning(reason::ABORTED, message)] })
+}
+
+/// Starts the aborted rollout again, with a new revision number.
+fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
+    let before = inventory.status.rollout.as_ref().filter(|rollout| rollout.revision == requested);
+    let Some(before) = before.filter(|_| inventory.aborts()) else {
+        let why = match inventory.status.aborted.as_ref().filter(|_| inventory.aborts()) {
+            Some(aborted) => format!("the aborted revision is {}", aborted.revision),
+            None => "the rollout is not aborted".to_owned(),
+        };
+        return ignored(inventory, &format!("the request to retry revision {requested}"), &why);
+    };
+    let mut status = inventory.status.clone();
+    clear(&mut status);
+    let revision = history::number_after_all(inventory);
+    status.aborted = None;
+    status.rollout = Some(Rollout { revision, replicas: inventory.spec.replicas, ..before.clone() });
+    // Progress is computed from this count.
+    status.updated_replicas = Some(i32::try_from(inventory.with_spec_template()).unwrap_or(i32::MAX));
+    let now = inventory.snapshot.now;
+    events::remember(&mut status, Action::Retried, None, revision, now, "by request");
+    conditions::progressing_again(&mut status, reason::RETRIED, "been started again", now);
+    let message = format!("Started the aborted rollout again, as revision {revision}");
+    Decision::Record(Record { status, events: vec![events::normal(reason::RETRIED, message)] })
+}
+
+/// What belongs to the rollout so far.
+fn clear(status: &mut OrderedDeploymentStatus) {
+    status.hold = None;
+    status.blocked = None;
+    status.passed = None;
+    status.passed_points = None;
+    status.resume_requested = None;
+    status.abort_requested = None;
+    status.retry_requested = None;
+}
+
+fn ignored(inventory: &Inventory<'_>, what: &str, why: &str) -> Decision {
+    let mut status = inventory.status.clone();
+    status.abort_requested = None;
+    status.retry_requested = None;
+    let message = format!("Dropped {what}: {why}");
+    Decision::Record(Record { status, events: vec![events::warning(reason::REQUEST_IGNORED, message)] })
+}
