@@ -47,7 +47,7 @@ pub(crate) struct UndoOptions {
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) to_revision: i64,
     /// Pass all pause points of the rollback
-    #[arg(long)]
+    #[arg(long, visible_alias = "no-pause")]
     pub(crate) through: bool,
     /// Print what would be done, and change nothing
     #[arg(long)]
