@@ -1,8 +1,11 @@
 //! Declared pause points and aborts from the perspective of a user.
 
+use std::collections::BTreeSet;
+
 use e2e::{Server, Setting, TestCluster, on_both, side_by_side};
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{ConditionStatus, OrderedDeployment};
 use serde_json::{Value, json};
@@ -57,23 +60,30 @@ async fn twelve_pods_on_two_pools_pause_at_a_canary_a_pool_and_a_percentage(serv
         .deployed(&json!({"replicas": 12, "strategy": strategy(&points), "deletionOrder": pools}))
         .await
         .unwrap();
+    // The scheduler decides how many pods are in which pool.
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let nodes = nodes.list(&ListParams::default().labels("node.usage=hybrid")).await.unwrap();
+    let hybrid: BTreeSet<String> = nodes.iter().map(ResourceExt::name_any).collect();
+    let pods = cluster.pods().await.unwrap();
+    let of_pod = |pod: &Pod| pod.spec.clone().unwrap().node_name.unwrap();
+    let first = i32::try_from(pods.iter().filter(|pod| hybrid.contains(&of_pod(pod))).count()).unwrap();
     cluster.set_image("web:2").await.unwrap();
     held_at(&cluster, "canary@2", 1, 12).await;
     // A kill and a duplicate.
     manager.kill().await.unwrap();
     cluster.request_resume("canary@2").await.unwrap();
     let manager = cluster.start_manager().unwrap();
-    held_at(&cluster, "inference@2", 6, 12).await;
+    held_at(&cluster, "inference@2", first, 12).await;
     cluster.request_resume("canary@2").await.unwrap();
     cluster.until_event(reason::RESUME_IGNORED).await.unwrap();
-    held_at(&cluster, "inference@2", 6, 12).await;
+    held_at(&cluster, "inference@2", first, 12).await;
     // A lost pod of each revision comes back in its own.
     for image in ["web:1", "web:2"] {
         let pods = cluster.pods_of_image(image).await.unwrap();
         cluster.kubectl.run(&["delete", "pod", &pods[0]]).await.unwrap();
         let back = |now: &[Pod]| now.len() == 12 && now.iter().all(|pod| pod.name_any() != pods[0]);
         cluster.until_pods("twelve again", back).await.unwrap();
-        held_at(&cluster, "inference@2", 6, 12).await;
+        held_at(&cluster, "inference@2", first, 12).await;
     }
     // An edit of points that are behind or ahead ends no hold.
     let edited = json!([
@@ -82,12 +92,19 @@ async fn twelve_pods_on_two_pools_pause_at_a_canary_a_pool_and_a_percentage(serv
         {"name": "most", "afterUpdated": "80%"},
     ]);
     cluster.patch(&json!({"spec": {"strategy": {"pausePoints": edited}}})).await.unwrap();
-    held_at(&cluster, "inference@2", 6, 12).await;
+    held_at(&cluster, "inference@2", first, 12).await;
     // Scaling passes no point.
     cluster.scale(0).await.unwrap();
     cluster.until_pods("none", <[Pod]>::is_empty).await.unwrap();
     cluster.scale(10).await.unwrap();
-    held_at(&cluster, "inference@2", 5, 10).await;
+    let is_restored = |object: &OrderedDeployment| {
+        let status = object.status.clone().unwrap_or_default();
+        status.hold.is_some_and(|hold| hold.id == "inference@2") && status.available_replicas == Some(10)
+    };
+    let restored = cluster.until("web", "held again with ten pods", is_restored).await.unwrap();
+    // The split of before, in proportion.
+    let updated = restored.status.unwrap().updated_replicas.unwrap();
+    assert!((updated * 12 - first * 10).abs() <= 6, "{updated} of 10, {first} of 12 before");
     manager.kill().await.unwrap();
     let _manager = cluster.start_manager().unwrap();
     cluster.resume().await.unwrap();
