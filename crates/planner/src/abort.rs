@@ -4,8 +4,7 @@
 //! All functions return a status to store. No pod is deleted or created here.
 
 use ordereddeployment_api::{
-    Aborted, Action, CompleteRevision, OrderedDeploymentStatus, ProgressDeadlineAction, Rollout,
-    names::reason,
+    Aborted, Action, CompleteRevision, ProgressDeadlineAction, Rollout, names::reason,
 };
 
 use crate::conditions::seconds;
@@ -62,7 +61,7 @@ fn target<'c>(inventory: &'c Inventory<'_>, requested: i64) -> Result<&'c Comple
 fn abort(inventory: &Inventory<'_>, to: &CompleteRevision, why: String) -> Decision {
     let mut status = inventory.status.clone();
     let revision = barrier::revision(inventory);
-    clear(&mut status);
+    history::clear(&mut status);
     if let Some(rollout) = &mut status.rollout {
         // An abort scales no set in proportion.
         rollout.replicas = inventory.spec.replicas;
@@ -96,9 +95,8 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
         return ignored(inventory, &format!("the request to retry revision {requested}"), &why);
     };
     let mut status = inventory.status.clone();
-    clear(&mut status);
+    history::clear(&mut status);
     let revision = history::number_after_all(inventory);
-    status.aborted = None;
     status.rollout = Some(Rollout { revision, replicas: inventory.spec.replicas, ..before.clone() });
     // Progress is computed from this count.
     status.updated_replicas = Some(i32::try_from(inventory.with_spec_template()).unwrap_or(i32::MAX));
@@ -107,17 +105,6 @@ fn retry(inventory: &Inventory<'_>, requested: i64) -> Decision {
     conditions::progressing_again(&mut status, reason::RETRIED, "been started again", now);
     let message = format!("Started the aborted rollout again, as revision {revision}");
     Decision::Record(Record { status, events: vec![events::normal(reason::RETRIED, message)] })
-}
-
-/// What belongs to the rollout so far.
-fn clear(status: &mut OrderedDeploymentStatus) {
-    status.hold = None;
-    status.blocked = None;
-    status.passed = None;
-    status.passed_points = None;
-    status.resume_requested = None;
-    status.abort_requested = None;
-    status.retry_requested = None;
 }
 
 fn ignored(inventory: &Inventory<'_>, what: &str, why: &str) -> Decision {

@@ -1,7 +1,7 @@
 //! Revisions: the identity of a rollout, its set, and how many old sets are kept.
 
 use ordereddeployment_api::{
-    CompleteRevision, ConditionStatus, PodDeletion, Rollout,
+    CompleteRevision, ConditionStatus, OrderedDeploymentStatus, PodDeletion, Rollout,
     names::{condition, reason},
 };
 
@@ -49,14 +49,7 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
         // Without replicas there is nothing to replace.
         completed: inventory.bounds.desired == 0 && inventory.active() == 0,
     });
-    status.hold = None;
-    status.blocked = None;
-    status.passed = None;
-    status.passed_points = None;
-    status.resume_requested = None;
-    status.abort_requested = None;
-    status.retry_requested = None;
-    status.aborted = None;
+    clear(&mut status);
     // Progress is computed from these counts, and the stored ones are of the template before.
     let narrow = |count: i64| Some(i32::try_from(count).unwrap_or(i32::MAX));
     status.replicas = narrow(inventory.active());
@@ -71,6 +64,18 @@ pub(crate) fn begin(inventory: &Inventory<'_>) -> Option<Decision> {
     conditions::progressing_again(&mut status, why, &what, snapshot.now);
     let events = if inventory.old_count() > 0 { vec![started(inventory, revision)] } else { Vec::new() };
     Some(Decision::Record(Record { status, events }))
+}
+
+/// Clears what belongs to the rollout so far, and the requests of users about it.
+pub(crate) fn clear(status: &mut OrderedDeploymentStatus) {
+    status.hold = None;
+    status.blocked = None;
+    status.passed = None;
+    status.passed_points = None;
+    status.resume_requested = None;
+    status.abort_requested = None;
+    status.retry_requested = None;
+    status.aborted = None;
 }
 
 /// The last complete revision before a new rollout, unless the rollout is to that revision or its set is gone.

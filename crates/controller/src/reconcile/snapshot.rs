@@ -36,7 +36,7 @@ impl Reconciler<'_> {
         if expired.contains(&true) {
             self.state.live_read = Some(LiveReadReason::Expired);
         }
-        let status = self.status();
+        let status = self.state.deployment.stored_status();
         let is_requested = status.resume_requested.is_some()
             || status.abort_requested.is_some()
             || status.retry_requested.is_some();
