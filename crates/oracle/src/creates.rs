@@ -81,6 +81,13 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
             view.wanted()
         ));
     }
+    if view.aborts {
+        // An abort scales no set in proportion.
+        if old > 0 {
+            messages.push(format!("an abort creates {old} pods of another revision than the last complete one"));
+        }
+        return messages;
+    }
     let rollout = view.status.rollout.as_ref();
     let before = rollout.map_or(0, |rollout| rollout.replicas);
     let is_scaled = rollout.is_some_and(|rollout| rollout.scaled_from.is_some());

@@ -77,9 +77,9 @@ pub(crate) fn rolling_update(state: &State<'_, '_>) -> Result<PodChanges, Box<De
     let mut room = inventory.room_below(inventory.bounds.ceiling);
 
     // A lost pod is replaced by one of the current revision; if too few reliable pods are left, or a declared point lets no more
-    // updated pods exist, by one of the old set with the most available pods.
+    // updated pods exist, by one of the old set with the most available pods. An abort creates no pods of the aborted revision.
     let reliable = reliable(inventory);
-    if let Some(hash) = kept::old_set(inventory, &inventory.by_set()) {
+    if let Some(hash) = kept::old_set(inventory, &inventory.by_set()).filter(|_| !inventory.aborts()) {
         let most = declared::most_updated(inventory);
         let beyond = most.map_or(0, |most| inventory.bounds.desired - most - inventory.old_count());
         let lost = (inventory.bounds.floor - reliable).max(beyond).clamp(0, room);

@@ -203,6 +203,24 @@ fn scaling_during_an_abort_follows_the_replicas() {
 }
 
 #[test]
+fn an_abort_creates_no_pods_of_the_aborted_revision() {
+    let mut cluster = held();
+    cluster.broken.insert("v1".to_owned());
+    cluster.request_abort(2);
+    cluster.edit(|spec| spec.replicas = 20);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (18, 3), "more pods are needed");
+    // Lost pods of the aborted revision do not come back.
+    let uid = cluster.active().find(|pod| cluster.image(pod) == "v2").unwrap().facts.uid.clone();
+    cluster.delete(&uid);
+    cluster.settle();
+    assert_eq!((cluster.of_image("v1"), cluster.of_image("v2")), (19, 2));
+    cluster.edit(|spec| spec.replicas = 5);
+    cluster.settle();
+    assert_eq!(cluster.of_image("v2"), 0);
+}
+
+#[test]
 fn nothing_moves_once_the_set_of_the_last_complete_revision_is_deleted() {
     let mut cluster = held();
     cluster.request_abort(2);
