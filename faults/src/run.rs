@@ -194,7 +194,7 @@ async fn play(case: &Case) -> Result<Log, Error> {
         writer.event(RunEventKind::FaultsEnded);
         sleep(SETTLED).await;
         if takes_minutes(case) || !user.wait(&WaitFor::Complete(0)).await {
-            sleep(SETTLING.saturating_sub(SETTLED)).await;
+            sleep((SETTLING + ahead(case)).saturating_sub(SETTLED)).await;
         }
         sleep(REPORTING).await;
         writer.event(RunEventKind::Settled);
@@ -226,6 +226,15 @@ async fn flooded(sandbox: &Sandbox) {
 /// Whether a fault has an effect for minutes: a half-open connection, until the client times out.
 fn takes_minutes(case: &Case) -> bool {
     case.faults.iter().any(|fault| matches!(fault, Fault::Watch { effect: WatchFault::HalfOpen, .. }))
+}
+
+/// How far clocks were ahead: the times that they stored, and with these the deadlines, are so much later.
+fn ahead(case: &Case) -> Duration {
+    let jumps = case.faults.iter().filter_map(|fault| match fault {
+        Fault::ClockJump { by, .. } => u64::try_from(*by).ok(),
+        _ => None,
+    });
+    Duration::from_millis(jumps.sum())
 }
 
 async fn create_crds(client: &Client) -> Result<(), Error> {
