@@ -5,6 +5,7 @@
 
 mod apt;
 mod bench;
+mod book;
 mod cache;
 mod compile;
 mod crdcases;
@@ -22,6 +23,7 @@ mod kubectl;
 mod kubernetes;
 mod mutants;
 mod package;
+mod picture;
 mod process;
 mod prometheus;
 mod proxy;
@@ -55,6 +57,8 @@ Usage: cargo xtask <task>
   bench [--large] [...]
              measure rollouts by this controller, by the built-in ones and by a driver without a controller, in turn on a
              real control plane; writes docs/benchmarks
+  book       build the documentation as a site with mdBook, to target/book/html
+  picture    write the pictures of the README, of a run of the demo, to docs/images
   crds       write the CRDs and docs/api.md from the code
   crd-check [MANIFEST...]
              check that a real kube-apiserver and Kubernetes' current CRD server accept the CRDs and refuse each object
@@ -111,6 +115,8 @@ fn main() -> ExitCode {
         ["explore", ref more @ ..] => explore::run_with(more),
         ["bench", ref more @ ..] => bench::run_with(more),
         ["mutants", ref names @ ..] => mutants::hunt(names).map(|caught| println!("{caught} mutants caught")),
+        ["book"] => book::build(),
+        ["picture"] => picture::write(),
         ["crds"] => crds(),
         ["crd-check", ref manifests @ ..] => {
             crd_check(&manifests.iter().map(PathBuf::from).collect::<Vec<_>>())

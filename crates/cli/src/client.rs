@@ -1,18 +1,27 @@
 //! The connection to a cluster, from kubectl's flags and the kubeconfig, which is never written.
 
 mod args;
+mod dry_run;
 mod kubeconfig;
 mod names;
 
-use anyhow::{Context, Result};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
 use kube::Client;
 use ordereddeployment_controller::Clock;
 
-pub(crate) use args::{ConnectArgs, Timeout, quoted, timeout};
-pub(crate) use names::{object_name, pod_name};
+use crate::connect_error::{Explained, explained, innermost};
+
+pub(crate) use args::{ConnectArgs, Timeout, pause_length, quoted, timeout};
+pub(crate) use dry_run::{DryRun, DryRunArgs};
+pub(crate) use names::{deployment_name, object_name, pod_name};
 
 /// The User-Agent in audit logs.
 const USER_AGENT: &str = concat!("kubectl-ordered/", env!("CARGO_PKG_VERSION"));
+
+/// How long to wait for a connection, including TLS, without `--request-timeout`.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to a cluster, with a namespace.
 #[derive(Clone)]
@@ -24,6 +33,15 @@ pub(crate) struct Connection {
     pub(crate) clock: Clock,
     /// Flags to repeat in printed commands.
     pub(crate) flags: String,
+    /// Whether writes are sent and stored.
+    pub(crate) dry_run: DryRun,
+}
+
+impl Connection {
+    /// The same connection, for writes with that flag.
+    pub(crate) fn with(self, DryRunArgs { dry_run }: DryRunArgs) -> Self {
+        Self { dry_run, ..self }
+    }
 }
 
 impl ConnectArgs {
@@ -31,18 +49,33 @@ impl ConnectArgs {
         let mut config = kubeconfig::config(self).await?;
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let watching = Client::try_from(config.clone()).context("cannot use the kubeconfig")?;
-        let client = match self.request_timeout {
-            Some(Timeout(Some(limit))) => {
-                let mut config = config;
-                config.connect_timeout = Some(limit);
-                config.read_timeout = Some(limit);
-                config.write_timeout = Some(limit);
-                Client::try_from(config).context("cannot use the kubeconfig")?
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let exec = config.auth_info.exec.clone();
+        let unusable = |error: kube::Error| match error {
+            kube::Error::Auth(_) => {
+                let Explained { what, hint } = explained(&error, exec.as_ref());
+                anyhow!("{what}\nhint: {hint}")
             }
-            _ => watching.clone(),
+            other => anyhow!("cannot use the kubeconfig: {}", innermost(&other)),
         };
-        Ok(Connection { client, watching, namespace, clock: Clock::system(), flags: self.flags() })
+        let mut limited = config.clone();
+        if let Some(Timeout(limit)) = self.request_timeout {
+            (limited.connect_timeout, limited.read_timeout, limited.write_timeout) = (limit, limit, limit);
+            config.connect_timeout = limit;
+        }
+        let watching = Client::try_from(config).map_err(unusable)?;
+        let client = match self.request_timeout {
+            Some(_) => Client::try_from(limited).map_err(unusable)?,
+            None => watching.clone(),
+        };
+        Ok(Connection {
+            client,
+            watching,
+            namespace,
+            clock: Clock::system(),
+            flags: self.flags(),
+            dry_run: DryRun::None,
+        })
     }
 }
 

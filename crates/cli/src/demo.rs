@@ -20,7 +20,7 @@ use ordereddeployment_sandbox::{Config, Sandbox};
 use ordereddeployment_wire::PodView;
 use serde_json::{Value, json};
 
-use crate::client::Connection;
+use crate::client::{Connection, DryRun};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::embedded::Embedded;
 use crate::observe::Reader;
@@ -74,7 +74,7 @@ pub(crate) async fn run(options: DemoOptions, screen: Screen) -> Result<()> {
         events: Vec::new(),
         name: String::new(),
     };
-    demo.screen.say(&format!(
+    demo.screen.introduce(&format!(
         "A cluster in memory with {} nodes: {} in pool inference, {} in pool hybrid. Nothing outside it is changed.",
         pools.len(),
         pools.iter().filter(|pool| *pool == "inference").count(),
@@ -134,6 +134,7 @@ impl Demo<'_> {
             "Paused at pause point {}: {} of {} pods are updated, {} are available.",
             hold.pod, paused.updated, paused.desired, paused.available
         ))?;
+        self.screen.print(&paused)?;
         self.events.push(format!("    paused at pause point {}", hold.pod));
         if !self.screen.confirm("Press Enter to resume the rollout.").await? {
             tokio::time::sleep(at_pause).await;
@@ -148,6 +149,7 @@ impl Demo<'_> {
             namespace: NAMESPACE.to_owned(),
             clock: self.clock.clone(),
             flags: String::new(),
+            dry_run: DryRun::None,
         };
         let output =
             resume(&connection, &self.name, ResumeTarget::Hold(&hold.id), Some(STEP_TIMEOUT)).await?;

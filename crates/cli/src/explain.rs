@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 
+use crate::connect_error::{Explained, explained};
 use crate::escape::escaped;
 
 /// The error with a hint. `doing` is what failed, such as `cannot read web in shop`.
@@ -15,7 +16,7 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
                 anyhow!("{doing}: {}\nhint: {}", escaped(&status.message), role_for(doing, &status.message))
             }
             404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => anyhow!(
-                "{doing}: this cluster has no OrderedDeployment CRD\nhint: install it with `kubectl ordered crd | kubectl apply -f -`"
+                "{doing}: this cluster has no OrderedDeployment CRD\nhint: install the controller and its CRDs with the Helm chart (docs/installation.md); `kubectl ordered crd` prints the CRDs alone, and `kubectl ordered demo` needs no cluster"
             ),
             404 => {
                 let what = if doing.contains(" pod ") { "shows the pods" } else { "lists the objects" };
@@ -31,10 +32,8 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
             _ => anyhow!("{doing}: {}", escaped(&status.message)),
         },
         other => {
-            let cause = innermost(&other);
-            anyhow!(
-                "{doing}: cannot reach the API server: {cause}\nhint: is the cluster running, and is --context the right one?"
-            )
+            let Explained { what, hint } = explained(&other, None);
+            anyhow!("{doing}: {what}\nhint: {hint}")
         }
     }
 }
@@ -55,12 +54,4 @@ fn role_for(doing: &str, message: &str) -> &'static str {
     } else {
         "ask for a role that may get and list ordereddeployments, orderedreplicasets and pods: `view` has it if the chart is installed"
     }
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    escaped(&cause.to_string()).into_owned()
 }

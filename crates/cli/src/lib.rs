@@ -12,6 +12,7 @@ mod client;
 mod commands;
 mod compare;
 mod complete;
+mod connect_error;
 mod convert;
 mod declared;
 mod demo;
@@ -31,6 +32,7 @@ mod pod;
 mod reference;
 mod request;
 mod revisions;
+mod screen;
 mod state;
 mod style;
 mod table;
@@ -126,13 +128,13 @@ impl Command {
             Self::Mark(args) => Some(&mut args.connect),
             Self::Unmark(args) => Some(&mut args.connect),
             Self::Adopt(args) => Some(&mut args.connect),
+            Self::Version(args) => Some(&mut args.connect),
             Self::Convert(_)
             | Self::Crd(_)
             | Self::Sandbox(_)
             | Self::Demo(_)
             | Self::Completion(_)
-            | Self::Options(_)
-            | Self::Version(_) => None,
+            | Self::Options(_) => None,
         }
     }
 
@@ -162,7 +164,7 @@ impl Command {
             Self::Convert(args) => commands::convert::run(&args),
             Self::Completion(args) => commands::completion::run(&args),
             Self::Options(args) => commands::options::run(&args),
-            Self::Version(args) => commands::version::run(&args),
+            Self::Version(args) => commands::version::run(args).await,
         }
     }
 }

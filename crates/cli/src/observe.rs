@@ -14,6 +14,7 @@ use ordereddeployment_sorter::Nodes;
 use ordereddeployment_wire::NodeView;
 
 use crate::explain::explain;
+use crate::output;
 use crate::pod::ObservedPod;
 
 /// Labels for the pool of a node, for clusters without the requested label.
@@ -34,6 +35,34 @@ pub(crate) struct ObservedState {
     /// Why the nodes cannot be read. Node rules then match no node.
     pub(crate) nodes_unread: Option<String>,
     pub(crate) now: Timestamp,
+}
+
+/// Which OrderedDeployments a command shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope<'a> {
+    /// `None`: all namespaces.
+    pub(crate) namespace: Option<&'a str>,
+    /// One object of the namespace.
+    pub(crate) name: Option<&'a str>,
+    /// A label selector.
+    pub(crate) selector: Option<&'a str>,
+}
+
+impl Scope<'_> {
+    pub(crate) fn api<K>(self, client: &Client) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        match self.namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        }
+    }
+
+    /// `namespace shop` or `all namespaces`.
+    pub(crate) fn place(self) -> String {
+        self.namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"))
+    }
 }
 
 /// Reads OrderedDeployments of one namespace.
@@ -65,18 +94,22 @@ impl Reader {
         self.with_dependents(found, &self.nodes().await?, now).await
     }
 
-    /// All OrderedDeployments of the namespace, sorted by name.
-    pub(crate) async fn all(&self, now: Timestamp) -> Result<Vec<ObservedState>> {
-        let found = self.deployments.list(&ListParams::default()).await;
+    /// The OrderedDeployments of that scope, sorted by namespace and name.
+    pub(crate) async fn all(client: &Client, scope: Scope<'_>, now: Timestamp) -> Result<Vec<ObservedState>> {
+        if let (Some(name), Some(namespace)) = (scope.name, scope.namespace) {
+            return Ok(vec![Self::new(client, namespace).one(name, now).await?]);
+        }
+        let found = scope.api::<OrderedDeployment>(client).list(&output::selected(scope.selector)).await;
         let found = found.map_err(|error| {
-            explain(error, &format!("cannot list the OrderedDeployments of {}", self.namespace))
+            explain(error, &format!("cannot list the OrderedDeployments of {}", scope.place()))
         })?;
-        let nodes = self.nodes().await?;
+        let nodes = Self::new(client, "").nodes().await?;
         let mut all = Vec::new();
         for deployment in found {
-            all.push(self.with_dependents(deployment, &nodes, now).await?);
+            let reader = Self::new(client, &deployment.namespace().unwrap_or_default());
+            all.push(reader.with_dependents(deployment, &nodes, now).await?);
         }
-        all.sort_by_key(|state| state.deployment.name_any());
+        all.sort_by_key(|state| (state.deployment.namespace(), state.deployment.name_any()));
         Ok(all)
     }
 

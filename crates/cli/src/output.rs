@@ -28,16 +28,25 @@ pub(crate) fn raw(client: &Client, namespace: Option<&str>) -> Api<DynamicObject
     }
 }
 
-/// Reads the object of that name, or all of them as a `List`.
-pub(crate) async fn read(api: &Api<DynamicObject>, name: Option<&str>) -> Result<Value> {
+/// Reads the object of that name, or all that a selector selects as a `List`.
+pub(crate) async fn read(
+    api: &Api<DynamicObject>,
+    name: Option<&str>,
+    selector: Option<&str>,
+) -> Result<Value> {
     if let Some(name) = name {
         let found = api.get(name).await.map_err(|error| explain(error, &format!("cannot read {name}")))?;
         return object(found);
     }
-    let found = api.list(&ListParams::default()).await;
+    let found = api.list(&selected(selector)).await;
     let found = found.map_err(|error| explain(error, "cannot list the OrderedDeployments"))?;
     let items: Result<Vec<Value>> = found.items.into_iter().map(object).collect();
     Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items?}))
+}
+
+/// The parameters of a list with that label selector.
+pub(crate) fn selected(selector: Option<&str>) -> ListParams {
+    ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() }
 }
 
 /// An object with its kind, which items of lists and watches lack, and without `managedFields`.
@@ -65,6 +74,20 @@ pub(crate) fn text(value: &Value, output: Output) -> Result<String> {
                 .map_or_else(|| name(value), |items| items.iter().map(name).collect()))
         }
     }
+}
+
+/// A report of this program as JSON or YAML; `None` for a format that is no data.
+pub(crate) fn data(value: &Value, output: Output) -> Result<Option<String>> {
+    match output {
+        Output::Json => Ok(Some(format!("{}\n", serde_json::to_string_pretty(value)?))),
+        Output::Yaml => yaml(value).map(Some),
+        Output::Name | Output::Wide => Ok(None),
+    }
+}
+
+/// The names of objects, as `kubectl get -o name` prints them.
+pub(crate) fn names<'a>(resource: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().flat_map(|name| [resource, "/", name, "\n"]).collect()
 }
 
 /// One YAML document.

@@ -22,7 +22,7 @@ on terminals only, and not if `NO_COLOR` is set or `TERM` is `dumb`. Unicode lin
 | 2 | The command line is invalid. |
 | 3 | `status`: the rollout is paused at a pause point, or by `spec.paused`. |
 | 4 | `status`: the rollout failed or was aborted. |
-| 5 | Timed out: `--timeout` elapsed first. |
+| 5 | Timed out: `--timeout` elapsed first. `status --watch=false`: the rollout has not ended. |
 | 6 | `status --until held`: the rollout completed without a pause at a pause point. |
 
 `pause` and `unpause` write `spec.paused`, as `kubectl rollout pause` and `resume` do for a Deployment. `resume` passes a

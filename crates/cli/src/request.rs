@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube_runtime::wait::await_condition;
 use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus};
 use serde_json::Value;
@@ -29,12 +29,18 @@ impl StatusRequest<'_> {
         found.map_err(|error| explain(error, self.doing))
     }
 
-    /// Writes these fields of the status.
-    pub(crate) async fn write(&self, status: Value) -> Result<()> {
-        let patch = Patch::Merge(serde_json::json!({"status": status}));
-        let api = self.api(&self.connection.client);
-        let patched = api.patch_status(self.name, &PatchParams::default(), &patch).await;
-        patched.map(|_| ()).map_err(|error| explain(error, self.doing))
+    /// Writes these fields of the status. `what` is what they request. After a dry run, returns the text to print: the controller
+    /// gets no request then.
+    pub(crate) async fn write(&self, what: &str, status: Value) -> Result<Option<String>> {
+        let dry_run = self.connection.dry_run;
+        if dry_run.sends() {
+            let patch = Patch::Merge(serde_json::json!({"status": status}));
+            let api = self.api(&self.connection.client);
+            let patched = api.patch_status(self.name, &dry_run.patch_params(), &patch).await;
+            patched.map_err(|error| explain(error, self.doing))?;
+        }
+        let (name, note) = (self.name, dry_run.note());
+        Ok(dry_run.is_dry().then(|| format!("{name}: {what} would be requested{note}")))
     }
 
     /// Waits until the controller has answered, and returns the object then. `what` is what was requested, such as `the resume

@@ -25,6 +25,8 @@ pub(crate) enum State {
     Paused,
     /// Pods are being replaced.
     Rolling,
+    /// The rollout to this revision is suspended at 0 replicas.
+    Suspended(i64),
     /// Its pods are being moved from or to a Deployment. The controller does nothing else.
     Migrating(Migration),
 }
@@ -88,7 +90,10 @@ impl State {
         if found(condition::COMPLETE, ConditionStatus::True).is_some() {
             return Self::Complete;
         }
-        if deployment.spec.paused { Self::Paused } else { Self::Rolling }
+        if deployment.spec.paused {
+            return Self::Paused;
+        }
+        suspended_revision(status).map_or(Self::Rolling, Self::Suspended)
     }
 
     /// A mark and its colour.
@@ -97,7 +102,7 @@ impl State {
             Self::Complete => (style.pick("✔", "*"), Paint::Good),
             Self::Rolling => (style.pick("↻", "~"), Paint::Title),
             Self::Migrating(_) => (style.pick("↻", "~"), Paint::Warn),
-            Self::Held(_) | Self::Paused => (style.pick("‖", "="), Paint::Warn),
+            Self::Held(_) | Self::Paused | Self::Suspended(_) => (style.pick("‖", "="), Paint::Warn),
             Self::Failed(_) | Self::Aborted(_) => (style.pick("✖", "!"), Paint::Bad),
             Self::Unobserved => (style.pick("◌", "~"), Paint::Warn),
         }
@@ -113,6 +118,7 @@ impl State {
             Self::Complete => "Complete".to_owned(),
             Self::Paused => "Paused".to_owned(),
             Self::Rolling => "Rolling".to_owned(),
+            Self::Suspended(_) => "Suspended".to_owned(),
             Self::Migrating(migration) => migration.label().to_owned(),
         }
     }
@@ -141,9 +147,10 @@ pub(crate) fn rolled_back(aborted: &Aborted, is_done: bool) -> String {
     format!("{verb} from revision {revision} to {to} ({reason})")
 }
 
-/// Whether the rollout is suspended: it was scaled to 0 replicas while declared pause points were ahead.
-pub(crate) fn is_suspended(status: &OrderedDeploymentStatus) -> bool {
-    status.rollout.as_ref().is_some_and(|rollout| rollout.suspended.is_some())
+/// The revision of a suspended rollout: it was scaled to 0 replicas while declared pause points were ahead.
+pub(crate) fn suspended_revision(status: &OrderedDeploymentStatus) -> Option<i64> {
+    let rollout = status.rollout.as_ref().filter(|rollout| rollout.suspended.is_some())?;
+    Some(rollout.revision)
 }
 
 /// That the rollout to this revision is suspended, and how it continues.

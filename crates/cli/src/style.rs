@@ -29,15 +29,16 @@ pub(crate) enum Paint {
 }
 
 impl Style {
-    /// Colours on a terminal without `NO_COLOR`, Unicode in UTF-8 locales.
+    /// Colours on a terminal or with `CLICOLOR_FORCE`, and not with `NO_COLOR`; Unicode in UTF-8 locales.
     pub(crate) fn of_stdout() -> Self {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
         let locale = locale.to_string_lossy().to_ascii_lowercase();
+        let on_terminal =
+            std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let forced = set("CLICOLOR_FORCE").is_some_and(|value| value != "0");
         Self {
-            color: std::io::stdout().is_terminal()
-                && set("NO_COLOR").is_none()
-                && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+            color: set("NO_COLOR").is_none() && (on_terminal || forced),
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }

@@ -6,6 +6,9 @@ use crate::style::Style;
 /// The minimum width of the last column, a reason. The rest of it can be cut.
 pub(crate) const REASON: usize = 32;
 
+/// What a reason on a line of its own begins with.
+const BELOW: &str = "      ";
+
 /// A column that can be left out, and the width that the last column must keep for it to stay.
 pub(crate) type Dropped = (&'static str, usize);
 
@@ -120,6 +123,19 @@ pub(crate) fn shortened(line: String, width: usize, style: Style) -> String {
     let mark = style.pick("…", "...");
     let kept: String = line.chars().take(width.saturating_sub(mark.chars().count())).collect();
     format!("{}{mark}", kept.trim_end())
+}
+
+/// The lines of a row whose last cell is a reason. A reason that would be cut to less than [`REASON`] gets lines of its own.
+pub(crate) fn with_reason(widths: &Widths<'_>, row: &[String], width: usize, style: Style) -> Vec<String> {
+    let line = widths.row(row);
+    let Some((reason, others)) = row.split_last() else { return vec![line] };
+    let before = line.chars().count().saturating_sub(escaped(reason).chars().count());
+    if line.chars().count() <= width || width.saturating_sub(before) >= REASON {
+        return vec![shortened(line, width, style)];
+    }
+    let mut lines = vec![shortened(widths.row(others), width, style)];
+    lines.extend(wrapped(&format!("{BELOW}{reason}"), Some(width), BELOW));
+    lines
 }
 
 /// The escaped text, wrapped at spaces into lines of at most that width; one line without a width. Every line except

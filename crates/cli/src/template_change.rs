@@ -3,7 +3,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use ordereddeployment_api::{OrderedDeployment, Template};
 use serde_json::{Value, json};
 
@@ -42,13 +42,16 @@ impl TemplateChange<'_> {
         Ok(())
     }
 
-    /// Writes the change and returns the updated object.
-    pub(crate) async fn write(&self, connection: &Connection) -> Result<OrderedDeployment> {
+    /// Writes the change and returns the updated object; `None` if no write is sent.
+    pub(crate) async fn write(&self, connection: &Connection) -> Result<Option<OrderedDeployment>> {
+        if !connection.dry_run.sends() {
+            return Ok(None);
+        }
         let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
         let patch = Patch::<()>::Json(serde_json::from_value(Value::Array(self.operations()))?);
-        let written = api.patch(self.name, &PatchParams::default(), &patch).await;
+        let written = api.patch(self.name, &connection.dry_run.patch_params(), &patch).await;
         match written {
-            Ok(written) => Ok(written),
+            Ok(written) => Ok(Some(written)),
             Err(error) if self.is_outdated(&error, &api).await => Err(anyhow!(
                 "{}: another client has changed the template since it was read\nhint: check `kubectl ordered get {}{}` and try again",
                 self.doing,

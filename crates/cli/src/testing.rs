@@ -12,11 +12,16 @@ use serde_json::{Value, json};
 use crate::observe::ObservedState;
 use crate::pod::ObservedPod;
 use crate::style::Style;
-use crate::tree::Drawing;
+use crate::tree::{Drawing, Fold};
 
 /// Options as on a pipe, with Unicode.
-pub(crate) const PLAIN: Drawing<'static> =
-    Drawing { style: Style { color: false, unicode: true }, flags: "", width: None, wide: false };
+pub(crate) const PLAIN: Drawing<'static> = Drawing {
+    style: Style { color: false, unicode: true },
+    flags: "",
+    width: None,
+    wide: false,
+    fold: Fold { all: false, filter: None },
+};
 
 /// A pod to build.
 #[derive(Clone, Debug)]

@@ -153,3 +153,52 @@ proptest! {
         drop(crate::complete::completion(&command(), &words));
     }
 }
+
+#[test]
+fn the_length_of_a_pause_has_the_grammar_of_the_annotation() {
+    assert!(parsed("mark web-1 --pause before --for 10m").is_ok());
+    for wrong in ["10", "0", "0s", "ten"] {
+        let error = parsed(&format!("mark web-1 --pause before --for {wrong}")).unwrap_err().to_string();
+        assert!(error.contains("give a duration with its unit, such as 90s or 10m"), "{error}");
+    }
+}
+
+#[test]
+fn a_wrong_kind_is_named() {
+    let error = parsed("adopt statefulset/web").unwrap_err().to_string();
+    assert!(
+        error.contains("wrong kind \"statefulset\": this command takes a Deployment: web or deployment/web"),
+        "{error}"
+    );
+    assert!(parsed("adopt deploy/web").is_ok());
+}
+
+#[test]
+fn writing_commands_have_dry_runs_and_reading_ones_formats() {
+    let writes = [
+        "resume web",
+        "abort web",
+        "retry web",
+        "pause web",
+        "unpause web",
+        "undo web",
+        "restart web",
+        "mark p --priority 1",
+        "unmark p",
+        "set image web a=b",
+        "adopt web",
+    ];
+    for command in writes {
+        for mode in ["", "=client", "=server", "=none"] {
+            assert!(parsed(&format!("{command} --dry-run{mode}")).is_ok(), "{command} {mode}");
+        }
+        assert!(parsed(&format!("{command} --dry-run=all")).is_err());
+    }
+    for command in
+        ["get web", "get -A -l a=b", "list -A -l a=b", "status web", "order web", "plan web", "history web"]
+    {
+        for format in ["json", "yaml", "name", "wide"] {
+            assert!(parsed(&format!("{command} -o {format}")).is_ok(), "{command} {format}");
+        }
+    }
+}

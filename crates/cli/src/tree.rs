@@ -2,7 +2,9 @@
 
 mod columns;
 mod drawing;
+mod fold;
 mod head;
+mod summary;
 
 use ordereddeployment_api::PausePoint;
 
@@ -11,18 +13,28 @@ use crate::escape::escaped;
 use crate::overview::{Barrier, Overview, Phase, PodRow, SetRow};
 use crate::state::side;
 use crate::style::{Paint, Style};
-use crate::table::{Widths, shortened};
+use crate::table::{Widths, shortened, with_reason};
 use columns::{Health, laid_out};
 pub(crate) use drawing::Drawing;
+pub(crate) use fold::Fold;
+use fold::shown;
 pub(crate) use head::head;
+pub(crate) use summary::summary;
 
 /// The width of the tree lines before the cells of a pod.
 const INDENT: usize = 4;
 
 /// The whole tree. Every line ends with a line break.
 pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
-    let style = drawing.style;
     let mut lines = head(overview, drawing);
+    lines.extend(body(overview, drawing));
+    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// The tree below its head.
+pub(crate) fn body(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
+    let style = drawing.style;
+    let mut lines = Vec::new();
     let room = drawing.width.filter(|_| !drawing.wide).map(|width| width.saturating_sub(INDENT));
     let (columns, rows) = laid_out(overview, drawing, room);
     let widths = Widths::of(&columns, rows.values().map(Vec::as_slice));
@@ -36,20 +48,21 @@ pub(crate) fn render(overview: &Overview, drawing: Drawing<'_>) -> String {
         lines.push(format!("{}{}", style.paint(Paint::Dim, branch), set_line(set, overview, drawing)));
         let trunk = if is_last { "  " } else { style.pick("│ ", "| ") };
         let draw_row = |pod: &PodRow| {
-            let row = rows.get(&*pod.uid).map(|cells| widths.row(cells)).unwrap_or_default();
+            let Some(cells) = rows.get(&*pod.uid) else { return Vec::new() };
             match room {
-                Some(room) => shortened(row, room, style),
-                None => row,
+                Some(room) => with_reason(&widths, cells, room, style),
+                None => vec![widths.row(cells)],
             }
         };
-        pods(set, trunk, overview, draw_row, (style, drawing.width), &mut lines);
+        let (pods, hidden) = shown(set, overview, drawing.fold);
+        draw_pods(&pods, hidden, trunk, overview, draw_row, (style, drawing.width), &mut lines);
     }
     if overview.empty_sets > 0 {
         let plural = if overview.empty_sets == 1 { "" } else { "s" };
         let text = format!("{} older revision{plural} without pods", overview.empty_sets);
         lines.push(style.paint(Paint::Dim, &format!("{}{text}", style.pick("└─ ", "`- "))));
     }
-    lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+    lines
 }
 
 fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
@@ -79,18 +92,20 @@ fn set_line(set: &SetRow, overview: &Overview, drawing: Drawing<'_>) -> String {
     line.trim_end().to_owned()
 }
 
-fn pods(
-    set: &SetRow,
+#[allow(clippy::too_many_arguments, reason = "the parts of one set")]
+fn draw_pods(
+    pods: &[&PodRow],
+    hidden: usize,
     trunk: &str,
     overview: &Overview,
-    draw_row: impl Fn(&PodRow) -> String,
+    draw_row: impl Fn(&PodRow) -> Vec<String>,
     (style, width): (Style, Option<usize>),
     lines: &mut Vec<String>,
 ) {
-    let last = set.pods.len().saturating_sub(1);
+    let last = if hidden > 0 { usize::MAX } else { pods.len().saturating_sub(1) };
     let room = width.map(|width| width.saturating_sub(trunk.chars().count()));
     let trunk = style.paint(Paint::Dim, trunk);
-    for (index, pod) in set.pods.iter().enumerate() {
+    for (index, pod) in pods.iter().copied().enumerate() {
         let mark = |lines: &mut Vec<String>| {
             if let Some(barrier) = &overview.barrier {
                 lines.push(format!("{trunk}{}", barrier_line(barrier, style, room)));
@@ -105,12 +120,21 @@ fn pods(
         }
         lines.extend(later.filter(|point| *point == PausePoint::Before).map(later_line));
         let branch = if index == last { style.pick("└ ", "` ") } else { style.pick("├ ", "+ ") };
-        let row = painted(&draw_row(pod), pod, style);
-        lines.push(format!("{trunk}{}{row}", style.paint(Paint::Dim, branch)));
+        let below = if index == last { "  " } else { style.pick("│ ", "| ") };
+        for (index, row) in draw_row(pod).iter().enumerate() {
+            let branch = if index == 0 { branch } else { below };
+            lines.push(format!("{trunk}{}{}", style.paint(Paint::Dim, branch), painted(row, pod, style)));
+        }
         if at == Some(PausePoint::After) {
             mark(lines);
         }
         lines.extend(later.filter(|point| *point == PausePoint::After).map(later_line));
+    }
+    if hidden > 0 {
+        let plural = if hidden == 1 { "" } else { "s" };
+        let more = if pods.is_empty() { "" } else { "more " };
+        let text = format!("{}{hidden} {more}pod{plural} (--all shows them)", style.pick("└ ", "` "));
+        lines.push(format!("{trunk}{}", style.paint(Paint::Dim, &text)));
     }
 }
 

@@ -14,7 +14,7 @@ use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::NodeView;
 use serde::de::DeserializeOwned;
 
-use crate::observe::{ObservedState, Reader};
+use crate::observe::{ObservedState, Reader, Scope};
 use crate::pod::ObservedPod;
 
 /// Changes within this time are handled together.
@@ -35,27 +35,22 @@ pub(crate) struct WatchCache {
 }
 
 impl WatchCache {
-    /// Watches one OrderedDeployment, or all of the namespace. An error if the first read fails.
-    pub(crate) async fn start(client: &Client, namespace: &str, name: Option<&str>) -> Result<Self> {
-        let reader = Reader::new(client, namespace);
-        let now = Timestamp::now();
+    /// Watches the OrderedDeployments of that scope. An error if the first read fails.
+    pub(crate) async fn start(client: &Client, scope: Scope<'_>) -> Result<Self> {
         // A read returns errors that a watch would only retry: not found, forbidden, no server.
-        let one = if let Some(name) = name {
-            Some(reader.one(name, now).await?)
-        } else {
-            reader.all(now).await?;
-            None
-        };
+        let first = Reader::all(client, scope, Timestamp::now()).await?;
+        let one = first.first().filter(|_| scope.name.is_some());
         let all = watcher::Config::default();
-        let selector = one.as_ref().map(|state| state.deployment.spec.selector.to_selector_string());
+        let selector = one.map(|state| state.deployment.spec.selector.to_selector_string());
         let of_pods = selector.map_or_else(|| all.clone(), |selector| all.clone().labels(&selector));
-        let of_one =
-            name.map_or_else(|| all.clone(), |name| all.clone().fields(&format!("metadata.name={name}")));
-        let (deployments, first) = reflect(Api::namespaced(client.clone(), namespace), of_one);
-        let (sets, second) = reflect(Api::namespaced(client.clone(), namespace), all.clone());
-        let (pods, third) = reflect(Api::namespaced(client.clone(), namespace), of_pods);
+        let named = scope.name.map(|name| all.clone().fields(&format!("metadata.name={name}")));
+        let selected = scope.selector.map(|selector| all.clone().labels(selector));
+        let shown = named.or(selected).unwrap_or_else(|| all.clone());
+        let (deployments, first) = reflect(scope.api(client), shown);
+        let (sets, second) = reflect(scope.api(client), all.clone());
+        let (pods, third) = reflect(scope.api(client), of_pods);
         let mut changes = vec![first, second, third];
-        let nodes = reader.nodes().await?.map(|_| {
+        let nodes = Reader::new(client, "").nodes().await?.map(|_| {
             let (nodes, fourth) = reflect(Api::all(client.clone()), all);
             changes.push(fourth);
             nodes
@@ -89,7 +84,7 @@ impl WatchCache {
         self.error.as_deref()
     }
 
-    /// The cached state of the OrderedDeployments, sorted by name.
+    /// The cached state of the OrderedDeployments, sorted by namespace and name.
     pub(crate) fn states(&self, now: Timestamp) -> Vec<ObservedState> {
         let nodes = match &self.nodes {
             Ok(nodes) => {
@@ -108,7 +103,7 @@ impl WatchCache {
                 ObservedState::of((**deployment).clone(), sets.iter().map(|set| &**set), pods, &nodes, now)
             })
             .collect();
-        all.sort_by_key(|state| state.deployment.name_any());
+        all.sort_by_key(|state| (state.deployment.namespace(), state.deployment.name_any()));
         all
     }
 }

@@ -84,7 +84,8 @@ pub(crate) fn wanted(view: &View<'_>, act: &Act) -> Messages {
     if view.aborts {
         // An abort scales no set in proportion.
         if old > 0 {
-            messages.push(format!("an abort creates {old} pods of another revision than the last complete one"));
+            messages
+                .push(format!("an abort creates {old} pods of another revision than the last complete one"));
         }
         return messages;
     }

@@ -25,6 +25,7 @@ pub(crate) fn blocked(state: &State<'_, '_>, changes: &PodChanges) -> Option<(&'
     let node = first.facts.node.as_deref().map(|node| format!(" on node {node}")).unwrap_or_default();
     let more = match overdue.len() - 1 {
         0 => String::new(),
+        1 => ", and 1 more pod".to_owned(),
         others => format!(", and {others} more pods"),
     };
     let name = &first.name;

@@ -37,6 +37,8 @@ pub struct Config {
     pub seed: u64,
     /// The nodes.
     pub nodes: Vec<NodeSpec>,
+    /// Whether nodes that users create get a kubelet too.
+    pub serve_new_nodes: bool,
     /// Time from the assignment of a pod to Ready.
     pub ready_delay: Duration,
     /// Time from the deletion timestamp of a pod to its removal.
@@ -63,6 +65,7 @@ impl Default for Config {
         Self {
             seed: 1,
             nodes,
+            serve_new_nodes: false,
             ready_delay: Duration::from_secs(1),
             termination_delay: Duration::from_millis(500),
             history: 10_000,
@@ -110,12 +113,17 @@ impl Sandbox {
         nodes::register(&kubelet, &clock, &config.nodes).await.map_err(Error::RegisterNodes)?;
         sandbox.spawn(scheduler::run(sandbox.connect("sandbox-scheduler")?, clock.clone()));
         let kubelets = Kubelets {
-            nodes: config.nodes.iter().map(|node| node.name.clone()).collect(),
+            nodes: (!config.serve_new_nodes)
+                .then(|| config.nodes.iter().map(|node| node.name.clone()).collect()),
             ready_delay: config.ready_delay,
             termination_delay: config.termination_delay,
             clock: clock.clone(),
             silent: sandbox.outages.silent(),
         };
+        if config.serve_new_nodes {
+            let room = config.nodes.first().map_or(NodeSpec::PODS, |node| node.pods_capacity);
+            sandbox.spawn(nodes::serve_new(kubelet.clone(), clock.clone(), room));
+        }
         sandbox.spawn(kubelets.run(kubelet));
         sandbox.spawn(disruption::run(sandbox.connect("sandbox-disruption")?, clock.clone()));
         sandbox.spawn(quota::run(sandbox.connect("sandbox-quota")?));

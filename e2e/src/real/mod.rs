@@ -297,7 +297,7 @@ impl ControlPlane {
             .await
             .context("cannot register the nodes")?;
         let kubelets = Kubelets {
-            nodes: setting.nodes.iter().map(|node| node.name.clone()).collect(),
+            nodes: Some(setting.nodes.iter().map(|node| node.name.clone()).collect()),
             ready_delay: setting.ready_delay,
             termination_delay: setting.termination_delay,
             clock: Clock::system(),

@@ -89,6 +89,13 @@ pub(crate) fn timeout(text: &str) -> Result<Timeout, String> {
     }
 }
 
+/// Parses the length of a pause, in the grammar of the annotation `pause-duration`.
+pub(crate) fn pause_length(text: &str) -> Result<Duration, String> {
+    ordereddeployment_api::parse_pause_duration(text).ok_or_else(|| {
+        "give a duration with its unit, such as 90s or 10m; without --for, the rollout pauses until it is resumed".to_owned()
+    })
+}
+
 impl ConnectArgs {
     /// These flags, or those given before the command where a flag is missing.
     pub(crate) fn or(self, outer: Self) -> Self {

@@ -11,6 +11,12 @@ pub(crate) fn pod_name(text: &str) -> Result<String, String> {
     of_kind(text, &["po", "pod", "pods"], "a pod", "pod")
 }
 
+/// The name of a Deployment.
+pub(crate) fn deployment_name(text: &str) -> Result<String, String> {
+    let kinds = ["deploy", "deployment", "deployments", "deployment.apps", "deployments.apps"];
+    of_kind(text, &kinds, "a Deployment", "deployment")
+}
+
 /// The name of a namespace.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
     if text.contains('.') {

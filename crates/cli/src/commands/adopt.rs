@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::adopt::{Adoption, Direction, Executor};
-use crate::client::{ConnectArgs, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, DryRun, DryRunArgs, Timeout, deployment_name, timeout};
 use crate::convert::template_of;
 use crate::escape::{escaped, print, print_stderr};
 use crate::input;
@@ -34,9 +34,8 @@ pub(crate) struct Args {
     /// input
     #[arg(short, long = "filename", value_name = "FILE", conflicts_with = "back")]
     file: Option<PathBuf>,
-    /// Print the steps, and change nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    dry_run: DryRunArgs,
     /// The timeout of each wait for a controller; 0 is no limit
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = timeout)]
     timeout: Timeout,
@@ -45,6 +44,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
+    if args.dry_run.dry_run == DryRun::Server {
+        bail!(
+            "--dry-run=server is not possible, because each step needs the one before it\nhint: --dry-run=client prints the steps"
+        );
+    }
     let manifest = args.file.map(|file| input::read(&file)).transpose()?;
     let template = manifest.map(|text| template_of(&text, &args.name)).transpose()?;
     let connection = args.connect.connect().await?;
@@ -61,7 +65,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         print_stderr(format_args!("note: {}", escaped(&note)));
     }
     let kind = if args.back { "a Deployment" } else { "an OrderedDeployment" };
-    if args.dry_run {
+    if args.dry_run.dry_run.is_dry() {
         let lines = adoption.preview().await?;
         if lines.is_empty() {
             return Ok(print(format_args!("{} is already {kind}: nothing to do\n", args.name))?);
@@ -86,13 +90,4 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     print(format_args!("{} is now {kind} and has kept its pods\n", args.name))?;
     print(format_args!("  show it:             {next}\n"))?;
     Ok(print(format_args!("  change its manifest: kubectl ordered convert -f FILE{to}\n"))?)
-}
-
-/// Parses `web`, `deployment/web`, and the other names that kubectl accepts.
-fn deployment_name(text: &str) -> Result<String, String> {
-    let known = ["deployment", "deployments", "deploy", "deployment.apps", "deployments.apps"];
-    match text.split_once('/') {
-        Some((kind, name)) if known.contains(&kind) => object_name(name),
-        _ => object_name(text),
-    }
 }

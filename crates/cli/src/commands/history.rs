@@ -4,17 +4,21 @@ use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
 use kube::Api;
 use ordereddeployment_api::{HistoryEntry, OrderedDeployment};
+use serde_json::json;
 
 use crate::age::age;
 use crate::client::{ConnectArgs, Connection, object_name};
 use crate::escape::{escaped, print, print_data};
 use crate::exit::Exit;
 use crate::explain::explain;
-use crate::output;
+use crate::output::{self, Output};
 use crate::overview::images;
 use crate::revisions::{self, Revision};
 use crate::style::{Paint, Style};
 use crate::table::{Align, Column, Widths};
+
+/// What `-o name` prints before the name of a set.
+const SETS: &str = "orderedreplicaset.ordereddeployment.io";
 
 /// List the revisions of an OrderedDeployment, the newest first
 #[derive(Debug, clap::Args)]
@@ -33,12 +37,19 @@ pub(crate) struct Args {
     /// Show the template of this revision
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     revision: Option<i64>,
+    /// The output format; `name` prints the sets
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Output>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
+    if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
+        print_data(&formatted(&connection, &args.name, args.revision, output).await?)?;
+        return Ok(Exit::Success);
+    }
     let text = history(&connection, &args.name, args.revision, Style::of_stdout()).await?;
     match args.revision.filter(|number| *number > 0) {
         Some(_) => print_data(&text)?,
@@ -54,10 +65,7 @@ pub(crate) async fn history(
     revision: Option<i64>,
     style: Style,
 ) -> Result<String> {
-    let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
-    let doing = format!("cannot read {name} in {}", connection.namespace);
-    let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
-    let revisions = revisions::read(connection, &found).await?;
+    let (found, revisions) = read(connection, name).await?;
     match revision.filter(|number| *number > 0) {
         None if revisions.is_empty() => Err(no_revision(name)),
         None => {
@@ -67,6 +75,41 @@ pub(crate) async fn history(
         }
         Some(number) => template(named(&revisions, number, name)?, style),
     }
+}
+
+async fn read(connection: &Connection, name: &str) -> Result<(OrderedDeployment, Vec<Revision>)> {
+    let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let doing = format!("cannot read {name} in {}", connection.namespace);
+    let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
+    let revisions = revisions::read(connection, &found).await?;
+    Ok((found, revisions))
+}
+
+/// The revisions and what happened, or the template of one revision, for programs.
+async fn formatted(
+    connection: &Connection,
+    name: &str,
+    revision: Option<i64>,
+    output: Output,
+) -> Result<String> {
+    let (found, revisions) = read(connection, name).await?;
+    if let Some(number) = revision.filter(|number| *number > 0) {
+        let found = named(&revisions, number, name)?;
+        let text = output::data(&found.template.value(), output)?;
+        return Ok(text.unwrap_or_else(|| output::names(SETS, [found.set.as_str()])));
+    }
+    let all = revisions.iter().map(|revision| {
+        json!({
+            "revision": revision.number, "current": revision.current, "set": revision.set, "pods": revision.pods,
+            "created": revision.created, "changeCause": revision.cause, "images": images(&revision.template.value()),
+        })
+    });
+    let events = found.status.and_then(|status| status.history).unwrap_or_default();
+    let value = json!({
+        "name": name, "namespace": connection.namespace, "revisions": all.collect::<Vec<_>>(), "events": events,
+    });
+    let text = output::data(&value, output)?;
+    Ok(text.unwrap_or_else(|| output::names(SETS, revisions.iter().map(|revision| revision.set.as_str()))))
 }
 
 fn no_revision(name: &str) -> anyhow::Error {

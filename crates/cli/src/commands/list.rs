@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use jiff::Timestamp;
-use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedDeployment;
 
@@ -28,13 +27,16 @@ Examples:
   kubectl ordered list        in the namespace
   kubectl ordered list -A     in all namespaces
 
-STATE is Complete, Rolling, `Paused at` with the pod of the pause point, Paused (spec.paused), Failed, Adopting, \
+STATE is Complete, Rolling, Suspended, `Paused at` with the pod of the pause point, Paused (spec.paused), Failed, Adopting, \
 Handing back, or `Waiting for controller` until the controller has observed the spec."
 )]
 pub(crate) struct Args {
     /// List the OrderedDeployments in all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
+    /// List those that this label selector selects
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
     /// The output format; `wide` adds the images
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
@@ -46,7 +48,8 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
     let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
     if let Some(output @ (Output::Json | Output::Yaml | Output::Name)) = args.output {
-        let found = output::read(&output::raw(&connection.client, namespace), None).await?;
+        let found =
+            output::read(&output::raw(&connection.client, namespace), None, args.selector.as_deref()).await?;
         print_data(&output::text(&found, output)?)?;
         return Ok(Exit::Success);
     }
@@ -54,7 +57,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         Some(namespace) => Api::namespaced(connection.client.clone(), namespace),
         None => Api::all(connection.client.clone()),
     };
-    let found = api.list(&ListParams::default()).await;
+    let found = api.list(&output::selected(args.selector.as_deref())).await;
     let place = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
     let found = found
         .map_err(|error| explain(error, &format!("cannot list the OrderedDeployments of {place}")))?

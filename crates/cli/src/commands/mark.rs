@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, ResourceExt};
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::{annotation, pause_point};
 use serde_json::{Map, Value, json};
 
-use crate::client::{ConnectArgs, Connection, Timeout, object_name, pod_name, timeout};
+use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name, pause_length, pod_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
@@ -38,6 +38,8 @@ pub(crate) struct MarkArgs {
     #[command(flatten)]
     marks: Marks,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
@@ -52,8 +54,8 @@ pub(crate) struct Marks {
     #[arg(long, value_name = "SIDE")]
     pub(crate) pause: Option<Side>,
     /// How long to pause, such as 10m; without it, until the rollout is resumed
-    #[arg(long = "for", value_name = "DURATION", requires = "pause", value_parser = timeout)]
-    pub(crate) length: Option<Timeout>,
+    #[arg(long = "for", value_name = "DURATION", requires = "pause", value_parser = pause_length)]
+    pub(crate) length: Option<Duration>,
 }
 
 /// Before or after the pod. The variants have no doc comments, because clap would print them in the help.
@@ -80,11 +82,13 @@ pub(crate) struct UnmarkArgs {
     #[arg(long, value_name = "NAME", value_parser = object_name)]
     all: Option<String>,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
 pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
-    let connection = args.connect.connect().await?;
+    let connection = args.connect.connect().await?.with(args.dry_run);
     for pod in &args.pods {
         print(format_args!("{}\n", mark(&connection, pod, args.marks).await?))?;
     }
@@ -92,7 +96,7 @@ pub(crate) async fn run(args: MarkArgs) -> Result<Exit> {
 }
 
 pub(crate) async fn run_unmark(args: UnmarkArgs) -> Result<Exit> {
-    let connection = args.connect.connect().await?;
+    let connection = args.connect.connect().await?.with(args.dry_run);
     if let Some(name) = &args.all {
         print(format_args!("{}\n", unmark_all(&connection, name).await?))?;
     }
@@ -115,7 +119,7 @@ pub(crate) async fn mark(connection: &Connection, pod: &str, marks: Marks) -> Re
             Side::Before => pause_point::BEFORE,
             Side::After => pause_point::AFTER,
         };
-        let length = marks.length.and_then(|Timeout(length)| length);
+        let length = marks.length;
         annotations.insert(annotation::PAUSE_POINT.to_owned(), side.into());
         annotations.insert(
             annotation::PAUSE_DURATION.to_owned(),
@@ -127,6 +131,9 @@ pub(crate) async fn mark(connection: &Connection, pod: &str, marks: Marks) -> Re
     }
     let marked = annotate(connection, pod, annotations).await;
     let marked = marked.map_err(|error| explained(connection, error, "mark", pod))?;
+    if connection.dry_run.is_dry() {
+        return Ok(format!("{pod}: would have {}{}", changes.join("; "), connection.dry_run.note()));
+    }
     Ok(format!("{pod}: {}\n{}", changes.join("; "), place(connection, &marked, marks.pause).await))
 }
 
@@ -134,6 +141,9 @@ pub(crate) async fn mark(connection: &Connection, pod: &str, marks: Marks) -> Re
 pub(crate) async fn unmark(connection: &Connection, pod: &str) -> Result<String> {
     let unmarked = annotate(connection, pod, no_marks()).await;
     let unmarked = unmarked.map_err(|error| explained(connection, error, "unmark", pod))?;
+    if connection.dry_run.is_dry() {
+        return Ok(format!("{pod}: annotations would be removed{}", connection.dry_run.note()));
+    }
     Ok(format!("{pod}: annotations removed\n{}", place(connection, &unmarked, None).await))
 }
 
@@ -163,7 +173,9 @@ pub(crate) async fn unmark_all(connection: &Connection, name: &str) -> Result<St
     if unmarked.is_empty() {
         return Ok(format!("{name}: no pod has marks"));
     }
-    Ok(format!("{name}: annotations removed from {}: {}", count(unmarked.len()), some_of(&unmarked)))
+    let done = if connection.dry_run.is_dry() { "would be removed" } else { "removed" };
+    let (pods, note) = (count(unmarked.len()), connection.dry_run.note());
+    Ok(format!("{name}: annotations {done} from {pods}: {}{note}", some_of(&unmarked)))
 }
 
 /// The annotations that mark a pod.
@@ -190,7 +202,11 @@ async fn annotate(
 ) -> kube::Result<ObservedPod> {
     let api: Api<ObservedPod> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-    api.patch(pod, &PatchParams::default(), &patch).await
+    if connection.dry_run.sends() {
+        api.patch(pod, &connection.dry_run.patch_params(), &patch).await
+    } else {
+        api.get(pod).await
+    }
 }
 
 fn explained(connection: &Connection, error: kube::Error, what: &str, pod: &str) -> anyhow::Error {

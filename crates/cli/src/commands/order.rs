@@ -2,14 +2,17 @@
 
 use anyhow::Result;
 use ordereddeployment_api::PausePoint;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 use crate::client::{ConnectArgs, object_name};
-use crate::escape::{escaped, print};
+use crate::escape::{escaped, print, print_data};
 use crate::observe::{ObservedState, Reader};
+use crate::output::{self, Output};
 use crate::overview::{Overview, PodRow};
+use crate::state::side;
 use crate::style::Paint;
-use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened};
+use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, with_reason, wrapped};
 use crate::tree::{Drawing, barrier_line};
 use ordereddeployment_preview::scale_down;
 
@@ -34,6 +37,9 @@ pub(crate) struct Args {
     /// The node label for the pool of a node
     #[arg(long, value_name = "LABEL", default_value = "node.usage")]
     pool_label: String,
+    /// The output format; `wide` shows all columns, `name` prints the pods in order
+    #[arg(short, long, value_name = "FORMAT", conflicts_with = "replicas")]
+    output: Option<Output>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
@@ -42,13 +48,44 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?;
     let reader = Reader::new(&connection.client, &connection.namespace);
     let state = reader.one(&args.name, connection.clock.now()).await?;
-    let drawing = Drawing::of_stdout(&connection.flags);
+    let mut drawing = Drawing::of_stdout(&connection.flags);
     let overview = Overview::of(&state, &args.pool_label);
+    match args.output {
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            let text = output::data(&json(&overview), output)?.unwrap_or_default();
+            return Ok(print_data(&text)?);
+        }
+        Some(Output::Name) => {
+            let rows = overview.in_order();
+            return Ok(print_data(&output::names("pod", rows.iter().map(|row| row.name.as_str())))?);
+        }
+        Some(Output::Wide) => drawing.width = None,
+        None => {}
+    }
     let text = match args.replicas {
         None => order(&overview, drawing),
         Some(replicas) => preview(&state, &overview, replicas, drawing),
     };
     Ok(print(text)?)
+}
+
+/// The current order, for programs.
+fn json(overview: &Overview) -> Value {
+    let pods = overview.in_order().into_iter().map(|row| {
+        json!({
+            "place": row.place, "name": row.name, "uid": row.uid, "node": row.node, "pool": row.pool,
+            "priority": row.priority, "ready": row.ready, "why": row.why,
+        })
+    });
+    let barrier = overview.barrier.as_ref().map(|barrier| {
+        json!({
+            "name": barrier.declared, "pod": barrier.pod, "side": side(barrier.side), "held": barrier.reached,
+        })
+    });
+    json!({
+        "name": overview.name, "namespace": overview.namespace, "rolling": overview.is_rolling(),
+        "pods": pods.collect::<Vec<_>>(), "pausePoint": barrier, "notes": overview.notes,
+    })
 }
 
 /// The current order, with the barrier.
@@ -86,7 +123,27 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
             lines.push(barrier_line(barrier, style, drawing.width));
         }
     }
+    lines.extend(movable(&rows).into_iter().flat_map(|note| {
+        let note =
+            format!("note: {note}; `kubectl ordered mark POD --priority N{}` fixes a place", drawing.flags);
+        wrapped(&note, drawing.width, "  ")
+    }));
     ended(&lines)
+}
+
+/// The places whose pods share a priority: only the order of priorities stays as it is.
+fn movable(rows: &[&PodRow]) -> Option<String> {
+    let groups = rows.chunk_by(|one, next| one.priority == next.priority).filter(|group| group.len() > 1);
+    let places: Vec<String> = groups
+        .filter_map(|group| Some((group.first()?.place?, group.last()?.place?)))
+        .map(|(first, last)| format!("{first} {} {last}", if first + 1 == last { "and" } else { "to" }))
+        .collect();
+    let text = places.join(", ");
+    (!text.is_empty()).then(|| {
+        format!(
+            "the pods at places {text} have equal priorities, and can change places until they are deleted"
+        )
+    })
 }
 
 /// The pods that a scale-down deletes, and those that stay.
@@ -162,7 +219,7 @@ fn columns<'a>(
     let all: Vec<Vec<String>> = all.iter().map(|row| chosen(row, &kept)).collect();
     let widths = Widths::of(&columns, all.iter().map(Vec::as_slice));
     let line = |row: &Vec<String>| match drawing.width {
-        Some(width) => shortened(widths.row(row), width, drawing.style),
+        Some(width) => with_reason(&widths, row, width, drawing.style).join("\n"),
         None => widths.row(row),
     };
     let lines = cells.iter().zip(&all).map(|((uid, _), row)| (*uid, line(row))).collect();

@@ -2,11 +2,11 @@
 
 use anyhow::Result;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use ordereddeployment_api::OrderedDeployment;
 use serde_json::json;
 
-use crate::client::{ConnectArgs, Connection, object_name};
+use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
@@ -26,6 +26,8 @@ pub(crate) struct PauseArgs {
     #[arg(value_parser = object_name)]
     name: String,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
@@ -42,15 +44,17 @@ pub(crate) struct UnpauseArgs {
     #[arg(value_parser = object_name)]
     name: String,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
 pub(crate) async fn run(args: PauseArgs) -> Result<Exit> {
-    print_line(&set(&args.connect.connect().await?, &args.name, true).await?)
+    print_line(&set(&args.connect.connect().await?.with(args.dry_run), &args.name, true).await?)
 }
 
 pub(crate) async fn run_unpause(args: UnpauseArgs) -> Result<Exit> {
-    print_line(&set(&args.connect.connect().await?, &args.name, false).await?)
+    print_line(&set(&args.connect.connect().await?.with(args.dry_run), &args.name, false).await?)
 }
 
 fn print_line(text: &str) -> Result<Exit> {
@@ -66,10 +70,14 @@ pub(crate) async fn set(connection: &Connection, name: &str, paused: bool) -> Re
     let found = api.get(name).await.map_err(|error| explain(error, &doing))?;
     let flags = &connection.flags;
     let changed = found.spec.paused != paused;
-    if changed {
+    let dry_run = connection.dry_run;
+    if changed && dry_run.sends() {
         let patch = Patch::Merge(json!({"spec": {"paused": paused}}));
-        let written = api.patch(name, &PatchParams::default(), &patch).await;
+        let written = api.patch(name, &dry_run.patch_params(), &patch).await;
         written.map_err(|error| explain(error, &doing))?;
+    }
+    if changed && dry_run.is_dry() {
+        return Ok(format!("{name}: spec.paused would be {paused}{}", dry_run.note()));
     }
     let hold = found.status.and_then(|status| status.hold);
     Ok(match (paused, changed, hold) {

@@ -18,7 +18,8 @@ use ordereddeployment_planner::whole_seconds;
 
 use crate::client::{ConnectArgs, Connection, object_name};
 use crate::escape::{print, print_data};
-use crate::observe::Reader;
+use crate::observe::{ObservedState, Reader};
+use crate::output::{self, Output};
 use crate::tree::Drawing;
 use forecast::AssumptionFlags;
 use spec_change::{Image, SpecChange};
@@ -49,8 +50,8 @@ pub(crate) struct Args {
     #[arg(long = "image", value_name = "CONTAINER=IMAGE", value_parser = spec_change::image)]
     images: Vec<Image>,
     /// The output format
-    #[arg(short, long, value_name = "FORMAT", value_parser = ["json"])]
-    output: Option<String>,
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Output>,
     /// Assume that new pods are ready after this time [default: the time that the current pods took]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     ready_after: Option<Duration>,
@@ -83,10 +84,29 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
     match args.output {
-        Some(_) => print_data(&json::json(&plan)?)?,
+        Some(output @ (Output::Json | Output::Yaml)) => {
+            print_data(&output::data(&json::json(&plan), output)?.unwrap_or_default())?;
+        }
+        Some(Output::Name) => {
+            print_data(&output::names("ordereddeployment.ordereddeployment.io", [name.as_str()]))?;
+        }
+        Some(Output::Wide) => {
+            print(text::text(&plan, Drawing { width: None, ..Drawing::of_stdout(&connection.flags) }))?;
+        }
         None => print(text::text(&plan, Drawing::of_stdout(&connection.flags)))?,
     }
     Ok(())
+}
+
+/// The plan of the rest of the current rollout.
+pub(crate) async fn rest_of(
+    client: &kube::Client,
+    state: &ObservedState,
+    drawing: Drawing<'_>,
+) -> Result<String> {
+    let state = ObservedState { now: whole_seconds(state.now), ..state.clone() };
+    let plan = forecast::plan(client, &state, &SpecChange::default(), AssumptionFlags::default()).await?;
+    Ok(text::text(&plan, drawing))
 }
 
 /// Whether the CRD is installed and the object does not exist.

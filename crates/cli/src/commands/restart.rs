@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::client::{ConnectArgs, Connection, object_name};
+use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::observe::Reader;
@@ -26,11 +26,13 @@ pub(crate) struct Args {
     #[arg(value_parser = object_name)]
     name: String,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
 pub(crate) async fn run(args: Args) -> Result<Exit> {
-    let connection = args.connect.connect().await?;
+    let connection = args.connect.connect().await?.with(args.dry_run);
     print(format_args!("{}\n", restart(&connection, &args.name).await?))?;
     Ok(Exit::Success)
 }
@@ -48,9 +50,12 @@ pub(crate) async fn restart(connection: &Connection, name: &str) -> Result<Strin
     change.refuse_if_paused(&connection.flags)?;
     let points = change.pause_points();
     change.write(connection).await?;
+    let points_listed = pause_points::describe(&points);
+    if connection.dry_run.is_dry() {
+        return Ok(format!("{name}: would be restarted{}\n{points_listed}", connection.dry_run.note()));
+    }
     Ok(format!(
-        "{name}: restarted\n{}\n{}",
-        pause_points::describe(&points),
+        "{name}: restarted\n{points_listed}\n{}",
         template_change::next_command(name, &connection.flags, &points)
     ))
 }

@@ -10,12 +10,12 @@ use ordereddeployment_api::{Blocked, ConditionStatus, Hold, OrderedDeploymentSpe
 use ordereddeployment_wire::PodView;
 use serde_json::json;
 
-use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
 use crate::declared;
 use crate::escape::print;
 use crate::explain::explain;
 use crate::request::StatusRequest;
-use crate::state::{aborted, blocked, is_suspended, pause_point};
+use crate::state::{aborted, blocked, pause_point, suspended_revision};
 
 /// Resume a rollout that is paused at a pause point
 #[derive(Debug, clap::Args)]
@@ -45,6 +45,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
     timeout: Timeout,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
@@ -60,7 +62,7 @@ pub(crate) enum ResumeTarget<'a> {
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?;
+    let connection = args.connect.connect().await?.with(args.dry_run);
     let target = match (&args.hold, args.all) {
         (_, true) => ResumeTarget::All,
         (Some(id), false) => ResumeTarget::Hold(id),
@@ -106,10 +108,13 @@ pub(crate) async fn resume(
         }
         ResumeRequest::Write(id) => id,
     };
-    ask.write(json!({"resumeRequested": id})).await?;
-    let Some(limit) = limit else { return Ok(ask.requested(&format!("resume of {id}"))) };
+    let what = format!("resume of {}", named(&id));
+    if let Some(text) = ask.write(&what, json!({"resumeRequested": id})).await? {
+        return Ok(text);
+    }
+    let Some(limit) = limit else { return Ok(ask.requested(&what)) };
     let pending = |status: &OrderedDeploymentStatus| status.resume_requested.is_some();
-    let after = ask.answered(limit, &format!("the resume of {id}"), pending).await?;
+    let after = ask.answered(limit, &format!("the {what}"), pending).await?;
     let paused = after.spec.paused;
     let after = after.status.unwrap_or_default();
     let ignored = point.as_ref().is_some_and(|point| !point.is_passed(&after));
@@ -185,7 +190,7 @@ fn request(
         );
     }
     let not_paused = || {
-        if is_suspended(status) {
+        if suspended_revision(status).is_some() {
             return anyhow!(
                 "{name} is not paused at a pause point, but its rollout is suspended at 0 replicas\nhint: it continues when the number of replicas grows; pass all its pause points with `kubectl ordered resume {name} --all{flags}`"
             );
@@ -205,7 +210,7 @@ fn request(
             let rollout = status.rollout.as_ref().ok_or_else(not_paused)?;
             let complete = status.condition(condition::COMPLETE);
             let is_complete = complete.is_none_or(|found| found.status == ConditionStatus::True);
-            if hold.is_none() && !is_suspended(status) && is_complete {
+            if hold.is_none() && suspended_revision(status).is_none() && is_complete {
                 return Err(not_paused());
             }
             Ok(ResumeRequest::Write(format!("{ALL_POINTS}@{}", rollout.revision)))
@@ -259,14 +264,23 @@ fn result(
     paused: bool,
 ) -> Result<String> {
     let next = next((name, flags), after, paused);
+    let point = named(id);
     match &after.hold {
         Some(hold) if Some(&hold.id) == before.map(|before| &before.id) => bail!(
-            "{name}: the controller ignored the request for {id}\nhint: see the event {} in `kubectl describe od {name}{flags}`",
+            "{name}: the controller ignored the request for {point}\nhint: see the event {} in `kubectl describe od {name}{flags}`",
             reason::RESUME_IGNORED
         ),
-        Some(hold) => Ok(format!("{name}: passed {id}; now paused at {}\n{next}", pause_point(hold))),
-        None if paused => Ok(format!("{name}: passed {id}; still paused (spec.paused)\n{next}")),
-        None => Ok(format!("{name}: passed {id}; the rollout continues\n{next}")),
+        Some(hold) => Ok(format!("{name}: passed {point}; now paused at {}\n{next}", pause_point(hold))),
+        None if paused => Ok(format!("{name}: passed {point}; still paused (spec.paused)\n{next}")),
+        None => Ok(format!("{name}: passed {point}; the rollout continues\n{next}")),
+    }
+}
+
+/// The pause points of a request, for people.
+fn named(id: &str) -> String {
+    match id.rsplit_once('@') {
+        Some((ALL_POINTS, revision)) => format!("all pause points of revision {revision}"),
+        _ => id.to_owned(),
     }
 }
 

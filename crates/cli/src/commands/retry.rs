@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow, bail};
 use ordereddeployment_api::{Action, OrderedDeploymentStatus};
 use serde_json::json;
 
-use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
 use crate::escape::print;
 use crate::request::StatusRequest;
 use crate::state::aborted;
@@ -27,11 +27,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
     timeout: Timeout,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let connection = args.connect.connect().await?;
+    let connection = args.connect.connect().await?.with(args.dry_run);
     let text = retry(&connection, &args.name, args.timeout.0).await?;
     Ok(print(format_args!("{text}\n"))?)
 }
@@ -47,8 +49,10 @@ pub(crate) async fn retry(connection: &Connection, name: &str, limit: Option<Dur
             "{name} is not aborted: nothing to start again\nhint: `kubectl ordered get {name}{flags}` shows its state"
         );
     };
-    ask.write(json!({"retryRequested": revision})).await?;
     let what = format!("retry of revision {revision}");
+    if let Some(text) = ask.write(&what, json!({"retryRequested": revision})).await? {
+        return Ok(text);
+    }
     let Some(limit) = limit else { return Ok(ask.requested(&what)) };
     let pending = |status: &OrderedDeploymentStatus| status.retry_requested.is_some();
     let after = ask.answered(limit, &format!("the {what}"), pending).await?;

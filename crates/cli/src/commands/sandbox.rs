@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ordereddeployment_controller::{Clock, Names};
-use ordereddeployment_sandbox::Config;
+use ordereddeployment_sandbox::{Config, NodeSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -26,9 +26,10 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 Examples:
   kubectl ordered sandbox --kubeconfig sandbox.yaml
   kubectl ordered sandbox --kubeconfig sandbox.yaml --watch-delay pods=2s
+  kubectl ordered sandbox --kubeconfig sandbox.yaml --nodes 20 --pods-per-node 5
   kubectl ordered sandbox --kubeconfig sandbox.yaml --no-controller
 
-The kubeconfig is written once the cluster is ready. The server listens on 127.0.0.1 only. It runs until Ctrl-C and stores \
+A Node that you create gets a kubelet too. The kubeconfig is written once the cluster is ready. The server listens on 127.0.0.1 only. It runs until Ctrl-C and stores \
 nothing. Containers whose image name contains `broken` never become ready, those with `crash` restart repeatedly, and \
 pods with `refused` in an image name are rejected by their node.")]
 pub(crate) struct Args {
@@ -47,6 +48,12 @@ pub(crate) struct Args {
     /// The time from deleting a pod until it is removed
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = delay)]
     termination_delay: Duration,
+    /// The number of nodes, half of them in the pool `inference` and half in `hybrid`
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    nodes: u16,
+    /// How many pods fit on a node
+    #[arg(long, value_name = "N", default_value_t = NodeSpec::PODS, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pods_per_node: u32,
     /// Do not run the controller
     #[arg(long)]
     no_controller: bool,
@@ -59,6 +66,8 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     may_overwrite(&args.kubeconfig).await?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let config = Config {
+        nodes: nodes(args.nodes, args.pods_per_node),
+        serve_new_nodes: true,
         ready_delay: args.ready_delay,
         termination_delay: args.termination_delay,
         ..Config::default()
@@ -90,6 +99,15 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         _ = tokio::signal::ctrl_c() => {}
     }
     cluster.stop().await
+}
+
+/// That many nodes in two pools.
+fn nodes(number: u16, pods_capacity: u32) -> Vec<NodeSpec> {
+    let node = |index: u16| {
+        let pool = if index <= number.div_ceil(2) { "inference" } else { "hybrid" };
+        NodeSpec { pods_capacity, ..NodeSpec::in_pool(&format!("n{index}"), pool) }
+    };
+    (1..=number).map(node).collect()
 }
 
 fn print(text: &str) -> Result<()> {

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use serde_json::Value;
 
-use crate::client::{ConnectArgs, Connection, object_name};
+use crate::client::{ConnectArgs, Connection, DryRunArgs, object_name};
 use crate::escape::print;
 use crate::exit::Exit;
 use crate::observe::Reader;
@@ -41,6 +41,8 @@ pub(crate) struct ImageArgs {
     #[arg(value_name = "CONTAINER=IMAGE", required = true, value_parser = pair)]
     images: Vec<(String, String)>,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
@@ -57,7 +59,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let SetCommand::Image(args) = args.command;
-    let connection = args.connect.connect().await?;
+    let connection = args.connect.connect().await?.with(args.dry_run);
     print(format_args!("{}\n", set_image(&connection, &args.name, &args.images).await?))?;
     Ok(Exit::Success)
 }
@@ -83,13 +85,17 @@ pub(crate) async fn set_image(
     let change = TemplateChange { state: &state, name, template, annotation: None, doing: &doing };
     let points = change.pause_points();
     change.write(connection).await?;
+    let (changed, listed) = (changed.join(", "), pause_points::describe(&points));
+    if connection.dry_run.is_dry() {
+        return Ok(format!("{name}: would change {changed}{}\n{listed}", connection.dry_run.note()));
+    }
     let next = if state.deployment.spec.paused {
         let flags = &connection.flags;
         format!("it is paused (spec.paused): start the rollout with `kubectl ordered unpause {name}{flags}`")
     } else {
         template_change::next_command(name, &connection.flags, &points)
     };
-    Ok(format!("{name}: {}\n{}\n{next}", changed.join(", "), pause_points::describe(&points)))
+    Ok(format!("{name}: {changed}\n{listed}\n{next}"))
 }
 
 /// Writes the images into the template. Returns the changes as text.

@@ -10,12 +10,13 @@ use ordereddeployment_api::OrderedDeployment;
 
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
 use crate::declared::of_hold;
-use crate::escape::{escaped, print, print_stderr};
+use crate::escape::{escaped, print, print_data, print_stderr};
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::observe::Reader;
+use crate::output::{self, Output};
 use crate::pause_points::{left, on_pods};
-use crate::state::{State, is_suspended, pause_point, rolled_back, side, suspended};
+use crate::state::{State, pause_point, rolled_back, side, suspended};
 
 /// Wait for a rollout; the exit code is its result
 #[derive(Debug, clap::Args)]
@@ -25,7 +26,7 @@ Exit codes:
   1  an error, such as no cluster or no such object
   3  paused at a pause point, or by spec.paused; without --until only
   4  failed: progress deadline exceeded, or stalled until the spec or the cluster is changed
-  5  timed out
+  5  timed out, or not ended yet with --watch=false
   6  complete without a pause at a pause point; with `--until held` only
 
 Without --until the command ends once the rollout is complete (0), paused (3) or failed (4). It waits while a pause point \
@@ -35,7 +36,7 @@ Examples:
   kubectl ordered status web                      wait until complete, paused or failed
   kubectl ordered status web --until complete     keep waiting while paused at pause points
   kubectl ordered status web --until held && ./ok && kubectl ordered resume web
-  kubectl ordered status web --timeout 0.1s       print the current state")]
+  kubectl ordered status web --watch=false        print the current state")]
 pub(crate) struct Args {
     /// The name of an OrderedDeployment
     #[arg(value_parser = object_name)]
@@ -46,6 +47,13 @@ pub(crate) struct Args {
     /// How long to wait, such as 30s or 10m; 0 is no limit
     #[arg(long, value_name = "DURATION", default_value = "0", value_parser = timeout)]
     timeout: Timeout,
+    /// With `--watch=false`, print the current state and do not wait; the exit code is 5 unless the rollout has ended
+    #[arg(short, long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true,
+        default_missing_value = "true", hide_default_value = true, action = clap::ArgAction::Set)]
+    watch: bool,
+    /// Print the object at the end instead of lines, in this format
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Output>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
@@ -59,18 +67,35 @@ pub(crate) enum Until {
 
 pub(crate) async fn run(args: Args) -> Result<Exit> {
     let connection = args.connect.connect().await?;
+    let exit = waited(&args, &connection).await?;
+    if let Some(output) = as_object(&args) {
+        let api = output::raw(&connection.client, Some(&connection.namespace));
+        print_data(&output::text(&output::read(&api, Some(&args.name), None).await?, output)?)?;
+    }
+    Ok(exit)
+}
+
+/// The format if the object is printed instead of lines.
+fn as_object(args: &Args) -> Option<Output> {
+    args.output.filter(|output| *output != Output::Wide)
+}
+
+async fn waited(args: &Args, connection: &Connection) -> Result<Exit> {
     let api: Api<OrderedDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let doing = format!("cannot read {} in {}", args.name, connection.namespace);
     // A read returns errors that a watch would only retry: not found, forbidden, no server.
     let first = api.get(&args.name).await.map_err(|error| explain(error, &doing))?;
-    let mut printer = StatusPrinter::default();
+    let mut printer = StatusPrinter { silent: as_object(args).is_some(), ..StatusPrinter::default() };
     if let Some(exit) = printer.print(&first, args.until, &connection.flags)? {
-        return ended(&args.name, &connection, exit).await;
+        return ended(args, connection, exit).await;
     }
-    let waiting = wait(&connection.watching, &connection.namespace, &args, &connection.flags, &mut printer);
+    if !args.watch {
+        return Ok(Exit::TimedOut);
+    }
+    let waiting = wait(&connection.watching, &connection.namespace, args, &connection.flags, &mut printer);
     let Timeout(limit) = args.timeout;
     if let Ok(done) = tokio::time::timeout(limit.unwrap_or(Duration::MAX), waiting).await {
-        return ended(&args.name, &connection, done?).await;
+        return ended(args, connection, done?).await;
     }
     print_stderr(format_args!(
         "error: {}: timed out waiting for the rollout\nhint: see `kubectl ordered get {}{}`",
@@ -80,8 +105,10 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
 }
 
 /// The end of the wait. If the rollout is complete, it names the pause points that are left on pods.
-async fn ended(name: &str, connection: &Connection, exit: Exit) -> Result<Exit> {
-    if let Some(note) = points_left(name, connection).await {
+async fn ended(args: &Args, connection: &Connection, exit: Exit) -> Result<Exit> {
+    if as_object(args).is_none()
+        && let Some(note) = points_left(&args.name, connection).await
+    {
         print(format_args!("note: {}\n", escaped(&note)))?;
     }
     Ok(exit)
@@ -128,6 +155,8 @@ async fn wait(
 #[derive(Debug, Default)]
 struct StatusPrinter {
     last: String,
+    /// Whether nothing is printed.
+    silent: bool,
 }
 
 impl StatusPrinter {
@@ -139,7 +168,7 @@ impl StatusPrinter {
         flags: &str,
     ) -> Result<Option<Exit>> {
         let (exit, line) = evaluate(found, until, flags);
-        if line != self.last {
+        if line != self.last && !self.silent {
             print(format_args!("{}\n", escaped(&line)))?;
             self.last = line;
         }
@@ -160,7 +189,7 @@ fn evaluate(found: &OrderedDeployment, until: Option<Until>, flags: &str) -> (Op
     );
     match State::of(found) {
         State::Unobserved => (None, format!("{name}: waiting for the controller to observe this spec")),
-        State::Rolling if is_suspended(&status) => (None, format!("{name}: {}", suspended(revision))),
+        State::Suspended(revision) => (None, format!("{name}: {}", suspended(revision))),
         State::Rolling => (None, format!("{name}: rolling out revision {revision}: {counts}")),
         State::Migrating(migration) => {
             let (label, command) = (migration.label(), migration.command(name, flags));

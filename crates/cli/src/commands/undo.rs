@@ -8,7 +8,7 @@ use kube_runtime::wait::await_condition;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::annotation;
 
-use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::client::{ConnectArgs, Connection, DryRunArgs, Timeout, object_name, timeout};
 use crate::commands::history::named;
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::escape::print;
@@ -37,6 +37,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     options: UndoOptions,
     #[command(flatten)]
+    dry_run: DryRunArgs,
+    #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
 
@@ -49,16 +51,13 @@ pub(crate) struct UndoOptions {
     /// Pass all pause points of the rollback
     #[arg(long, visible_alias = "no-pause")]
     pub(crate) through: bool,
-    /// Print what would be done, and change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
     /// How long --through waits for the controller; 0 is no limit
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = timeout)]
     pub(crate) timeout: Timeout,
 }
 
 pub(crate) async fn run(args: Args) -> Result<Exit> {
-    let connection = args.connect.connect().await?;
+    let connection = args.connect.connect().await?.with(args.dry_run);
     print(format_args!("{}\n", undo(&connection, &args.name, args.options).await?))?;
     Ok(Exit::Success)
 }
@@ -88,21 +87,23 @@ pub(crate) async fn undo(connection: &Connection, name: &str, options: UndoOptio
     let points = change.pause_points();
     let listed = pause_points::describe(&points);
     let to = format!("revision {} ({})", target.number, images(&target.template.value()).join(", "));
-    if options.dry_run {
+    let written = change.write(connection).await?;
+    if connection.dry_run.is_dry() {
         let flags = format!("{}{flags}", if options.through { " --through" } else { "" });
         return Ok(format!(
-            "{name}: would roll back to {to}\n{listed}\napply with `kubectl ordered undo {name} --to-revision {}{flags}`",
+            "{name}: would roll back to {to}{}\n{listed}\napply with `kubectl ordered undo {name} --to-revision {}{flags}`",
+            connection.dry_run.note(),
             target.number
         ));
     }
-    let written = change.write(connection).await?;
     let done = format!("{name}: rolling back to {to}\n{listed}");
     if points.is_empty() || !options.through {
         return Ok(format!("{done}\n{}", template_change::next_command(name, flags, &points)));
     }
     let limit = options.timeout.0.unwrap_or(Duration::MAX);
     let passing = async {
-        wait_for_start(connection, name, written.metadata.generation.unwrap_or(0)).await?;
+        let generation = written.and_then(|written| written.metadata.generation);
+        wait_for_start(connection, name, generation.unwrap_or(0)).await?;
         resume(connection, name, ResumeTarget::All, Some(Duration::MAX)).await
     };
     let passed = tokio::time::timeout(limit, passing).await.map_err(|_| {

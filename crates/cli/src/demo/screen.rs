@@ -9,7 +9,7 @@ use crate::frame::Frame;
 use crate::overview::Overview;
 use crate::style::{Paint, Style};
 use crate::table::wrapped;
-use crate::tree::{self, Drawing};
+use crate::tree::{self, Drawing, Fold};
 
 /// The number of messages above the tree.
 const TAIL: usize = 3;
@@ -51,6 +51,15 @@ impl Screen {
 
     pub(crate) fn is_terminal(&self) -> bool {
         self.frames.is_some()
+    }
+
+    /// Prints a line that stays above the tree. It comes before any message.
+    pub(crate) fn introduce(&mut self, text: &str) -> Result<()> {
+        let width = self.is_terminal().then(crate::style::width_of_stdout).flatten();
+        for line in wrapped(text, width, "") {
+            writeln!(self.out, "{line}")?;
+        }
+        Ok(self.out.flush()?)
     }
 
     /// Prints a message: an action or an event.
@@ -124,6 +133,7 @@ impl Screen {
             flags: "",
             width: self.is_terminal().then(crate::style::width_of_stdout).flatten(),
             wide: false,
+            fold: Fold::default(),
         }
     }
 
@@ -136,5 +146,43 @@ impl Screen {
         }
         lines.extend(frames.tree.iter().map(String::as_str));
         Ok(frames.frame.draw(&mut self.out, &lines, prompt)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::{Frames, Screen, Style};
+
+    #[derive(Clone, Default)]
+    struct Out(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_introduction_stays_above_the_tree() {
+        let out = Out::default();
+        let frames = Some(Frames::default());
+        let mut screen =
+            Screen { out: Box::new(out.clone()), style: Style::default(), frames, attended: false };
+        screen.introduce("A cluster in memory.").unwrap();
+        for number in 1..=9 {
+            screen.say(&format!("message {number}")).unwrap();
+        }
+        let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+        let (introduction, drawn) = text.split_once('\n').unwrap();
+        assert_eq!(introduction, "A cluster in memory.");
+        // Each frame moves up by the lines of the frame before, at most three messages.
+        assert!(drawn.contains("\x1b[3A") && !drawn.contains("\x1b[4A"), "{drawn:?}");
     }
 }

@@ -8,7 +8,7 @@ use ordereddeployment_wire::unknown_annotations;
 
 use super::phase::deadline_exceeded;
 use crate::observe::ObservedState;
-use crate::state::{aborted, is_suspended, suspended};
+use crate::state::aborted;
 
 pub(super) fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus) -> Vec<String> {
     let mut notes = Vec::new();
@@ -40,10 +40,6 @@ pub(super) fn notes(state: &ObservedState, stored: &OrderedDeploymentStatus) -> 
             notes.push("also paused by spec.paused: a resume alone does not continue the rollout".to_owned());
         }
         notes.extend(deadline_exceeded(stored).map(str::to_owned));
-    }
-    if is_suspended(stored) {
-        let revision = stored.rollout.as_ref().map_or(0, |rollout| rollout.revision);
-        notes.push(suspended(revision));
     }
     if let Some(failure) = stored.condition(condition::REPLICA_FAILURE) {
         notes.push(format!("{}: {}", failure.reason, failure.message));

@@ -4,15 +4,19 @@ use ordereddeployment_api::names::{condition, reason};
 use ordereddeployment_api::{Aborted, ConditionStatus, Hold, OrderedDeploymentStatus};
 use ordereddeployment_planner::Snapshot;
 
-use crate::state::{Migration, aborted};
+use crate::state::{Migration, aborted, suspended_revision};
 
 /// The phase of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// The controller has not started a rollout yet.
+    Unobserved,
     /// All pods are updated and available.
     Complete,
     /// Pods of older revisions are replaced, or pods are missing.
     Rolling,
+    /// The rollout to this revision is suspended at 0 replicas.
+    Suspended(i64),
     /// Paused at a pause point.
     Held(Box<Hold>),
     /// The rollout was aborted: the pods are rolled back, or being rolled back.
@@ -35,6 +39,9 @@ pub(super) fn phase(
     let is_true = |status: &OrderedDeploymentStatus, type_: &str| {
         status.condition(type_).filter(|found| found.status == ConditionStatus::True).cloned()
     };
+    if stored.rollout.is_none() && stored.conditions.is_none() {
+        return Phase::Unobserved;
+    }
     if let Some(migration) = Migration::of(stored) {
         return Phase::Migrating(migration);
     }
@@ -53,7 +60,10 @@ pub(super) fn phase(
     if snapshot.deployment.spec.paused {
         return Phase::Paused;
     }
-    if is_true(counts, condition::COMPLETE).is_some() { Phase::Complete } else { Phase::Rolling }
+    if is_true(counts, condition::COMPLETE).is_some() {
+        return Phase::Complete;
+    }
+    suspended_revision(stored).map_or(Phase::Rolling, Phase::Suspended)
 }
 
 /// The message of the condition if the progress deadline is exceeded.

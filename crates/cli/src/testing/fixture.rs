@@ -10,7 +10,7 @@ use ordereddeployment_controller::{Clock, Names};
 use ordereddeployment_sandbox::{Clock as SandboxClock, Config};
 use serde_json::{Value, json};
 
-use crate::client::Connection;
+use crate::client::{Connection, DryRun};
 use crate::embedded::Embedded;
 use crate::observe::Reader;
 use crate::overview::Overview;
@@ -46,6 +46,7 @@ impl Fixture {
             namespace: "default".to_owned(),
             clock,
             flags: String::new(),
+            dry_run: DryRun::None,
         };
         let fixture = Self { cluster, connection };
         fixture.api().create(&PostParams::default(), &manifest()).await.unwrap();

@@ -6,7 +6,7 @@ use super::drawing::Drawing;
 use crate::age::span;
 use crate::overview::{Overview, Phase};
 use crate::pause_points::left;
-use crate::state::{rolled_back, side};
+use crate::state::{rolled_back, side, suspended};
 use crate::style::Paint;
 use crate::table::wrapped;
 
@@ -15,8 +15,13 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     let style = drawing.style;
     let revision = overview.revision;
     let (mark, state, paint) = match &overview.phase {
+        Phase::Unobserved => (style.pick("◌", "~"), "waiting for the controller".to_owned(), Paint::Warn),
         Phase::Complete => (style.pick("✔", "*"), format!("complete at revision {revision}"), Paint::Good),
         Phase::Rolling => (style.pick("↻", "~"), format!("rolling out revision {revision}"), Paint::Title),
+        Phase::Suspended(revision) => {
+            let state = format!("rollout to revision {revision} suspended at 0 replicas");
+            (style.pick("‖", "="), state, Paint::Warn)
+        }
         Phase::Held(hold) => {
             let state = format!("paused at a pause point of revision {}", hold.revision);
             (style.pick("‖", "="), state, Paint::Warn)
@@ -64,8 +69,9 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
             lines.extend(indented(&progress_back(aborted, overview)));
             lines.push(command("start again with", "retry", overview, drawing));
         }
+        Phase::Suspended(revision) => lines.extend(indented(&suspended(*revision))),
         Phase::Paused => lines.push(command("continue with", "unpause", overview, drawing)),
-        Phase::Complete | Phase::Rolling => {}
+        Phase::Complete | Phase::Rolling | Phase::Unobserved => {}
     }
     let left = left(&overview.points_left);
     for note in overview.notes.iter().chain(&left) {

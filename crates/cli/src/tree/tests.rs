@@ -7,7 +7,7 @@ use crate::escape::terminal_text;
 use crate::overview::{Overview, Phase};
 use crate::style::Style;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
-use crate::tree::Drawing;
+use crate::tree::{Drawing, Fold};
 
 fn old() -> Vec<Pod> {
     vec![
@@ -204,4 +204,32 @@ fn a_rollout_paused_by_its_spec_shows_how_to_continue() {
     std::sync::Arc::make_mut(&mut state.deployment).spec.paused = true;
     let text = render(&Overview::of(&state, "node.usage"), Drawing { flags: " -n shop", ..PLAIN });
     assert!(text.contains("continue with: kubectl ordered unpause web -n shop"), "{text}");
+}
+
+#[test]
+fn an_object_without_a_rollout_waits_for_the_controller() {
+    let text = tree(&observed_state(4, "web:1", &serde_json::Value::Null, &[]));
+    assert!(text.lines().next().unwrap().ends_with("waiting for the controller"), "{text}");
+    assert!(!text.contains("revision 0"), "{text}");
+}
+
+#[test]
+fn large_trees_are_folded_and_filtered() {
+    let many =
+        (0..60).map(|number| Pod { name: format!("web-5d9c7b8c4d-{number:04}"), ..pod("web:1", "", "n1") });
+    let mut pods: Vec<Pod> = many.collect();
+    pods[59].ready = false;
+    let overview = Overview::of(&observed_state(60, "web:1", &at_revision(1), &pods), "node.usage");
+    let drawn = |all, filter| {
+        let text = render(&overview, Drawing { fold: Fold { all, filter }, ..PLAIN });
+        (text.matches("web-5d9c7b8c4d-00").count(), text)
+    };
+    let (count, text) = drawn(false, None);
+    assert!(
+        text.contains("45 more pods (--all shows them)") || text.contains("44 more pods (--all shows them)"),
+        "{text}"
+    );
+    assert!((15..=16).contains(&count) && text.contains("-0059"), "the unready pod is shown: {text}");
+    assert_eq!(drawn(true, None).0, 60);
+    assert_eq!(drawn(false, Some("-0042")).0, 1);
 }

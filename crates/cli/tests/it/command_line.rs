@@ -142,8 +142,8 @@ fn help_and_the_names_of_other_tools_lead_to_the_command() {
 #[test]
 fn the_version_is_that_of_the_package() {
     let fixture = Fixture::new();
-    for command in ["--version", "version"] {
-        assert_eq!(fixture.ok(&[command]), format!("kubectl-ordered {}\n", env!("CARGO_PKG_VERSION")));
+    for command in [&["--version"][..], &["version", "--client"]] {
+        assert_eq!(fixture.ok(command), format!("kubectl-ordered {}\n", env!("CARGO_PKG_VERSION")));
     }
 }
 

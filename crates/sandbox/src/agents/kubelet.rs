@@ -24,8 +24,8 @@ const BACKOFF_LIMIT: Duration = Duration::from_secs(300);
 /// The configuration of the kubelets of a set of nodes.
 #[derive(Debug, Clone)]
 pub struct Kubelets {
-    /// The nodes of these kubelets.
-    pub nodes: BTreeSet<String>,
+    /// The nodes of these kubelets; `None`: all nodes.
+    pub nodes: Option<BTreeSet<String>>,
     /// Time from assignment to Ready.
     pub ready_delay: Duration,
     /// Time from the deletion timestamp to removal.
@@ -75,7 +75,10 @@ impl Kubelets {
                     }
                     continue;
                 }
-                if !pod.node().is_some_and(|node| self.nodes.contains(node)) {
+                if !pod
+                    .node()
+                    .is_some_and(|node| self.nodes.as_ref().is_none_or(|nodes| nodes.contains(node)))
+                {
                     continue;
                 }
                 let ending = pod.is_terminating();

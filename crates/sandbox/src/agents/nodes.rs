@@ -1,12 +1,15 @@
 //! Registers nodes, as kubelets do when they start. It sends no heartbeats.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
+use kube_runtime::watcher::Event;
 use serde_json::{Value, json};
 
+use super::{burst, watch};
 use crate::clock::{Clock, seconds};
 
 /// A node to register.
@@ -36,13 +39,16 @@ pub struct Taint {
 }
 
 impl NodeSpec {
+    /// How many pods fit on a node unless it says otherwise, as in Kubernetes.
+    pub const PODS: u32 = 110;
+
     /// A node of a pool. The label `node.usage` has the name of the pool.
     #[must_use]
     pub fn in_pool(name: &str, pool: &str) -> Self {
         Self {
             name: name.to_owned(),
             labels: BTreeMap::from([("node.usage".to_owned(), pool.to_owned())]),
-            pods_capacity: 110,
+            pods_capacity: Self::PODS,
             unschedulable: false,
             taints: Vec::new(),
         }
@@ -64,6 +70,33 @@ pub async fn register(client: &Client, clock: &Clock, nodes: &[NodeSpec]) -> Res
     }
     Ok(())
 }
+
+/// Sets nodes ready that users create, with room for that many pods. Runs until the process or the task ends.
+pub(crate) async fn serve_new(client: Client, clock: Clock, pods_capacity: u32) {
+    let api: Api<Node> = Api::all(client);
+    let mut events = watch(api.clone());
+    let mut index = 0;
+    while let Some(batch) = burst(&mut events, Duration::MAX).await {
+        for event in batch {
+            let (Event::Apply(node) | Event::InitApply(node)) = event else { continue };
+            if node.status.as_ref().is_some_and(|status| status.conditions.is_some()) {
+                continue;
+            }
+            index += 1;
+            let name = node.name_any();
+            let spec = NodeSpec { pods_capacity, ..NodeSpec::in_pool(&name, "") };
+            // The addresses of the first nodes end before these.
+            let status = json!({"status": status(&spec, FIRST_NEW + index, &seconds(clock.now()))});
+            if let Err(error) = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await
+            {
+                tracing::warn!(%error, node = name, "cannot set a new node ready");
+            }
+        }
+    }
+}
+
+/// The number of the first node that a user creates, for its address.
+const FIRST_NEW: usize = 10_000;
 
 fn manifest(spec: &NodeSpec) -> Value {
     let mut labels = spec.labels.clone();

@@ -36,11 +36,12 @@ async fn stalled_watches_miss_nothing(server: Server) {
     let new_is_ready =
         |pods: &[Pod]| pods.iter().all(is_ready) && pods.iter().any(|pod| !old.contains(&pod.name_any()));
     cluster.until_pods("a new pod, and all pods ready", new_is_ready).await.unwrap();
-    // A change that the watches of the controller do not show.
-    lose(&cluster, &old[8]).await;
+    // A change that the watches of the controller do not show. The pod is the next in the order: the controller may learn that the new
+    // pod is ready before it learns of the loss, and its delete of another pod would then leave too few pods.
+    lose(&cluster, &old[0]).await;
     rules.until_held_back(held_back).await;
     rules.thaw();
-    held_at(&cluster, &old[BEFORE], 4, 10).await;
+    held_at(&cluster, &old[BEFORE], 3, 10).await;
 
     // A resume takes effect exactly once even if the controller sees it late.
     let held_back = rules.held_back();
@@ -48,11 +49,11 @@ async fn stalled_watches_miss_nothing(server: Server) {
     cluster.resume().await.unwrap();
     rules.until_held_back(held_back).await;
     rules.thaw();
-    held_at(&cluster, &old[AFTER], 7, 10).await;
+    held_at(&cluster, &old[AFTER], 6, 10).await;
     cluster.resume().await.unwrap();
     cluster.complete("web", 10).await.unwrap();
     let findings = trial.check().await;
-    assert_eq!(findings.rolled, [7, 7, 5, 3, 2, 1, 0, 0, -3]);
+    assert_eq!(findings.rolled, PRIORITIES[1..]);
     assert_eq!((findings.created, findings.scaled, findings.lost, findings.sets), (20, 0, 1, 2));
 }
 

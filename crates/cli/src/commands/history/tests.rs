@@ -6,6 +6,7 @@ use super::history;
 use crate::commands::abort::abort;
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::commands::retry::retry;
+use crate::output::Output;
 use crate::style::Style;
 use crate::testing::fixture::Fixture;
 
@@ -46,4 +47,21 @@ async fn the_history_lists_holds_resumes_aborts_and_retries() {
     // Without the times.
     let columns: Vec<&str> = events.lines().skip(1).map(|line| line.get(22..).unwrap_or(line)).collect();
     insta::assert_snapshot!(columns.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn programs_get_the_history_as_data() {
+    let fixture = Fixture::start().await;
+    let connection = &fixture.connection;
+    let text = super::formatted(connection, "web", None, Output::Json).await.unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (&value["revisions"][0]["revision"], &value["revisions"][0]["current"]),
+        (&1.into(), &true.into())
+    );
+    let names = super::formatted(connection, "web", None, Output::Name).await.unwrap();
+    let set = value["revisions"][0]["set"].as_str().unwrap();
+    assert_eq!(names, format!("orderedreplicaset.ordereddeployment.io/{set}\n"));
+    let template = super::formatted(connection, "web", Some(1), Output::Yaml).await.unwrap();
+    assert!(template.contains("image: web:1"), "{template}");
 }

@@ -6,7 +6,6 @@ use ordereddeployment_api::names::annotation;
 use ordereddeployment_sandbox::Fault;
 
 use super::{Marks, Side, mark, unmark, unmark_all, written};
-use crate::client::Timeout;
 use crate::pod::ObservedPod;
 use crate::testing::fixture::{Fixture, without_names};
 
@@ -15,11 +14,7 @@ async fn a_mark_changes_the_order_and_the_pause_point_and_is_removed_again() {
     let fixture = Fixture::start().await;
     let order = fixture.order().await;
     let last = &order[3];
-    let marks = Marks {
-        priority: Some(7),
-        pause: Some(Side::After),
-        length: Some(Timeout(Some(Duration::from_secs(600)))),
-    };
+    let marks = Marks { priority: Some(7), pause: Some(Side::After), length: Some(Duration::from_secs(600)) };
     let mut output = vec![mark(&fixture.connection, last, marks).await.unwrap()];
     assert_eq!(&fixture.order().await[0], last);
     let row = fixture.overview().await.in_order()[0].clone();

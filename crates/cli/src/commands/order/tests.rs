@@ -70,3 +70,13 @@ fn without_pods_there_is_no_order() {
         "web has no active pods.\n"
     );
 }
+
+#[test]
+fn programs_get_the_order_as_data() {
+    let state = observed_state(4, "web:1", &at_revision(1), &four());
+    let value = super::json(&overview(&state));
+    assert_eq!((&value["name"], &value["rolling"]), (&"web".into(), &false.into()));
+    let places: Vec<_> = value["pods"].as_array().unwrap().iter().map(|pod| pod["place"].as_u64()).collect();
+    assert_eq!(places, [Some(1), Some(2), Some(3), Some(4)]);
+    assert!(value["pods"][0]["why"].as_str().unwrap().starts_with("priority"), "{value}");
+}

@@ -1,6 +1,5 @@
 //! A plan as JSON, for programs.
 
-use anyhow::Result;
 use jiff::SignedDuration;
 use ordereddeployment_api::HeldPoint;
 use ordereddeployment_api::names::reason;
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::forecast::{GUARANTEE, Plan};
 
-pub(super) fn json(plan: &Plan) -> Result<String> {
+pub(super) fn json(plan: &Plan) -> Value {
     let steps: Vec<Value> = plan.preview.steps.iter().filter_map(|step| json_step(plan, step)).collect();
     let outcome = match &plan.preview.end {
         End::Complete => json!({"result": "Complete"}),
@@ -19,7 +18,7 @@ pub(super) fn json(plan: &Plan) -> Result<String> {
         End::Stalled { reason, message } => json!({"result": "Stuck", "reason": reason, "message": message}),
         End::LimitReached => json!({"result": "Unending"}),
     };
-    let all = json!({
+    json!({
         "name": plan.name,
         "namespace": plan.namespace,
         "at": plan.preview.start,
@@ -33,8 +32,7 @@ pub(super) fn json(plan: &Plan) -> Result<String> {
             "resumedAfterSeconds": plan.resumed_after.as_secs_f64(),
         },
         "notes": plan.notes,
-    });
-    Ok(format!("{}\n", serde_json::to_string_pretty(&all)?))
+    })
 }
 
 fn json_step(plan: &Plan, step: &Step) -> Option<Value> {

@@ -75,7 +75,7 @@ fn a_rollout_is_listed_step_by_step_with_its_pauses() {
 
 #[test]
 fn a_rollout_as_json_has_the_same_steps() {
-    insta::assert_snapshot!(as_json::json(&rollout()).unwrap());
+    insta::assert_snapshot!(format!("{:#}\n", as_json::json(&rollout())));
 }
 
 #[test]

@@ -1,10 +1,17 @@
 use std::time::Duration;
 
+use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use ordereddeployment_api::OrderedDeploymentStatus;
 use serde_json::json;
 
 use super::{RequestedPoint, ResumeRequest, ResumeTarget, request, requested_declared, result, resume};
+use crate::client::{Connection, DryRun};
+use crate::commands::abort::abort;
+use crate::commands::mark::{Marks, Side, mark};
+use crate::commands::pause::set;
+use crate::commands::restart::restart;
+use crate::commands::set::set_image;
 use crate::exit::{self, Exit};
 use crate::testing::fixture::Fixture;
 use crate::testing::{aborted, at_declared, observed_state, paused_before, pod};
@@ -249,4 +256,34 @@ fn an_aborted_rollout_is_not_resumed() {
         let error = request(WEB, &status, target, None).unwrap_err().to_string();
         assert!(error.contains("web is aborted") && error.contains("retry web -n shop"), "{error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_requests_nothing_and_a_server_checks_the_write() {
+    let fixture = Fixture::start().await;
+    let order = fixture.order().await;
+    let before = Marks { priority: Some(1), pause: Some(Side::Before), length: None };
+    mark(&fixture.connection, &order[0], before).await.unwrap();
+    fixture.image("web:2").await;
+    let held = fixture.until_state("Paused").await;
+    let (version, id) = (held.resource_version(), held.status.unwrap().hold.unwrap().id);
+    for (dry_run, note) in [(DryRun::Client, "dry run"), (DryRun::Server, "server dry run")] {
+        let connection = Connection { dry_run, ..fixture.connection.clone() };
+        let said = resume(&connection, "web", ResumeTarget::Current, None).await.unwrap();
+        assert_eq!(said, format!("web: resume of {id} would be requested ({note})"));
+        let said = mark(&connection, &order[1], before).await.unwrap();
+        let expected =
+            format!("{}: would have priority 1; pause point before it, until resumed ({note})", order[1]);
+        assert_eq!(said, expected);
+        let said = set(&connection, "web", true).await.unwrap();
+        assert_eq!(said, format!("web: spec.paused would be true ({note})"));
+        let said = restart(&connection, "web").await.unwrap();
+        assert!(said.starts_with(&format!("web: would be restarted ({note})\n")), "{said}");
+        let said = set_image(&connection, "web", &[("web".to_owned(), "web:3".to_owned())]).await.unwrap();
+        assert!(said.starts_with(&format!("web: would change web from web:2 to web:3 ({note})\n")), "{said}");
+        let said = abort(&connection, "web", None).await.unwrap();
+        assert_eq!(said, format!("web: abort of revision 2 would be requested ({note})"));
+    }
+    let now = fixture.api().get("web").await.unwrap();
+    assert_eq!(now.resource_version(), version, "nothing was stored");
 }

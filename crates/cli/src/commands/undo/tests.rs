@@ -3,19 +3,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{UndoOptions, undo};
-use crate::client::Timeout;
+use crate::client::{Connection, DryRun, Timeout};
 use crate::commands::abort::abort;
 use crate::commands::mark::{Marks, Side, mark};
 use crate::commands::resume::{ResumeTarget, resume};
 use crate::exit::{self, Exit};
 use crate::testing::fixture::{Fixture, without_names};
 
-const OPTIONS: UndoOptions = UndoOptions {
-    to_revision: 0,
-    through: false,
-    dry_run: false,
-    timeout: Timeout(Some(Duration::from_secs(30))),
-};
+const OPTIONS: UndoOptions =
+    UndoOptions { to_revision: 0, through: false, timeout: Timeout(Some(Duration::from_secs(30))) };
 const BEFORE: Marks = Marks { priority: None, pause: Some(Side::Before), length: None };
 
 /// Revision 2 is complete, and its third pod has a pause point.
@@ -40,7 +36,8 @@ fn image(web: &ordereddeployment_api::OrderedDeployment) -> String {
 #[tokio::test(start_paused = true)]
 async fn an_undo_lists_its_pause_points_and_pauses_at_them() {
     let (fixture, order) = at_revision_two().await;
-    let dry = undo(&fixture.connection, "web", UndoOptions { dry_run: true, ..OPTIONS }).await.unwrap();
+    let connection = Connection { dry_run: DryRun::Client, ..fixture.connection.clone() };
+    let dry = undo(&connection, "web", OPTIONS).await.unwrap();
     assert_eq!(image(&fixture.api().get("web").await.unwrap()), "web:2");
     let output = undo(&fixture.connection, "web", OPTIONS).await.unwrap();
     insta::assert_snapshot!(without_names(&format!("{dry}\n\n{output}"), &order));
@@ -55,7 +52,11 @@ async fn an_undo_lists_its_pause_points_and_pauses_at_them() {
 async fn through_passes_all_pause_points_and_the_rollback_completes() {
     let (fixture, order) = at_revision_two().await;
     let output = undo(&fixture.connection, "web", UndoOptions { through: true, ..OPTIONS }).await.unwrap();
-    assert!(output.contains(&format!("{} (before)", order[2])) && output.contains("passed *@3"), "{output}");
+    assert!(
+        output.contains(&format!("{} (before)", order[2]))
+            && output.contains("passed all pause points of revision 3"),
+        "{output}"
+    );
     let done = fixture.until_state("Complete").await;
     assert_eq!(done.status.unwrap().rollout.unwrap().revision, 3);
     // Roll back again, by number.
@@ -104,7 +105,11 @@ async fn an_undo_lists_declared_points_and_through_passes_them() {
     resume(&fixture.connection, "web", ResumeTarget::All, OPTIONS.timeout.0).await.unwrap();
     fixture.until_state("Complete").await;
     let output = undo(&fixture.connection, "web", UndoOptions { through: true, ..OPTIONS }).await.unwrap();
-    for part in ["2 pause points", "  canary (1 of 4 updated), before place 2", "passed *@3"] {
+    for part in [
+        "2 pause points",
+        "  canary (1 of 4 updated), before place 2",
+        "passed all pause points of revision 3",
+    ] {
         assert!(output.contains(part), "{part}: {output}");
     }
     let done = fixture.until_state("Complete").await.status.unwrap();

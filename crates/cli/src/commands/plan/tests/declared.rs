@@ -44,7 +44,7 @@ fn a_plan_shows_each_declared_point_with_its_wait_and_the_numbers() {
             {"name": "leaders", "beforePriority": -1},
         ]),
     );
-    let steps: Value = serde_json::from_str(&as_json::json(&plan).unwrap()).unwrap();
+    let steps: Value = as_json::json(&plan);
     let steps = steps["steps"].as_array().unwrap();
     let holds: Vec<&Value> = steps.iter().filter(|step| step["step"] == "Hold").collect();
     let holds = serde_json::to_string_pretty(&holds).unwrap();
@@ -107,7 +107,7 @@ fn a_plan_of_an_aborted_rollout_is_its_rollback() {
     let points = json!([{"name": "canary", "afterUpdated": 1}]);
     let state = with_points(observed_state(4, "web:2", &aborted(), &pods), &points);
     let plan = plan_of(&state, &SpecChange::default());
-    let json: Value = serde_json::from_str(&as_json::json(&plan).unwrap()).unwrap();
+    let json: Value = as_json::json(&plan);
     assert_eq!(json["outcome"], json!({"result": "RolledBack", "aborted": 2, "to": 1}));
     insta::assert_snapshot!(as_text::text(&plan, PLAIN));
     // Another template ends the abort.
