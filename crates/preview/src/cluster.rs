@@ -32,6 +32,9 @@ const MAX_EVALUATED_PODS: usize = 1_000_000_000;
 /// After this many rounds without a change, none is expected.
 const MAX_IDLE_ROUNDS: usize = 100;
 
+/// The node of new pods if the nodes are not known. No node has this name.
+const UNKNOWN_NODE: &str = "?";
+
 /// The assumed behavior of the cluster.
 #[derive(Clone, Debug)]
 pub struct Assumptions {
@@ -41,8 +44,8 @@ pub struct Assumptions {
     pub gone_after: Duration,
     /// From the begin of a hold to the user's resume.
     pub resumed_after: Duration,
-    /// The nodes for new pods.
-    pub nodes: BTreeMap<String, Node>,
+    /// The nodes for new pods; `None`: they are not known, and every new pod is placed.
+    pub nodes: Option<BTreeMap<String, Node>>,
     /// The number of other pods on each node.
     pub others: BTreeMap<String, usize>,
 }
@@ -331,7 +334,8 @@ impl Model<'_> {
         for pod in waiting {
             let set = sets.iter().find(|set| set.uid == pod.set);
             let wants = set.map(|set| wants(&set.template)).unwrap_or_default();
-            if let Ok(node) = place(&wants, &self.assumptions.nodes, &load) {
+            let nodes = self.assumptions.nodes.as_ref();
+            if let Ok(node) = nodes.map_or(Ok(UNKNOWN_NODE), |nodes| place(&wants, nodes, &load)) {
                 *load.entry(node.to_owned()).or_default() += 1;
                 pod.facts.node = Some(node.into());
                 self.due.insert((ready, Arc::clone(&pod.facts.uid), KubeletEvent::Ready));

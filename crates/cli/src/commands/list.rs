@@ -1,9 +1,13 @@
 //! `list`: one line per OrderedDeployment. Read-only.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use jiff::Timestamp;
-use kube::{Api, ResourceExt};
-use ordereddeployment_api::OrderedDeployment;
+use kube::api::ListParams;
+use kube::{Api, Resource, ResourceExt};
+use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
+use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 
 use crate::age::age;
 use crate::client::ConnectArgs;
@@ -11,12 +15,16 @@ use crate::escape::{print, print_data, print_stderr};
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::output::{self, Output};
+use crate::pod::ObservedPod;
 use crate::state::State;
 use crate::style::{Paint, Style, width_of_stdout};
-use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting};
+use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened};
 
 /// The columns that are left out if lines are too wide, in this order. `get` shows them.
-const DROPPED: [Dropped; 3] = [("AGE", usize::MAX), ("UPDATED", usize::MAX), ("AVAILABLE", REASON)];
+const DROPPED: [Dropped; 3] = [("AGE", REASON), ("UPDATED", REASON), ("AVAILABLE", REASON)];
+
+/// Why a pod of an object does not run, by namespace and name.
+type Waiting = BTreeMap<(String, String), String>;
 
 /// List OrderedDeployments, one per line, with their state
 #[derive(Debug, clap::Args)]
@@ -66,21 +74,54 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         print_stderr(format_args!("No OrderedDeployments in {place}."));
         return Ok(Exit::Success);
     }
-    let wide = args.output == Some(Output::Wide);
-    let text =
-        table(&found, args.all_namespaces, wide, Timestamp::now(), (Style::of_stdout(), width_of_stdout()));
+    let options = Options {
+        namespaces: args.all_namespaces,
+        wide: args.output == Some(Output::Wide),
+        style: Style::of_stdout(),
+        width: width_of_stdout(),
+    };
+    let pods = match namespace {
+        Some(namespace) => Api::namespaced(connection.client.clone(), namespace),
+        None => Api::all(connection.client.clone()),
+    };
+    let text = table(&found, &waiting(&pods).await, Timestamp::now(), options);
     print(text)?;
     Ok(Exit::Success)
 }
 
-/// The table, sorted by namespace and name.
-pub(crate) fn table(
-    found: &[OrderedDeployment],
+/// Reads why pods are pending. Users who may not read pods see no reasons.
+async fn waiting(pods: &Api<ObservedPod>) -> Waiting {
+    let pending = ListParams::default().fields("status.phase=Pending");
+    let pods = pods.list(&pending).await.map(|found| found.items).unwrap_or_default();
+    pods.iter().filter_map(reason).collect()
+}
+
+/// The object of a pod, and why the pod does not run.
+fn reason(pod: &ObservedPod) -> Option<((String, String), String)> {
+    let set = pod.owner_references().iter().find(|owner| owner.kind == OrderedReplicaSet::kind(&()))?;
+    let hash = pod.labels().get(POD_TEMPLATE_HASH)?;
+    // The name of a set is that of its object, then the hash.
+    let name = set.name.strip_suffix(hash)?.strip_suffix('-')?;
+    let reason = pod.detail.reason.clone()?;
+    let why = match &pod.pod().unscheduled {
+        Some(why) => format!("{reason}: {why}"),
+        None => reason,
+    };
+    Some(((pod.namespace()?, name.to_owned()), why))
+}
+
+/// How the table is drawn.
+#[derive(Clone, Copy)]
+struct Options {
     namespaces: bool,
     wide: bool,
-    now: Timestamp,
-    (style, width): (Style, Option<usize>),
-) -> String {
+    style: Style,
+    width: Option<usize>,
+}
+
+/// The table, sorted by namespace and name.
+fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options: Options) -> String {
+    let Options { namespaces, wide, style, width } = options;
     let column = |heading, align| Column { heading, align };
     let mut columns = vec![
         column("NAMESPACE", Align::Left),
@@ -113,7 +154,7 @@ pub(crate) fn table(
                 count(status.updated_replicas),
                 count(status.available_replicas),
                 age(deployment.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
-                format!("{} {}", state.mark(style).0, state.label()),
+                format!("{} {}{}", state.mark(style).0, state.label(), why(&state, deployment, waiting)),
                 crate::overview::images(&deployment.spec.template.value()).join(","),
             ];
             (state, keep(cells))
@@ -130,12 +171,26 @@ pub(crate) fn table(
     let mut lines = vec![style.paint(Paint::Dim, &widths.headings())];
     lines.extend(rows.iter().zip(&all).map(|((state, _), cells)| {
         let line = widths.row(cells);
+        let line = match width.filter(|_| !wide) {
+            Some(width) => shortened(line, width, style),
+            None => line,
+        };
         match state.mark(style) {
             (mark, paint @ (Paint::Good | Paint::Title)) => line.replacen(mark, &style.paint(paint, mark), 1),
             (_, paint) => style.paint(paint, &line),
         }
     }));
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// Why the object is in this state, if it is not as it should be.
+fn why(state: &State, deployment: &OrderedDeployment, waiting: &Waiting) -> String {
+    let key = (deployment.namespace().unwrap_or_default(), deployment.name_any());
+    match (state, waiting.get(&key)) {
+        (State::Failed(message), _) => format!(": {message}"),
+        (State::Rolling | State::Held(_) | State::Aborted(_), Some(why)) => format!(" ({why})"),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]

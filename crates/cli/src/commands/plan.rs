@@ -20,7 +20,7 @@ use crate::client::{ConnectArgs, Connection, object_name};
 use crate::escape::{print, print_data};
 use crate::observe::{ObservedState, Reader};
 use crate::output::{self, Output};
-use crate::tree::Drawing;
+use crate::tree::{Drawing, Fold};
 use forecast::AssumptionFlags;
 use spec_change::{Image, SpecChange};
 
@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// A new image for a container; * is all containers
     #[arg(long = "image", value_name = "CONTAINER=IMAGE", value_parser = spec_change::image)]
     images: Vec<Image>,
+    /// Show all steps of long plans
+    #[arg(long)]
+    all: bool,
     /// The output format
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Output>,
@@ -83,6 +86,8 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let state = reader.one(&name, whole_seconds(connection.clock.now())).await?;
     let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
+    let fold = Fold { all: args.all, filter: None };
+    let drawing = Drawing { fold, ..Drawing::of_stdout(&connection.flags) };
     match args.output {
         Some(output @ (Output::Json | Output::Yaml)) => {
             print_data(&output::data(&json::json(&plan), output)?.unwrap_or_default())?;
@@ -91,9 +96,9 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             print_data(&output::names("ordereddeployment.ordereddeployment.io", [name.as_str()]))?;
         }
         Some(Output::Wide) => {
-            print(text::text(&plan, Drawing { width: None, ..Drawing::of_stdout(&connection.flags) }))?;
+            print(text::text(&plan, Drawing { width: None, ..drawing }))?;
         }
-        None => print(text::text(&plan, Drawing::of_stdout(&connection.flags)))?,
+        None => print(text::text(&plan, drawing))?,
     }
     Ok(())
 }

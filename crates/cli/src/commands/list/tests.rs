@@ -1,4 +1,4 @@
-use super::table;
+use super::{Options, Waiting, reason, table};
 use crate::style::Style;
 use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
 
@@ -17,14 +17,34 @@ fn each_object_has_a_line_with_its_state() {
         all.push(deployment);
     }
     let now = "2030-01-01T12:00:00Z".parse().unwrap();
-    let mut text = table(&all, true, true, now, (Style::default(), None));
+    let mut text = table(
+        &all,
+        &Waiting::new(),
+        now,
+        Options { namespaces: true, wide: true, style: Style::default(), width: None },
+    );
     text.push('\n');
-    text.push_str(&table(&all, false, false, now, (Style::default(), None)));
+    text.push_str(&table(
+        &all,
+        &Waiting::new(),
+        now,
+        Options { namespaces: false, wide: false, style: Style::default(), width: None },
+    ));
     text.push('\n');
     let unicode = Style { color: false, unicode: true };
-    text.push_str(&table(&all, true, false, now, (unicode, Some(80))));
+    text.push_str(&table(
+        &all,
+        &Waiting::new(),
+        now,
+        Options { namespaces: true, wide: false, style: unicode, width: Some(80) },
+    ));
     text.push('\n');
-    text.push_str(&table(&all, false, false, now, (unicode, Some(60))));
+    text.push_str(&table(
+        &all,
+        &Waiting::new(),
+        now,
+        Options { namespaces: false, wide: false, style: unicode, width: Some(60) },
+    ));
     insta::assert_snapshot!(text);
 }
 
@@ -34,6 +54,48 @@ fn declared_points_and_aborts_have_a_state() {
     let all =
         [canary, aborted()].map(|status| (*observed_state(4, "web:2", &status, &[]).deployment).clone());
     let now = "2030-01-01T12:00:00Z".parse().unwrap();
-    let text = table(&all, false, false, now, (Style { color: false, unicode: true }, None));
+    let text = table(
+        &all,
+        &Waiting::new(),
+        now,
+        Options { namespaces: false, wide: false, style: Style { color: false, unicode: true }, width: None },
+    );
     assert!(text.contains("‖ Paused at canary\n") && text.contains("✖ Aborted\n"), "{text}");
+}
+
+#[test]
+fn a_failure_and_a_pending_pod_have_a_reason() {
+    let pending: crate::pod::ObservedPod = serde_json::from_value(serde_json::json!({
+        "metadata": {
+            "name": "web-7f6d9b8c4d-1", "namespace": "shop", "labels": {"pod-template-hash": "7f6d9b8c4d"},
+            "ownerReferences": [{
+                "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedReplicaSet", "controller": true,
+                "name": "web-7f6d9b8c4d", "uid": "u",
+            }],
+        },
+        "status": {"phase": "Pending", "conditions": [{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+            "message": "0/3 nodes are available: 3 Too many pods.",
+        }]},
+    }))
+    .unwrap();
+    let waiting: Waiting = reason(&pending).into_iter().collect();
+    let time = "2030-01-01T12:00:00Z";
+    let mut failed = at_revision(2);
+    failed["conditions"] = serde_json::json!([{
+        "type": "Stalled", "status": "True", "reason": "TemplateRefused", "message": "The API server refuses pods",
+        "lastTransitionTime": time, "lastUpdateTime": time,
+    }]);
+    let all =
+        [at_revision(2), failed].map(|status| (*observed_state(4, "web:2", &status, &[]).deployment).clone());
+    let options =
+        Options { namespaces: false, wide: false, style: Style { color: false, unicode: true }, width: None };
+    let text = table(&all, &waiting, time.parse().unwrap(), options);
+    assert!(
+        text.contains("↻ Rolling (Unschedulable: 0/3 nodes are available: 3 Too many pods.)\n"),
+        "{text}"
+    );
+    assert!(text.contains("✖ Failed: The API server refuses pods\n"), "{text}");
+    let narrow = table(&all, &waiting, time.parse().unwrap(), Options { width: Some(60), ..options });
+    assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
 }

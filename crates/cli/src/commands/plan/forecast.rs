@@ -73,10 +73,9 @@ pub(super) async fn plan(
         ready_after: given.ready.or(learned).unwrap_or(READY_AFTER),
         gone_after: given.gone.unwrap_or(GONE_AFTER),
         resumed_after: given.resumed.unwrap_or(RESUMED_AFTER),
-        others: if placed_on.is_empty() {
-            BTreeMap::new()
-        } else {
-            others(client, state, &mut notes).await?
+        others: match &placed_on {
+            None => BTreeMap::new(),
+            Some(_) => others(client, state, &mut notes).await?,
         },
         nodes: placed_on,
     };
@@ -111,15 +110,21 @@ fn ready_after(state: &ObservedState) -> Option<Duration> {
     took.get(took.len() / 2).and_then(|seconds| u64::try_from(*seconds).ok()).map(Duration::from_secs)
 }
 
-async fn nodes(client: &Client, messages: &mut Vec<String>) -> Result<BTreeMap<String, placement::Node>> {
+/// The nodes; `None` and a message if they may not be read.
+async fn nodes(
+    client: &Client,
+    messages: &mut Vec<String>,
+) -> Result<Option<BTreeMap<String, placement::Node>>> {
     match Api::<Node>::all(client.clone()).list(&ListParams::default()).await {
-        Ok(found) => Ok(found.iter().map(|node| (node.name_any(), placement::Node::of(node))).collect()),
+        Ok(found) => {
+            Ok(Some(found.iter().map(|node| (node.name_any(), placement::Node::of(node))).collect()))
+        }
         Err(kube::Error::Api(status)) if status.code == 403 => {
             messages.push(format!(
-                "nodes cannot be read, so the plan assumes that new pods stay pending: {}",
+                "nodes cannot be read, so the plan assumes that each new pod finds a node with room: {}",
                 status.message
             ));
-            Ok(BTreeMap::new())
+            Ok(None)
         }
         Err(error) => Err(explain(error, "cannot list the nodes")),
     }

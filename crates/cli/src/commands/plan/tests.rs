@@ -27,14 +27,18 @@ fn four() -> Vec<Pod> {
 
 /// The plan for that change, on the four nodes of the state.
 fn plan_of(state: &ObservedState, change: &SpecChange) -> Plan {
-    let mut snapshot = state.observed();
-    snapshot.deployment = change.apply(&snapshot.deployment).unwrap().into();
     let node = json!({"status": {"allocatable": {"pods": "110"}}});
     let nodes: BTreeMap<String, Node> = state
         .nodes
         .keys()
         .map(|name| (name.clone(), Node::of(&serde_json::from_value(node.clone()).unwrap())))
         .collect();
+    plan_on(state, change, Some(nodes))
+}
+
+fn plan_on(state: &ObservedState, change: &SpecChange, nodes: Option<BTreeMap<String, Node>>) -> Plan {
+    let mut snapshot = state.observed();
+    snapshot.deployment = change.apply(&snapshot.deployment).unwrap().into();
     let assumptions = Assumptions {
         ready_after: Duration::from_secs(5),
         gone_after: Duration::from_secs(2),
@@ -221,4 +225,37 @@ fn a_plan_for_two_billion_pods_stops_early() {
     let plan = plan_of(&observed_state(4, "web:1", &at_revision(1), &four()), &change);
     assert_eq!(plan.preview.end, ordereddeployment_preview::End::LimitReached);
     assert_eq!(plan.preview.created(), 0);
+}
+
+#[test]
+fn long_plans_are_folded_between_their_pauses() {
+    let many =
+        (0..80).map(|number| Pod { name: format!("web-5d9c7b8c4d-{number:04}"), ..pod("web:1", "", "n1") });
+    let mut pods: Vec<Pod> = many.collect();
+    pods[0] = pods[0].clone().priority(-1).pause("before");
+    let mut status = at_revision(1);
+    status["conditions"] = json!([]);
+    let plan = plan_of(&observed_state(80, "web:1", &status, &pods), &to_image("web=web:2"));
+    let text = as_text::text(&plan, PLAIN);
+    assert!(text.contains("more deletes in this order (--all shows them)"), "{text}");
+    assert!(
+        text.contains("paused at pause point web-5d9c7b8c4d-0000") && text.lines().count() < 60,
+        "{text}"
+    );
+    let all = Drawing { fold: crate::tree::Fold { all: true, filter: None }, ..PLAIN };
+    let shown = as_text::text(&plan, all);
+    let deletes = shown.lines().filter(|line| line.contains("delete ") && line.contains("web-5d9c7b8c4d-"));
+    assert_eq!(deletes.count(), 80);
+}
+
+#[test]
+fn without_nodes_each_new_pod_finds_one() {
+    let mut status = at_revision(1);
+    status["conditions"] = json!([]);
+    let state = observed_state(4, "web:1", &status, &four());
+    let plan = plan_on(&state, &to_image("web=web:2"), None);
+    assert_eq!(plan.preview.end, ordereddeployment_preview::End::Complete);
+    // With nodes that have no room, they stay pending.
+    let plan = plan_on(&state, &to_image("web=web:2"), Some(BTreeMap::new()));
+    assert_ne!(plan.preview.end, ordereddeployment_preview::End::Complete);
 }

@@ -19,7 +19,13 @@ const INDENT: &str = "  ";
 /// The columns that are left out if lines are too wide, in this order.
 const DROPPED: [Dropped; 2] = [("PRIO", REASON), ("NODE", REASON)];
 
+/// The steps of a folded run that are shown at its start and at its end, and how many it hides at least.
+const FIRST: usize = 12;
+const LAST: usize = 4;
+const MANY: usize = 20;
+
 /// A line of the table.
+#[derive(Clone)]
 enum Row {
     /// The cells of a deleted pod.
     Pod(Vec<String>),
@@ -34,7 +40,7 @@ pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
         let note = wrapped(&format!("note: {note}"), drawing.width, INDENT);
         lines.extend(note.iter().map(|line| style.paint(Paint::Warn, line)));
     }
-    let rows = rows(plan, drawing);
+    let rows = if drawing.fold.all { rows(plan, drawing) } else { folded(rows(plan, drawing)) };
     lines.extend(table(&rows, drawing));
     lines.extend(wrapped(&outcome(plan), drawing.width, "").into_iter().map(|line| {
         let paint = if plan.preview.end == End::Complete { Paint::Good } else { Paint::Warn };
@@ -81,6 +87,25 @@ fn headline(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
     let mut lines = vec![format!("{name}:")];
     lines.extend(wrapped(&format!("{INDENT}{summary}"), drawing.width, INDENT));
     lines
+}
+
+/// Folds long runs of deletes and creates without a pause, a warning or a resume between them.
+fn folded(rows: Vec<Row>) -> Vec<Row> {
+    let is_plain = |row: &Row| matches!(row, Row::Pod(_) | Row::Text { paint: None, .. });
+    let mut kept = Vec::new();
+    for run in rows.chunk_by(|one, next| is_plain(one) == is_plain(next)) {
+        let hidden = run.len().saturating_sub(FIRST + LAST);
+        if hidden < MANY || !run.first().is_some_and(is_plain) {
+            kept.extend_from_slice(run);
+            continue;
+        }
+        kept.extend_from_slice(&run[..FIRST]);
+        let pods = run[FIRST..FIRST + hidden].iter().filter(|row| matches!(row, Row::Pod(_))).count();
+        let text = format!("... {pods} more deletes in this order (--all shows them)");
+        kept.push(Row::Text { time: String::new(), text, paint: Some(Paint::Dim), across: false });
+        kept.extend_from_slice(&run[FIRST + hidden..]);
+    }
+    kept
 }
 
 fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<Row> {
