@@ -11,7 +11,7 @@ use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 
 use crate::age::age;
 use crate::client::ConnectArgs;
-use crate::escape::{print, print_data, print_stderr};
+use crate::escape::{escaped, print, print_data, print_stderr};
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::output::{self, Output};
@@ -21,7 +21,7 @@ use crate::style::{Paint, Style, width_of_stdout};
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened};
 
 /// The columns that are left out if lines are too wide, in this order. `get` shows them.
-const DROPPED: [Dropped; 3] = [("AGE", REASON), ("UPDATED", REASON), ("AVAILABLE", REASON)];
+const DROPPED: [Dropped; 3] = [("AGE", usize::MAX), ("UPDATED", usize::MAX), ("AVAILABLE", REASON)];
 
 /// Why a pod of an object does not run, by namespace and name.
 type Waiting = BTreeMap<(String, String), String>;
@@ -141,12 +141,16 @@ fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options
     columns = columns.into_iter().enumerate().filter(|(i, _)| shown(*i)).map(|(_, column)| column).collect();
     let mut found: Vec<&OrderedDeployment> = found.iter().collect();
     found.sort_by_key(|deployment| (deployment.namespace(), deployment.name_any()));
-    let rows: Vec<(State, Vec<String>)> = found
+    let rows: Vec<(State, String, Vec<String>)> = found
         .into_iter()
         .map(|deployment| {
             let status = deployment.status.clone().unwrap_or_default();
             let count = |count: Option<i32>| count.unwrap_or(0).to_string();
             let state = State::of(deployment);
+            let why = why(&state, deployment, waiting);
+            let label = format!("{} {}", state.mark(style).0, state.label());
+            // The reason is cut at the end of a line, the state is not.
+            let (label, why) = if wide { (format!("{label}{why}"), String::new()) } else { (label, why) };
             let cells = vec![
                 deployment.namespace().unwrap_or_default(),
                 deployment.name_any(),
@@ -154,13 +158,13 @@ fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options
                 count(status.updated_replicas),
                 count(status.available_replicas),
                 age(deployment.metadata.creation_timestamp.as_ref().map(|time| time.0), now),
-                format!("{} {}{}", state.mark(style).0, state.label(), why(&state, deployment, waiting)),
+                label,
                 crate::overview::images(&deployment.spec.template.value()).join(","),
             ];
-            (state, keep(cells))
+            (state, why, keep(cells))
         })
         .collect();
-    let all: Vec<Vec<String>> = rows.iter().map(|(_, cells)| cells.clone()).collect();
+    let all: Vec<Vec<String>> = rows.iter().map(|(_, _, cells)| cells.clone()).collect();
     let kept = match width.filter(|_| !wide) {
         Some(width) => fitting(&columns, &all, width, &DROPPED),
         None => (0..columns.len()).collect(),
@@ -169,10 +173,12 @@ fn table(found: &[OrderedDeployment], waiting: &Waiting, now: Timestamp, options
     let all: Vec<Vec<String>> = all.iter().map(|cells| chosen(cells, &kept)).collect();
     let widths = Widths::of(&columns, all.iter().map(Vec::as_slice));
     let mut lines = vec![style.paint(Paint::Dim, &widths.headings())];
-    lines.extend(rows.iter().zip(&all).map(|((state, _), cells)| {
-        let line = widths.row(cells);
+    lines.extend(rows.iter().zip(&all).map(|((state, why, _), cells)| {
+        let state_line = widths.row(cells);
+        let room = state_line.chars().count();
+        let line = format!("{state_line}{}", escaped(why));
         let line = match width.filter(|_| !wide) {
-            Some(width) => shortened(line, width, style),
+            Some(width) => shortened(line, width.max(room), style),
             None => line,
         };
         match state.mark(style) {
