@@ -246,6 +246,11 @@ impl Sandbox {
         self.server.state().faults.push(fault);
     }
 
+    /// Refuses every create of a resource, with that message: no controller would act on its objects.
+    pub fn refuse_creates(&self, plural: &str, message: &str) {
+        self.server.state().refused_creates.insert(plural.to_owned(), message.to_owned());
+    }
+
     /// Removes all injected faults.
     pub fn clear_faults(&self) {
         self.server.state().faults.clear();

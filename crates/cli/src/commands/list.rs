@@ -24,7 +24,7 @@ use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shor
 const DROPPED: [Dropped; 3] = [("AGE", usize::MAX), ("UPDATED", usize::MAX), ("AVAILABLE", REASON)];
 
 /// Why a pod of an object does not run, by namespace and name.
-type Waiting = BTreeMap<(String, String), String>;
+pub(crate) type Waiting = BTreeMap<(String, String), String>;
 
 /// List OrderedDeployments, one per line, with their state
 #[derive(Debug, clap::Args)]
@@ -90,7 +90,7 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
 }
 
 /// Reads why pods are pending. Users who may not read pods see no reasons.
-async fn waiting(pods: &Api<ObservedPod>) -> Waiting {
+pub(crate) async fn waiting(pods: &Api<ObservedPod>) -> Waiting {
     let pending = ListParams::default().fields("status.phase=Pending");
     let pods = pods.list(&pending).await.map(|found| found.items).unwrap_or_default();
     pods.iter().filter_map(reason).collect()

@@ -17,6 +17,10 @@ use crate::embedded::Embedded;
 /// The start of the kubeconfigs that this command writes. Only such files are overwritten.
 const OURS: &str = "apiVersion: v1\nkind: Config\nclusters:\n- name: sandbox\n";
 
+/// Why Deployments and ReplicaSets are refused.
+const NO_BUILTIN_CONTROLLERS: &str = "this sandbox runs no controllers for Deployments and ReplicaSets, so nothing would happen; \
+    convert the manifest with `kubectl ordered convert -f FILE`";
+
 /// The timeout for a request to a server on this machine.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -29,7 +33,7 @@ Examples:
   kubectl ordered sandbox --kubeconfig sandbox.yaml --nodes 20 --pods-per-node 5
   kubectl ordered sandbox --kubeconfig sandbox.yaml --no-controller
 
-A Node that you create gets a kubelet too. The kubeconfig is written once the cluster is ready. The server listens on 127.0.0.1 only. It runs until Ctrl-C and stores \
+A Node that you create gets a kubelet too. Deployments and ReplicaSets are refused: no controller runs them. The kubeconfig is written once the cluster is ready. The server listens on 127.0.0.1 only. It runs until Ctrl-C and stores \
 nothing. Containers whose image name contains `broken` never become ready, those with `crash` restart repeatedly, and \
 pods with `refused` in an image name are rejected by their node.")]
 pub(crate) struct Args {
@@ -76,6 +80,9 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let mut cluster = Embedded::start(config).await?;
     for (plural, delay) in &args.watch_delay {
         cluster.sandbox.delay_watch(plural, *delay);
+    }
+    for plural in ["deployments", "replicasets"] {
+        cluster.sandbox.refuse_creates(plural, NO_BUILTIN_CONTROLLERS);
     }
     if !args.no_controller {
         cluster.start_controller(Clock::system(), Names::random())?;

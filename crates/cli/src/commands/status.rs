@@ -9,6 +9,7 @@ use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::OrderedDeployment;
 
 use crate::client::{ConnectArgs, Connection, Timeout, object_name, timeout};
+use crate::commands::list::waiting;
 use crate::declared::of_hold;
 use crate::escape::{escaped, print, print_data, print_stderr};
 use crate::exit::Exit;
@@ -90,6 +91,7 @@ async fn waited(args: &Args, connection: &Connection) -> Result<Exit> {
         return ended(args, connection, exit).await;
     }
     if !args.watch {
+        print_waiting(args, connection).await?;
         return Ok(Exit::TimedOut);
     }
     let waiting = wait(&connection.watching, &connection.namespace, args, &connection.flags, &mut printer);
@@ -97,11 +99,24 @@ async fn waited(args: &Args, connection: &Connection) -> Result<Exit> {
     if let Ok(done) = tokio::time::timeout(limit.unwrap_or(Duration::MAX), waiting).await {
         return ended(args, connection, done?).await;
     }
+    print_waiting(args, connection).await?;
     print_stderr(format_args!(
         "error: {}: timed out waiting for the rollout\nhint: see `kubectl ordered get {}{}`",
         args.name, args.name, connection.flags
     ));
     Ok(Exit::TimedOut)
+}
+
+/// Prints why a pod does not run, if the user may read pods.
+async fn print_waiting(args: &Args, connection: &Connection) -> Result<()> {
+    let pods = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let key = (connection.namespace.clone(), args.name.clone());
+    if as_object(args).is_none()
+        && let Some(why) = waiting(&pods).await.get(&key)
+    {
+        print(format_args!("note: a pod does not run: {}\n", escaped(why)))?;
+    }
+    Ok(())
 }
 
 /// The end of the wait. If the rollout is complete, it names the pause points that are left on pods.

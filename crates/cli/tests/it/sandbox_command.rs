@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt};
@@ -179,4 +180,40 @@ fn without_a_controller_the_crds_exist_and_the_next_commands_are_printed() {
     let output = command(sandbox.home.path(), &["get", "--kubeconfig", "sandbox.yaml"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "No OrderedDeployments in namespace default.\n");
     assert!(sandbox.terminate(), "it did not end well");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_have_the_chosen_size_new_ones_get_a_kubelet_and_deployments_are_refused() {
+    let options =
+        ["--nodes", "1", "--pods-per-node", "1", "--ready-delay", "10ms", "--termination-delay", "10ms"];
+    let sandbox = Running::start(&options);
+    let client = sandbox.client().await;
+    let deployments: Api<OrderedDeployment> = Api::default_namespaced(client.clone());
+    deployments.create(&PostParams::default(), &web()).await.unwrap();
+    let available = |number: i32| {
+        move |found: Option<&OrderedDeployment>| {
+            found
+                .and_then(|web| web.status.as_ref())
+                .is_some_and(|status| status.available_replicas == Some(number))
+        }
+    };
+    let one = await_condition(deployments.clone(), "web", available(1));
+    tokio::time::timeout(LIMIT, one).await.unwrap().unwrap();
+    // Two more nodes have room for the other two pods.
+    let nodes: Api<Node> = Api::all(client.clone());
+    for name in ["mine-1", "mine-2"] {
+        let node = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        nodes.create(&PostParams::default(), &node).await.unwrap();
+    }
+    let three = await_condition(deployments, "web", available(3));
+    tokio::time::timeout(LIMIT, three).await.unwrap().unwrap();
+    assert_eq!(nodes.list(&ListParams::default()).await.unwrap().items.len(), 3);
+
+    let builtin: Api<Deployment> = Api::default_namespaced(client);
+    let mut refused = serde_json::to_value(web()).unwrap();
+    refused["apiVersion"] = "apps/v1".into();
+    refused["kind"] = "Deployment".into();
+    let refused = builtin.create(&PostParams::default(), &serde_json::from_value(refused).unwrap()).await;
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("kubectl ordered convert"), "{message}");
 }

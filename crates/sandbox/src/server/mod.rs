@@ -18,7 +18,7 @@ mod scale;
 mod update;
 mod watch;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -87,6 +87,8 @@ pub(crate) struct State {
     pub(crate) registry: Vec<Arc<ResourceInfo>>,
     pub(crate) audit: VecDeque<Record>,
     pub(crate) faults: Vec<Fault>,
+    /// Resources whose creates are refused, with the message.
+    pub(crate) refused_creates: BTreeMap<String, String>,
     random: StdRng,
     pub(crate) clock: Clock,
 }
@@ -142,6 +144,7 @@ impl Server {
             registry: resource::builtins().into_iter().map(Arc::new).collect(),
             audit: VecDeque::new(),
             faults: Vec::new(),
+            refused_creates: BTreeMap::new(),
             random: StdRng::seed_from_u64(seed),
             clock: clock.clone(),
         };
@@ -254,6 +257,9 @@ impl State {
     }
 
     fn fault(&mut self, record: &Record) -> Option<Failure> {
+        if let Some(message) = self.refused_creates.get(&record.plural).filter(|_| record.verb == "create") {
+            return Some(Failure::new(403, "Forbidden", message.as_str()));
+        }
         let place = self.faults.iter().position(|fault| fault.matches(record))?;
         let failure = self.faults[place].failure();
         if self.faults[place].spend() {

@@ -89,7 +89,7 @@ pub(super) async fn all_points_are_passed_at_once(cluster: TestCluster) {
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
     assert_eq!(plugin.run(&["status", "web"]).await.unwrap().code, 3);
     let output = plugin.ok(&["resume", "web", "--all"]).await.unwrap();
-    assert!(output.contains("passed *@2"), "{output}");
+    assert!(output.contains("passed all pause points of revision 2"), "{output}");
     plugin.ok(&["status", "web"]).await.unwrap();
     let refused = plugin.fails(1, &["resume", "web", "--all"]).await.unwrap();
     assert!(refused.contains("nothing to resume"), "{refused}");
