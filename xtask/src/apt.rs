@@ -72,6 +72,28 @@ impl Apt {
         Ok(names)
     }
 
+    /// The packages of libraries that these packages load, with those that they load in turn. `is_used` selects them by name.
+    pub(crate) fn libraries(&self, packages: &[&str], is_used: fn(&str) -> bool) -> Result<Vec<String>> {
+        let mut found: Vec<String> = Vec::new();
+        let mut next: Vec<String> = packages.iter().map(|name| (*name).to_owned()).collect();
+        while !next.is_empty() {
+            let said = capture(self.command("apt-cache").arg("depends").arg("--important").args(&next))?;
+            // ` |Depends: name` is one of several alternatives.
+            let names =
+                said.lines().filter_map(|line| line.split_once("Depends: ").map(|(_, name)| name.trim()));
+            let mut new: Vec<String> = names
+                .filter(|name| (name.starts_with("lib") || *name == "zlib1g") && is_used(name))
+                .map(str::to_owned)
+                .collect();
+            new.sort();
+            new.dedup();
+            new.retain(|name| !found.contains(name));
+            found.extend(new.iter().cloned());
+            next = new;
+        }
+        Ok(found)
+    }
+
     /// Downloads packages and unpacks them all into one folder.
     pub(crate) fn unpack(&self, packages: &[String], into: &Path) -> Result<()> {
         let downloads = self.folder.join("downloads");

@@ -6,6 +6,7 @@
 mod apt;
 mod bench;
 mod book;
+mod browser;
 mod cache;
 mod compile;
 mod crdcases;
@@ -22,6 +23,7 @@ mod kind;
 mod kubectl;
 mod kubernetes;
 mod mutants;
+mod npm;
 mod package;
 mod picture;
 mod process;
@@ -87,6 +89,7 @@ Usage: cargo xtask <task>
   kubectl    print the path of the kubectl that the tests use; fetch it if it is missing
   helm       print the path of the Helm that the tests use; fetch it if it is missing
   prometheus print the path of the Prometheus that the tests use; fetch it if it is missing
+  browser    print the variables of the browser that the tests of the dashboard use, for `eval`; fetch it if it is missing
   shells     print the folder of zsh and fish for the tests of completion; fetch them if they are missing; set
              COMPLETION_SHELLS to this folder to run these tests with `cargo test`
 
@@ -95,6 +98,8 @@ Tasks store what they fetch in ${XDG_CACHE_HOME:-$HOME/.cache}/ordereddeployment
   KUBECTL=FILE               the kubectl to use, 1.24 or newer
   HELM=FILE                  the Helm to use, 3.6 or newer
   PROMETHEUS=FILE            the Prometheus to use
+  CHROMIUM=FILE, CHROMEDRIVER=FILE, AXE=FILE
+                             the Chromium, its driver and the script of axe-core to use
   KUBEBUILDER_ASSETS=FOLDER  etcd, kube-apiserver, kube-controller-manager and kube-scheduler to use instead of
                              building Kubernetes 1.20
   E2E_KUBECONFIG=FILE        a test cluster to run the scenarios on; the tests start only stand-ins for kubelets
@@ -135,6 +140,7 @@ fn main() -> ExitCode {
         ["kubernetes"] => kubernetes::find().map(|path| println!("{}", path.display())),
         ["kubectl"] => kubectl::find().map(|path| println!("{}", path.display())),
         ["shells"] => shells::find().map(|path| path.iter().for_each(|path| println!("{}", path.display()))),
+        ["browser"] => browser::print(),
         ["prometheus"] => prometheus::find().map(|path| println!("{}", path.display())),
         ["helm"] => helm::find().map(|path| println!("{}", path.display())),
         [] | ["help" | "-h" | "--help", ..] => {

@@ -12,7 +12,8 @@ use anyhow::{Context, Result, bail};
 use crate::process::{OPTIMIZED, build_release, run, top};
 use crate::tools::CARGO_DENY;
 use crate::{
-    cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, prometheus, shells,
+    browser, cache, crdcheck, crdserver, explore, faults, helm, image, kubectl, kubernetes, prometheus,
+    shells,
 };
 
 /// The timeout of the demo once it is built.
@@ -116,7 +117,8 @@ fn run_suites<'s>(
 /// Fetches the tools before the suites that run begin: a download or a linker leaves a core idle, and tests with deadlines
 /// need the machine undisturbed.
 fn fetch_tools(fast: bool) {
-    let mut failures = vec![kubectl::find().err(), helm::find().err(), shells::find().err()];
+    let mut failures =
+        vec![kubectl::find().err(), helm::find().err(), shells::find().err(), browser::find().err()];
     if !fast {
         failures.extend([kubernetes::find().err(), crdserver::find().err(), prometheus::find().err()]);
     }
@@ -132,6 +134,7 @@ fn announce(fast: bool) -> Result<()> {
         kubectl::announcement()?,
         helm::announcement()?,
         shells::announcement()?,
+        browser::announcement()?,
     ];
     if !fast {
         wanted.extend([kubernetes::announcement()?, crdserver::announcement()?, prometheus::announcement()?]);
@@ -216,12 +219,17 @@ fn chart() -> Result<Count> {
 
 /// Four at a time: scenarios mostly wait.
 fn scenarios_on_the_sandbox() -> Result<Count> {
-    cargo_test(&["--tests"], &[ON_SANDBOX, "--test-threads=4"], &[])
+    let browser = browser::find()?;
+    if browser.is_empty() {
+        println!("The dashboard is not tested in a browser: there is neither Chromium nor apt-get.");
+    }
+    cargo_test(&["--tests"], &[ON_SANDBOX, "--test-threads=4"], &browser)
 }
 
 /// Three control planes at a time: scenarios mostly wait. Those that assert how soon something happens wait until they are alone.
 fn scenarios_on_real_servers() -> Result<Count> {
-    let mut assets = vec![("PROMETHEUS", prometheus::find()?)];
+    let mut assets = browser::find()?;
+    assets.push(("PROMETHEUS", prometheus::find()?));
     if std::env::var_os("E2E_KUBECONFIG").is_none() {
         assets.push(("KUBEBUILDER_ASSETS", kubernetes::find()?));
     }

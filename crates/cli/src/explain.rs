@@ -39,7 +39,7 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
 }
 
 /// The role that the command needs. The server's message names the verb and the resource.
-fn role_for(doing: &str, message: &str) -> &'static str {
+pub(crate) fn role_for(doing: &str, message: &str) -> &'static str {
     let requests = ["cannot resume ", "cannot abort ", "cannot retry "];
     if requests.iter().any(|request| doing.starts_with(request)) {
         "ask for the chart's role `ordered-deployment-resumer`: `edit` and `admin` may not patch ordereddeployments/status"

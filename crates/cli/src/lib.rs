@@ -14,6 +14,7 @@ mod compare;
 mod complete;
 mod connect_error;
 mod convert;
+mod dashboard;
 mod declared;
 mod demo;
 mod embedded;
@@ -55,6 +56,7 @@ const EXAMPLES: &str = "\
 Examples:
   kubectl ordered demo                          watch an ordered rollout; needs no cluster
   kubectl ordered get web -w                    show the pods of web, their order and pause points
+  kubectl ordered dashboard                     the same in a web browser, with buttons
   kubectl ordered order web --replicas 8        show which pods a scale-down to 8 would delete
   kubectl ordered plan web --image web=app:2    preview a rollout, step by step
   kubectl ordered status web                    wait for the rollout; the exit code is its result
@@ -78,6 +80,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Get(commands::get::Args),
+    Dashboard(commands::dashboard::Args),
     List(commands::list::Args),
     Status(commands::status::Args),
     Order(commands::order::Args),
@@ -110,6 +113,7 @@ impl Command {
     fn connect(&mut self) -> Option<&mut ConnectArgs> {
         match self {
             Self::Get(args) => Some(&mut args.connect),
+            Self::Dashboard(args) => Some(&mut args.connect),
             Self::List(args) => Some(&mut args.connect),
             Self::Status(args) => Some(&mut args.connect),
             Self::Order(args) => Some(&mut args.connect),
@@ -142,6 +146,7 @@ impl Command {
         let done = |()| Exit::Success;
         match self {
             Self::Get(args) => commands::get::run(args).await,
+            Self::Dashboard(args) => commands::dashboard::run(args).await.map(done),
             Self::List(args) => commands::list::run(args).await,
             Self::Status(args) => commands::status::run(args).await,
             Self::Order(args) => commands::order::run(args).await.map(done),

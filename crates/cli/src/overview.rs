@@ -233,6 +233,26 @@ impl Overview {
     pub(crate) fn is_rolling(&self) -> bool {
         self.sets.iter().any(|set| !set.current && set.pods.iter().any(|row| row.place.is_some()))
     }
+
+    /// The side of this pod on which the barrier is; `None` if it is elsewhere.
+    pub(crate) fn barrier_side(&self, pod: &PodRow) -> Option<PausePoint> {
+        let barrier = self.barrier.as_ref()?;
+        if pod.uid == barrier.uid && pod.place.is_some() {
+            return Some(barrier.side);
+        }
+        // The pod of the barrier is deleted: all remaining old pods come after it.
+        let is_gone = || !self.pods().any(|other| other.uid == barrier.uid && other.place.is_some());
+        let is_first = pod.place == Some(1) && barrier.reached && self.is_rolling() && is_gone();
+        is_first.then_some(PausePoint::Before)
+    }
+
+    /// The number of pods ahead of the barrier; `None` if it is not among the pods.
+    pub(crate) fn ahead(&self) -> Option<usize> {
+        self.pods().find_map(|pod| match self.barrier_side(pod)? {
+            PausePoint::Before => pod.place.map(|place| place - 1),
+            PausePoint::After => pod.place,
+        })
+    }
 }
 
 impl PodRow {

@@ -35,10 +35,14 @@ pub(crate) async fn read(connection: &Connection, deployment: &OrderedDeployment
     Ok(of(deployment, &sets))
 }
 
-fn of(deployment: &OrderedDeployment, sets: &[OrderedReplicaSet]) -> Vec<Revision> {
+/// The revisions of these sets, the newest first.
+pub(crate) fn of<'a>(
+    deployment: &OrderedDeployment,
+    sets: impl IntoIterator<Item = &'a OrderedReplicaSet>,
+) -> Vec<Revision> {
     let uid = deployment.uid().unwrap_or_default();
     let mut revisions: Vec<Revision> = sets
-        .iter()
+        .into_iter()
         .filter(|set| is_owned(set, &uid))
         .map(|found| {
             let set = ordereddeployment_wire::set(found);

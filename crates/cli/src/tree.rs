@@ -14,11 +14,12 @@ use crate::overview::{Barrier, Overview, Phase, PodRow, SetRow};
 use crate::state::side;
 use crate::style::{Paint, Style};
 use crate::table::{Widths, shortened, with_reason};
-use columns::{Health, laid_out};
+pub(crate) use columns::Health;
+use columns::laid_out;
 pub(crate) use drawing::Drawing;
 pub(crate) use fold::Fold;
 use fold::shown;
-pub(crate) use head::head;
+pub(crate) use head::{commands, counted, detail, head, headline};
 pub(crate) use summary::summary;
 
 /// The width of the tree lines before the cells of a pod.
@@ -111,7 +112,7 @@ fn draw_pods(
                 lines.push(format!("{trunk}{}", barrier_line(barrier, style, room)));
             }
         };
-        let at = barrier_side(pod, overview);
+        let at = overview.barrier_side(pod);
         let is_its_own = at.is_some() && overview.barrier.as_ref().is_some_and(|it| it.declared.is_none());
         let later = pod.point.filter(|_| !is_its_own && pod.place.is_some());
         let later_line = |point: PausePoint| format!("{trunk}{}", later_line(point, pod, style, room));
@@ -159,17 +160,6 @@ fn later_line(point: PausePoint, pod: &PodRow, style: Style, room: Option<usize>
         return style.paint(Paint::Dim, &text);
     }
     style.paint(Paint::Dim, &format!("{line} later: {} ({}) {line}", pod.name, side(point)))
-}
-
-/// The side of this pod on which the barrier is drawn; `None` if it is drawn elsewhere.
-fn barrier_side(pod: &PodRow, overview: &Overview) -> Option<PausePoint> {
-    let barrier = overview.barrier.as_ref()?;
-    let there = overview.pods().any(|other| other.uid == barrier.uid && other.place.is_some());
-    if there {
-        return (pod.uid == barrier.uid).then_some(barrier.side);
-    }
-    // The pod of the barrier is deleted: all remaining old pods come after it.
-    (barrier.reached && overview.is_rolling() && pod.place == Some(1)).then_some(PausePoint::Before)
 }
 
 /// The line of the barrier, in a short form if the long one does not fit.

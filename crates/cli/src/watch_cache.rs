@@ -18,7 +18,7 @@ use crate::observe::{ObservedState, Reader, Scope};
 use crate::pod::ObservedPod;
 
 /// Changes within this time are handled together.
-const BURST: Duration = Duration::from_millis(50);
+pub(crate) const BURST: Duration = Duration::from_millis(50);
 
 /// An item of a watch: a change, or the error of a lost connection.
 type Change = Result<(), String>;
@@ -55,8 +55,15 @@ impl WatchCache {
             changes.push(fourth);
             nodes
         });
-        let mut cache =
-            Self { deployments, sets, pods, nodes, changes: select_all(changes).boxed(), error: None };
+        let changes = changes.into_iter().map(|stream| stream.map_err(|error| error.to_string()));
+        let mut cache = Self {
+            deployments,
+            sets,
+            pods,
+            nodes,
+            changes: select_all(changes.map(StreamExt::boxed)).boxed(),
+            error: None,
+        };
         while !cache.is_ready() {
             cache.changed().await?;
         }
@@ -108,7 +115,7 @@ impl WatchCache {
     }
 }
 
-fn is_ready<K>(store: &Store<K>) -> bool
+pub(crate) fn is_ready<K>(store: &Store<K>) -> bool
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
@@ -116,12 +123,14 @@ where
 }
 
 /// A store, and the stream of changes that updates it.
-fn reflect<K>(api: Api<K>, config: watcher::Config) -> (Store<K>, BoxStream<'static, Change>)
+pub(crate) fn reflect<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> (Store<K>, BoxStream<'static, watcher::Result<()>>)
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let (store, writer) = reflector::store();
     let stream = reflector::reflector(writer, watcher(api, config)).default_backoff();
-    let changes = stream.map_ok(drop).map_err(|error| error.to_string());
-    (store, changes.boxed())
+    (store, stream.map_ok(drop).boxed())
 }

@@ -16,6 +16,7 @@ mod charts;
 mod claims;
 mod collection;
 mod command_line;
+mod dashboard;
 mod declared;
 #[cfg(feature = "real-servers")]
 mod deletion;

@@ -67,7 +67,7 @@ pub(crate) async fn abort(connection: &Connection, name: &str, limit: Option<Dur
 }
 
 /// The revision of the rollout that can be aborted; else why there is none.
-fn abortable((name, flags): (&str, &str), status: &OrderedDeploymentStatus) -> Result<i64> {
+pub(crate) fn abortable((name, flags): (&str, &str), status: &OrderedDeploymentStatus) -> Result<i64> {
     let Some(rollout) = &status.rollout else {
         bail!(
             "{name} has no rollout to abort\nhint: `kubectl ordered undo {name}{flags}` rolls back to an earlier revision"

@@ -5,6 +5,7 @@ pub(crate) mod adopt;
 pub(crate) mod completion;
 pub(crate) mod convert;
 pub(crate) mod crd;
+pub(crate) mod dashboard;
 pub(crate) mod demo;
 pub(crate) mod get;
 pub(crate) mod history;

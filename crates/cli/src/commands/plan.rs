@@ -7,12 +7,13 @@ mod idle_points;
 mod json;
 mod spec_change;
 mod text;
+mod timeline;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use kube::Api;
+use kube::{Api, Client};
 use ordereddeployment_api::{OrderedDeployment, parse_pause_duration};
 use ordereddeployment_planner::whole_seconds;
 
@@ -23,6 +24,7 @@ use crate::output::{self, Output};
 use crate::tree::{Drawing, Fold};
 use forecast::AssumptionFlags;
 use spec_change::{Image, SpecChange};
+pub(crate) use timeline::Timeline;
 
 /// Preview a change step by step: which pods are deleted, in which order, and where the rollout pauses
 #[derive(Debug, clap::Args)]
@@ -112,6 +114,15 @@ pub(crate) async fn rest_of(
     let state = ObservedState { now: whole_seconds(state.now), ..state.clone() };
     let plan = forecast::plan(client, &state, &SpecChange::default(), AssumptionFlags::default()).await?;
     Ok(text::text(&plan, drawing))
+}
+
+/// The timeline of the current rollout, or of a rollout to these images, each `container=image`.
+pub(crate) async fn timeline(client: &Client, state: &ObservedState, images: &[String]) -> Result<Timeline> {
+    let images = images.iter().map(|text| spec_change::image(text));
+    let images = images.collect::<Result<Vec<Image>, String>>().map_err(|error| anyhow!(error))?;
+    let change = SpecChange { images, ..SpecChange::default() };
+    let plan = forecast::plan(client, state, &change, AssumptionFlags::default()).await?;
+    Ok(Timeline::of(&plan))
 }
 
 /// Whether the CRD is installed and the object does not exist.

@@ -126,6 +126,17 @@ pub(crate) async fn resume(
     result((name, flags), &id, status.hold.as_ref(), &after, paused)
 }
 
+/// The id that a resume of this target writes; else why there is nothing to resume.
+pub(crate) fn resumable(
+    object: (&str, &str),
+    status: &OrderedDeploymentStatus,
+    target: ResumeTarget<'_>,
+) -> Result<String> {
+    match request(object, status, target, None)? {
+        ResumeRequest::Write(id) | ResumeRequest::AlreadyPassed(id) => Ok(id),
+    }
+}
+
 /// A requested pause point that is not the current one.
 #[derive(Clone, Debug)]
 enum RequestedPoint {

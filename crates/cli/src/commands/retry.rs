@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use ordereddeployment_api::{Action, OrderedDeploymentStatus};
 use serde_json::json;
 
@@ -44,11 +44,7 @@ pub(crate) async fn retry(connection: &Connection, name: &str, limit: Option<Dur
     let doing = format!("cannot retry {name} in {}", connection.namespace);
     let ask = StatusRequest { connection, name, doing: &doing };
     let status = ask.read().await?.status.unwrap_or_default();
-    let Some(revision) = aborted(&status).map(|aborted| aborted.revision) else {
-        bail!(
-            "{name} is not aborted: nothing to start again\nhint: `kubectl ordered get {name}{flags}` shows its state"
-        );
-    };
+    let revision = retriable((name, flags), &status)?;
     let what = format!("retry of revision {revision}");
     if let Some(text) = ask.write(&what, json!({"retryRequested": revision})).await? {
         return Ok(text);
@@ -57,6 +53,15 @@ pub(crate) async fn retry(connection: &Connection, name: &str, limit: Option<Dur
     let pending = |status: &OrderedDeploymentStatus| status.retry_requested.is_some();
     let after = ask.answered(limit, &format!("the {what}"), pending).await?;
     result((name, flags), revision, &after.status.unwrap_or_default(), after.spec.paused)
+}
+
+/// The revision of the aborted rollout; else why there is none to start again.
+pub(crate) fn retriable((name, flags): (&str, &str), status: &OrderedDeploymentStatus) -> Result<i64> {
+    aborted(status).map(|aborted| aborted.revision).ok_or_else(|| {
+        anyhow!(
+            "{name} is not aborted: nothing to start again\nhint: `kubectl ordered get {name}{flags}` shows its state"
+        )
+    })
 }
 
 /// The result of the request, and the next command.

@@ -130,7 +130,11 @@ async fn wait_for_start(connection: &Connection, name: &str, generation: i64) ->
 }
 
 /// The revision of that number; 0 is the newest one that is not current.
-fn target<'a>(revisions: &'a [Revision], number: i64, (name, flags): (&str, &str)) -> Result<&'a Revision> {
+pub(crate) fn target<'a>(
+    revisions: &'a [Revision],
+    number: i64,
+    (name, flags): (&str, &str),
+) -> Result<&'a Revision> {
     if number > 0 {
         return named(revisions, number, name);
     }

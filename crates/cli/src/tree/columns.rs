@@ -21,7 +21,7 @@ const DROPPED: [Dropped; 6] = [
 
 /// The health of a pod, shown as a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Health {
+pub(crate) enum Health {
     Ready,
     /// Not ready, without an error.
     Starting,
@@ -31,7 +31,7 @@ pub(super) enum Health {
 }
 
 impl Health {
-    pub(super) fn of(pod: &PodRow) -> Self {
+    pub(crate) fn of(pod: &PodRow) -> Self {
         let failing = ["BackOff", "Err", "Error", "InvalidImageName"];
         match pod.is_active() {
             false => Self::Inactive,

@@ -7,14 +7,13 @@ use crate::age::span;
 use crate::overview::{Overview, Phase};
 use crate::pause_points::left;
 use crate::state::{rolled_back, side, suspended};
-use crate::style::Paint;
+use crate::style::{Paint, Style};
 use crate::table::wrapped;
 
-/// The lines above the sets.
-pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
-    let style = drawing.style;
+/// The mark of the phase, its name in words, and its colour.
+pub(crate) fn headline(overview: &Overview, style: Style) -> (&'static str, String, Paint) {
     let revision = overview.revision;
-    let (mark, state, paint) = match &overview.phase {
+    match &overview.phase {
         Phase::Unobserved => (style.pick("◌", "~"), "waiting for the controller".to_owned(), Paint::Warn),
         Phase::Complete => (style.pick("✔", "*"), format!("complete at revision {revision}"), Paint::Good),
         Phase::Rolling => (style.pick("↻", "~"), format!("rolling out revision {revision}"), Paint::Title),
@@ -38,7 +37,45 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
         Phase::DeadlineExceeded(_) => {
             (style.pick("✖", "!"), "failed: progress deadline exceeded".to_owned(), Paint::Bad)
         }
-    };
+    }
+}
+
+/// What the phase waits for, or how far it is.
+pub(crate) fn detail(overview: &Overview) -> Option<String> {
+    match &overview.phase {
+        Phase::Held(hold) => Some(paused_at(hold, overview)),
+        Phase::Stalled(message) | Phase::DeadlineExceeded(message) => Some(message.clone()),
+        Phase::Migrating(migration) => Some(migration.message.clone()),
+        Phase::Aborted(aborted) => Some(progress_back(aborted, overview)),
+        Phase::Suspended(revision) => Some(suspended(*revision)),
+        Phase::Paused | Phase::Complete | Phase::Rolling | Phase::Unobserved => None,
+    }
+}
+
+/// The next commands, each with what it does.
+pub(crate) fn commands(overview: &Overview, flags: &str) -> Vec<(&'static str, String)> {
+    let name = &overview.name;
+    let ordered = |what, verb: &str| vec![(what, format!("kubectl ordered {verb} {name}{flags}"))];
+    match &overview.phase {
+        Phase::Held(_) => ordered("resume with", "resume"),
+        Phase::Stalled(_) | Phase::DeadlineExceeded(_) => {
+            let mut commands = vec![("events", format!("kubectl describe od {name}{flags}"))];
+            if overview.is_rolling() {
+                commands.extend(ordered("roll back with", "undo"));
+            }
+            commands
+        }
+        Phase::Migrating(migration) => vec![("finish with", migration.command(name, flags))],
+        Phase::Aborted(_) => ordered("start again with", "retry"),
+        Phase::Paused => ordered("continue with", "unpause"),
+        Phase::Complete | Phase::Rolling | Phase::Suspended(_) | Phase::Unobserved => Vec::new(),
+    }
+}
+
+/// The lines above the sets.
+pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
+    let style = drawing.style;
+    let (mark, state, paint) = headline(overview, style);
     let mut lines = vec![format!(
         "{}{}  {}",
         style.paint(Paint::Title, &overview.name),
@@ -46,33 +83,11 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
         style.paint(paint, &format!("{mark} {state}")),
     )];
     lines.extend(counts(overview, drawing));
-    let indented = |text: &str| wrapped(&format!("  {text}"), drawing.width, "  ");
-    match &overview.phase {
-        Phase::Held(hold) => {
-            lines.extend(indented(&paused_at(hold, overview)));
-            lines.push(command("resume with", "resume", overview, drawing));
-        }
-        Phase::Stalled(message) | Phase::DeadlineExceeded(message) => {
-            lines.extend(indented(message));
-            let describe = format!("kubectl describe od {}{}", overview.name, drawing.flags);
-            lines.push(format!("  events: {}", style.paint(Paint::Title, &describe)));
-            if overview.is_rolling() {
-                lines.push(command("roll back with", "undo", overview, drawing));
-            }
-        }
-        Phase::Migrating(migration) => {
-            lines.extend(indented(&migration.message));
-            let command = migration.command(&overview.name, drawing.flags);
-            lines.push(format!("  finish with: {}", style.paint(Paint::Title, &command)));
-        }
-        Phase::Aborted(aborted) => {
-            lines.extend(indented(&progress_back(aborted, overview)));
-            lines.push(command("start again with", "retry", overview, drawing));
-        }
-        Phase::Suspended(revision) => lines.extend(indented(&suspended(*revision))),
-        Phase::Paused => lines.push(command("continue with", "unpause", overview, drawing)),
-        Phase::Complete | Phase::Rolling | Phase::Unobserved => {}
+    if let Some(detail) = detail(overview) {
+        lines.extend(wrapped(&format!("  {detail}"), drawing.width, "  "));
     }
+    let command = |what: &str, command: &str| format!("  {what}: {}", style.paint(Paint::Title, command));
+    lines.extend(commands(overview, drawing.flags).iter().map(|(what, next)| command(what, next)));
     let left = left(&overview.points_left);
     for note in overview.notes.iter().chain(&left) {
         let mut note = wrapped(&format!("  note: {note}"), drawing.width, "  ");
@@ -82,13 +97,14 @@ pub(crate) fn head(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
         lines.extend(note);
     }
     if left.is_some() {
-        lines.push(command("remove all marks with", "unmark --all", overview, drawing));
+        let unmark = format!("kubectl ordered unmark --all {}{}", overview.name, drawing.flags);
+        lines.push(command("remove all marks with", &unmark));
     }
     lines
 }
 
-/// The pod counts and the strategy.
-fn counts(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
+/// The pod counts in words.
+pub(crate) fn counted(overview: &Overview) -> String {
     let counted = |number: usize, what: &str| (number > 0).then(|| format!(", {number} {what}"));
     let others = [
         counted(overview.pending(), "pending"),
@@ -96,14 +112,19 @@ fn counts(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
         counted(overview.finished(), "finished"),
     ];
     let others: String = others.into_iter().flatten().collect();
-    let counts = format!(
-        "  {} desired, {} running{others}: {} updated, {} ready, {} available",
+    format!(
+        "{} desired, {} running{others}: {} updated, {} ready, {} available",
         overview.desired,
         overview.running(),
         overview.updated,
         overview.ready(),
         overview.available,
-    );
+    )
+}
+
+/// The pod counts and the strategy.
+fn counts(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
+    let counts = format!("  {}", counted(overview));
     let strategy = drawing.style.paint(Paint::Dim, &overview.strategy);
     let both = counts.chars().count() + 2 + overview.strategy.chars().count();
     if drawing.width.is_none_or(|width| both <= width) {
@@ -144,9 +165,4 @@ fn paused_at(hold: &Hold, overview: &Overview) -> String {
         );
     };
     format!("paused at pause point {} for {since}, {until}; next is pod {}{node}", barrier.place(), hold.pod)
-}
-
-fn command(what: &str, verb: &str, overview: &Overview, drawing: Drawing<'_>) -> String {
-    let command = format!("kubectl ordered {verb} {}{}", overview.name, drawing.flags);
-    format!("  {what}: {}", drawing.style.paint(Paint::Title, &command))
 }

@@ -69,17 +69,7 @@ fn headline(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
         style.paint(Paint::Title, &plan.name),
         style.paint(Paint::Dim, &format!(" in {}", plan.namespace))
     );
-    let deleted = plan.preview.deleted().count();
-    let created = plan.preview.created();
-    if deleted == 0 && created == 0 {
-        return vec![format!("{name}: no pod would be created or deleted")];
-    }
-    let pauses = match plan.preview.holds().count() {
-        0 => "no pause".to_owned(),
-        1 => "pausing at 1 pause point".to_owned(),
-        more => format!("pausing at {more} pause points"),
-    };
-    let summary = format!("{} would be deleted, {created} created, {pauses}", pods(deleted));
+    let summary = summary(plan);
     let both = plan.name.chars().count() + plan.namespace.chars().count() + 6 + summary.chars().count();
     if drawing.width.is_none_or(|width| both <= width) {
         return vec![format!("{name}: {summary}")];
@@ -106,6 +96,21 @@ fn folded(rows: Vec<Row>) -> Vec<Row> {
         kept.extend_from_slice(&run[FIRST + hidden..]);
     }
     kept
+}
+
+/// What the plan does, in one line.
+pub(super) fn summary(plan: &Plan) -> String {
+    let deleted = plan.preview.deleted().count();
+    let created = plan.preview.created();
+    if deleted == 0 && created == 0 {
+        return "no pod would be created or deleted".to_owned();
+    }
+    let pauses = match plan.preview.holds().count() {
+        0 => "no pause".to_owned(),
+        1 => "pausing at 1 pause point".to_owned(),
+        more => format!("pausing at {more} pause points"),
+    };
+    format!("{} would be deleted, {created} created, {pauses}", pods(deleted))
 }
 
 fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<Row> {
@@ -198,7 +203,7 @@ fn deletion((number, all): (usize, usize), pod: &Deleted, purpose: Purpose) -> V
     ]
 }
 
-fn place(hold: &Hold, plan: &Plan) -> String {
+pub(super) fn place(hold: &Hold, plan: &Plan) -> String {
     if let Some(declared) = &hold.declared {
         // The number of updated pods is beside it.
         let waits_for = declared::of_hold(hold, &plan.spec).filter(|_| declared.after_updated.is_none());
@@ -211,12 +216,17 @@ fn place(hold: &Hold, plan: &Plan) -> String {
 
 fn resume_hint(plan: &Plan, hold: &Hold, flags: &str) -> String {
     let command = format!("kubectl ordered resume {}{flags}", plan.name);
+    match hold.until {
+        Some(_) => format!("{}, or with: {command}", ends(hold)),
+        None => format!("{}; resume with: {command}", ends(hold)),
+    }
+}
+
+/// How the pause ends.
+pub(super) fn ends(hold: &Hold) -> String {
     match &hold.until {
-        Some(until) => {
-            let length = length(until.0.duration_since(hold.since.0));
-            format!("resumes after {length}, or with: {command}")
-        }
-        None => format!("until resumed; resume with: {command}"),
+        Some(until) => format!("resumes after {}", length(until.0.duration_since(hold.since.0))),
+        None => "until resumed".to_owned(),
     }
 }
 
@@ -285,7 +295,7 @@ fn table(rows: &[Row], drawing: Drawing<'_>) -> Vec<String> {
     lines
 }
 
-fn outcome(plan: &Plan) -> String {
+pub(super) fn outcome(plan: &Plan) -> String {
     let after = length(plan.preview.after(plan.preview.ended));
     match &plan.preview.end {
         End::Complete if plan.preview.steps.is_empty() => "Complete.".to_owned(),
@@ -300,7 +310,7 @@ fn outcome(plan: &Plan) -> String {
     }
 }
 
-fn assumptions(plan: &Plan) -> Vec<String> {
+pub(super) fn assumptions(plan: &Plan) -> Vec<String> {
     let learned = if plan.ready_after_learned { ", like the current pods" } else { "" };
     let mut all = vec![
         format!(
@@ -327,7 +337,7 @@ fn short(duration: Duration) -> String {
 }
 
 /// Hours, minutes and seconds, without parts that are zero.
-fn length(duration: SignedDuration) -> String {
+pub(super) fn length(duration: SignedDuration) -> String {
     let total = duration.as_secs();
     let parts = [(total / 3600, "h"), (total / 60 % 60, "m"), (total % 60, "s")];
     let shown: Vec<String> =

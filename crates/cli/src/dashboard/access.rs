@@ -1,0 +1,69 @@
+//! What the user may do, as the API server says. Read-only: a SelfSubjectAccessReview is not stored.
+
+use futures::future::join3;
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use ordereddeployment_api::names::GROUP;
+
+use crate::explain::role_for;
+
+/// Why the user may not do something in a namespace; `None` if the user may, or if that is unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Access {
+    /// Change the spec.
+    pub(super) spec: Option<String>,
+    /// Request a resume, an abort or a retry.
+    pub(super) status: Option<String>,
+    /// Mark pods.
+    pub(super) pods: Option<String>,
+}
+
+impl Access {
+    /// Asks the API server.
+    pub(super) async fn read(client: &Client, namespace: &str) -> Self {
+        let ask = |group, resource, subresource| denied(client, namespace, (group, resource, subresource));
+        let (spec, status, pods) = join3(
+            ask(GROUP, "ordereddeployments", ""),
+            ask(GROUP, "ordereddeployments", "status"),
+            ask("", "pods", ""),
+        )
+        .await;
+        Self { spec, status, pods }
+    }
+}
+
+/// Why the user may not patch this resource.
+async fn denied(
+    client: &Client,
+    namespace: &str,
+    (group, resource, subresource): (&str, &str, &str),
+) -> Option<String> {
+    let attributes = ResourceAttributes {
+        namespace: Some(namespace.to_owned()),
+        verb: Some("patch".to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(resource.to_owned()),
+        subresource: Some(subresource.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SelfSubjectAccessReviewSpec {
+        resource_attributes: Some(attributes),
+        ..SelfSubjectAccessReviewSpec::default()
+    };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    // Without an answer the buttons are enabled, and the API server decides about the write.
+    let status = api.create(&PostParams::default(), &review).await.ok()?.status?;
+    if status.allowed {
+        return None;
+    }
+    let (what, doing) = match (resource, subresource) {
+        (resource, "") => (resource.to_owned(), "cannot change "),
+        (resource, subresource) => (format!("{resource}/{subresource}"), "cannot resume "),
+    };
+    let hint = role_for(doing, &format!("cannot patch resource \"{resource}\""));
+    Some(format!("you may not patch {what} in {namespace}: {hint}"))
+}

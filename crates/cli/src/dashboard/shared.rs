@@ -1,0 +1,114 @@
+//! What all requests of a dashboard share.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout};
+
+use super::access::Access;
+use super::guard::Gate;
+use super::live::{self, Pulse, Stores};
+use crate::client::{ConnectArgs, Connection};
+
+/// How long an answer about permissions is used.
+const ACCESS_AGE: Duration = Duration::from_secs(30);
+/// How long the page waits for an answer about permissions.
+const ACCESS_LIMIT: Duration = Duration::from_secs(3);
+
+/// What the dashboard shows, and how.
+pub(crate) struct Options {
+    /// The OrderedDeployment to show first.
+    pub(crate) name: Option<String>,
+    /// Show those of all namespaces.
+    pub(crate) all_namespaces: bool,
+    /// The port; 0 is any free port.
+    pub(crate) port: u16,
+    /// Make no writes.
+    pub(crate) read_only: bool,
+    /// The node label for the pool of a node.
+    pub(crate) pool_label: String,
+}
+
+/// A running dashboard.
+pub(super) struct Dashboard {
+    pub(super) gate: Gate,
+    connect: ConnectArgs,
+    pub(super) connection: Connection,
+    pub(super) all_namespaces: bool,
+    pub(super) read_only: bool,
+    pub(super) pool_label: String,
+    pub(super) stores: Stores,
+    pulse: watch::Receiver<Pulse>,
+    /// What the user may do, by namespace, and when the API server said so.
+    access: Mutex<BTreeMap<String, (Instant, Access)>>,
+    /// One plan at a time: that of a large rollout needs a core.
+    pub(super) plans: Semaphore,
+}
+
+impl Dashboard {
+    pub(super) async fn start(
+        options: Options,
+        connect: ConnectArgs,
+        connection: Connection,
+        port: u16,
+    ) -> Result<Self> {
+        let namespace = (!options.all_namespaces).then(|| connection.namespace.clone());
+        let (stores, pulse) = live::start(&connection, namespace.as_deref()).await?;
+        Ok(Self {
+            gate: Gate::new(port),
+            connect,
+            connection,
+            all_namespaces: options.all_namespaces,
+            read_only: options.read_only,
+            pool_label: options.pool_label,
+            stores,
+            pulse,
+            access: Mutex::default(),
+            plans: Semaphore::new(1),
+        })
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.connection.clock.now()
+    }
+
+    pub(super) fn pulse(&self) -> watch::Receiver<Pulse> {
+        self.pulse.clone()
+    }
+
+    /// The flags of printed commands for objects in that namespace.
+    pub(super) fn flags(&self, namespace: &str) -> String {
+        if !self.all_namespaces {
+            return self.connection.flags.clone();
+        }
+        ConnectArgs { namespace: Some(namespace.to_owned()), ..self.connect.clone() }.flags()
+    }
+
+    /// The connection for objects in that namespace; an error if the dashboard does not show it.
+    pub(super) fn connection(&self, namespace: &str) -> Result<Connection> {
+        if !self.all_namespaces && namespace != self.connection.namespace {
+            return Err(anyhow!("this dashboard shows the namespace {} only", self.connection.namespace));
+        }
+        let (namespace, flags) = (namespace.to_owned(), self.flags(namespace));
+        Ok(Connection { namespace, flags, ..self.connection.clone() })
+    }
+
+    /// What the user may do in that namespace. An answer is used for a while.
+    pub(super) async fn access(&self, namespace: &str) -> Access {
+        let known = self.access.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned();
+        if let Some((at, access)) = &known
+            && at.elapsed() < ACCESS_AGE
+        {
+            return access.clone();
+        }
+        let asked = timeout(ACCESS_LIMIT, Access::read(&self.connection.client, namespace)).await;
+        let access = asked.unwrap_or_else(|_| known.map(|(_, access)| access).unwrap_or_default());
+        let entry = (Instant::now(), access.clone());
+        self.access.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.to_owned(), entry);
+        access
+    }
+}

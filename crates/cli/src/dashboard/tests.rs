@@ -1,0 +1,212 @@
+mod requests;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::access::Access;
+use super::buttons::buttons;
+use super::delta::{Delta, ListDelta};
+use super::page::Page;
+use super::rows::Row;
+use crate::observe::ObservedState;
+use crate::overview::Overview;
+use crate::revisions::Revision;
+use crate::testing::{aborted, at_declared, at_revision, observed_state, paused_before, pod};
+
+fn revisions(state: &ObservedState) -> Vec<Revision> {
+    let revision = |set: &ordereddeployment_planner::Set| Revision {
+        number: set.revision,
+        set: set.name.clone(),
+        cause: None,
+        template: set.template.clone(),
+        created: set.created,
+        pods: 0,
+        current: ordereddeployment_planner::is_of(set, &state.deployment.spec.template),
+    };
+    let mut revisions: Vec<Revision> = state.sets.iter().map(revision).collect();
+    revisions.sort_by_key(|revision| std::cmp::Reverse(revision.number));
+    revisions
+}
+
+fn page(state: &ObservedState, access: &Access) -> Page {
+    let revisions = revisions(state);
+    let buttons = buttons(&state.deployment, &revisions, access, " -n shop");
+    Page::of(state, &Overview::of(state, "node.usage"), &revisions, buttons, " -n shop")
+}
+
+/// The JSON that the browser gets.
+fn sent(before: &Page, after: &Page) -> Value {
+    Delta::between(before, after).map_or(Value::Null, |delta| serde_json::to_value(delta).unwrap())
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap()
+}
+
+/// The disabled buttons with their reasons, the possible ones without.
+fn reasons(state: &ObservedState, access: &Access) -> Vec<(String, Option<String>)> {
+    let sent = serde_json::to_value(buttons(&state.deployment, &revisions(state), access, "")).unwrap();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let buttons = sent.as_array().unwrap().iter();
+    buttons.map(|button| (text(&button["action"]).unwrap(), text(&button["reason"]))).collect()
+}
+
+#[test]
+fn a_paused_rollout_is_sent_with_its_line_zones_and_buttons() {
+    let pods = [
+        pod("web:1", "bbbbbbbb", "n3").priority(5),
+        pod("web:1", "cccccccc", "n2").pause("before"),
+        pod("web:1", "dddddddd", "n1"),
+        pod("web:2", "gggggggg", "n4"),
+    ];
+    let mut status = paused_before(&pods[1]);
+    status["history"] = json!([{
+        "action": "Held", "id": "web-5d9c7b8c4d-cccccccc@2", "revision": 2, "at": "2030-01-01T11:58:00Z",
+        "reason": "pause point",
+    }]);
+    let state = observed_state(4, "web:2", &status, &pods);
+    insta::assert_snapshot!(pretty(&sent(&Page::default(), &page(&state, &Access::default()))));
+}
+
+#[test]
+fn a_change_sends_only_what_differs() {
+    let mut pods = vec![
+        pod("web:1", "bbbbbbbb", "n1").priority(2),
+        pod("web:1", "cccccccc", "n2").priority(1),
+        pod("web:2", "gggggggg", "n4"),
+    ];
+    let before = page(&observed_state(3, "web:2", &at_revision(2), &pods), &Access::default());
+    assert_eq!(sent(&before, &before), Value::Null);
+    pods[2].ready = false;
+    let unready = page(&observed_state(3, "web:2", &at_revision(2), &pods), &Access::default());
+    let delta = sent(&before, &unready);
+    assert_eq!(delta["pods"].as_array().unwrap().len(), 1, "{delta}");
+    assert_eq!((&delta["pods"][0]["health"], &delta["order"]), (&json!("starting"), &Value::Null), "{delta}");
+    pods.remove(0);
+    let gone = sent(&unready, &page(&observed_state(3, "web:2", &at_revision(2), &pods), &Access::default()));
+    assert_eq!(gone["gone"], json!(["web-5d9c7b8c4d-bbbbbbbb"]));
+    assert_eq!(gone["order"], json!(["web-5d9c7b8c4d-cccccccc"]));
+    assert_eq!(gone["revisions"], Value::Null);
+}
+
+#[test]
+fn a_tick_changes_only_texts_with_times() {
+    let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:1", "dddddddd", "n1")];
+    let state = observed_state(2, "web:2", &paused_before(&pods[0]), &pods);
+    let mut overview = Overview::of(&state, "node.usage");
+    let before = page(&state, &Access::default());
+    let mut after = before.clone();
+    overview.now += SignedDuration::from_secs(60);
+    after.head.at(&overview);
+    let (before, after) =
+        (serde_json::to_value(&before.head).unwrap(), serde_json::to_value(&after.head).unwrap());
+    assert!(before["detail"].as_str().unwrap().contains("for 2m,"), "{before}");
+    assert!(after["detail"].as_str().unwrap().contains("for 3m,"), "{after}");
+    assert_eq!(before["plan"], after["plan"]);
+}
+
+#[test]
+fn the_list_says_where_and_since_when_a_rollout_is_paused() {
+    let pods = [pod("web:1", "cccccccc", "n2"), pod("web:1", "dddddddd", "n1")];
+    let rename = |status: &Value, name: &str| {
+        let mut deployment = (*observed_state(2, "web:2", status, &pods).deployment).clone();
+        deployment.metadata.name = Some(name.to_owned());
+        deployment
+    };
+    let mut paused = rename(&at_revision(2), "paused");
+    paused.spec.paused = true;
+    paused.status.as_mut().unwrap().conditions = serde_json::from_value(json!([{
+        "type": "Progressing", "status": "Unknown", "reason": "DeploymentPaused", "message": "",
+        "lastTransitionTime": "2030-01-01T11:00:00Z", "lastUpdateTime": "2030-01-01T11:00:00Z",
+    }]))
+    .unwrap();
+    let all = [
+        rename(&paused_before(&pods[0]), "held"),
+        rename(&at_declared("canary", &pods), "declared"),
+        paused,
+        rename(&aborted(), "aborted"),
+        rename(&Value::Null, "unobserved"),
+    ];
+    let now: Timestamp = "2030-01-01T12:00:00Z".parse().unwrap();
+    let rows = Row::all(&all, now);
+    insta::assert_snapshot!(pretty(&ListDelta::between(&[], &rows)));
+    assert!(ListDelta::between(&rows, &rows).is_none());
+    let gone = serde_json::to_value(ListDelta::between(&rows, &rows[1..])).unwrap();
+    assert_eq!(gone, json!({"rows": [], "gone": [["shop", "aborted"]]}));
+}
+
+#[test]
+fn a_button_is_disabled_with_the_reason_of_its_command() {
+    let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:2", "gggggggg", "n1")];
+    let mut output = String::new();
+    let mut list = |what: &str, state: &ObservedState| {
+        let lines = reasons(state, &Access::default());
+        let line = |(action, reason): (String, Option<String>)| {
+            format!("\n  {action}: {}", reason.as_deref().unwrap_or("possible"))
+        };
+        output.extend([what.to_owned(), lines.into_iter().map(line).collect(), "\n".to_owned()]);
+    };
+    list("paused at a pause point", &observed_state(2, "web:2", &paused_before(&pods[0]), &pods));
+    list("aborted", &observed_state(2, "web:2", &aborted(), &pods));
+    let mut complete = at_revision(2);
+    complete["rollout"]["completed"] = true.into();
+    list("complete", &observed_state(2, "web:2", &complete, &pods));
+    let mut paused = observed_state(2, "web:2", &at_revision(2), &pods);
+    std::sync::Arc::make_mut(&mut paused.deployment).spec.paused = true;
+    list("spec.paused", &paused);
+    insta::assert_snapshot!(output);
+}
+
+/// A client whose access reviews allow only this resource.
+fn client(allowed: &'static str) -> Client {
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| async move {
+        let body = request.into_body().collect_bytes().await?;
+        let mut review: Value = serde_json::from_slice(&body)?;
+        let attributes = &review["spec"]["resourceAttributes"];
+        let part = |key: &str| attributes[key].as_str().unwrap_or_default();
+        let resource = format!("{}/{}", part("resource"), part("subresource"));
+        review["status"] = json!({"allowed": resource == allowed && part("verb") == "patch"});
+        let body = kube::client::Body::from(serde_json::to_vec(&review)?);
+        anyhow::Ok(http::Response::builder().status(201).body(body)?)
+    });
+    Client::new(service, "shop")
+}
+
+#[tokio::test]
+async fn a_user_without_permissions_gets_the_role_to_ask_for() {
+    let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:2", "gggggggg", "n1")];
+    let state = observed_state(2, "web:2", &paused_before(&pods[0]), &pods);
+    let none = Access::read(&client("nothing/"), "shop").await;
+    let output: Vec<String> = reasons(&state, &none)
+        .into_iter()
+        .map(|(action, reason)| format!("{action}: {}", reason.unwrap_or_default()))
+        .collect();
+    insta::assert_snapshot!(output.join("\n"));
+    let resumer = Access::read(&client("ordereddeployments/status"), "shop").await;
+    let possible: Vec<String> = reasons(&state, &resumer)
+        .into_iter()
+        .filter(|(_, reason)| reason.is_none())
+        .map(|(action, _)| action)
+        .collect();
+    assert_eq!(possible, ["resume", "resumeAll"]);
+}
+
+#[test]
+fn foreign_text_is_sent_as_it_is() {
+    let hostile = "<img src=x onerror=alert(1)>";
+    let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:1", "dddddddd", "n1")];
+    let mut status = paused_before(&pods[0]);
+    status["conditions"] = json!([{
+        "type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": hostile,
+        "lastTransitionTime": "2030-01-01T11:00:00Z", "lastUpdateTime": "2030-01-01T11:00:00Z",
+    }]);
+    let state = observed_state(2, "web:2", &status, &pods);
+    let sent = sent(&Page::default(), &page(&state, &Access::default()));
+    let notes = sent["head"]["notes"].as_array().unwrap();
+    assert!(
+        notes.iter().any(|note| note.as_str().unwrap() == format!("FailedCreate: {hostile}")),
+        "{notes:?}"
+    );
+    assert_eq!(state.deployment.name_any(), "web");
+}

@@ -1,0 +1,219 @@
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::{Method, Request, StatusCode, header};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::super::server::router;
+use super::super::shared::{Dashboard, Options};
+use crate::client::ConnectArgs;
+use crate::testing::fixture::Fixture;
+
+const HOST: &str = "127.0.0.1:8001";
+
+/// A dashboard of the fixture's cluster.
+struct Served {
+    fixture: Fixture,
+    dashboard: Arc<Dashboard>,
+}
+
+/// A response: its status, its headers and its text.
+struct Answer {
+    status: StatusCode,
+    headers: http::HeaderMap,
+    text: String,
+}
+
+impl Served {
+    async fn start(read_only: bool) -> Self {
+        let fixture = Fixture::start().await;
+        let options = Options {
+            name: None,
+            all_namespaces: false,
+            port: 8001,
+            read_only,
+            pool_label: "node.usage".to_owned(),
+        };
+        let connection = fixture.connection.clone();
+        let dashboard = Dashboard::start(options, ConnectArgs::default(), connection, 8001).await.unwrap();
+        Self { fixture, dashboard: Arc::new(dashboard) }
+    }
+
+    async fn send(&self, request: http::request::Builder, body: &Value) -> Answer {
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let response =
+            router(Arc::clone(&self.dashboard)).oneshot(request.body(body).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Answer { status: parts.status, headers: parts.headers, text }
+    }
+
+    fn cookie(&self) -> String {
+        self.dashboard.gate.cookie().split(';').next().unwrap().to_owned()
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("{}{rest}", self.dashboard.gate.folder())
+    }
+
+    async fn act(&self, act: &Value) -> Answer {
+        let request = post(&self.path("/act")).header(header::COOKIE, self.cookie());
+        self.send(request, &json!({"namespace": "default", "name": "web", "act": act})).await
+    }
+
+    async fn is_paused(&self) -> bool {
+        self.fixture.api().get("web").await.unwrap().spec.paused
+    }
+}
+
+fn get(path: &str) -> http::request::Builder {
+    Request::get(path).header(header::HOST, HOST)
+}
+
+/// A write of the page.
+fn post(path: &str) -> http::request::Builder {
+    let request = Request::post(path).header(header::HOST, HOST);
+    request.header(header::ORIGIN, format!("http://{HOST}")).header(header::CONTENT_TYPE, "application/json")
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_response_forbids_scripts_of_others_and_is_not_stored() {
+    let served = Served::start(false).await;
+    for (path, status, media_type) in [
+        ("/", StatusCode::OK, "text/html; charset=utf-8"),
+        ("/assets/app.js", StatusCode::OK, "text/javascript; charset=utf-8"),
+        ("/assets/style.css", StatusCode::OK, "text/css; charset=utf-8"),
+        ("/assets/Cargo.toml", StatusCode::NOT_FOUND, ""),
+        ("/assets/..%2fassets.rs", StatusCode::NOT_FOUND, ""),
+        ("/s/guess/events", StatusCode::UNAUTHORIZED, "text/plain; charset=utf-8"),
+    ] {
+        let answer = served.send(get(path), &Value::Null).await;
+        let found = answer.headers.get(header::CONTENT_TYPE).map_or("", |value| value.to_str().unwrap());
+        assert_eq!((answer.status, found), (status, media_type), "{path}");
+        let policy = answer.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.headers["cache-control"], "no-store", "{path}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(answer.headers["referrer-policy"], "no-referrer", "{path}");
+        assert!(!answer.headers.contains_key("access-control-allow-origin"), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_gets_nothing_without_the_token_of_its_address() {
+    let served = Served::start(false).await;
+    let address = served.dashboard.gate.address();
+    let token = address.split_once("token=").unwrap().1;
+    let refused = served.send(post("/session"), &json!({"token": "guess"})).await;
+    assert_eq!((refused.status, refused.headers.get(header::SET_COOKIE)), (StatusCode::UNAUTHORIZED, None));
+    let elsewhere = Request::post("/session")
+        .header(header::HOST, HOST)
+        .header(header::ORIGIN, "http://evil.example")
+        .header(header::CONTENT_TYPE, "application/json");
+    assert_eq!(served.send(elsewhere, &json!({"token": token})).await.status, StatusCode::FORBIDDEN);
+    let answer = served.send(post("/session"), &json!({"token": token})).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let cookie = answer.headers[header::SET_COOKIE].to_str().unwrap();
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict"), "{cookie}");
+
+    for path in ["/events", "/events/default/web", "/plan/default/web"] {
+        let path = served.path(path);
+        let answer = served.send(get(&path), &Value::Null).await;
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
+    }
+    let plan = get(&served.path("/plan/default/web")).header(header::COOKIE, served.cookie());
+    let plan = served.send(plan, &Value::Null).await;
+    assert!(
+        plan.status == StatusCode::OK && plan.text.contains("no pod would be created or deleted"),
+        "{}",
+        plan.text
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rebound_name_gets_nothing() {
+    let served = Served::start(false).await;
+    for path in ["/".to_owned(), "/assets/app.js".to_owned(), served.path("/plan/default/web")] {
+        let request = Request::get(path).header(header::HOST, "evil.example:8001");
+        let answer = served.send(request.header(header::COOKIE, served.cookie()), &Value::Null).await;
+        assert_eq!(answer.status, StatusCode::MISDIRECTED_REQUEST);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_of_another_page_changes_nothing() {
+    let served = Served::start(false).await;
+    let body = json!({"namespace": "default", "name": "web", "act": {"action": "pause"}});
+    let path = served.path("/act");
+    let request = |origin: Option<&str>, media_type: &str, cookie: &str| {
+        let request = Request::post(&path).header(header::HOST, HOST).header(header::COOKIE, cookie);
+        let request = request.header(header::CONTENT_TYPE, media_type);
+        match origin {
+            Some(origin) => request.header(header::ORIGIN, origin),
+            None => request,
+        }
+    };
+    let (cookie, own) = (served.cookie(), format!("http://{HOST}"));
+    for (origin, media_type, cookie, status) in [
+        (Some("http://evil.example"), "application/json", &*cookie, StatusCode::FORBIDDEN),
+        (Some("http://127.0.0.1:9999"), "application/json", &*cookie, StatusCode::FORBIDDEN),
+        (None, "application/json", &*cookie, StatusCode::FORBIDDEN),
+        (Some(&*own), "text/plain", &*cookie, StatusCode::UNSUPPORTED_MEDIA_TYPE),
+        (Some(&*own), "application/json", "other=1", StatusCode::UNAUTHORIZED),
+    ] {
+        assert_eq!(
+            served.send(request(origin, media_type, cookie), &body).await.status,
+            status,
+            "{origin:?}"
+        );
+    }
+    assert!(!served.is_paused().await);
+    for method in [Method::GET, Method::DELETE] {
+        let request = post(&path).method(method).header(header::COOKIE, &cookie);
+        assert_eq!(served.send(request, &body).await.status, StatusCode::METHOD_NOT_ALLOWED);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_are_those_of_the_commands() {
+    let served = Served::start(false).await;
+    let done = served.act(&json!({"action": "pause"})).await;
+    assert_eq!(done.status, StatusCode::OK);
+    assert!(served.is_paused().await && done.text.contains("web: paused (spec.paused)"), "{}", done.text);
+    let refused = served.act(&json!({"action": "resume", "hold": "web-1@9"})).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let text: Value = serde_json::from_str(&refused.text).unwrap();
+    assert!(text["error"].as_str().unwrap().contains("web is not paused at a pause point"), "{text}");
+    for act in [json!({"action": "delete"}), json!({"action": "undo"})] {
+        assert_eq!(served.act(&act).await.status, StatusCode::UNPROCESSABLE_ENTITY, "{act}");
+    }
+    let order = served.fixture.order().await;
+    let mark = json!({"action": "mark", "pod": order[3], "priority": 7, "pause": "before", "length": "10m"});
+    let marked = served.act(&mark).await;
+    assert!(marked.text.contains("priority 7; pause point before it, for 10m"), "{}", marked.text);
+    assert_eq!(served.fixture.order().await[0], order[3]);
+    let other = json!({"namespace": "kube-system", "name": "web", "act": {"action": "pause"}});
+    let request = post(&served.path("/act")).header(header::COOKIE, served.cookie());
+    assert_eq!(served.send(request, &other).await.status, StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dashboard_that_only_shows_has_no_writes() {
+    let served = Served::start(true).await;
+    assert_eq!(served.act(&json!({"action": "pause"})).await.status, StatusCode::NOT_FOUND);
+    assert!(!served.is_paused().await);
+    let request = get(&served.path("/events/default/web")).header(header::COOKIE, served.cookie());
+    let response =
+        router(Arc::clone(&served.dashboard)).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let mut events = response.into_body().into_data_stream();
+    let mut text = String::new();
+    while !text.contains("event: object") || !text.ends_with("\n\n") {
+        let chunk = futures::StreamExt::next(&mut events).await.unwrap().unwrap();
+        text.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    assert!(text.contains("event: list\ndata: {\"rows\":[{"), "{text}");
+    assert!(!text.contains("\"action\""), "{text}");
+}
