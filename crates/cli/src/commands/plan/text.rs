@@ -40,7 +40,7 @@ pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
         let note = wrapped(&format!("note: {note}"), drawing.width, INDENT);
         lines.extend(note.iter().map(|line| style.paint(Paint::Warn, line)));
     }
-    let rows = if drawing.fold.all { rows(plan, drawing) } else { folded(rows(plan, drawing)) };
+    let rows = if drawing.fold.all { rows(plan, drawing) } else { folded(&rows(plan, drawing)) };
     lines.extend(table(&rows, drawing));
     lines.extend(wrapped(&outcome(plan), drawing.width, "").into_iter().map(|line| {
         let paint = if plan.preview.end == End::Complete { Paint::Good } else { Paint::Warn };
@@ -80,7 +80,7 @@ fn headline(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
 }
 
 /// Folds long runs of deletes and creates without a pause, a warning or a resume between them.
-fn folded(rows: Vec<Row>) -> Vec<Row> {
+fn folded(rows: &[Row]) -> Vec<Row> {
     let is_plain = |row: &Row| matches!(row, Row::Pod(_) | Row::Text { paint: None, .. });
     let mut kept = Vec::new();
     for run in rows.chunk_by(|one, next| is_plain(one) == is_plain(next)) {
