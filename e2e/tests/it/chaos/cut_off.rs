@@ -26,7 +26,8 @@ async fn stalled_watches_miss_nothing(server: Server) {
     trial.deploy().await;
     let old = trial.mark().await;
     let watches = || RequestMatcher { verb: Some("watch"), ..RequestMatcher::default() };
-    let mut trap = rules.trap(RequestMatcher::new("create", "pods"), 1, Moment::BeforeResponse);
+    // The watches are frozen before the new pod exists.
+    let mut trap = rules.trap(RequestMatcher::new("create", "pods"), 1, Moment::BeforeRequest);
     cluster.set_image("web:2").await.unwrap();
     trap.reached().await;
     let held_back = rules.held_back();
