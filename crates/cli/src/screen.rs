@@ -12,7 +12,9 @@ use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures::StreamExt;
 use jiff::Timestamp;
 use ratatui::DefaultTerminal;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::client::Connection;
 use crate::commands::plan::rest_of;
@@ -26,6 +28,8 @@ use view::{Done, Effect, Link, View};
 
 /// The interval for updating ages. It causes no request.
 const TICK: Duration = Duration::from_secs(1);
+/// How long the end of the screen waits for a request that is being sent.
+const SENDING: Duration = Duration::from_secs(5);
 /// How long `r` waits for the controller.
 const RESUME: Duration = Duration::from_secs(30);
 
@@ -40,9 +44,20 @@ pub(crate) struct Options<'a> {
 /// Shows the screen until the user ends it, or the named object is deleted. Prints the last state then.
 pub(crate) async fn run(connection: &Connection, options: Options<'_>) -> Result<String> {
     let mut cache = WatchCache::start(&connection.watching, options.scope).await?;
-    let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
-    let shown = show(&mut terminal, &mut cache, connection, &options).await;
+    let mut stop = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
+    let mut terminal =
+        ratatui::try_init().inspect_err(|_| ratatui::restore()).context("cannot use the terminal")?;
+    let mut tasks = JoinSet::new();
+    let shown = tokio::select! {
+        shown = show(&mut terminal, &mut cache, connection, &options, &mut tasks) => shown,
+        _ = stop.recv() => Ok(String::new()),
+        _ = hang_up.recv() => Ok(String::new()),
+    };
     ratatui::try_restore().context("cannot restore the terminal")?;
+    // A resume that was confirmed is sent, also if the user quits at once.
+    let sent = async { while tasks.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(SENDING, sent).await;
     shown
 }
 
@@ -51,6 +66,7 @@ async fn show(
     cache: &mut WatchCache,
     connection: &Connection,
     options: &Options<'_>,
+    tasks: &mut JoinSet<()>,
 ) -> Result<String> {
     let mut view = View::new(options.scope.name.is_some(), options.all);
     let mut keys = EventStream::new();
@@ -94,7 +110,7 @@ async fn show(
                     Effect::Resume { namespace, name, id } => {
                         let connection = in_namespace(connection, namespace);
                         let sender = sender.clone();
-                        tokio::spawn(async move {
+                        tasks.spawn(async move {
                             let done = resume(&connection, &name, ResumeTarget::Hold(&id), Some(RESUME)).await;
                             let text = done.unwrap_or_else(|error| format!("error: {error:#}"));
                             // The screen may have ended.

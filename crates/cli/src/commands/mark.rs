@@ -167,7 +167,8 @@ pub(crate) async fn unmark_all(connection: &Connection, name: &str) -> Result<St
     }
     if let Some(error) = first {
         let all = unmarked.len() + failed.len();
-        let done = format!("{name}: annotations removed from {} of {}", unmarked.len(), count(all));
+        let verb = if connection.dry_run.is_dry() { "would be removed" } else { "removed" };
+        let done = format!("{name}: annotations {verb} from {} of {}", unmarked.len(), count(all));
         return Err(error.context(format!("{done}, not from {}", some_of(&failed))));
     }
     if unmarked.is_empty() {

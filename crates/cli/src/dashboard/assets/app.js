@@ -61,6 +61,7 @@ function same(one, other) {
 /** Opens the stream of events for the object in the address. */
 function open() {
   source?.close();
+  $('confirm').close();
   shown = chosen();
   untip();
   for (const part of Object.values(parts)) part.show?.(shown);
@@ -91,9 +92,13 @@ function open() {
   });
   source.addEventListener('object', ({ data }) => {
     const delta = JSON.parse(data);
-    if (fresh.object) pods.clear();
-    fresh.object = false;
     if (delta.missing) return missing();
+    if (fresh.object) {
+      pods.clear();
+      head.show(shown);
+      history.show();
+    }
+    fresh.object = false;
     $('object').hidden = false;
     $('empty').hidden = true;
     for (const [name, part] of Object.entries(parts)) if (part.update?.(delta)) changed(name);
@@ -111,6 +116,8 @@ function changed(name) {
 }
 
 function missing() {
+  // An object that is created again comes whole.
+  fresh.object = true;
   $('object').hidden = true;
   $('empty').hidden = false;
   text($('empty'), `There is no OrderedDeployment ${shown.name} in ${shown.namespace}.`);
@@ -154,11 +161,11 @@ function banner() {
 }
 
 /** Requests a write of the shown object. Shows what the command prints. */
-async function act(request) {
+async function act(request, object = shown) {
   const answer = await fetch(`${session.folder}/act`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ ...shown, act: request }),
+    body: JSON.stringify({ ...object, act: request }),
   }).catch(() => null);
   if (!answer) return toast('The dashboard does not answer.', true);
   const said = await answer.json().catch(() => ({ error: `The dashboard refuses the request: ${answer.status}` }));
@@ -174,8 +181,9 @@ async function plan(image) {
   const query = image ? `?image=${encodeURIComponent(image)}` : '';
   const answer = await fetch(`${session.folder}/plan/${path}${query}`);
   const said = await answer.json();
+  if (!same(object, shown)) return null;
   if (!answer.ok) throw new Error(said.error);
-  return same(object, shown) ? said : null;
+  return said;
 }
 
 async function start() {

@@ -107,6 +107,8 @@ export function confirmed(title, question, command) {
     $('confirm-yes').onclick = end(true);
     $('confirm-no').onclick = end(false);
     dialog.oncancel = () => resolve(false);
+    // It is also closed if the page shows another object.
+    dialog.onclose = () => resolve(false);
     dialog.showModal();
     $('confirm-no').focus();
   });

@@ -11,7 +11,8 @@ export class Head {
     this.act = act;
   }
 
-  show() {
+  show(object) {
+    this.object = object;
     this.head = null;
     this.buttons = [];
   }
@@ -94,13 +95,15 @@ export class Head {
   /** Asks if needed, then writes. */
   async run(button, action, more = {}) {
     const { label, confirm, command, hold, revision } = { ...button, ...more };
+    // The page can show another object by the time the user confirms.
+    const object = this.object;
     if (confirm && !(await confirmed(label, confirm, command))) return;
     const request = { action };
     if (action === 'resume') request.hold = hold;
     if (action === 'undo') request.revision = revision;
     const node = this.nodes.get(action === 'unpause' ? 'pause' : action);
     node?.setAttribute('aria-busy', 'true');
-    await this.act(request);
+    await this.act(request, object);
     node?.removeAttribute('aria-busy');
   }
 }

@@ -10,6 +10,7 @@ export class Timeline {
   image = '';
   timer = 0;
   running = false;
+  again = false;
 
   constructor(fetchPlan) {
     this.fetchPlan = fetchPlan;
@@ -44,8 +45,12 @@ export class Timeline {
   }
 
   async load() {
-    if (this.running) return;
+    if (this.running) {
+      this.again = true;
+      return;
+    }
     this.running = true;
+    this.again = false;
     this.loaded = this.wanted;
     try {
       const plan = await this.fetchPlan(this.image);
@@ -54,6 +59,7 @@ export class Timeline {
       $('plan').replaceChildren(el('p', { class: 'bad', text: error.message }));
     }
     this.running = false;
+    if (this.again) await this.load();
   }
 
   drawPlan(plan) {
