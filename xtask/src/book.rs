@@ -34,8 +34,10 @@ pub(crate) fn build() -> Result<()> {
     fs::write(pages.join("introduction.md"), of_readme(&readme))?;
     fs::write(pages.join("SUMMARY.md"), summary(&readme, |page| title(&pages.join(page)))?)?;
     fs::write(folder.join("book.toml"), CONFIG.replace("{}", REPOSITORY))?;
-    run(Command::new(MDBOOK.find()?).arg("build").arg(&folder).arg("--dest-dir").arg("html"))?;
-    println!("{}", folder.join("html/index.html").display());
+    // mdBook takes a relative folder from the current one, not from that of the book.
+    let html = folder.join("html");
+    run(Command::new(MDBOOK.find()?).arg("build").arg(&folder).arg("--dest-dir").arg(&html))?;
+    println!("{}", html.join("index.html").display());
     Ok(())
 }
 
