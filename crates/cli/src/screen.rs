@@ -4,7 +4,6 @@
 mod paint;
 mod view;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -150,12 +149,9 @@ fn in_namespace(connection: &Connection, namespace: String) -> Connection {
 }
 
 fn find(states: &[ObservedState], namespace: &str, name: &str) -> Option<ObservedState> {
-    let by_key: BTreeMap<(&str, &str), &ObservedState> = states
-        .iter()
-        .filter_map(|state| {
-            let metadata = &state.deployment.metadata;
-            Some(((metadata.namespace.as_deref()?, metadata.name.as_deref()?), state))
-        })
-        .collect();
-    by_key.get(&(namespace, name)).map(|state| (*state).clone())
+    let is_it = |state: &&ObservedState| {
+        let metadata = &state.deployment.metadata;
+        metadata.namespace.as_deref() == Some(namespace) && metadata.name.as_deref() == Some(name)
+    };
+    states.iter().find(is_it).cloned()
 }

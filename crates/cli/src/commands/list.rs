@@ -14,6 +14,7 @@ use crate::client::ConnectArgs;
 use crate::escape::{escaped, print, print_data, print_stderr};
 use crate::exit::Exit;
 use crate::explain::explain;
+use crate::observe::Scope;
 use crate::output::{self, Output};
 use crate::pod::ObservedPod;
 use crate::state::State;
@@ -61,12 +62,10 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         print_data(&output::text(&found, output)?)?;
         return Ok(Exit::Success);
     }
-    let api: Api<OrderedDeployment> = match namespace {
-        Some(namespace) => Api::namespaced(connection.client.clone(), namespace),
-        None => Api::all(connection.client.clone()),
-    };
-    let found = api.list(&output::selected(args.selector.as_deref())).await;
-    let place = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("namespace {name}"));
+    let scope = Scope { namespace, name: None, selector: args.selector.as_deref() };
+    let api: Api<OrderedDeployment> = scope.api(&connection.client);
+    let found = api.list(&output::selected(scope.selector)).await;
+    let place = scope.place();
     let found = found
         .map_err(|error| explain(error, &format!("cannot list the OrderedDeployments of {place}")))?
         .items;
@@ -80,11 +79,8 @@ pub(crate) async fn run(args: Args) -> Result<Exit> {
         style: Style::of_stdout(),
         width: width_of_stdout(),
     };
-    let pods = match namespace {
-        Some(namespace) => Api::namespaced(connection.client.clone(), namespace),
-        None => Api::all(connection.client.clone()),
-    };
-    let text = table(&found, &waiting(&pods).await, Timestamp::now(), options);
+    let waiting = waiting(&scope.api(&connection.client)).await;
+    let text = table(&found, &waiting, Timestamp::now(), options);
     print(text)?;
     Ok(Exit::Success)
 }
