@@ -93,6 +93,11 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
+/// A row that takes long: only `--large` measures it, in one round.
+fn once(row: Row) -> Row {
+    Row { large: true, most_rounds: 1, ..row }
+}
+
 const BOTH: [Contender; 2] = [Contender::Ours, Contender::BuiltIn];
 
 fn row(name: &str, question: &str, work: Work, room: usize) -> Row {
@@ -116,7 +121,7 @@ fn rollouts() -> Vec<Row> {
     vec![
         row("strict-100", "Strict rollout (maxSurge 1, maxUnavailable 0), 100 pods", strict(100), 3000),
         row("strict-400", "Strict rollout, 400 pods", strict(400), 3000),
-        Row { large: true, ..row("strict-1600", "Strict rollout, 1,600 pods", strict(1600), 3000) },
+        once(row("strict-1600", "Strict rollout, 1,600 pods", strict(1600), 3000)),
         row("bulk-1000", "Bulk rollout (maxSurge 25%, maxUnavailable 25%), 1,000 pods", bulk, 3000),
         row("creation-400", "First creation, 400 pods", Work::Creation { pods: 400 }, 3000),
         Row { shape: Shape { ready_delay: Duration::from_millis(200), ..slow.shape }, ..slow },
@@ -138,7 +143,8 @@ fn beside_others(others: usize, name: &str, text: &str) -> Vec<Row> {
     let large = others > 10_000;
     let beside = |kind: &str, question: String, work| {
         let row = row(&format!("{kind}-{name}"), &question, work, 5000);
-        Row { shape: Shape { others, ..row.shape }, large, contenders: BOTH.to_vec(), ..row }
+        let row = Row { shape: Shape { others, ..row.shape }, contenders: BOTH.to_vec(), ..row };
+        if large { once(row) } else { row }
     };
     let mut rows = vec![
         beside(
@@ -146,14 +152,11 @@ fn beside_others(others: usize, name: &str, text: &str) -> Vec<Row> {
             format!("400 creates and 200 deletes beside {text} other pods"),
             Work::Beside { pods: 400 },
         ),
-        Row {
-            most_rounds: if large { 1 } else { usize::MAX },
-            ..beside(
-                "memory",
-                format!("Memory beside {text} other pods, with one object of 100 pods"),
-                Work::Memory { objects: 1 },
-            )
-        },
+        beside(
+            "memory",
+            format!("Memory beside {text} other pods, with one object of 100 pods"),
+            Work::Memory { objects: 1 },
+        ),
     ];
     if large {
         rows.push(beside(
@@ -166,12 +169,8 @@ fn beside_others(others: usize, name: &str, text: &str) -> Vec<Row> {
 }
 
 fn many_objects() -> Vec<Row> {
-    let large = |name, question, work, room| Row {
-        large: true,
-        contenders: BOTH.to_vec(),
-        most_rounds: 1,
-        ..row(name, question, work, room)
-    };
+    let large =
+        |name, question, work, room| once(Row { contenders: BOTH.to_vec(), ..row(name, question, work, room) });
     vec![
         large("memory-own-10k", "Memory with 100 objects of 100 pods", Work::Memory { objects: 100 }, 25_000),
         large(
