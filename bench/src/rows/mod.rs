@@ -169,8 +169,9 @@ fn beside_others(others: usize, name: &str, text: &str) -> Vec<Row> {
 }
 
 fn many_objects() -> Vec<Row> {
-    let large =
-        |name, question, work, room| once(Row { contenders: BOTH.to_vec(), ..row(name, question, work, room) });
+    let large = |name, question, work, room| {
+        once(Row { contenders: BOTH.to_vec(), ..row(name, question, work, room) })
+    };
     vec![
         large("memory-own-10k", "Memory with 100 objects of 100 pods", Work::Memory { objects: 100 }, 25_000),
         large(

@@ -56,11 +56,7 @@ pub(super) async fn rest(
     Ok(found)
 }
 
-async fn create(
-    cluster: &Cluster,
-    contender: Contender,
-    objects: usize,
-) -> Result<(Running, Process)> {
+async fn create(cluster: &Cluster, contender: Contender, objects: usize) -> Result<(Running, Process)> {
     let names: Vec<String> = (0..objects).map(|number| format!("web-{number}")).collect();
     let test_cluster = cluster.test_cluster.apart(&format!("rest-{contender:?}").to_lowercase()).await?;
     let running = cluster.run(contender).await?;

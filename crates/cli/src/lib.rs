@@ -42,6 +42,7 @@ mod template_change;
 mod testing;
 mod tree;
 mod watch_cache;
+mod watches;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use crossterm::event::{Event, EventStream, KeyEventKind};
 use futures::StreamExt;
-use jiff::Timestamp;
 use ratatui::DefaultTerminal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -42,7 +41,7 @@ pub(crate) struct Options<'a> {
 
 /// Shows the screen until the user ends it, or the named object is deleted. Prints the last state then.
 pub(crate) async fn run(connection: &Connection, options: Options<'_>) -> Result<String> {
-    let mut cache = WatchCache::start(&connection.watching, options.scope).await?;
+    let mut cache = WatchCache::start(connection, options.scope).await?;
     let mut stop = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut hang_up = signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?;
     let mut terminal =
@@ -70,17 +69,15 @@ async fn show(
     let mut view = View::new(options.scope.name.is_some(), options.all);
     let mut keys = EventStream::new();
     let (sender, mut results) = mpsc::unbounded_channel();
-    let mut lost_since: Option<Timestamp> = None;
     loop {
         let now = connection.clock.now();
-        lost_since = cache.error().map(|_| lost_since.unwrap_or(now));
         let states = cache.states(now);
         if let (Some(name), true) = (options.scope.name, states.is_empty()) {
             return Ok(format!("{name} is deleted\n"));
         }
         let overviews: Vec<Overview> =
             states.iter().map(|state| Overview::of(state, options.pool_label)).collect();
-        let link = Link { error: cache.error(), since: lost_since, now };
+        let link = Link { lost: cache.lost(), now };
         terminal.draw(|frame| {
             let area = frame.area();
             let style = Style { color: true, ..Style::of_stdout() };

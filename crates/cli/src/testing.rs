@@ -20,7 +20,7 @@ pub(crate) const PLAIN: Drawing<'static> = Drawing {
     flags: "",
     width: None,
     wide: false,
-    fold: Fold { all: false, filter: None },
+    fold: Fold { all: false, filter: None, on_screen: false },
 };
 
 /// A pod to build.

@@ -56,7 +56,7 @@ pub(crate) fn body(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
             }
         };
         let (pods, hidden) = shown(set, overview, drawing.fold);
-        draw_pods(&pods, hidden, trunk, overview, draw_row, (style, drawing.width), &mut lines);
+        draw_pods(&pods, hidden, trunk, overview, draw_row, drawing, &mut lines);
     }
     if overview.empty_sets > 0 {
         let plural = if overview.empty_sets == 1 { "" } else { "s" };
@@ -100,11 +100,12 @@ fn draw_pods(
     trunk: &str,
     overview: &Overview,
     draw_row: impl Fn(&PodRow) -> Vec<String>,
-    (style, width): (Style, Option<usize>),
+    drawing: Drawing<'_>,
     lines: &mut Vec<String>,
 ) {
     let last = if hidden > 0 { usize::MAX } else { pods.len().saturating_sub(1) };
-    let room = width.map(|width| width.saturating_sub(trunk.chars().count()));
+    let style = drawing.style;
+    let room = drawing.width.map(|width| width.saturating_sub(trunk.chars().count()));
     let trunk = style.paint(Paint::Dim, trunk);
     for (index, pod) in pods.iter().copied().enumerate() {
         let mark = |lines: &mut Vec<String>| {
@@ -134,7 +135,8 @@ fn draw_pods(
     if hidden > 0 {
         let plural = if hidden == 1 { "" } else { "s" };
         let more = if pods.is_empty() { "" } else { "more " };
-        let text = format!("{}{hidden} {more}pod{plural} (--all shows them)", style.pick("└ ", "` "));
+        let all = if drawing.fold.on_screen { "the key a" } else { "--all" };
+        let text = format!("{}{hidden} {more}pod{plural} ({all} shows them)", style.pick("└ ", "` "));
         lines.push(format!("{trunk}{}", style.paint(Paint::Dim, &text)));
     }
 }

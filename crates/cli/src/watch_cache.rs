@@ -1,27 +1,22 @@
 //! A cache of the objects, kept up to date by reflectors. Read-only.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use futures::stream::{BoxStream, StreamExt, select_all};
+use anyhow::Result;
+use futures::stream::{BoxStream, StreamExt};
 use futures::{FutureExt, TryStreamExt};
 use jiff::Timestamp;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use kube_runtime::reflector::{self, Store};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::NodeView;
 use serde::de::DeserializeOwned;
 
+use crate::client::Connection;
 use crate::observe::{ObservedState, Reader, Scope};
 use crate::pod::ObservedPod;
-
-/// Changes within this time are handled together.
-pub(crate) const BURST: Duration = Duration::from_millis(50);
-
-/// An item of a watch: a change, or the error of a lost connection.
-type Change = Result<(), String>;
+use crate::watches::{Lost, Watches};
 
 /// The stores of the reflectors.
 pub(crate) struct WatchCache {
@@ -30,13 +25,13 @@ pub(crate) struct WatchCache {
     pods: Store<ObservedPod>,
     /// An error message if nodes cannot be read.
     nodes: Result<Store<NodeView>, String>,
-    changes: BoxStream<'static, Change>,
-    error: Option<String>,
+    watches: Watches,
 }
 
 impl WatchCache {
     /// Watches the OrderedDeployments of that scope. An error if the first read fails.
-    pub(crate) async fn start(client: &Client, scope: Scope<'_>) -> Result<Self> {
+    pub(crate) async fn start(connection: &Connection, scope: Scope<'_>) -> Result<Self> {
+        let client = &connection.watching;
         // A read returns errors that a watch would only retry: not found, forbidden, no server.
         let first = Reader::all(client, scope, Timestamp::now()).await?;
         let one = first.first().filter(|_| scope.name.is_some());
@@ -55,14 +50,12 @@ impl WatchCache {
             changes.push(fourth);
             nodes
         });
-        let changes = changes.into_iter().map(|stream| stream.map_err(|error| error.to_string()));
         let mut cache = Self {
             deployments,
             sets,
             pods,
             nodes,
-            changes: select_all(changes.map(StreamExt::boxed)).boxed(),
-            error: None,
+            watches: Watches::new(changes, connection.client.clone(), connection.clock.clone()),
         };
         while !cache.is_ready() {
             cache.changed().await?;
@@ -75,20 +68,14 @@ impl WatchCache {
         is_ready(&self.deployments) && is_ready(&self.sets) && is_ready(&self.pods) && nodes
     }
 
-    /// Waits for a change.
+    /// Waits for a change of an object, or of the connection.
     pub(crate) async fn changed(&mut self) -> Result<()> {
-        let change = self.changes.next().await.ok_or_else(|| anyhow!("the watches ended"))?;
-        self.error = change.err();
-        tokio::time::sleep(BURST).await;
-        while let Some(Some(change)) = self.changes.next().now_or_never() {
-            self.error = change.err();
-        }
-        Ok(())
+        self.watches.next().await.map(drop)
     }
 
-    /// The error of the watches, while the connection is lost.
-    pub(crate) fn error(&self) -> Option<&str> {
-        self.error.as_deref()
+    /// Why and since when the state may be outdated.
+    pub(crate) fn lost(&self) -> Option<&Lost> {
+        self.watches.lost()
     }
 
     /// The cached state of the OrderedDeployments, sorted by namespace and name.

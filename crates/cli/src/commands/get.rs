@@ -96,7 +96,7 @@ fn no_objects(scope: Scope<'_>) -> String {
 
 fn trees(all: &[ObservedState], args: &Args, connection: &Connection) -> String {
     let wide = args.output == Some(Output::Wide);
-    let fold = Fold { all: args.all, filter: None };
+    let fold = Fold { all: args.all, ..Fold::default() };
     let drawing = Drawing { wide, fold, ..Drawing::of_stdout(&connection.flags) };
     let drawn = |state: &ObservedState| {
         let overview = Overview::of(state, &args.pool_label);
@@ -125,7 +125,7 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
         };
         return Ok(print(screen::run(connection, options).await?)?);
     }
-    let mut cache = WatchCache::start(&connection.watching, scope).await?;
+    let mut cache = WatchCache::start(connection, scope).await?;
     let mut shown = String::new();
     loop {
         let all = cache.states(connection.clock.now());
@@ -133,8 +133,8 @@ async fn watch(args: &Args, connection: &Connection) -> Result<()> {
             return Ok(print(format_args!("{name} is deleted\n"))?);
         }
         let mut text = if all.is_empty() { no_objects(scope) + "\n" } else { trees(&all, args, connection) };
-        if let Some(error) = cache.error() {
-            text.extend(["note: connection lost, reconnecting: ", &escaped(error), "\n"]);
+        if let Some(lost) = cache.lost() {
+            text.extend(["note: connection lost, reconnecting: ", &escaped(&lost.error), "\n"]);
         }
         if text != shown {
             let between = if shown.is_empty() { "" } else { "\n" };
@@ -161,9 +161,22 @@ async fn objects(args: &Args, connection: &Connection, output: Output) -> Result
         None => args.selector.iter().fold(config, |config, selector| config.labels(selector)),
     };
     let api = output::raw(&connection.watching, namespace);
-    let mut changes = watcher(api, config).default_backoff().applied_objects().boxed();
+    let mut changes = watcher(api, config).default_backoff().boxed();
+    // Whether a list contains an object: one that is deleted during a lost connection is only missing in the next list.
+    let mut is_listed = false;
     while let Some(change) = changes.next().await {
-        let Ok(object) = change else { continue };
+        let Ok(change) = change else { continue };
+        let is_deleted = match &change {
+            watcher::Event::Delete(_) => true,
+            watcher::Event::InitDone => !is_listed,
+            watcher::Event::Init | watcher::Event::InitApply(_) | watcher::Event::Apply(_) => false,
+        };
+        if let (Some(name), true) = (&args.name, is_deleted) {
+            print_stderr(format!("{name} is deleted"));
+            return Ok(());
+        }
+        is_listed = matches!(change, watcher::Event::InitApply(_));
+        let (watcher::Event::Apply(object) | watcher::Event::InitApply(object)) = change else { continue };
         let value = output::object(object)?;
         let mark = if output == Output::Yaml { "---\n" } else { "" };
         print_data(&format!("{mark}{}", output::text(&value, output)?))?;

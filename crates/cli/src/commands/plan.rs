@@ -88,7 +88,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let state = reader.one(&name, whole_seconds(connection.clock.now())).await?;
     let mut plan = forecast::plan(&connection.client, &state, &change, given).await?;
     plan.next = change.command(&name, args.filename.as_deref(), &connection.flags);
-    let fold = Fold { all: args.all, filter: None };
+    let fold = Fold { all: args.all, ..Fold::default() };
     let drawing = Drawing { fold, ..Drawing::of_stdout(&connection.flags) };
     match args.output {
         Some(output @ (Output::Json | Output::Yaml)) => {

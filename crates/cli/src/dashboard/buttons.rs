@@ -141,7 +141,14 @@ fn undo(
     Button {
         confirm: to.map(|to| {
             let images = images(&to.template.value()).join(", ");
-            format!("Roll {name} back to revision {} ({images}). It pauses at pause points.", to.number)
+            let declared: Vec<&str> =
+                deployment.spec.strategy.points().map(|point| point.name.as_str()).collect();
+            let and =
+                if declared.is_empty() { String::new() } else { format!("{} and at ", declared.join(", ")) };
+            format!(
+                "Roll {name} back to revision {} ({images}). It pauses at {and}pause points of pods.",
+                to.number
+            )
         }),
         revision: to.map(|to| to.number),
         ..button("undo", "Undo", &format!("undo {name}"), denied, possible)

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use futures::stream::{BoxStream, StreamExt, select_all};
-use futures::{FutureExt, stream};
+use anyhow::Result;
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -14,7 +11,6 @@ use kube_runtime::reflector::{ObjectRef, Store};
 use kube_runtime::watcher;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::NodeView;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -22,12 +18,8 @@ use crate::client::Connection;
 use crate::explain::explain;
 use crate::observe::{ObservedState, is_owned};
 use crate::pod::ObservedPod;
-use crate::watch_cache::{BURST, is_ready, reflect};
-
-/// How often the API server is asked whether it answers, and how long it may take.
-const PROBE: Duration = Duration::from_secs(3);
-/// How long an error of a watch is shown. A watch that fails again does so before.
-const STALE: Duration = Duration::from_secs(40);
+use crate::watch_cache::{is_ready, reflect};
+use crate::watches::{Lost, Watches};
 
 /// The objects that the watches have shown.
 #[derive(Clone)]
@@ -45,13 +37,6 @@ pub(super) struct Pulse {
     /// It grows with each change of an object.
     pub(super) version: u64,
     pub(super) lost: Option<Lost>,
-}
-
-/// The API server does not answer, or refuses a watch. The objects are those of before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Lost {
-    pub(super) since: Timestamp,
-    pub(super) error: String,
 }
 
 /// Starts the watches: of one namespace, or of all. An error if the first read fails.
@@ -85,17 +70,12 @@ pub(super) async fn start(
         Ok(nodes)
     };
     let stores = Stores { deployments, sets, pods, nodes };
-    let mut health = Health { lost: None, failed: changes.iter().map(|_| None).collect(), clock };
-    let numbered = changes.into_iter().enumerate();
-    let mut changes =
-        select_all(numbered.map(|(number, stream)| stream.map(move |change| (number, change)).boxed()))
-            .boxed();
+    let mut watches = Watches::new(changes, client, clock);
     while !stores.are_ready() {
-        let (number, change) = changes.next().await.ok_or_else(|| anyhow!("the watches ended"))?;
-        health.watched(number, change);
+        watches.next().await?;
     }
     let (sender, receiver) = watch::channel(Pulse::default());
-    tokio::spawn(async move { follow(changes, client, health, sender).await });
+    tokio::spawn(follow(watches, sender));
     Ok((stores, receiver))
 }
 
@@ -114,107 +94,15 @@ async fn check<K: Clone + std::fmt::Debug + DeserializeOwned>(api: Api<K>, doing
     read.map(drop).map_err(|error| explain(error, doing))
 }
 
-/// A change that a watch has shown, with the number of the watch.
-type Numbered = (usize, watcher::Result<()>);
-
 /// Publishes changes until no one listens.
-async fn follow(
-    mut changes: BoxStream<'static, Numbered>,
-    client: Client,
-    mut health: Health,
-    sender: watch::Sender<Pulse>,
-) {
-    let mut probes = probes(client).boxed();
+async fn follow(mut watches: Watches, sender: watch::Sender<Pulse>) {
     while !sender.is_closed() {
-        let mut differs = false;
-        tokio::select! {
-            change = changes.next() => {
-                let Some((number, change)) = change else { return };
-                differs |= health.watched(number, change);
-                tokio::time::sleep(BURST).await;
-                while let Some(Some((number, change))) = changes.next().now_or_never() {
-                    differs |= health.watched(number, change);
-                }
-            }
-            Some(answer) = probes.next() => health.probed(answer),
-        }
-        let lost = health.lost();
-        sender.send_if_modified(|pulse| {
-            let is_news = differs || pulse.lost != lost;
+        let Ok(differs) = watches.next().await else { return };
+        sender.send_modify(|pulse| {
             pulse.version += u64::from(differs);
-            pulse.lost = lost;
-            is_news
+            pulse.lost = watches.lost().cloned();
         });
     }
-}
-
-/// Asks the API server again and again whether it answers. A watch without events does not tell.
-fn probes(client: Client) -> impl stream::Stream<Item = Result<(), String>> {
-    stream::unfold(client, |client| async move {
-        tokio::time::sleep(PROBE).await;
-        let answer = match tokio::time::timeout(PROBE, client.apiserver_version()).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(said(&error)),
-            Err(_) => Err(format!("no answer within {} s", PROBE.as_secs())),
-        };
-        Some((answer, client))
-    })
-}
-
-/// What is known of the connection.
-struct Health {
-    lost: Option<Lost>,
-    /// The error of each watch that the API server refuses.
-    failed: Vec<Option<Lost>>,
-    clock: ordereddeployment_controller::Clock,
-}
-
-impl Health {
-    /// Records what a watch has shown. Whether objects have changed.
-    fn watched(&mut self, number: usize, change: watcher::Result<()>) -> bool {
-        let Err(error) = change else {
-            self.failed[number] = None;
-            return true;
-        };
-        let found = Lost { since: self.clock.now(), error: said(&error) };
-        match error {
-            watcher::Error::InitialListFailed(kube::Error::Api(_))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(_)) => self.failed[number] = Some(found),
-            // The API server ends watches, and the next one begins at once.
-            watcher::Error::WatchError(_) | watcher::Error::NoResourceVersion => {}
-            _ => {
-                self.lost.get_or_insert(found);
-            }
-        }
-        false
-    }
-
-    fn probed(&mut self, answer: Result<(), String>) {
-        match answer {
-            Ok(()) => self.lost = None,
-            Err(error) => {
-                let since = self.lost.as_ref().map_or_else(|| self.clock.now(), |lost| lost.since);
-                self.lost = Some(Lost { since, error });
-            }
-        }
-        let now = self.clock.now();
-        for failed in &mut self.failed {
-            failed.take_if(|failed| now.duration_since(failed.since).unsigned_abs() > STALE);
-        }
-    }
-
-    fn lost(&self) -> Option<Lost> {
-        self.lost.clone().or_else(|| self.failed.iter().flatten().min_by_key(|failed| failed.since).cloned())
-    }
-}
-
-/// The innermost cause of an error.
-fn said(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 impl Stores {

@@ -15,12 +15,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::access::Access;
 use super::buttons::buttons;
 use super::delta::{Delta, ListDelta};
-use super::live::{Lost, Pulse};
+use super::live::Pulse;
 use super::page::Page;
 use super::rows::Row;
 use super::shared::Dashboard;
 use crate::overview::Overview;
 use crate::revisions;
+use crate::watches::Lost;
 
 /// The shortest time between two updates of a page.
 const INTERVAL: Duration = Duration::from_millis(150);

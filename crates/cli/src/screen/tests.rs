@@ -8,13 +8,16 @@ use crate::screen::paint;
 use crate::style::Style;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
 use crate::tree::Drawing;
+use crate::watches::Lost;
 
 const DRAWING: Drawing<'static> = Drawing { width: Some(80), ..PLAIN };
 
-fn link(error: Option<&str>) -> Link<'_> {
-    let now = "2030-01-01T12:00:00Z".parse().unwrap();
-    let since = error.map(|_| "2030-01-01T11:59:48Z".parse().unwrap());
-    Link { error, since, now }
+fn link(lost: Option<&Lost>) -> Link<'_> {
+    Link { lost, now: "2030-01-01T12:00:00Z".parse().unwrap() }
+}
+
+fn lost(error: &str) -> Lost {
+    Lost { since: "2030-01-01T11:59:48Z".parse().unwrap(), error: error.to_owned() }
 }
 
 fn press(view: &mut View, code: KeyCode, all: &[Overview]) -> Effect {
@@ -124,7 +127,7 @@ fn a_filter_shows_all_pods_that_match() {
 fn a_lost_connection_is_the_first_line() {
     let all = [large()];
     let mut view = View::new(true, false);
-    let page = view.page(&all, link(Some("connection refused")), DRAWING, 24);
+    let page = view.page(&all, link(Some(&lost("connection refused"))), DRAWING, 24);
     assert!(page.top[0].starts_with("✖ connection lost for 12s, reconnecting"), "{:?}", page.top[0]);
     assert!(page.top[0].chars().count() <= 80);
 }
@@ -172,7 +175,8 @@ fn control_characters_do_not_reach_the_terminal() {
     let style = Style { color: true, unicode: true };
     terminal
         .draw(|frame| {
-            let page = view.page(&all, link(Some("\u{1b}]0;owned\u{7}")), Drawing { style, ..DRAWING }, 12);
+            let page =
+                view.page(&all, link(Some(&lost("\u{1b}]0;owned\u{7}"))), Drawing { style, ..DRAWING }, 12);
             paint::draw(frame, &page);
         })
         .unwrap();

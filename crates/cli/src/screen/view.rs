@@ -9,13 +9,12 @@ use crate::overview::{Overview, Phase};
 use crate::style::Paint;
 use crate::table::shortened;
 use crate::tree::{Drawing, Fold, body, head, summary};
+use crate::watches::Lost;
 
 /// The connection to the API server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link<'a> {
-    /// Why it is lost.
-    pub(super) error: Option<&'a str>,
-    pub(super) since: Option<Timestamp>,
+    pub(super) lost: Option<&'a Lost>,
     pub(super) now: Timestamp,
 }
 
@@ -115,7 +114,7 @@ impl View {
     ) -> Page {
         let mut top = vec![connection(link, drawing)];
         let filter = Some(self.filter.as_str()).filter(|text| !text.is_empty());
-        let drawing = Drawing { fold: Fold { all: self.all, filter }, ..drawing };
+        let drawing = Drawing { fold: Fold { all: self.all, filter, on_screen: true }, ..drawing };
         let all = match (&self.plan, self.shown(overviews)) {
             (Some(plan), _) => plan.clone(),
             (None, Some(overview)) => {
@@ -292,14 +291,14 @@ impl View {
 /// Whether the screen is live.
 fn connection(link: Link<'_>, drawing: Drawing<'_>) -> String {
     let style = drawing.style;
-    let Some(error) = link.error else {
+    let Some(lost) = link.lost else {
         return style.paint(Paint::Good, &format!("{} connected", style.pick("●", "*")));
     };
-    let lost = link.since.map_or_else(String::new, |since| format!(" for {}", span(since, link.now)));
     let text = format!(
-        "{} connection lost{lost}, reconnecting; this is the last known state: {}",
+        "{} connection lost for {}, reconnecting; this is the last known state: {}",
         style.pick("✖", "!"),
-        escaped(error)
+        span(lost.since, link.now),
+        escaped(&lost.error)
     );
     style.paint(Paint::Bad, &shortened(text, drawing.width.unwrap_or(usize::MAX), style))
 }

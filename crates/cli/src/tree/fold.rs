@@ -14,6 +14,8 @@ pub(crate) struct Fold<'a> {
     pub(crate) all: bool,
     /// Show only pods with this text in their name, node, pool or status, and all of them.
     pub(crate) filter: Option<&'a str>,
+    /// Whether a key shows all pods, and not the flag of a command.
+    pub(crate) on_screen: bool,
 }
 
 /// The pods of the set that are shown, and how many are not.

@@ -221,7 +221,7 @@ fn large_trees_are_folded_and_filtered() {
     pods[59].ready = false;
     let overview = Overview::of(&observed_state(60, "web:1", &at_revision(1), &pods), "node.usage");
     let drawn = |all, filter| {
-        let text = render(&overview, Drawing { fold: Fold { all, filter }, ..PLAIN });
+        let text = render(&overview, Drawing { fold: Fold { all, filter, on_screen: false }, ..PLAIN });
         (text.matches("web-5d9c7b8c4d-00").count(), text)
     };
     let (count, text) = drawn(false, None);

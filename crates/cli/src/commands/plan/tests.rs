@@ -242,7 +242,7 @@ fn long_plans_are_folded_between_their_pauses() {
         text.contains("paused at pause point web-5d9c7b8c4d-0000") && text.lines().count() < 60,
         "{text}"
     );
-    let all = Drawing { fold: crate::tree::Fold { all: true, filter: None }, ..PLAIN };
+    let all = Drawing { fold: crate::tree::Fold { all: true, ..PLAIN.fold }, ..PLAIN };
     let shown = as_text::text(&plan, all);
     let deletes = shown.lines().filter(|line| line.contains("delete ") && line.contains("web-5d9c7b8c4d-"));
     assert_eq!(deletes.count(), 80);

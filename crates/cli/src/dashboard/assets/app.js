@@ -105,13 +105,14 @@ function open() {
   });
 }
 
-/** Draws a part in the next frame. */
+/** Draws a part in the next frame. What is left of it is drawn in the frame after. */
 function changed(name) {
   dirty.add(name);
   frame ||= requestAnimationFrame(() => {
     frame = 0;
-    for (const part of dirty) parts[part].draw();
+    const drawn = [...dirty];
     dirty.clear();
+    for (const part of drawn) if (parts[part].draw()) changed(part);
   });
 }
 

@@ -1,10 +1,15 @@
 // The pods as squares, by pool and node. The pause line is across all nodes: what is right of it waits.
 //
-// A pod keeps its node in the page. An update touches only the pods that change, and the rows whose order changes.
+// A pod keeps its node in the page. An update touches only the pods that change, and the rows whose order changes. What
+// takes longer than a part of a frame goes on in the next one, so that the page answers meanwhile.
 
 import { $, el, text, tip, untip } from './dom.js';
 import { Pod } from './pod.js';
 
+/** How long one frame draws squares, in milliseconds. */
+const SLICE = 25;
+/** How far a column may be from the width that its pods need, as a part of it: a new width moves all squares. */
+const SLACK = 0.15;
 const ZONES = ['updated', 'ahead', 'waits'];
 const place = (zone) => (zone === 'leaving' ? 'ahead' : zone);
 const rowKey = (pool, node) => `${pool ?? ''}\n${node ?? ''}`;
@@ -18,6 +23,7 @@ export class Pods {
   squares = new Map();
   rows = new Map();
   stale = new Set();
+  shares = {};
   focused = null;
   readOnly = false;
 
@@ -48,6 +54,7 @@ export class Pods {
     this.squares.clear();
     this.rows.clear();
     this.stale.clear();
+    this.shares = {};
     this.focused = null;
     this.box.replaceChildren();
   }
@@ -71,21 +78,25 @@ export class Pods {
     return Boolean(delta.head || delta.gone || delta.pods || delta.nodes || delta.order);
   }
 
+  /** Draws for a part of a frame. Returns whether something is left for the next one. */
   draw() {
+    const end = performance.now() + SLICE;
     for (const name of this.stale) {
+      if (performance.now() > end) return true;
       const pod = this.pods.get(name);
       if (pod) this.drawPod(pod);
+      this.stale.delete(name);
     }
-    this.stale.clear();
     const active = document.activeElement;
     this.drawRows();
-    this.arrange();
+    const unfinished = this.arrange(end);
     // A node that moves loses the focus.
     if (active !== document.activeElement && this.box.contains(active)) active.focus({ preventScroll: true });
     this.drawLine();
     const selected = this.inspector.name && this.pods.get(this.inspector.name);
     this.inspector.draw(selected, this.places.get(selected?.name), this.order.length, this.readOnly);
     if (!this.focused || !this.squares.has(this.focused)) this.rove(this.box.querySelector('[role=option]'));
+    return unfinished;
   }
 
   drawPod(pod) {
@@ -122,8 +133,8 @@ export class Pods {
     });
   }
 
-  /** Puts each square into its row and zone, in the order. */
-  arrange() {
+  /** Puts each square into its row and zone, in the order. Returns whether rows are left when the time is over. */
+  arrange(end) {
     const cells = new Map();
     const put = (pod) => {
       const key = rowKey(pod.pool, pod.node);
@@ -139,7 +150,9 @@ export class Pods {
       const pod = this.pods.get(name);
       if (pod) put(pod);
     }
+    this.widths(counts);
     for (const [key, { zones, shown }] of this.rows) {
+      if (performance.now() > end) return true;
       const cell = cells.get(key) ?? { updated: [], ahead: [], waits: [] };
       for (const zone of ZONES) {
         const names = cell[zone];
@@ -151,7 +164,7 @@ export class Pods {
         fill(box, names.map((name) => this.squares.get(name)));
       }
     }
-    this.widths(counts);
+    return false;
   }
 
   /** The columns are as wide as their pods need. */
@@ -160,9 +173,12 @@ export class Pods {
     const { rolling, line } = this.head;
     const shown = { updated: rolling || counts.updated > 0, ahead: true, waits: Boolean(line) };
     for (const zone of ZONES) {
-      const share = Math.max(counts[zone], this.pods.size / 8, 1);
-      board.style.setProperty(`--${zone}`, shown[zone] ? `minmax(5.3rem, ${share}fr)` : '0px');
       board.classList.toggle(`no-${zone}`, !shown[zone]);
+      const needed = shown[zone] ? Math.max(counts[zone], this.pods.size / 8, 1) : 0;
+      const share = this.shares[zone];
+      if (share !== undefined && Math.sign(share) === Math.sign(needed) && Math.abs(share - needed) <= SLACK * needed) continue;
+      this.shares[zone] = needed;
+      board.style.setProperty(`--${zone}`, needed ? `minmax(5.3rem, ${needed}fr)` : '0px');
     }
     board.classList.toggle('dense', this.pods.size > 400);
     board.classList.toggle('denser', this.pods.size > 2000);
