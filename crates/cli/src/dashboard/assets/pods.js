@@ -7,7 +7,7 @@ import { $, el, text, tip, untip } from './dom.js';
 import { Pod } from './pod.js';
 
 /** How long one frame draws squares, in milliseconds. */
-const SLICE = 25;
+const SLICE = 12;
 /** How far a column may be from the width that its pods need, as a part of it: a new width moves all squares. */
 const SLACK = 0.15;
 const ZONES = ['updated', 'ahead', 'waits'];
