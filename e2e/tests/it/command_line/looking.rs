@@ -10,6 +10,8 @@ pub(super) async fn get_watches_a_rollout_until_the_object_is_deleted(cluster: T
     cluster.deployed(&json!({"replicas": 3})).await.unwrap();
     let mut watch = plugin.start(&["get", "web", "-w"]).unwrap();
     watch.until("✔ complete at revision 1").await.unwrap();
+    let mut names = plugin.start(&["get", "web", "-w", "-o", "name"]).unwrap();
+    names.until("ordereddeployment.ordereddeployment.io/web").await.unwrap();
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
     watch.until("↻ rolling out revision 2").await.unwrap();
     watch.until("⊘ Terminating").await.unwrap();
@@ -18,6 +20,7 @@ pub(super) async fn get_watches_a_rollout_until_the_object_is_deleted(cluster: T
     cluster.kubectl.run(&["delete", "od", "web"]).await.unwrap();
     watch.until("web is deleted").await.unwrap();
     assert_eq!(watch.ended().await.unwrap(), 0);
+    assert_eq!(names.ended().await.unwrap(), 0);
 }
 
 pub(super) async fn the_list_spans_namespaces(cluster: TestCluster) {
