@@ -3,7 +3,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::{Done, Effect, Link, Page, View};
-use crate::overview::Overview;
+use crate::overview::{Overview, Phase};
 use crate::screen::paint;
 use crate::style::Style;
 use crate::testing::{PLAIN, Pod, at_revision, observed_state, paused_before, pod};
@@ -217,4 +217,37 @@ fn any_size_and_any_keys_work() {
             }
         }
     }
+}
+
+#[test]
+fn a_question_and_a_message_end_with_their_pause_point() {
+    let held = [large()];
+    let mut view = View::new(true, false);
+    view.page(&held, link(None), DRAWING, 24);
+    press(&mut view, KeyCode::Char('r'), &held);
+    let Phase::Held(point) = &held[0].phase else { panic!("it is held") };
+    let asked = format!("pass pause point {} of web? y/n", point.id);
+    assert_eq!(view.page(&held, link(None), Drawing { width: None, ..DRAWING }, 24).bottom, [asked]);
+    // Somebody else resumes it.
+    let mut next = large();
+    let Phase::Held(point) = &mut next.phase else { panic!("it is held") };
+    point.id = "other@2".to_owned();
+    view.done(Done::Message("the rollout continues".to_owned()));
+    let page = view.page(&[next], link(None), DRAWING, 24);
+    assert_eq!(page.bottom.len(), 1, "{page:?}");
+    assert!(page.bottom[0].starts_with("q quit"), "{page:?}");
+}
+
+#[test]
+fn the_screen_says_how_much_is_below() {
+    let all = [large()];
+    let mut view = View::new(true, true);
+    let page = view.page(&all, link(None), DRAWING, 24);
+    let whole: usize = 1 + view.page(&all, link(None), DRAWING, 10_000).middle.len();
+    let last = page.middle.last().unwrap();
+    let below = whole - page.middle.len();
+    assert_eq!(*last, format!("↓ {below} more lines"));
+    view.page(&all, link(None), DRAWING, 24);
+    press(&mut view, KeyCode::End, &all);
+    assert!(!text(&view.page(&all, link(None), DRAWING, 24)).contains("more lines"));
 }

@@ -71,6 +71,8 @@ pub(super) struct View {
     ask: Option<Ask>,
     plan: Option<Vec<String>>,
     message: Option<String>,
+    /// The pause point at which the shown object is held. A message about another one is outdated.
+    held: Option<String>,
 }
 
 impl View {
@@ -87,7 +89,27 @@ impl View {
             ask: None,
             plan: None,
             message: None,
+            held: None,
         }
+    }
+
+    /// Forgets the question and the message about a pause point that is passed.
+    fn forget_passed(&mut self, overviews: &[Overview]) {
+        let at = |one: &Overview| match &one.phase {
+            Phase::Held(hold) => Some(hold.id.clone()),
+            _ => None,
+        };
+        if let Some(Ask::Resume { namespace, name, id }) = &self.ask {
+            let asked = overviews.iter().find(|one| one.namespace == *namespace && one.name == *name);
+            if asked.and_then(at).as_ref() != Some(id) {
+                self.ask = None;
+            }
+        }
+        let held = self.chosen(overviews).and_then(at);
+        if held.is_some() && held != self.held {
+            self.message = None;
+        }
+        self.held = held;
     }
 
     /// The object that is shown alone.
@@ -112,6 +134,7 @@ impl View {
         drawing: Drawing<'_>,
         height: usize,
     ) -> Page {
+        self.forget_passed(overviews);
         let mut top = vec![connection(link, drawing)];
         let filter = Some(self.filter.as_str()).filter(|text| !text.is_empty());
         let drawing = Drawing { fold: Fold { all: self.all, filter, on_screen: true }, ..drawing };
@@ -128,13 +151,19 @@ impl View {
         top.truncate(height.saturating_sub(bottom.len() + 1).max(1));
         self.room = height.saturating_sub(top.len() + bottom.len()).max(1);
         self.max_scroll = all.len().saturating_sub(self.room);
-        if self.plan.is_none() && self.shown(overviews).is_none() {
+        let is_list = self.plan.is_none() && self.shown(overviews).is_none();
+        if is_list {
             // The selected object is always visible.
             let selected = self.selected.min(overviews.len().saturating_sub(1));
             self.scroll = self.scroll.clamp((selected + 1).saturating_sub(self.room), selected);
         }
         self.scroll = self.scroll.min(self.max_scroll);
-        let middle = all.into_iter().skip(self.scroll).take(self.room).collect();
+        let mut middle: Vec<String> = all.into_iter().skip(self.scroll).take(self.room).collect();
+        let below = self.max_scroll - self.scroll;
+        if let (true, Some(last)) = (below > 0 && self.room > 2 && !is_list, middle.last_mut()) {
+            let text = format!("{} {} more lines", drawing.style.pick("↓", "v"), below + 1);
+            *last = drawing.style.paint(Paint::Dim, &text);
+        }
         Page { top, middle, bottom }
     }
 
