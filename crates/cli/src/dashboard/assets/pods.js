@@ -152,7 +152,7 @@ export class Pods {
     }
     this.widths(counts);
     for (const [key, { zones, shown }] of this.rows) {
-      if (performance.now() > end) return true;
+      let filled = false;
       const cell = cells.get(key) ?? { updated: [], ahead: [], waits: [] };
       for (const zone of ZONES) {
         const names = cell[zone];
@@ -162,7 +162,10 @@ export class Pods {
         if (same && box.children.length === names.length) continue;
         shown[zone] = names;
         fill(box, names.map((name) => this.squares.get(name)));
+        filled = true;
       }
+      // After a row that differs: each frame gets further, also if the time is over before the first row.
+      if (filled && performance.now() > end) return true;
     }
     return false;
   }
@@ -175,8 +178,8 @@ export class Pods {
     for (const zone of ZONES) {
       board.classList.toggle(`no-${zone}`, !shown[zone]);
       const needed = shown[zone] ? Math.max(counts[zone], this.pods.size / 8, 1) : 0;
-      const share = this.shares[zone];
-      if (share !== undefined && Math.sign(share) === Math.sign(needed) && Math.abs(share - needed) <= SLACK * needed) continue;
+      // There is no share at first, and NaN is not within the slack.
+      if (Math.abs(this.shares[zone] - needed) <= SLACK * needed) continue;
       this.shares[zone] = needed;
       board.style.setProperty(`--${zone}`, needed ? `minmax(5.3rem, ${needed}fr)` : '0px');
     }
