@@ -121,11 +121,16 @@ fn of_certificate(why: &str) -> Explained {
 
 /// The innermost cause, escaped.
 pub(crate) fn innermost(error: &dyn Error) -> String {
+    escaped(&root_cause(error)).into_owned()
+}
+
+/// The innermost cause. It can contain control characters.
+pub(crate) fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
-    escaped(&cause.to_string()).into_owned()
+    cause.to_string()
 }
 
 fn one_line(text: &str) -> String {

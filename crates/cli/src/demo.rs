@@ -124,11 +124,10 @@ impl Demo<'_> {
         tokio::time::sleep(before_change).await;
 
         self.change_image().await?;
-        let is_paused = |overview: &Overview| {
-            matches!(overview.phase, Phase::Held(_)) && overview.available >= overview.desired
-        };
+        let is_paused =
+            |overview: &Overview| overview.hold().is_some() && overview.available >= overview.desired;
         let paused = self.until("the pause point", is_paused).await?;
-        let Phase::Held(hold) = &paused.phase else { bail!("the rollout is not paused") };
+        let Some(hold) = paused.hold() else { bail!("the rollout is not paused") };
         let at_pause_point = self.deleted.len();
         self.screen.say(&format!(
             "Paused at pause point {}: {} of {} pods are updated, {} are available.",

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint, Strategy, StrategyType};
+use ordereddeployment_api::{Hold, OrderedDeploymentStatus, PausePoint, Strategy, StrategyType};
 use ordereddeployment_planner::{Place, Pod, Point, Snapshot, node_rules, rollout_order};
 use ordereddeployment_preview::next_act;
 use ordereddeployment_sorter::{self as sorter, Context, Ranks};
@@ -186,6 +186,14 @@ impl Overview {
             sets,
             notes: notes(state, &stored),
             has_pools: label.is_some(),
+        }
+    }
+
+    /// The pause point at which the rollout is paused.
+    pub(crate) fn hold(&self) -> Option<&Hold> {
+        match &self.phase {
+            Phase::Held(hold) => Some(hold),
+            _ => None,
         }
     }
 

@@ -18,13 +18,40 @@ use crate::observe::{ObservedState, Reader, Scope};
 use crate::pod::ObservedPod;
 use crate::watches::{Lost, Watches};
 
-/// The stores of the reflectors.
-pub(crate) struct WatchCache {
-    deployments: Store<OrderedDeployment>,
-    sets: Store<OrderedReplicaSet>,
-    pods: Store<ObservedPod>,
+/// The objects that the watches have shown.
+#[derive(Clone)]
+pub(crate) struct Stores {
+    pub(crate) deployments: Store<OrderedDeployment>,
+    pub(crate) sets: Store<OrderedReplicaSet>,
+    pub(crate) pods: Store<ObservedPod>,
     /// An error message if nodes cannot be read.
-    nodes: Result<Store<NodeView>, String>,
+    pub(crate) nodes: Result<Store<NodeView>, String>,
+}
+
+impl Stores {
+    /// Waits until the first list of each kind is complete.
+    pub(crate) async fn sync(&self, watches: &mut Watches) -> Result<()> {
+        while !self.are_ready() {
+            watches.next().await?;
+        }
+        Ok(())
+    }
+
+    fn are_ready(&self) -> bool {
+        let nodes = self.nodes.as_ref().map_or(true, is_ready);
+        is_ready(&self.deployments) && is_ready(&self.sets) && is_ready(&self.pods) && nodes
+    }
+
+    /// The nodes by name, or why they cannot be read.
+    pub(crate) fn nodes(&self) -> Result<BTreeMap<String, NodeView>, String> {
+        let nodes = self.nodes.as_ref().map_err(Clone::clone)?.state();
+        Ok(nodes.into_iter().map(|node| (node.name_any(), (*node).clone())).collect())
+    }
+}
+
+/// The stores of one command, and the watches that update them.
+pub(crate) struct WatchCache {
+    stores: Stores,
     watches: Watches,
 }
 
@@ -50,22 +77,10 @@ impl WatchCache {
             changes.push(fourth);
             nodes
         });
-        let mut cache = Self {
-            deployments,
-            sets,
-            pods,
-            nodes,
-            watches: Watches::new(changes, connection.client.clone(), connection.clock.clone()),
-        };
-        while !cache.is_ready() {
-            cache.changed().await?;
-        }
-        Ok(cache)
-    }
-
-    fn is_ready(&self) -> bool {
-        let nodes = self.nodes.as_ref().map_or(true, is_ready);
-        is_ready(&self.deployments) && is_ready(&self.sets) && is_ready(&self.pods) && nodes
+        let stores = Stores { deployments, sets, pods, nodes };
+        let mut watches = Watches::new(changes, connection.client.clone(), connection.clock.clone());
+        stores.sync(&mut watches).await?;
+        Ok(Self { stores, watches })
     }
 
     /// Waits for a change of an object, or of the connection.
@@ -80,15 +95,9 @@ impl WatchCache {
 
     /// The cached state of the OrderedDeployments, sorted by namespace and name.
     pub(crate) fn states(&self, now: Timestamp) -> Vec<ObservedState> {
-        let nodes = match &self.nodes {
-            Ok(nodes) => {
-                let nodes = nodes.state().into_iter();
-                Ok(nodes.map(|node| (node.name_any(), (*node).clone())).collect::<BTreeMap<_, _>>())
-            }
-            Err(why) => Err(why.clone()),
-        };
-        let (sets, pods) = (self.sets.state(), self.pods.state());
+        let (sets, pods, nodes) = (self.stores.sets.state(), self.stores.pods.state(), self.stores.nodes());
         let mut all: Vec<ObservedState> = self
+            .stores
             .deployments
             .state()
             .iter()
@@ -102,7 +111,7 @@ impl WatchCache {
     }
 }
 
-pub(crate) fn is_ready<K>(store: &Store<K>) -> bool
+fn is_ready<K>(store: &Store<K>) -> bool
 where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {

@@ -11,6 +11,8 @@ use kube_runtime::watcher;
 use ordereddeployment_controller::Clock;
 use serde::Serialize;
 
+use crate::connect_error::root_cause;
+
 /// Changes within this time are handled together.
 const BURST: Duration = Duration::from_millis(50);
 /// How often the API server is asked whether it answers, and how long it may take.
@@ -46,7 +48,7 @@ impl Watches {
     }
 
     /// Waits for changes of objects, or of the connection. Returns whether objects have changed. Changes within a short
-    /// time are one.
+    /// time are one. A caller that drops the future reads the stores again: a change can be lost with it.
     pub(crate) async fn next(&mut self) -> Result<bool> {
         let before = self.health.lost().cloned();
         loop {
@@ -80,7 +82,7 @@ fn probes(client: Client) -> impl stream::Stream<Item = Result<(), String>> {
         tokio::time::sleep(PROBE).await;
         let answer = match tokio::time::timeout(PROBE, client.apiserver_version()).await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(said(&error)),
+            Ok(Err(error)) => Err(root_cause(&error)),
             Err(_) => Err(format!("no answer within {} s", PROBE.as_secs())),
         };
         Some((answer, client))
@@ -102,7 +104,7 @@ impl Health {
             self.failed[number] = None;
             return true;
         };
-        let found = Lost { since: self.clock.now(), error: said(&error) };
+        let found = Lost { since: self.clock.now(), error: root_cause(&error) };
         match error {
             watcher::Error::InitialListFailed(kube::Error::Api(_))
             | watcher::Error::WatchStartFailed(kube::Error::Api(_)) => self.failed[number] = Some(found),
@@ -132,15 +134,6 @@ impl Health {
     fn lost(&self) -> Option<&Lost> {
         self.lost.as_ref().or_else(|| self.failed.iter().flatten().min_by_key(|failed| failed.since))
     }
-}
-
-/// The innermost cause of an error.
-fn said(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

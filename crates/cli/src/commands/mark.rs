@@ -14,7 +14,7 @@ use crate::escape::print;
 use crate::exit::Exit;
 use crate::explain::explain;
 use crate::observe::Reader;
-use crate::overview::{Overview, Phase};
+use crate::overview::Overview;
 use crate::pause_points::some_of;
 use crate::pod::ObservedPod;
 use crate::state::pause_point;
@@ -239,7 +239,7 @@ async fn place(connection: &Connection, pod: &ObservedPod, pause: Option<Side>) 
     let next = [moves, Some(next)].into_iter().flatten().collect::<Vec<_>>().join("\n");
     let Ok(state) = reader.one(&name, connection.clock.now()).await else { return next };
     let overview = Overview::of(&state, "");
-    if let Phase::Held(hold) = &overview.phase
+    if let Some(hold) = overview.hold()
         && hold.declared.is_none()
         && Some(&hold.pod_uid) == pod.metadata.uid.as_ref()
     {

@@ -1,13 +1,12 @@
-//! The watches of the dashboard, and whether the API server answers. Read-only.
+//! The watches of the dashboard. Read-only.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt};
-use kube_runtime::reflector::{ObjectRef, Store};
+use kube_runtime::reflector::ObjectRef;
 use kube_runtime::watcher;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_wire::NodeView;
@@ -18,18 +17,8 @@ use crate::client::Connection;
 use crate::explain::explain;
 use crate::observe::{ObservedState, is_owned};
 use crate::pod::ObservedPod;
-use crate::watch_cache::{is_ready, reflect};
+use crate::watch_cache::{Stores, reflect};
 use crate::watches::{Lost, Watches};
-
-/// The objects that the watches have shown.
-#[derive(Clone)]
-pub(super) struct Stores {
-    deployments: Store<OrderedDeployment>,
-    sets: Store<OrderedReplicaSet>,
-    pods: Store<ObservedPod>,
-    /// An error message if nodes cannot be read.
-    nodes: Result<Store<NodeView>, String>,
-}
 
 /// What the watches have shown so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,9 +60,7 @@ pub(super) async fn start(
     };
     let stores = Stores { deployments, sets, pods, nodes };
     let mut watches = Watches::new(changes, client, clock);
-    while !stores.are_ready() {
-        watches.next().await?;
-    }
+    stores.sync(&mut watches).await?;
     let (sender, receiver) = watch::channel(Pulse::default());
     tokio::spawn(follow(watches, sender));
     Ok((stores, receiver))
@@ -96,8 +83,12 @@ async fn check<K: Clone + std::fmt::Debug + DeserializeOwned>(api: Api<K>, doing
 
 /// Publishes changes until no one listens.
 async fn follow(mut watches: Watches, sender: watch::Sender<Pulse>) {
-    while !sender.is_closed() {
-        let Ok(differs) = watches.next().await else { return };
+    loop {
+        let differs = tokio::select! {
+            Ok(differs) = watches.next() => differs,
+            () = sender.closed() => return,
+            else => return,
+        };
         sender.send_modify(|pulse| {
             pulse.version += u64::from(differs);
             pulse.lost = watches.lost().cloned();
@@ -106,11 +97,6 @@ async fn follow(mut watches: Watches, sender: watch::Sender<Pulse>) {
 }
 
 impl Stores {
-    fn are_ready(&self) -> bool {
-        let nodes = self.nodes.as_ref().map_or(true, is_ready);
-        is_ready(&self.deployments) && is_ready(&self.sets) && is_ready(&self.pods) && nodes
-    }
-
     /// All OrderedDeployments, in no order.
     pub(super) fn deployments(&self) -> Vec<Arc<OrderedDeployment>> {
         self.deployments.state()
@@ -132,14 +118,7 @@ impl Stores {
                 && pod.set_uid().is_some_and(|uid| uids.iter().any(|known| known == uid))
         };
         let pods = self.pods.state_filter(is_ours).iter().map(|pod| (**pod).clone()).collect();
-        let nodes = match &self.nodes {
-            Ok(nodes) => {
-                let nodes = nodes.state().into_iter();
-                Ok(nodes.map(|node| (node.name_any(), (*node).clone())).collect::<BTreeMap<_, _>>())
-            }
-            Err(message) => Err(message.clone()),
-        };
         let sets = sets.iter().map(|set| &**set);
-        Some(ObservedState::of((*deployment).clone(), sets, pods, &nodes, now))
+        Some(ObservedState::of((*deployment).clone(), sets, pods, &self.nodes(), now))
     }
 }

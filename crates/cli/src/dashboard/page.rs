@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::buttons::Button;
 use super::tone::{Tone, UNICODE};
 use crate::observe::ObservedState;
-use crate::overview::{Overview, Phase, PodRow, images};
+use crate::overview::{Overview, PodRow, images};
 use crate::pause_points::left;
 use crate::revisions::Revision;
 use crate::state::side;
@@ -183,10 +183,7 @@ impl Page {
 impl Head {
     fn of(overview: &Overview, rolling: bool, generation: i64, flags: &str) -> Self {
         let (mark, state, paint) = headline(overview, UNICODE);
-        let hold = match &overview.phase {
-            Phase::Held(hold) => hold.id.as_str(),
-            _ => "",
-        };
+        let hold = overview.hold().map_or("", |hold| hold.id.as_str());
         Self {
             namespace: overview.namespace.clone(),
             name: overview.name.clone(),

@@ -11,8 +11,9 @@ use tokio::time::{Instant, timeout};
 
 use super::access::Access;
 use super::guard::Gate;
-use super::live::{self, Pulse, Stores};
+use super::live::{self, Pulse};
 use crate::client::{ConnectArgs, Connection};
+use crate::watch_cache::Stores;
 
 /// How long an answer about permissions is used.
 const ACCESS_AGE: Duration = Duration::from_secs(30);

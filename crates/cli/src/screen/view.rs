@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use crate::age::span;
 use crate::escape::escaped;
-use crate::overview::{Overview, Phase};
+use crate::overview::Overview;
 use crate::style::Paint;
 use crate::table::shortened;
 use crate::tree::{Drawing, Fold, body, head, summary};
@@ -95,17 +95,13 @@ impl View {
 
     /// Forgets the question and the message about a pause point that is passed.
     fn forget_passed(&mut self, overviews: &[Overview]) {
-        let at = |one: &Overview| match &one.phase {
-            Phase::Held(hold) => Some(hold.id.clone()),
-            _ => None,
-        };
         if let Some(Ask::Resume { namespace, name, id }) = &self.ask {
-            let asked = overviews.iter().find(|one| one.namespace == *namespace && one.name == *name);
-            if asked.and_then(at).as_ref() != Some(id) {
+            let held = find(overviews, namespace, name).and_then(Overview::hold);
+            if held.is_none_or(|hold| hold.id != *id) {
                 self.ask = None;
             }
         }
-        let held = self.chosen(overviews).and_then(at);
+        let held = self.chosen(overviews).and_then(Overview::hold).map(|hold| hold.id.clone());
         if held.is_some() && held != self.held {
             self.message = None;
         }
@@ -118,7 +114,7 @@ impl View {
             return overviews.first();
         }
         let (namespace, name) = self.open.as_ref()?;
-        overviews.iter().find(|one| one.namespace == *namespace && one.name == *name)
+        find(overviews, namespace, name)
     }
 
     /// The object that the keys are about.
@@ -196,7 +192,7 @@ impl View {
             Some(_) if !self.single => keys.push("Esc list"),
             Some(_) => {}
         }
-        if self.chosen(overviews).is_some_and(|one| matches!(one.phase, Phase::Held(_))) {
+        if self.chosen(overviews).is_some_and(|one| one.hold().is_some()) {
             keys.push("r resume");
         }
         keys.push("p plan");
@@ -304,17 +300,21 @@ impl View {
 
     fn ask_to_resume(&mut self, overviews: &[Overview]) {
         let Some(one) = self.chosen(overviews) else { return };
-        match &one.phase {
-            Phase::Held(hold) => {
+        match one.hold() {
+            Some(hold) => {
                 self.ask = Some(Ask::Resume {
                     namespace: one.namespace.clone(),
                     name: one.name.clone(),
                     id: hold.id.clone(),
                 });
             }
-            _ => self.message = Some(format!("{} is not paused at a pause point", one.name)),
+            None => self.message = Some(format!("{} is not paused at a pause point", one.name)),
         }
     }
+}
+
+fn find<'o>(overviews: &'o [Overview], namespace: &str, name: &str) -> Option<&'o Overview> {
+    overviews.iter().find(|one| one.namespace == namespace && one.name == name)
 }
 
 /// Whether the screen is live.

@@ -2,7 +2,7 @@
 
 use super::drawing::Drawing;
 use super::head::head;
-use crate::overview::{Overview, Phase, PodRow};
+use crate::overview::{Overview, PodRow};
 use crate::style::Paint;
 use crate::table::wrapped;
 
@@ -41,7 +41,7 @@ fn next(overview: &Overview, drawing: Drawing<'_>) -> Vec<String> {
     if !overview.is_rolling() || rows.is_empty() {
         return Vec::new();
     }
-    let held = matches!(overview.phase, Phase::Held(_));
+    let held = overview.hold().is_some();
     let named: Vec<String> = rows.iter().take(NAMED).map(|row| described(row)).collect();
     let more = match rows.len().saturating_sub(NAMED) {
         0 => String::new(),
