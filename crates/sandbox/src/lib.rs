@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod fault;
 mod http;
+mod managed;
 mod object;
 mod openapi;
 mod patch;

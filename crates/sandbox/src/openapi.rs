@@ -8,6 +8,8 @@
 mod paths;
 mod types;
 
+pub(crate) use types::{OBJECT_META, definition, referenced};
+
 use serde_json::{Map, Value, json};
 
 use crate::resource::ResourceInfo;

@@ -49,6 +49,9 @@ pub struct Config {
     pub collector: Collector,
     /// Whether to record every commit and the body of every request, for [`Sandbox::commits`].
     pub journal: bool,
+    /// Whether objects have `metadata.managedFields`, and clients can apply on the server. Off by default: most tests
+    /// do not need them, and objects are much smaller without.
+    pub managed_fields: bool,
     /// The source of time.
     pub clock: Clock,
 }
@@ -71,6 +74,7 @@ impl Default for Config {
             history: 10_000,
             collector: Collector::default(),
             journal: false,
+            managed_fields: false,
             clock: Clock::system(),
         }
     }
@@ -99,6 +103,7 @@ impl Sandbox {
         if config.journal {
             server.state().store.journal = Some(Journal::default());
         }
+        server.state().managed_fields = config.managed_fields;
         let sandbox = Self {
             front: Front::new(Arc::clone(&server)),
             server,

@@ -72,6 +72,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let config = Config {
         nodes: nodes(args.nodes, args.pods_per_node),
         serve_new_nodes: true,
+        managed_fields: true,
         ready_delay: args.ready_delay,
         termination_delay: args.termination_delay,
         ..Config::default()

@@ -3,6 +3,7 @@
 //! All handlers are synchronous. The response to a watch is a stream that reads the store later. The server never
 //! schedules or runs pods, and it never sleeps.
 
+mod apply;
 mod body;
 mod cleanup;
 mod crd;
@@ -10,6 +11,7 @@ mod create;
 mod delete;
 mod metadata;
 mod misc;
+mod ownership;
 mod patch;
 mod pods;
 mod quota;
@@ -89,6 +91,8 @@ pub(crate) struct State {
     pub(crate) faults: Vec<Fault>,
     /// Resources whose creates are refused, with the message.
     pub(crate) refused_creates: BTreeMap<String, String>,
+    /// Whether objects have managed fields.
+    pub(crate) managed_fields: bool,
     random: StdRng,
     pub(crate) clock: Clock,
 }
@@ -107,6 +111,8 @@ struct Ask<'a> {
     target: Target,
     form: Form,
     dry_run: bool,
+    /// Whether objects have managed fields.
+    tracked: bool,
 }
 
 impl Ask<'_> {
@@ -145,6 +151,7 @@ impl Server {
             audit: VecDeque::new(),
             faults: Vec::new(),
             refused_creates: BTreeMap::new(),
+            managed_fields: false,
             random: StdRng::seed_from_u64(seed),
             clock: clock.clone(),
         };
@@ -202,7 +209,8 @@ impl Server {
         }
         let form = Form::parse(&call.accept, &query)?;
         let dry_run = call.method != Method::GET && query.dry_run(&call.method)?;
-        let ask = Ask { call, query, info, target, form, dry_run };
+        let ask = Ask { call, query, info, target, form, dry_run, tracked: state.managed_fields };
+        ownership::check_options(&ask)?;
         if let Some(sub) = ask.sub() {
             return state.subresource(&ask, sub);
         }

@@ -1,8 +1,8 @@
-//! PATCH: JSON patch, merge patch and, for built-in kinds, strategic merge patch. Server-side apply is not supported.
+//! PATCH: JSON patch, merge patch and, for built-in kinds, strategic merge patch. `apply` handles server-side apply.
 
 use serde_json::Value;
 
-use super::{Answer, Ask, Reply, State, metadata};
+use super::{Answer, Ask, Reply, State, apply, metadata};
 use crate::object;
 use crate::patch::{self, PatchKind};
 use crate::render;
@@ -48,8 +48,30 @@ pub(super) fn undecodable(object: &Value, why: &str) -> Failure {
     Failure::invalid_kind("", "", "", &[cause])
 }
 
+/// Decodes the result of a patch.
+pub(super) fn decode_result(ask: &Ask<'_>, patched: &mut Value) -> Result<(), Failure> {
+    metadata::decode(ask, patched).map_err(|failure| {
+        // Only a result that does not decode is an error of the patch.
+        let has = |words: &str| failure.code == 400 && failure.message.contains(words);
+        let undecodable = has("cannot be handled as a")
+            || has("does not match the expected API version") && ask.info.origin == Origin::Builtin;
+        if undecodable { self::undecodable(&Value::Null, &failure.message) } else { failure }
+    })?;
+    if object::name(patched) != ask.name() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            object::name(patched),
+            ask.name()
+        )));
+    }
+    Ok(())
+}
+
 impl State {
     pub(super) fn patch(&mut self, ask: &Ask<'_>, sub: Option<&str>) -> Answer {
+        if apply::is_apply(ask) {
+            return self.apply(ask, sub);
+        }
         kind(ask)?;
         let old = self.existing(ask)?;
         let mut patched = apply(ask, &render::versioned(&ask.info, &old))?;
@@ -58,20 +80,7 @@ impl State {
             patched["kind"] = ask.info.kind.as_str().into();
             patched["apiVersion"] = ask.info.api_version().into();
         }
-        metadata::decode(ask, &mut patched).map_err(|failure| {
-            // Only a result that does not decode is an error of the patch.
-            let has = |words: &str| failure.code == 400 && failure.message.contains(words);
-            let undecodable = has("cannot be handled as a")
-                || has("does not match the expected API version") && ask.info.origin == Origin::Builtin;
-            if undecodable { self::undecodable(&Value::Null, &failure.message) } else { failure }
-        })?;
-        if object::name(&patched) != ask.name() {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({}) does not match the name on the URL ({})",
-                object::name(&patched),
-                ask.name()
-            )));
-        }
+        decode_result(ask, &mut patched)?;
         let (stored, warnings) = self.commit(ask, patched, &old, sub)?;
         Ok(Reply::Json { code: 200, body: self.shown(ask, &stored), warnings })
     }

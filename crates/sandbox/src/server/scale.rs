@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::body::require_json;
-use super::{Answer, Ask, Reply, State, metadata, patch};
+use super::{Answer, Ask, Reply, State, apply, metadata, patch};
 use crate::object;
 use crate::patch::PatchKind;
 use crate::resource::{Origin, ResourceInfo, ScalePaths};
@@ -14,6 +14,9 @@ use crate::status::Failure;
 impl State {
     pub(super) fn scale(&mut self, ask: &Ask<'_>, method: &Method) -> Answer {
         let Some(paths) = ask.info.scale.clone() else { return Err(Failure::no_such_resource()) };
+        if apply::is_apply(ask) {
+            return self.apply_scale(ask, &paths);
+        }
         // The body is checked before the object is read.
         let sent = match *method {
             Method::GET => None,
@@ -141,7 +144,7 @@ pub(super) fn check(info: &ResourceInfo, object: &Value) -> Vec<Cause> {
         .collect()
 }
 
-fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
+pub(super) fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
     let number = |path: &str| object::at(object, path).and_then(Value::as_i64).unwrap_or_default();
     let selector = match &paths.label_selector {
         Some(path) => object::at(object, path).and_then(Value::as_str).unwrap_or_default().to_owned(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::body::{decode_kind, require_json};
 use super::crd::is_crd;
 use super::create::{admit, to_storage};
-use super::{Answer, Ask, Reply, State, metadata};
+use super::{Answer, Ask, Reply, State, metadata, ownership};
 use crate::object;
 use crate::resource::{Origin, ResourceInfo};
 use crate::schema::Cause;
@@ -88,6 +88,7 @@ impl State {
             // The deletion timestamp in a status update is ignored, even if it is invalid.
             object::set_meta(&mut object, "deletionTimestamp", Value::Null);
         }
+        let managed = ownership::take(&mut object);
         // First, because an endpoint ignores invalid metadata in fields that it does not write.
         compose(info, &mut object, old, sub);
         let changed = metadata::changed_owned(&object, old);
@@ -101,11 +102,12 @@ impl State {
             Self::check_crd(info, &mut object)?;
         }
         metadata::advance_generation(info, &mut object, old);
+        self.own(ask, &mut object, managed, Some(old));
         to_storage(info, &mut object);
         object::set_meta(&mut object, "resourceVersion", object::resource_version(old).into());
         // The stored object keeps its apiVersion; all served versions are the same object.
         object::set(&mut object, "apiVersion", old.get("apiVersion"));
-        if object == **old {
+        if ownership::is_same(&object, old) {
             return Ok((Arc::clone(old), warnings));
         }
         if ask.dry_run {
