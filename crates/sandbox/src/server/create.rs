@@ -39,6 +39,7 @@ impl State {
         metadata::check_kind(&info, &body)?;
         let warnings = admit(ask, &mut body, None)?;
         self.check_quotas(ask, &body)?;
+        Self::label_namespace(&info, &mut body);
         self.own(ask, &mut body, managed, None);
         to_storage(&info, &mut body);
         let key: Key = (ask.namespace().to_owned(), object::name(&body).to_owned());
@@ -91,9 +92,6 @@ impl State {
         if info.is_builtin("", "Namespace") {
             object::put_at(body, ".spec.finalizers", json!(["kubernetes"]));
             object::put_at(body, ".status.phase", "Active".into());
-            let name = object::name(body).to_owned();
-            let labels = object::meta_mut(body).entry("labels").or_insert_with(|| json!({}));
-            object::map_mut(labels).insert("kubernetes.io/metadata.name".into(), name.into());
         }
         if info.is_builtin("", "Pod") && body.pointer("/status/phase").is_none() {
             object::put_at(body, ".status.phase", "Pending".into());
@@ -112,12 +110,22 @@ impl State {
         Ok(())
     }
 
+    /// The label with its name, which every namespace has. It is a default, so its creator owns it.
+    fn label_namespace(info: &ResourceInfo, body: &mut Value) {
+        if info.is_builtin("", "Namespace") {
+            let name = object::name(body).to_owned();
+            let labels = object::meta_mut(body).entry("labels").or_insert_with(|| json!({}));
+            object::map_mut(labels).insert("kubernetes.io/metadata.name".into(), name.into());
+        }
+    }
+
     pub(super) fn create_first_namespaces(&mut self) {
         let Some(info) = self.find("", "v1", "namespaces") else { return };
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             let mut body = json!({"metadata": {"name": name}});
             self.stamp_new(&info, &mut body);
             render::stamp(&info, &mut body);
+            Self::label_namespace(&info, &mut body);
             if Self::before_create(&info, &mut body).is_ok() {
                 self.store.put(&storage(&info), &(String::new(), name.to_owned()), body);
             }
