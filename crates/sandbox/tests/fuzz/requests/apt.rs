@@ -17,6 +17,8 @@ enum Verb {
     Strategic,
     Operations,
     OperationsSub,
+    Apply,
+    ApplySub,
     Delete,
     DeleteAll,
     Read,
@@ -25,7 +27,7 @@ enum Verb {
     Bind,
 }
 
-const VERBS: [Verb; 14] = [
+const VERBS: [Verb; 16] = [
     Verb::Create,
     Verb::Replace,
     Verb::ReplaceSub,
@@ -34,6 +36,8 @@ const VERBS: [Verb; 14] = [
     Verb::Strategic,
     Verb::Operations,
     Verb::OperationsSub,
+    Verb::Apply,
+    Verb::ApplySub,
     Verb::Delete,
     Verb::DeleteAll,
     Verb::Read,
@@ -99,20 +103,24 @@ impl Parts {
             format!("{base}/{plural}")
         };
         let one = format!("{collection}/{name}");
-        let (json, merge, strategic, patch) = (
+        let (json, merge, strategic, patch, apply) = (
             "application/json",
             "application/merge-patch+json",
             "application/strategic-merge-patch+json",
             "application/json-patch+json",
+            "application/apply-patch+yaml",
         );
         let (method, place, kind, content) = match verb {
             Verb::Create => ("POST", collection, json, self.changed(sound(plural, name))),
             Verb::Replace => ("PUT", one, json, self.changed(sound(plural, name))),
-            Verb::ReplaceSub => {
+            Verb::Apply => ("PATCH", one, apply, self.changed(sound(plural, name))),
+            Verb::ReplaceSub | Verb::ApplySub => {
                 let scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "spec": {"replicas": 3},
                                    "metadata": {"name": name, "namespace": "default"}});
                 let object = if self.sub == "scale" { scale } else { sound(plural, name) };
-                ("PUT", format!("{one}/{}", self.sub), json, self.changed(object))
+                let (method, kind) =
+                    if matches!(verb, Verb::ApplySub) { ("PATCH", apply) } else { ("PUT", json) };
+                (method, format!("{one}/{}", self.sub), kind, self.changed(object))
             }
             Verb::Merge => ("PATCH", one, merge, self.merge),
             Verb::MergeSub => ("PATCH", format!("{one}/{}", self.sub), merge, self.merge),
@@ -134,10 +142,16 @@ impl Parts {
                 ("POST", format!("{one}/binding"), json, self.changed(binding))
             }
         };
+        // An applier has a name, and most of them insist.
+        let query = match kind {
+            "application/apply-patch+yaml" if self.query.is_empty() => "fieldManager=a&force=true".to_owned(),
+            "application/apply-patch+yaml" => format!("fieldManager=b&{}", self.query),
+            _ => self.query,
+        };
         Sent {
             method: method.to_owned(),
             path: place,
-            query: self.query,
+            query,
             headers: vec![("accept".into(), self.accept), ("content-type".into(), kind.into())],
             body: if content.is_null() { Vec::new() } else { content.to_string().into_bytes() },
         }
