@@ -55,17 +55,18 @@ fn merge_maps(
 /// items, as far as that order allows it.
 fn merge_lists(old: &[Value], new: &[Value], kind: &Kind<'_>, shape: &Shape<'_>) -> Value {
     let step = |item: &Value| shape.element(kind, item).ok();
-    let mut known: BTreeMap<Element, &Value> = BTreeMap::new();
+    // An item that the object has twice is replaced.
+    let mut known: BTreeMap<Element, Option<&Value>> = BTreeMap::new();
     for item in old {
         if let Some(step) = step(item) {
-            known.entry(step).or_insert(item);
+            known.entry(step).and_modify(|known| *known = None).or_insert(Some(item));
         }
     }
     let wanted: Vec<(Option<Element>, &Value)> = new.iter().map(|item| (step(item), item)).collect();
     let before = |step: &Option<Element>| step.as_ref().and_then(|step| known.get(step).copied());
     let inner = shape.items();
     let both = |(step, item): &(Option<Element>, &Value)| {
-        before(step).map_or_else(|| (*item).clone(), |before| merge(before, item, &inner))
+        before(step).flatten().map_or_else(|| (*item).clone(), |before| merge(before, item, &inner))
     };
     let mut merged = Vec::new();
     let mut rest = wanted.as_slice();
@@ -75,13 +76,17 @@ fn merge_lists(old: &[Value], new: &[Value], kind: &Kind<'_>, shape: &Shape<'_>)
             merged.push(item.clone());
             continue;
         }
-        // An item that the configuration has later comes in its order.
         let next = rest.iter().position(|(step, _)| before(step).is_some());
-        if let Some(place) = next.filter(|place| rest.get(*place).is_some_and(|(step, _)| *step == here)) {
-            let (now, later) = rest.split_at(place + 1);
-            merged.extend(now.iter().map(both));
-            rest = later;
-        }
+        let end = match next {
+            Some(place) if rest.get(place).is_some_and(|(step, _)| *step == here) => place + 1,
+            // The configuration has this item later.
+            Some(_) => 0,
+            // The object has this item again; structured-merge-diff continues with the next one.
+            None => rest.len().min(1),
+        };
+        let (now, later) = rest.split_at(end);
+        merged.extend(now.iter().map(both));
+        rest = later;
     }
     merged.extend(rest.iter().map(both));
     Value::Array(merged)

@@ -59,10 +59,12 @@ pub(crate) struct Field<'a> {
 impl<'a> Shape<'a> {
     /// The shape of the objects of a resource.
     pub(crate) fn of(info: &'a ResourceInfo) -> Self {
-        let custom = info.schema.as_ref().map(|schema| schema.raw());
-        let Some(schema) = custom.or_else(|| openapi::definition(info)) else { return Self::Deduced };
-        let mut typed = Typed::read(schema, "", "", false);
-        typed.is_object = true;
+        let (schema, name) = match &info.schema {
+            Some(custom) => (Some(custom.raw()), ""),
+            None => (openapi::definition(info), info.kind.as_str()),
+        };
+        let Some(schema) = schema else { return Self::Deduced };
+        let typed = Typed { name, is_object: true, ..Typed::read(schema, "", "", false) };
         Self::Typed(typed)
     }
 

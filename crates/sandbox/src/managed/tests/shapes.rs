@@ -92,6 +92,35 @@ fn the_items_of_the_configuration_keep_its_order() {
 }
 
 #[test]
+fn an_item_that_the_object_has_twice_is_replaced() {
+    let info = custom();
+    let old =
+        json!({"spec": {"parts": [{"name": "p", "note": "1"}, {"name": "p", "note": "2"}, {"name": "q"}]}});
+    let new = json!({"spec": {"parts": [{"name": "p"}]}});
+    let merged = merge(&old, &new, &Shape::of(&info));
+    assert_eq!(merged, json!({"spec": {"parts": [{"name": "p"}, {"name": "q"}]}}));
+}
+
+#[test]
+fn lists_merge_as_the_types_of_kubernetes_say() {
+    let kind = |kind: &str, path: &[&str]| {
+        let info = builtin(kind);
+        let mut shape = Shape::of(&info);
+        for name in path {
+            shape = if *name == "[]" { shape.items() } else { shape.field(name).unwrap().shape };
+        }
+        format!("{:?}", shape.kind(&json!([])))
+    };
+    assert_eq!(kind("ServiceAccount", &["secrets"]), "Keyed([\"name\"])");
+    assert_eq!(kind("Service", &["spec", "ports"]), "Keyed([\"port\", \"protocol\"])");
+    assert_eq!(kind("Pod", &["metadata", "finalizers"]), "Set");
+    assert_eq!(kind("Pod", &["status", "hostIPs"]), "Leaf");
+    assert_eq!(kind("Pod", &["status", "podIPs"]), "Keyed([\"ip\"])");
+    let mounts = ["spec", "template", "spec", "initContainers", "[]", "volumeMounts"];
+    assert_eq!(kind("Deployment", &mounts), "Keyed([\"mountPath\"])");
+}
+
+#[test]
 fn a_merge_replaces_values_and_keeps_the_rest() {
     let info = custom();
     let old = json!({"spec": {"colour": "red", "whole": {"a": "1"}, "plain": ["a"], "words": {"a": "1"},
