@@ -1,5 +1,7 @@
 //! Real kubectl against the sandbox, over TLS on loopback: the commands of users and their output.
 
+mod apply;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -34,8 +36,12 @@ fn kubectl() -> PathBuf {
 
 impl Cluster {
     async fn start() -> Self {
+        Self::start_with(Config::default()).await
+    }
+
+    async fn start_with(config: Config) -> Self {
         let kubectl = kubectl();
-        let sandbox = Sandbox::start(Config::default()).await.unwrap();
+        let sandbox = Sandbox::start(config).await.unwrap();
         let endpoint = sandbox.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config"), endpoint.kubeconfig).unwrap();
@@ -43,7 +49,11 @@ impl Cluster {
     }
 
     async fn with_gadgets() -> Self {
-        let cluster = Self::start().await;
+        Self::start().await.define_gadgets().await
+    }
+
+    async fn define_gadgets(self) -> Self {
+        let cluster = self;
         cluster.apply(&gadget_definition_value()).await;
         cluster.ok(&["wait", "--for=condition=Established", "crd/gadgets.test.example"]).await;
         cluster
