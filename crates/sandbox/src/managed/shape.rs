@@ -71,9 +71,8 @@ impl<'a> Shape<'a> {
     /// How a value of this shape merges.
     pub(crate) fn kind(&self, value: &Value) -> Kind<'a> {
         match (self, value) {
-            (Self::Untyped, _) => Kind::Leaf,
             (Self::Deduced, Value::Object(_) | Value::Null) => Kind::Map,
-            (Self::Deduced, _) => Kind::Leaf,
+            (Self::Untyped | Self::Deduced, _) => Kind::Leaf,
             (Self::Typed(typed), _) => match (typed.type_name(), value) {
                 ("object", Value::Object(_) | Value::Null) | ("", Value::Object(_)) => typed.map_kind(),
                 ("array", Value::Array(_) | Value::Null) | ("", Value::Array(_)) => typed.list_kind(),
@@ -157,10 +156,9 @@ impl<'a> Shape<'a> {
     /// Whether the types declare the last field of the path.
     pub(crate) fn declares(&self, path: &[Element]) -> bool {
         match path {
-            [] => false,
             [Element::Field(name)] => self.field(name).is_some_and(|field| field.declared),
             [Element::Field(name), rest @ ..] => self.known_field(name).shape.declares(rest),
-            [_] => false,
+            [] | [_] => false,
             [_, rest @ ..] => self.items().declares(rest),
         }
     }
@@ -168,7 +166,9 @@ impl<'a> Shape<'a> {
     /// The type of scalars, as in the schema; empty if any value is valid.
     pub(crate) fn scalar(&self) -> &'a str {
         match self {
-            Self::Typed(typed) if !matches!(typed.name, "Quantity" | "IntOrString") => typed.type_name(),
+            Self::Typed(typed) if !matches!(typed.name, "Quantity" | "IntOrString" | "JSON") => {
+                typed.type_name()
+            }
             _ => "",
         }
     }

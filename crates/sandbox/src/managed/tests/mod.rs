@@ -1,4 +1,5 @@
 //! Tests of managed fields without a server.
+#![allow(clippy::needless_pass_by_value, reason = "reads better where the value is written in place")]
 
 mod apply;
 mod properties;

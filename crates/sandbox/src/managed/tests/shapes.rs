@@ -77,6 +77,16 @@ fn quantities_and_ports_may_be_numbers_or_texts() {
 }
 
 #[test]
+fn a_default_in_the_schema_of_a_definition_has_any_type() {
+    let info = builtin("CustomResourceDefinition");
+    for default in [json!(5), json!("x"), json!({"a": 1}), json!([1]), json!(false)] {
+        let schema = json!({"properties": {"x": {"default": default, "enum": [1, "a"]}}});
+        let crd = json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}});
+        assert_eq!(check(&crd, &Shape::of(&info)), None);
+    }
+}
+
+#[test]
 fn the_items_of_the_configuration_keep_its_order() {
     let info = custom();
     let shape = Shape::of(&info);
