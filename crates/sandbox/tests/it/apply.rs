@@ -214,6 +214,31 @@ async fn defaults_belong_to_the_creator_but_not_to_the_applier() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_value_in_another_form_changes_nothing_not_even_a_time() {
+    let sandbox = tracking().await;
+    let client = sandbox.client().unwrap();
+    let mut config = deployment();
+    config["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "0.5"}});
+    let (_, created) = apply(&client, DEPLOYMENT, "fieldManager=a", &config).await;
+    let stored = &created["spec"]["template"]["spec"]["containers"][0]["resources"];
+    assert_eq!(*stored, json!({"limits": {"cpu": "500m"}}));
+    tokio::time::advance(std::time::Duration::from_secs(5)).await;
+    let (code, same) = apply(&client, DEPLOYMENT, "fieldManager=a", &config).await;
+    assert_eq!((code, same), (200, created));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_to_the_status_cannot_reset_the_managers() {
+    let sandbox = tracking().await;
+    let client = sandbox.client().unwrap();
+    let (_, created) = apply(&client, DEPLOYMENT, "fieldManager=a", &deployment()).await;
+    let patch = json!({"metadata": {"managedFields": []}, "status": {"replicas": 1}}).to_string();
+    let (code, patched) = send(&client, "PATCH", &format!("{DEPLOYMENT}/status"), MERGE, &patch).await;
+    assert_eq!((code, &patched["status"]["replicas"]), (200, &json!(1)));
+    assert_eq!(fields(&patched, "a"), fields(&created, "a"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_status_has_its_own_managers() {
     let sandbox = tracking().await;
     let client = sandbox.connect("tester").unwrap();

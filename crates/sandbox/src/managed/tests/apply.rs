@@ -131,6 +131,21 @@ fn kubectl_takes_over_what_it_applied_from_the_client() {
 }
 
 #[test]
+fn kubectl_does_not_take_over_what_another_manager_changed_since() {
+    let mut kept = Kept::new();
+    kept.update("kubectl-client-side-apply", json!({"colour": "red", "size": 1}));
+    let applied = Kept::config(json!({"colour": "red", "size": 1})).to_string();
+    kept.update("other", json!({"colour": "green", "size": 1}));
+    kept.object["metadata"]["annotations"] =
+        json!({"kubectl.kubernetes.io/last-applied-configuration": applied});
+    let conflicts = kept.apply("kubectl", json!({"colour": "blue", "size": 2}), false).unwrap_err();
+    assert_eq!(
+        message(&conflicts),
+        "Apply failed with 1 conflict: conflict with \"other\" using example.com/v1: .spec.colour"
+    );
+}
+
+#[test]
 fn the_status_of_an_object_is_not_owned_through_the_object() {
     let info = builtin("Pod");
     let shape = Shape::of(&info);

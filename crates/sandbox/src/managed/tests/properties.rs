@@ -78,6 +78,8 @@ fn after(writes: Vec<(bool, &'static str, Value, bool)>) -> Kept {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn the_same_configuration_applied_twice_changes_nothing(writes in object(), spec in spec(), force: bool) {
         let mut kept = after(writes);
