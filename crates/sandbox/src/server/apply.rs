@@ -18,12 +18,6 @@ use crate::status::Failure;
 /// The nesting that a configuration can have, as for JSON.
 const DEPTH: usize = 128;
 
-/// Whether the request applies a configuration. Without managed fields, its content type is unknown.
-pub(super) fn is_apply(ask: &Ask<'_>) -> bool {
-    let media = ask.call.content_type.split(';').next().unwrap_or_default().trim();
-    ask.tracked && ask.call.method == http::Method::PATCH && media == "application/apply-patch+yaml"
-}
-
 /// The configuration in the body, in YAML or JSON.
 fn decode(ask: &Ask<'_>) -> Result<Value, Failure> {
     let undecodable = |why: String| Failure::bad_request(format!("error decoding patch: {why}"));

@@ -210,7 +210,7 @@ impl Server {
         let form = Form::parse(&call.accept, &query)?;
         let dry_run = call.method != Method::GET && query.dry_run(&call.method)?;
         let ask = Ask { call, query, info, target, form, dry_run, tracked: state.managed_fields };
-        ownership::check_options(&ask)?;
+        ask.check_options()?;
         if let Some(sub) = ask.sub() {
             return state.subresource(&ask, sub);
         }

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Ask, State, apply};
+use super::{Ask, State};
 use crate::clock::seconds;
 use crate::managed::{self, Change, FieldSet, Managers, Shape};
 use crate::object;
@@ -20,39 +20,47 @@ pub(super) const FIELD: &str = "managedFields";
 /// The maximum length of the name of a manager (`validation.FieldManagerMaxLength`).
 const NAME_LIMIT: usize = 128;
 
-/// Rejects invalid options of a write.
-pub(super) fn check_options(ask: &Ask<'_>) -> Result<(), Failure> {
-    let method = ask.call.method.as_str();
-    let kind = match method {
-        "POST" => "CreateOptions",
-        "PUT" => "UpdateOptions",
-        "PATCH" => "PatchOptions",
-        _ => return Ok(()),
-    };
-    if !ask.tracked {
-        return Ok(());
+impl Ask<'_> {
+    /// Whether the request applies a configuration. Without managed fields, its content type is unknown.
+    pub(super) fn is_apply(&self) -> bool {
+        let media = self.call.content_type.split(';').next().unwrap_or_default().trim();
+        self.tracked && self.call.method == http::Method::PATCH && media == "application/apply-patch+yaml"
     }
-    let name = ask.query.get("fieldManager").unwrap_or_default();
-    let mut causes = Vec::new();
-    if method == "PATCH" {
-        if apply::is_apply(ask) && name.is_empty() {
-            causes.push(Cause::required("fieldManager", "is required for apply patch"));
-        } else if !apply::is_apply(ask) && ask.query.get("force").is_some() {
-            causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+
+    /// Rejects invalid options of a write.
+    pub(super) fn check_options(&self) -> Result<(), Failure> {
+        let method = self.call.method.as_str();
+        let kind = match method {
+            "POST" => "CreateOptions",
+            "PUT" => "UpdateOptions",
+            "PATCH" => "PatchOptions",
+            _ => return Ok(()),
+        };
+        if !self.tracked {
+            return Ok(());
         }
+        let name = self.query.get("fieldManager").unwrap_or_default();
+        let mut causes = Vec::new();
+        if method == "PATCH" {
+            if self.is_apply() && name.is_empty() {
+                causes.push(Cause::required("fieldManager", "is required for apply patch"));
+            } else if !self.is_apply() && self.query.get("force").is_some() {
+                causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+            }
+        }
+        if name.len() > NAME_LIMIT {
+            causes.push(Cause {
+                reason: "FieldValueTooLong",
+                message: format!("Too long: may not be more than {NAME_LIMIT} bytes"),
+                field: "fieldManager".into(),
+            });
+        }
+        for (position, character) in name.char_indices().filter(|(_, character)| character.is_control()) {
+            let why = format!("invalid character U+{:04X} (at position {position})", u32::from(character));
+            causes.push(Cause::invalid("fieldManager", &name.into(), &why));
+        }
+        if causes.is_empty() { Ok(()) } else { Err(Failure::invalid_options(kind, &causes)) }
     }
-    if name.len() > NAME_LIMIT {
-        causes.push(Cause {
-            reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {NAME_LIMIT} bytes"),
-            field: "fieldManager".into(),
-        });
-    }
-    for (position, character) in name.char_indices().filter(|(_, character)| character.is_control()) {
-        let why = format!("invalid character U+{:04X} (at position {position})", u32::from(character));
-        causes.push(Cause::invalid("fieldManager", &name.into(), &why));
-    }
-    if causes.is_empty() { Ok(()) } else { Err(Failure::invalid_options(kind, &causes)) }
 }
 
 /// The name of the manager: from the query, or the first part of the user agent.
@@ -164,7 +172,7 @@ impl State {
             return;
         }
         take(object);
-        let encoded = if apply::is_apply(ask) {
+        let encoded = if ask.is_apply() {
             given.unwrap_or_default()
         } else {
             self.updated(ask, object, given.as_ref(), old)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, Ask, Reply, State, apply, metadata};
+use super::{Answer, Ask, Reply, State, metadata};
 use crate::object;
 use crate::patch::{self, PatchKind};
 use crate::render;
@@ -69,7 +69,7 @@ pub(super) fn decode_result(ask: &Ask<'_>, patched: &mut Value) -> Result<(), Fa
 
 impl State {
     pub(super) fn patch(&mut self, ask: &Ask<'_>, sub: Option<&str>) -> Answer {
-        if apply::is_apply(ask) {
+        if ask.is_apply() {
             return self.apply(ask, sub);
         }
         kind(ask)?;

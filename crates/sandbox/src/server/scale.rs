@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::body::require_json;
-use super::{Answer, Ask, Reply, State, apply, metadata, patch};
+use super::{Answer, Ask, Reply, State, metadata, patch};
 use crate::object;
 use crate::patch::PatchKind;
 use crate::resource::{Origin, ResourceInfo, ScalePaths};
@@ -14,7 +14,7 @@ use crate::status::Failure;
 impl State {
     pub(super) fn scale(&mut self, ask: &Ask<'_>, method: &Method) -> Answer {
         let Some(paths) = ask.info.scale.clone() else { return Err(Failure::no_such_resource()) };
-        if apply::is_apply(ask) {
+        if ask.is_apply() {
             return self.apply_scale(ask, &paths);
         }
         // The body is checked before the object is read.
