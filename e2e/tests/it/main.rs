@@ -33,6 +33,8 @@ mod older_kinds;
 mod parity;
 mod pools;
 mod recipes;
+#[cfg(feature = "real-servers")]
+mod replicasets;
 mod rollouts;
 mod scaled_holds;
 mod scaling;
