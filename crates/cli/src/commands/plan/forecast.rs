@@ -39,6 +39,8 @@ pub(super) struct AssumptionFlags {
 pub(super) struct Plan {
     pub(super) name: String,
     pub(super) namespace: String,
+    /// Whether it is the rest of the current rollout, without a change.
+    pub(super) is_rest: bool,
     /// The spec after the change.
     pub(super) spec: OrderedDeploymentSpec,
     pub(super) preview: Preview,
@@ -87,6 +89,7 @@ pub(super) async fn plan(
     Ok(Plan {
         name,
         namespace,
+        is_rest: *change == SpecChange::default(),
         spec: snapshot.deployment.spec.clone(),
         preview,
         ready_after: assumptions.ready_after,

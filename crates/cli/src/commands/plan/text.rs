@@ -9,10 +9,13 @@ use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{Action, Counts, Deleted, End, Step};
 
 use super::forecast::{GUARANTEE, Plan};
+use crate::client::quoted;
 use crate::declared;
 use crate::state::side;
 use crate::style::Paint;
-use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped};
+use crate::table::{
+    Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped, wrapped_command,
+};
 use crate::tree::Drawing;
 
 const INDENT: &str = "  ";
@@ -46,6 +49,9 @@ pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
         let paint = if plan.preview.end == End::Complete { Paint::Good } else { Paint::Warn };
         style.paint(paint, &line)
     }));
+    if plan.is_rest && plan.preview.steps.is_empty() && plan.preview.end == End::Complete {
+        lines.extend(examples(plan, drawing));
+    }
     if !rows.is_empty() {
         lines.push(String::new());
         let guaranteed = wrapped(&format!("Guaranteed: {GUARANTEE}."), drawing.width, INDENT);
@@ -60,6 +66,23 @@ pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
         }
     }
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// What to do next without a rollout: the commands that preview a change.
+fn examples(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
+    let (name, flags) = (&plan.name, drawing.flags);
+    let template = plan.spec.template.value();
+    let container = template.pointer("/spec/containers/0/name").and_then(serde_json::Value::as_str);
+    let container = container.unwrap_or("*");
+    let image = quoted(&format!("{container}=IMAGE"));
+    let commands = [format!("--image {image}"), "--replicas N".to_owned(), "-f FILE".to_owned()];
+    let mut lines = wrapped("No rollout is running. Preview a change with:", drawing.width, "");
+    for change in commands {
+        let command = format!("{INDENT}kubectl ordered plan {name} {change}{flags}");
+        let command = wrapped_command(&command, drawing.width);
+        lines.extend(command.iter().map(|line| drawing.style.paint(Paint::Title, line)));
+    }
+    lines
 }
 
 fn headline(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
