@@ -30,6 +30,7 @@ mod monitoring;
 mod nodecosts;
 #[cfg(feature = "real-servers")]
 mod older_kinds;
+mod page;
 mod parity;
 mod pools;
 mod recipes;
@@ -43,5 +44,6 @@ mod spellings;
 mod stuck;
 mod templates;
 mod ten_pods;
+mod tutorial;
 mod waiting;
 mod witness;
