@@ -143,20 +143,19 @@ fn undo(
         Err(why) => (None, Err(why)),
     };
     Button {
-        confirm: to.map(|to| {
-            let images = images(&to.template.value()).join(", ");
-            let declared: Vec<&str> =
-                deployment.spec.strategy.points().map(|point| point.name.as_str()).collect();
-            let and =
-                if declared.is_empty() { String::new() } else { format!("{} and at ", declared.join(", ")) };
-            format!(
-                "Roll {name} back to revision {} ({images}). It pauses at {and}pause points of pods.",
-                to.number
-            )
-        }),
+        confirm: to.map(|to| confirm_undo(deployment, to)),
         revision: to.map(|to| to.number),
         ..button("undo", "Undo", &format!("undo {name}"), denied, possible)
     }
+}
+
+/// What to confirm before an undo to that revision.
+pub(super) fn confirm_undo(deployment: &OrderedDeployment, to: &Revision) -> String {
+    let images = images(&to.template.value()).join(", ");
+    let declared: Vec<&str> = deployment.spec.strategy.points().map(|point| point.name.as_str()).collect();
+    let and = if declared.is_empty() { String::new() } else { format!("{} and at ", declared.join(", ")) };
+    let name = deployment.name_any();
+    format!("Roll {name} back to revision {} ({images}). It pauses at {and}pause points of pods.", to.number)
 }
 
 /// The message without hints: they name commands, and the page has buttons.
