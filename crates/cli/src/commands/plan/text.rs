@@ -11,6 +11,7 @@ use ordereddeployment_preview::{Action, Counts, Deleted, End, Step};
 use super::forecast::{GUARANTEE, Plan};
 use crate::client::quoted;
 use crate::declared;
+use crate::pod::pods_in_words;
 use crate::state::side;
 use crate::style::Paint;
 use crate::table::{
@@ -133,7 +134,7 @@ pub(super) fn summary(plan: &Plan) -> String {
         1 => "pausing at 1 pause point".to_owned(),
         more => format!("pausing at {more} pause points"),
     };
-    format!("{} would be deleted, {created} created, {pauses}", pods(deleted))
+    format!("{} would be deleted, {created} created, {pauses}", pods_in_words(deleted))
 }
 
 fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<Row> {
@@ -179,7 +180,7 @@ fn step_rows(
         }
         Action::Event(_) => Vec::new(),
         Action::Create { set, revision, count } => {
-            vec![text(format!("create {} of revision {revision} ({set})", pods(*count)), None)]
+            vec![text(format!("create {} of revision {revision} ({set})", pods_in_words(*count)), None)]
         }
         Action::Delete { purpose, pods } => pods
             .iter()
@@ -191,8 +192,8 @@ fn step_rows(
         Action::Held { hold, counts } => {
             let line = drawing.style.pick("━━", "==");
             let so_far = match (*deletions, plan.preview.after(step.at).is_zero()) {
-                (0, true) => format!("{} left to delete", pods(all)),
-                (deleted, _) => format!("{} deleted so far", pods(deleted)),
+                (0, true) => format!("{} left to delete", pods_in_words(all)),
+                (deleted, _) => format!("{} deleted so far", pods_in_words(deleted)),
             };
             let Counts { desired, updated, available } = counts;
             let so_far = format!(
@@ -349,10 +350,6 @@ pub(super) fn assumptions(plan: &Plan) -> Vec<String> {
         all.insert(2, format!("each pause is resumed after {} (--resumed-after)", short(plan.resumed_after)));
     }
     all
-}
-
-fn pods(count: usize) -> String {
-    format!("{count} pod{}", if count == 1 { "" } else { "s" })
 }
 
 fn short(duration: Duration) -> String {
