@@ -239,15 +239,7 @@ async fn a_user_without_permissions_sees_why_buttons_are_disabled(cluster: TestC
     two_pauses(&cluster).await;
     cluster.set_image("web:2").await.unwrap();
     cluster.held("web").await.unwrap();
-    let kinds =
-        "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
-    cluster.kubectl.run(&["create", "role", "looker", "--verb=get,list,watch", kinds]).await.unwrap();
-    cluster.kubectl.run(&["create", "rolebinding", "looker", "--role=looker", "--user=vera"]).await.unwrap();
-    // The authorizer sees the role binding with a delay.
-    let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
-    while cluster.kubectl.run(&["auth", "can-i", "list", "od", "--as=vera"]).await.is_err() {
-        assert!(tokio::time::Instant::now() < limit, "timed out waiting for the role binding of vera");
-    }
+    cluster.reader("vera").await.unwrap();
     let (_dashboard, address) = dashboard(&cluster.plugin().unwrap(), &["web", "--as", "vera"]).await;
     browser.open(&address).await;
     browser.until_text("#state", "paused at a pause point").await;
