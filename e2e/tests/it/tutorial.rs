@@ -105,6 +105,10 @@ impl Shell {
         let mut child = bash(folder).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut shell = Self { input: child.stdin.take().unwrap(), output, _child: child };
+        // A busy machine may need longer than the timeout of `kubectl wait`, 30 seconds.
+        let patient =
+            r#"kubectl() { if [ "$1" = wait ]; then set -- "$@" --timeout=100s; fi; command kubectl "$@"; }"#;
+        shell.input.write_all(format!("{patient}\n").as_bytes()).await.unwrap();
         // The first command that fails is named, and ends bash.
         let strict =
             "cargo() { :; }; exec 2>&1; set -eE -o pipefail; trap 'echo \"failed: $BASH_COMMAND\"' ERR\n";
