@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::protobuf;
+use crate::rbac::{Impersonation, User};
 use crate::schema::Cause;
 use crate::status::Failure;
 use crate::table::IncludeObject;
@@ -17,6 +18,10 @@ pub(crate) struct Call {
     pub(crate) accept: String,
     pub(crate) content_type: String,
     pub(crate) user_agent: String,
+    /// Who makes the request.
+    pub(crate) user: User,
+    /// Whom the user wants to act as.
+    pub(crate) impersonation: Impersonation,
     pub(crate) body: Bytes,
 }
 
@@ -83,7 +88,8 @@ impl Target {
     }
 }
 
-fn decode(step: &str) -> String {
+/// A part of a path without percent signs.
+pub(crate) fn decode(step: &str) -> String {
     form_urlencoded::parse(format!("x={}", step.replace('+', "%2B")).as_bytes())
         .next()
         .map_or_else(String::new, |(_, value)| value.into_owned())

@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::fault::Fault;
 use crate::http::Front;
 use crate::pipe::Pipes;
+use crate::rbac::User;
 use crate::server::{self, Server};
 use crate::store::{Backup, Commit, Journal};
 use crate::tls::{self, Endpoint};
@@ -49,6 +50,9 @@ pub struct Config {
     pub collector: Collector,
     /// Whether to record every commit and the body of every request, for [`Sandbox::commits`].
     pub journal: bool,
+    /// Whether requests need a role that allows them. Without roles every client may do everything, and the server has
+    /// no `rbac.authorization.k8s.io`.
+    pub roles: bool,
     /// The source of time.
     pub clock: Clock,
 }
@@ -71,6 +75,7 @@ impl Default for Config {
             history: 10_000,
             collector: Collector::default(),
             journal: false,
+            roles: false,
             clock: Clock::system(),
         }
     }
@@ -98,6 +103,9 @@ impl Sandbox {
         let server = Server::new(clock.clone(), config.seed, config.history);
         if config.journal {
             server.state().store.journal = Some(Journal::default());
+        }
+        if config.roles {
+            server.state().enable_roles();
         }
         let sandbox = Self {
             front: Front::new(Arc::clone(&server)),
@@ -141,10 +149,19 @@ impl Sandbox {
         self.connect("sandbox-client")
     }
 
-    /// A client with its own user agent, which [`Self::requests`] records.
+    /// A client with its own user agent, which [`Self::requests`] records. Its user may do everything.
     pub fn connect(&self, user_agent: &str) -> Result<Client, Error> {
+        Self::piped(self.front.clone(), user_agent)
+    }
+
+    /// A client of a user. Without [`Config::roles`] this user may do everything too.
+    pub fn connect_as(&self, user_agent: &str, user: User) -> Result<Client, Error> {
+        Self::piped(self.front.with_user(user), user_agent)
+    }
+
+    fn piped(front: Front, user_agent: &str) -> Result<Client, Error> {
         let value = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
-        Ok(Client::new(Pipes::new(self.front.clone(), value), "default"))
+        Ok(Client::new(Pipes::new(front, value), "default"))
     }
 
     /// Listens for kubectl with TLS and a token, on loopback only. Port 0 selects a free port.

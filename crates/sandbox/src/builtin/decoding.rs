@@ -12,6 +12,7 @@ use k8s_openapi::{
         },
         events::v1::Event,
         policy::v1::PodDisruptionBudget,
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -19,6 +20,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::quantity::Quantity;
+use crate::rbac;
 use crate::resource::{Origin, ResourceInfo};
 
 /// Drops the fields that the type of a built-in kind does not have, and returns their paths. The error is the message
@@ -52,6 +54,10 @@ fn typed(info: &ResourceInfo, object: &Value) -> Result<Option<Value>, String> {
         ("events.k8s.io", "Event") => through::<Event>(object),
         ("coordination.k8s.io", "Lease") => through::<Lease>(object),
         ("policy", "PodDisruptionBudget") => through::<PodDisruptionBudget>(object),
+        (rbac::GROUP, "Role") => through::<Role>(object),
+        (rbac::GROUP, "ClusterRole") => through::<ClusterRole>(object),
+        (rbac::GROUP, "RoleBinding") => through::<RoleBinding>(object),
+        (rbac::GROUP, "ClusterRoleBinding") => through::<ClusterRoleBinding>(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => through::<CustomResourceDefinition>(object),
         _ => return Ok(None),
     };

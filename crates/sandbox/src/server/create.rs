@@ -31,6 +31,7 @@ impl State {
             return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
         }
         self.check_namespace(ask, &body)?;
+        self.check_escalation(ask, &body, None)?;
         self.stamp_new(&info, &mut body);
         if info.status && !info.is_builtin("", "Node") {
             object::set(&mut body, "status", None);
@@ -127,6 +128,7 @@ impl State {
         if is_crd(info) {
             self.serve_crd(info, stored);
         }
+        self.after_role_change(info);
     }
 }
 

@@ -14,6 +14,8 @@ mod patch;
 mod pods;
 mod quota;
 mod read;
+mod reviews;
+mod roles;
 mod scale;
 mod update;
 mod watch;
@@ -89,6 +91,8 @@ pub(crate) struct State {
     pub(crate) faults: Vec<Fault>,
     /// Resources whose creates are refused, with the message.
     pub(crate) refused_creates: BTreeMap<String, String>,
+    /// Whether requests are authorized.
+    has_roles: bool,
     random: StdRng,
     pub(crate) clock: Clock,
 }
@@ -145,6 +149,7 @@ impl Server {
             audit: VecDeque::new(),
             faults: Vec::new(),
             refused_creates: BTreeMap::new(),
+            has_roles: false,
             random: StdRng::seed_from_u64(seed),
             clock: clock.clone(),
         };
@@ -170,7 +175,12 @@ impl Server {
         }
         let reply = match state.fault(&record) {
             Some(failure) => failure.into(),
-            None => self.route(&mut state, call, query, target).unwrap_or_else(Reply::from),
+            None => {
+                let acting = state.authorize(call, &query);
+                acting
+                    .and_then(|acting| self.route(&mut state, acting.as_ref().unwrap_or(call), query, target))
+                    .unwrap_or_else(Reply::from)
+            }
         };
         record.code = reply.code();
         if let Some(journal) = &mut state.store.journal {
@@ -203,6 +213,9 @@ impl Server {
         let form = Form::parse(&call.accept, &query)?;
         let dry_run = call.method != Method::GET && query.dry_run(&call.method)?;
         let ask = Ask { call, query, info, target, form, dry_run };
+        if ask.info.is_review() {
+            return state.review(&ask);
+        }
         if let Some(sub) = ask.sub() {
             return state.subresource(&ask, sub);
         }
