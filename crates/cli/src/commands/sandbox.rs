@@ -74,6 +74,7 @@ pub(crate) async fn run(args: Args) -> Result<()> {
         serve_new_nodes: true,
         ready_delay: args.ready_delay,
         termination_delay: args.termination_delay,
+        roles: true,
         ..Config::default()
     };
     let nodes = config.nodes.len();
