@@ -23,8 +23,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use crate::protobuf;
-use crate::rbac::{Impersonation, User};
-use crate::request::Call;
+use crate::rbac::User;
+use crate::request::{Call, impersonation};
 use crate::server::{Reply, Server};
 use crate::status::Failure;
 
@@ -113,7 +113,7 @@ impl Front {
             content_type: header(CONTENT_TYPE),
             user_agent: header(USER_AGENT),
             user: User::clone(&self.user),
-            impersonation: Impersonation::read(&parts.headers),
+            impersonation: impersonation(&parts.headers),
             body,
         };
         let reply = match &self.gate {

@@ -1,5 +1,7 @@
 //! Parses a request: its path, headers and query. This module does not read stored objects.
 
+mod access;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -8,6 +10,8 @@ use crate::rbac::{Impersonation, User};
 use crate::schema::Cause;
 use crate::status::Failure;
 use crate::table::IncludeObject;
+
+pub(crate) use access::{attributes, impersonation};
 
 /// A complete request, as received.
 #[derive(Debug, Clone)]
@@ -88,8 +92,7 @@ impl Target {
     }
 }
 
-/// A part of a path without percent signs.
-pub(crate) fn decode(step: &str) -> String {
+fn decode(step: &str) -> String {
     form_urlencoded::parse(format!("x={}", step.replace('+', "%2B")).as_bytes())
         .next()
         .map_or_else(String::new, |(_, value)| value.into_owned())

@@ -9,7 +9,7 @@ use crate::schema::CrdSchema;
 mod access;
 mod crd;
 
-pub use access::access_kinds;
+pub use access::{ROLES_GROUP, access_kinds};
 pub use crd::from_crd;
 
 /// The origin of a resource.

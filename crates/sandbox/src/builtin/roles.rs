@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::{entry, fill, items, list, text};
 use super::names;
 use super::workloads::check_selector;
-use crate::rbac::GROUP;
+use crate::resource::ROLES_GROUP as GROUP;
 use crate::schema::Cause;
 
 /// Sets the defaults of a kind of the group and validates the object.

@@ -4,18 +4,18 @@
 
 use std::collections::BTreeSet;
 
-use super::policy::{Roles, rules_for};
+use super::policy::{NoRole, Roles, joined, rules_for};
 use super::rule::{Rule, quoted};
 use super::user::User;
 
 /// The message about the rules that the user does not have in this namespace; `None` if the user has all of them.
 pub(crate) fn missing_rules(
-    roles: &impl Roles,
+    stored: &impl Roles,
     user: &User,
     namespace: &str,
     wanted: &[Rule],
 ) -> Option<String> {
-    let (own, errors) = rules_for(roles, user, namespace);
+    let (own, errors) = rules_for(stored, user, namespace);
     let missing: Vec<Rule> = uncovered(&own, wanted);
     if missing.is_empty() {
         return None;
@@ -28,18 +28,18 @@ pub(crate) fn missing_rules(
         texts.into_iter().collect::<Vec<_>>().join("\n")
     );
     if !errors.is_empty() {
-        let errors: Vec<String> = errors.iter().map(super::policy::NoRole::stored).collect();
-        message.push_str(&format!("; resolution errors: [{}]", super::joined(&errors)));
+        let errors: Vec<String> = errors.iter().map(NoRole::stored).collect();
+        message = format!("{message}; resolution errors: [{}]", joined(&errors));
     }
     Some(message)
 }
 
 /// Whether the user may do everything in the cluster. Only such a user can write an aggregation rule.
-pub(crate) fn is_full_authority(roles: &impl Roles, user: &User, namespace: &str) -> bool {
+pub(crate) fn is_full_authority(stored: &impl Roles, user: &User, namespace: &str) -> bool {
     let all = || vec!["*".to_owned()];
     let resources = Rule { groups: all(), resources: all(), verbs: all(), ..Rule::default() };
     let urls = Rule { urls: all(), verbs: all(), ..Rule::default() };
-    missing_rules(roles, user, namespace, &[resources, urls]).is_none()
+    missing_rules(stored, user, namespace, &[resources, urls]).is_none()
 }
 
 /// The parts of the wanted rules that none of the own rules covers.

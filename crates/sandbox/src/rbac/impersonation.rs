@@ -4,23 +4,19 @@
 
 use std::collections::BTreeMap;
 
-use http::HeaderMap;
-
 use super::attributes::Attributes;
 use super::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, account_groups, split_account};
-use crate::request::decode;
 use crate::status::Failure;
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
-const EXTRA: &str = "impersonate-extra-";
 
 /// The impersonation headers of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Impersonation {
-    user: String,
-    uid: String,
-    groups: Vec<String>,
-    extra: BTreeMap<String, Vec<String>>,
+    pub(crate) user: String,
+    pub(crate) uid: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) extra: BTreeMap<String, Vec<String>>,
 }
 
 /// A permission that the real user needs, in the order of the checks.
@@ -33,26 +29,6 @@ struct Part {
 }
 
 impl Impersonation {
-    pub(crate) fn read(headers: &HeaderMap) -> Self {
-        let values = |name: &str| -> Vec<String> {
-            let values = headers.get_all(name).iter();
-            values.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect()
-        };
-        let first = |name: &str| values(name).into_iter().next().unwrap_or_default();
-        let mut extra = BTreeMap::new();
-        for name in headers.keys() {
-            if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-                extra.insert(decode(key), values(name.as_str()));
-            }
-        }
-        Self {
-            user: first("impersonate-user"),
-            uid: first("impersonate-uid"),
-            groups: values("impersonate-group"),
-            extra,
-        }
-    }
-
     /// The permissions that the real user needs. Empty if the request does not impersonate anybody.
     pub(crate) fn needs(&self) -> Result<Vec<Attributes>, Failure> {
         let parts = self.parts();

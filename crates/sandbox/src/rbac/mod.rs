@@ -24,5 +24,4 @@ pub(crate) use policy::{Decision, NoRole, Roles, authorize, joined, role_rules, 
 pub(crate) use rule::{Rule, rules_of};
 pub use user::User;
 
-/// The API group of roles and bindings.
-pub(crate) const GROUP: &str = "rbac.authorization.k8s.io";
+pub(crate) use crate::resource::ROLES_GROUP as GROUP;

@@ -54,12 +54,12 @@ impl NoRole {
 }
 
 /// Decides about a request.
-pub(crate) fn authorize(roles: &impl Roles, user: &User, request: &Attributes) -> Decision {
+pub(crate) fn authorize(stored: &impl Roles, user: &User, request: &Attributes) -> Decision {
     if user.is_all_powerful() {
         return Decision::Allowed(String::new());
     }
     let mut missing = Vec::new();
-    for grant in grants(roles, user, &request.namespace) {
+    for grant in grants(stored, user, &request.namespace) {
         match grant.rules {
             Ok(rules) if rules.iter().any(|rule| rule.allows(request)) => {
                 return Decision::Allowed(format!("RBAC: allowed by {}", grant.source));
@@ -72,9 +72,9 @@ pub(crate) fn authorize(roles: &impl Roles, user: &User, request: &Attributes) -
 }
 
 /// All rules that apply to a user in a namespace, and the bound roles that do not exist.
-pub(crate) fn rules_for(roles: &impl Roles, user: &User, namespace: &str) -> (Vec<Rule>, Vec<NoRole>) {
+pub(crate) fn rules_for(stored: &impl Roles, user: &User, namespace: &str) -> (Vec<Rule>, Vec<NoRole>) {
     let (mut rules, mut missing) = (Vec::new(), Vec::new());
-    for grant in grants(roles, user, namespace) {
+    for grant in grants(stored, user, namespace) {
         match grant.rules {
             Ok(own) => rules.extend(own),
             Err(error) => missing.push(error),
@@ -85,15 +85,15 @@ pub(crate) fn rules_for(roles: &impl Roles, user: &User, namespace: &str) -> (Ve
 
 /// The rules of the role that a binding refers to.
 pub(crate) fn role_rules(
-    roles: &impl Roles,
+    stored: &impl Roles,
     reference: &Value,
     namespace: &str,
 ) -> Result<Vec<Rule>, NoRole> {
     let text = |key: &str| reference[key].as_str().unwrap_or_default();
     let name = text("name");
     let (kind, found) = match text("kind") {
-        "Role" => ("role", roles.role(namespace, name)),
-        "ClusterRole" => ("clusterrole", roles.cluster_role(name)),
+        "Role" => ("role", stored.role(namespace, name)),
+        "ClusterRole" => ("clusterrole", stored.cluster_role(name)),
         other => return Err(NoRole::UnknownKind(other.to_owned())),
     };
     found.map(rules_of).ok_or_else(|| NoRole::Missing(kind, name.to_owned()))
@@ -117,10 +117,10 @@ struct Grant {
 }
 
 /// The bindings that apply: first those of the cluster, then those of the namespace.
-fn grants(roles: &impl Roles, user: &User, namespace: &str) -> Vec<Grant> {
-    let mut places = vec![("", roles.cluster_bindings())];
+fn grants(stored: &impl Roles, user: &User, namespace: &str) -> Vec<Grant> {
+    let mut places = vec![("", stored.cluster_bindings())];
     if !namespace.is_empty() {
-        places.push((namespace, roles.bindings(namespace)));
+        places.push((namespace, stored.bindings(namespace)));
     }
     let mut grants = Vec::new();
     for (namespace, bindings) in places {
@@ -131,7 +131,7 @@ fn grants(roles: &impl Roles, user: &User, namespace: &str) -> Vec<Grant> {
             };
             grants.push(Grant {
                 source: describe(binding, subject, namespace),
-                rules: role_rules(roles, &binding["roleRef"], namespace),
+                rules: role_rules(stored, &binding["roleRef"], namespace),
             });
         }
     }

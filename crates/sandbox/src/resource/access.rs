@@ -2,7 +2,10 @@
 
 use super::{ROW, ResourceInfo, Row, describe};
 
-const ROLES: Row = Row { group: "rbac.authorization.k8s.io", ..ROW };
+/// The API group of roles and bindings.
+pub const ROLES_GROUP: &str = "rbac.authorization.k8s.io";
+
+const ROLES: Row = Row { group: ROLES_GROUP, ..ROW };
 const REVIEWS: Row = Row { group: "authorization.k8s.io", namespaced: false, ..ROW };
 
 const STORED: &[Row] = &[

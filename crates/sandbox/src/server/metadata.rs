@@ -7,8 +7,7 @@ use serde_json::Value;
 use super::{Ask, State};
 use crate::clock::seconds;
 use crate::object;
-use crate::rbac;
-use crate::resource::{Origin, ResourceInfo};
+use crate::resource::{Origin, ROLES_GROUP, ResourceInfo};
 use crate::schema::Cause;
 use crate::status::Failure;
 
@@ -328,7 +327,7 @@ fn is_subdomain(name: &str) -> bool {
 
 /// What is wrong with the name of an object of this kind.
 fn wrong_name(info: &ResourceInfo, name: &str) -> Option<&'static str> {
-    if info.origin == Origin::Builtin && info.group == rbac::GROUP {
+    if info.origin == Origin::Builtin && info.group == ROLES_GROUP {
         return crate::builtin::names::path_segment(name);
     }
     (!is_subdomain(name)).then_some(SUBDOMAIN)

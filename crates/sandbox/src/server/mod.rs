@@ -175,12 +175,7 @@ impl Server {
         }
         let reply = match state.fault(&record) {
             Some(failure) => failure.into(),
-            None => {
-                let acting = state.authorize(call, &query);
-                acting
-                    .and_then(|acting| self.route(&mut state, acting.as_ref().unwrap_or(call), query, target))
-                    .unwrap_or_else(Reply::from)
-            }
+            None => self.authorized(&mut state, call, query, target).unwrap_or_else(Reply::from),
         };
         record.code = reply.code();
         if let Some(journal) = &mut state.store.journal {

@@ -130,7 +130,7 @@ fn check(ask: &Ask<'_>, review: &Value) -> Vec<Cause> {
     }
     let local = ask.info.namespaced;
     let named = review["metadata"].as_object().is_some_and(|meta| {
-        meta.iter().any(|(key, value)| !value.is_null() && !(local && key == "namespace"))
+        meta.iter().any(|(key, value)| !(value.is_null() || local && key == "namespace"))
     });
     if named {
         let detail = if local { "must be empty except for namespace" } else { "must be empty" };

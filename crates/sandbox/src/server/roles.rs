@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Ask, State, storage};
+use super::{Answer, Ask, Server, State, storage};
 use crate::object;
 use crate::rbac::{
-    Attributes, Decision, GROUP, Roles, Rule, User, aggregated, authorize, default_bindings, default_roles,
-    is_full_authority, missing_rules, role_rules, rules_of,
+    Attributes, Decision, GROUP, NoRole, Roles, Rule, User, aggregated, authorize, default_bindings,
+    default_roles, is_full_authority, missing_rules, role_rules, rules_of,
 };
 use crate::render;
-use crate::request::{Call, Query};
+use crate::request::{Call, Query, Target, attributes};
 use crate::resource::{self, Origin, ResourceInfo};
 use crate::status::Failure;
 use crate::store::Key;
@@ -39,6 +39,20 @@ impl Roles for State {
     }
 }
 
+impl Server {
+    /// Handles a request if a role allows it, as the user that it acts as.
+    pub(super) fn authorized(
+        self: &Arc<Self>,
+        state: &mut State,
+        call: &Call,
+        query: Query,
+        target: Option<Target>,
+    ) -> Answer {
+        let acting = state.authorize(call, &query)?;
+        self.route(state, acting.as_ref().unwrap_or(call), query, target)
+    }
+}
+
 impl State {
     /// Serves roles and bindings, creates the default ones, and checks every request from now on.
     pub(crate) fn enable_roles(&mut self) {
@@ -61,7 +75,7 @@ impl State {
     }
 
     /// Decides about a request. With impersonation, returns it as a request of the other user.
-    pub(super) fn authorize(&self, call: &Call, query: &Query) -> Result<Option<Call>, Failure> {
+    fn authorize(&self, call: &Call, query: &Query) -> Result<Option<Call>, Failure> {
         if !self.has_roles {
             return Ok(None);
         }
@@ -71,7 +85,7 @@ impl State {
         }
         let acting = (!needs.is_empty()).then(|| Call { user: call.impersonation.target(), ..call.clone() });
         let user = acting.as_ref().map_or(&call.user, |acting| &acting.user);
-        self.require(user, &Attributes::of(&call.method, &call.path, query))?;
+        self.require(user, &attributes(&call.method, &call.path, query))?;
         Ok(acting)
     }
 
@@ -80,7 +94,7 @@ impl State {
         if !self.has_roles {
             return Ok(());
         }
-        let request = Attributes::of(&ask.call.method, &ask.call.path, &ask.query);
+        let request = attributes(&ask.call.method, &ask.call.path, &ask.query);
         self.require(&ask.call.user, &Attributes { verb: "create".to_owned(), ..request })
     }
 
@@ -134,7 +148,7 @@ impl State {
     }
 
     fn may_escalate(&self, ask: &Ask<'_>) -> bool {
-        let request = Attributes::of(&ask.call.method, &ask.call.path, &ask.query);
+        let request = attributes(&ask.call.method, &ask.call.path, &ask.query);
         let escalate = Attributes { verb: "escalate".to_owned(), ..request };
         matches!(authorize(self, &ask.call.user, &escalate), Decision::Allowed(_))
     }
@@ -209,16 +223,15 @@ pub(super) fn is_access(info: &ResourceInfo) -> bool {
     info.origin == Origin::Builtin && info.group == GROUP
 }
 
-fn no_role(error: &crate::rbac::NoRole) -> Failure {
+fn no_role(error: &NoRole) -> Failure {
     let message = error.stored();
     match error {
-        crate::rbac::NoRole::Missing(kind, name) => {
+        NoRole::Missing(kind, name) => {
             let mut failure = Failure::new(404, "NotFound", message);
-            failure.details =
-                Some(serde_json::json!({"name": name, "group": GROUP, "kind": format!("{kind}s")}));
+            failure.details = Some(json!({"name": name, "group": GROUP, "kind": format!("{kind}s")}));
             failure
         }
-        crate::rbac::NoRole::UnknownKind(_) => Failure::internal(message),
+        NoRole::UnknownKind(_) => Failure::internal(message),
     }
 }
 
