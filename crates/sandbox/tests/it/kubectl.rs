@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::common::{gadget_definition_value, pod_value};
 
 /// A sandbox with a kubeconfig, and the kubectl for it.
-struct Cluster {
+pub(crate) struct Cluster {
     sandbox: Sandbox,
     home: TempDir,
     kubectl: PathBuf,
@@ -34,8 +34,12 @@ fn kubectl() -> PathBuf {
 
 impl Cluster {
     async fn start() -> Self {
+        Self::start_with(Config::default()).await
+    }
+
+    pub(crate) async fn start_with(config: Config) -> Self {
         let kubectl = kubectl();
-        let sandbox = Sandbox::start(Config::default()).await.unwrap();
+        let sandbox = Sandbox::start(config).await.unwrap();
         let endpoint = sandbox.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config"), endpoint.kubeconfig).unwrap();
@@ -72,11 +76,11 @@ impl Cluster {
     }
 
     /// The standard output of a command that must succeed.
-    async fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) async fn ok(&self, arguments: &[&str]) -> String {
         self.ok_with(arguments, "").await
     }
 
-    async fn ok_with(&self, arguments: &[&str], input: &str) -> String {
+    pub(crate) async fn ok_with(&self, arguments: &[&str], input: &str) -> String {
         let output = self.run(arguments, input).await;
         let (out, err) = texts(&output);
         assert!(output.status.success(), "kubectl {arguments:?} failed: {out}{err}");
@@ -84,14 +88,14 @@ impl Cluster {
     }
 
     /// The standard error of a command that must fail.
-    async fn fails(&self, arguments: &[&str], input: &str) -> String {
+    pub(crate) async fn fails(&self, arguments: &[&str], input: &str) -> String {
         let output = self.run(arguments, input).await;
         let (out, err) = texts(&output);
         assert!(!output.status.success(), "kubectl {arguments:?} succeeded: {out}");
         err
     }
 
-    async fn apply(&self, object: &Value) -> String {
+    pub(crate) async fn apply(&self, object: &Value) -> String {
         self.ok_with(&["apply", "-f", "-"], &object.to_string()).await
     }
 
@@ -117,7 +121,7 @@ fn gadget(spec: Value) -> Value {
 }
 
 /// The text with single spaces: kubectl determines the widths of the columns.
-fn squeezed(text: &str) -> String {
+pub(crate) fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
