@@ -71,6 +71,21 @@ impl TestCluster {
         self.kubectl.run(&["patch", "pod", pod, "--subresource=status", "-p", &patch]).await.map(drop)
     }
 
+    /// Lets this user read the objects of the namespace and nothing else, and waits until the user may: the authorizer sees the
+    /// role binding with a delay.
+    pub async fn reader(&self, user: &str) -> Result<()> {
+        let kinds =
+            "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
+        let (user, as_user) = (format!("--user={user}"), format!("--as={user}"));
+        self.kubectl.run(&["create", "role", "reader", "--verb=get,list,watch", kinds]).await?;
+        self.kubectl.run(&["create", "rolebinding", "reader", "--role=reader", &user]).await?;
+        let limit = tokio::time::Instant::now() + self.timeout;
+        while self.kubectl.run(&["auth", "can-i", "list", "od", &as_user]).await.is_err() {
+            ensure!(tokio::time::Instant::now() < limit, "timed out waiting for the role binding: {as_user}");
+        }
+        Ok(())
+    }
+
     /// Limits the number of pods in the namespace and waits until the limit is in force.
     pub async fn set_quota(&self, pods: i32) -> Result<()> {
         let quota = json!({

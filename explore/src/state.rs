@@ -201,6 +201,7 @@ impl State {
                 min_ready_seconds: 0,
                 template: template.clone(),
                 equal_templates: Vec::new(),
+                desired_replicas: None,
                 terminating: false,
             }
         });

@@ -34,4 +34,4 @@ pub use status::{
 };
 pub use template::{Template, canonical, equality_hash, template_hash};
 pub use time::parse_time;
-pub use validation::{Violation, validate, validate_node_rule};
+pub use validation::{Violation, parse_pause_points, validate, validate_node_rule};

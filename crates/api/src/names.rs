@@ -34,13 +34,23 @@ pub mod annotation {
     pub const HANDING_BACK: &str = "ordereddeployment.io/handing-back";
     /// The deletion cost that the controller `nodecosts` wrote to a pod of a plain Deployment. It identifies the value as its own.
     pub const NODE_COST: &str = "ordereddeployment.io/node-cost";
+    /// On a plain Deployment whose ReplicaSets this controller reconciles: the pause point that its rollout is paused at, with the name
+    /// and the UID of the pod, and the pause points that the rollout has passed. JSON, as in the status of an `OrderedDeployment`.
+    pub const ROLLOUT_STATE: &str = "ordereddeployment.io/rollout-state";
+    /// On a plain Deployment whose ReplicaSets this controller reconciles: its declared pause points, a JSON list as in
+    /// `spec.strategy.pausePoints`.
+    pub const PAUSE_POINTS: &str = "ordereddeployment.io/pause-points";
+    /// On a ReplicaSet: the revision of its Deployment (Kubernetes' `pkg/controller/deployment/util`).
+    pub const DEPLOYMENT_REVISION: &str = "deployment.kubernetes.io/revision";
+    /// On a ReplicaSet: the `replicas` of its Deployment when its size was last set (the same file).
+    pub const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
     /// On a set: hashes of templates that the API server found equal to the set's own template, although they are spelled
     /// differently. Newest first; see [`crate::equality_hash`].
     pub const EQUAL_TEMPLATES: &str = "ordereddeployment.io/equal-templates";
     /// The cause of a revision. It is copied from the `OrderedDeployment` to its newest set, and shown in the history.
     pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
     /// The annotations of the group of this project. Any other one of the group is a mistake.
-    pub const OF_GROUP: [&str; 10] = [
+    pub const OF_GROUP: [&str; 12] = [
         DELETE_PRIORITY,
         PAUSE_POINT,
         PAUSE_DURATION,
@@ -50,6 +60,8 @@ pub mod annotation {
         ADOPTED_GENERATION,
         HANDING_BACK,
         NODE_COST,
+        ROLLOUT_STATE,
+        PAUSE_POINTS,
         EQUAL_TEMPLATES,
     ];
 }
@@ -58,6 +70,8 @@ pub mod annotation {
 pub mod label {
     /// The hash of the pod template, on sets and pods, as Deployments use it.
     pub const POD_TEMPLATE_HASH: &str = "pod-template-hash";
+    /// On the empty ReplicaSet by which this controller finds out whether kube-controller-manager reconciles ReplicaSets.
+    pub const PROBE: &str = "ordereddeployment.io/probe";
     /// `true` on a Deployment that an `OrderedDeployment` is being converted to. It is a label, since the Deployment controller
     /// copies annotations to its `ReplicaSets`.
     pub const HANDING_BACK: &str = "ordereddeployment.io/handing-back";
@@ -81,6 +95,8 @@ pub mod condition {
     /// The pods do not match the spec yet: the rollout progresses or is paused (kstatus: in progress). Never `True` together
     /// with [`STALLED`].
     pub const RECONCILING: &str = "Reconciling";
+    /// On a `ReplicaSet` of a plain Deployment: pods beyond its size wait for a pause point. The message names it.
+    pub const PODS_HELD_BACK: &str = "PodsHeldBack";
     /// The conditions that every observed object has, so that `kubectl wait` finds them.
     pub const ALWAYS: [&str; 6] = [AVAILABLE, PROGRESSING, HELD, COMPLETE, STALLED, RECONCILING];
 }
@@ -176,6 +192,8 @@ pub mod reason {
     pub const RESUME_IGNORED: &str = "ResumeIgnored";
     /// Event on a ConfigMap: its rules for deletion costs are malformed. The previous rules stay in force.
     pub const MALFORMED_RULES: &str = "MalformedRules";
+    /// Event on a `ReplicaSet`: kube-controller-manager's controller of `ReplicaSets` is alive, so that this one does nothing.
+    pub const STANDS_ASIDE: &str = "StandsAside";
     /// Event: an annotation of this project has an invalid value, or its key is unknown. It is ignored.
     pub const MALFORMED_ANNOTATION: &str = "MalformedAnnotation";
     /// Event: with Recreate, the rollout is paused with fewer pods than desired.

@@ -104,6 +104,16 @@ impl LabelSelector {
         equal.chain(others).collect::<Vec<_>>().join(",")
     }
 
+    /// Whether it has every requirement of the other one, and so selects nothing that the other one does not.
+    #[must_use]
+    pub fn includes(&self, other: &Self) -> bool {
+        let labels = |selector: &Self| selector.match_labels.clone().unwrap_or_default();
+        let mut expressions = other.match_expressions.iter().flatten();
+        let own = labels(self);
+        labels(other).iter().all(|(key, value)| own.get(key) == Some(value))
+            && expressions.all(|wanted| self.match_expressions.iter().flatten().any(|own| own == wanted))
+    }
+
     /// The same selector with one more required label.
     #[must_use]
     pub fn with_label(&self, key: &str, value: &str) -> Self {

@@ -65,7 +65,7 @@ pub fn validate(spec: &OrderedDeploymentSpec) -> Vec<Violation> {
     if let Some(bounds) = rolling_update {
         bounds_of(&mut found, bounds);
     }
-    pause_points(&mut found, &spec.strategy);
+    pause_points(&mut found, "spec.strategy.pausePoints", &spec.strategy);
     let node_rules = spec.deletion_order.iter().filter_map(|order| order.node_priorities.as_ref()).flatten();
     for (index, rule) in node_rules.enumerate() {
         node_rule(&mut found, &format!("spec.deletionOrder.nodePriorities[{index}]"), rule);
@@ -122,8 +122,31 @@ fn bounds_of(found: &mut Found, bounds: &RollingUpdate) {
     );
 }
 
-fn pause_points(found: &mut Found, strategy: &Strategy) {
-    let field = "spec.strategy.pausePoints";
+/// Parses the pause points that an annotation of a plain Deployment declares: a list as in `spec.strategy.pausePoints`, in JSON.
+///
+/// `afterUpdated` is refused: the Deployment controller decides how many updated pods exist.
+///
+/// # Errors
+/// One line that says what is wrong, and what to do.
+pub fn parse_pause_points(text: &str) -> Result<Vec<DeclaredPausePoint>, String> {
+    let points: Vec<DeclaredPausePoint> =
+        serde_json::from_str(text).map_err(|error| format!("give a JSON list of pause points: {error}"))?;
+    if let Some(point) = points.iter().find(|point| point.after_updated.is_some()) {
+        return Err(format!(
+            "{}: a Deployment cannot pause by afterUpdated, since its controller decides how many updated pods exist",
+            point.name
+        ));
+    }
+    let mut found = Found(Vec::new());
+    let strategy = Strategy { pause_points: Some(points), ..Strategy::default() };
+    pause_points(&mut found, "pausePoints", &strategy);
+    match found.0.first() {
+        Some(violation) => Err(violation.to_string()),
+        None => Ok(strategy.pause_points.unwrap_or_default()),
+    }
+}
+
+fn pause_points(found: &mut Found, field: &str, strategy: &Strategy) {
     found.check(strategy.points().count() <= MOST_POINTS, field, "must have at most 32 items");
     let counts = |point: &DeclaredPausePoint| point.after_updated.is_some();
     found.check(

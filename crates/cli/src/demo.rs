@@ -141,7 +141,7 @@ impl Demo<'_> {
         self.observe().await?;
         let at_resume = self.deleted.len();
 
-        self.screen.say(&format!("$ kubectl ordered resume {}", self.name))?;
+        self.screen.command(&format!("kubectl ordered resume {}", self.name))?;
         let connection = Connection {
             client: self.client.clone(),
             watching: self.client.clone(),
@@ -214,7 +214,7 @@ impl Demo<'_> {
     }
 
     async fn apply(&mut self) -> Result<()> {
-        self.screen.say("$ kubectl apply -f docs/examples/web.yaml")?;
+        self.screen.command("kubectl apply -f docs/examples/web.yaml")?;
         let manifest: Value = serde_saphyr::from_str(MANIFEST).context("the example is not valid YAML")?;
         let deployment: OrderedDeployment =
             serde_json::from_value(manifest).context("the example is invalid")?;
@@ -238,7 +238,7 @@ impl Demo<'_> {
                 .flatten()
                 .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
                 .collect();
-            self.screen.say(&format!("$ kubectl annotate pod {name} {}", written.join(" ")))?;
+            self.screen.command(&format!("kubectl annotate pod {name} {}", written.join(" ")))?;
             let patch = json!({"metadata": {"annotations": annotations}});
             pods.patch(name, &PatchParams::default(), &Patch::Merge(patch))
                 .await
@@ -258,8 +258,9 @@ impl Demo<'_> {
     }
 
     async fn change_image(&mut self) -> Result<()> {
-        self.screen
-            .say(&format!("$ sed s/{OLD_IMAGE}/{NEW_IMAGE}/ docs/examples/web.yaml | kubectl apply -f -"))?;
+        self.screen.command(&format!(
+            "sed s/{OLD_IMAGE}/{NEW_IMAGE}/ docs/examples/web.yaml | kubectl apply -f -"
+        ))?;
         let manifest: Value = serde_saphyr::from_str(&MANIFEST.replace(OLD_IMAGE, NEW_IMAGE))
             .context("the example is not valid YAML")?;
         let patch = json!({"spec": manifest["spec"]});

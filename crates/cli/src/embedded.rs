@@ -2,6 +2,8 @@
 //!
 //! The controller uses it like any other cluster. Nothing outside this process is changed.
 
+mod roles;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ use tokio::task::JoinHandle;
 pub(crate) struct Embedded {
     pub(crate) sandbox: Sandbox,
     controller: Option<Running>,
+    /// Whether the server checks roles: the controller then runs with its own.
+    roles: bool,
 }
 
 struct Running {
@@ -28,10 +32,14 @@ struct Running {
 }
 
 impl Embedded {
-    /// Starts the server and installs the CRDs.
+    /// Starts the server and installs the CRDs and, if it has roles, those of the chart.
     pub(crate) async fn start(config: Config) -> Result<Self> {
+        let roles = config.roles;
         let sandbox = Sandbox::start(config).await.context("cannot start the sandbox")?;
         let client = sandbox.connect("kubectl-ordered")?;
+        if roles {
+            roles::install(client.clone()).await?;
+        }
         let api: Api<CustomResourceDefinition> = Api::all(client);
         for crd in crds() {
             let name = crd.name_any();
@@ -41,7 +49,7 @@ impl Embedded {
                 .await
                 .with_context(installing)?;
         }
-        Ok(Self { sandbox, controller: None })
+        Ok(Self { sandbox, controller: None, roles })
     }
 
     /// Starts the controller with that clock and that generator of names.
@@ -56,7 +64,12 @@ impl Embedded {
         names: Names,
         coalesce: Duration,
     ) -> Result<()> {
-        let client = self.sandbox.connect("ordered-controller-manager")?;
+        let agent = "ordered-controller-manager";
+        let client = if self.roles {
+            self.sandbox.connect_as(agent, roles::controller())?
+        } else {
+            self.sandbox.connect(agent)?
+        };
         let metrics = Arc::new(Metrics::new().context("cannot set up the controller's metrics")?);
         let options = Options { clock, names, coalesce, ..Options::new(metrics) };
         let (stop, stopped) = oneshot::channel::<()>();

@@ -15,9 +15,20 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Overwrites the last frame. Lines wider than the terminal are cut, because wrapped lines would shift the frame.
+    /// Overwrites the last frame, at the size of the terminal.
     pub(crate) fn draw(&mut self, out: &mut impl Write, lines: &[&str], prompt: &str) -> Result<()> {
         let size = terminal_size::terminal_size().map_or(DEFAULT_SIZE, |(width, height)| (width.0, height.0));
+        self.draw_at(size, out, lines, prompt)
+    }
+
+    /// Overwrites the last frame. Lines wider than the terminal are cut, because wrapped lines would shift the frame.
+    fn draw_at(
+        &mut self,
+        size: (u16, u16),
+        out: &mut impl Write,
+        lines: &[&str],
+        prompt: &str,
+    ) -> Result<()> {
         let columns = usize::from(size.0);
         // One row is left for the cursor, one for the prompt.
         let room = usize::from(size.1).saturating_sub(2);
@@ -31,11 +42,14 @@ impl Frame {
         if self.drawn > 0 {
             text.extend(["\x1b[", &self.drawn.to_string(), "A"]);
         }
-        text.push_str("\x1b[J");
+        // Each line is cleared before it is written, and the rest at the end. To clear a whole screen at once makes some
+        // terminals move it to their scrollback.
         for line in &kept {
+            text.push_str("\x1b[K");
             text.push_str(&cut(&terminal_text(line), columns));
             text.push_str("\r\n");
         }
+        text.push_str("\x1b[J");
         self.drawn = kept.len();
         text.push_str(&cut(&terminal_text(prompt), columns));
         out.write_all(text.as_bytes())?;
@@ -68,7 +82,26 @@ fn cut(line: &str, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::cut;
+    use super::{Frame, cut};
+
+    #[test]
+    fn a_frame_overwrites_line_by_line_and_never_fills_the_terminal() {
+        let mut frame = Frame::default();
+        let lines: Vec<&str> = vec!["line"; 30];
+        for _ in 0..3 {
+            let mut out = Vec::new();
+            frame.draw_at((80, 24), &mut out, &lines, "prompt").unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert_eq!(text.matches("\r\n").count(), 22);
+            // One clear for each line, and nothing but the rest is cleared at once.
+            assert_eq!(text.matches("\x1b[Kline\r\n").count(), 21);
+            assert!(text.ends_with("\x1b[K... 9 more lines\r\n\x1b[Jprompt"), "{text:?}");
+            assert_eq!(text.matches("\x1b[J").count(), 1);
+        }
+        let mut out = Vec::new();
+        frame.draw_at((80, 24), &mut out, &["line"], "").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "\r\x1b[22A\x1b[Kline\r\n\x1b[J");
+    }
 
     #[test]
     fn a_line_is_cut_at_the_width_and_keeps_its_escape_sequences() {

@@ -133,7 +133,7 @@ impl Reader {
         let sets = self.sets.list(&ListParams::default()).await;
         let sets = sets.map_err(|error| explain(error, "cannot list the sets"))?;
         let pods = self.pods.list(&params).await.map_err(|error| explain(error, "cannot list the pods"))?;
-        Ok(ObservedState::of(deployment, sets.items.iter(), pods.items, nodes, now))
+        Ok(ObservedState::of(deployment, &sets.items, &pods.items, nodes, now))
     }
 }
 
@@ -143,11 +143,12 @@ pub(crate) fn is_owned(set: &OrderedReplicaSet, uid: &str) -> bool {
 }
 
 impl ObservedState {
-    /// The state of the OrderedDeployment, from these sets and pods without those of other owners.
+    /// The state of the OrderedDeployment, from these sets and pods. Those of other owners are left out, and pods that do not
+    /// match the selector: the controller releases them.
     pub(crate) fn of<'a>(
         deployment: OrderedDeployment,
         sets: impl IntoIterator<Item = &'a OrderedReplicaSet>,
-        pods: Vec<ObservedPod>,
+        pods: impl IntoIterator<Item = &'a ObservedPod>,
         nodes: &Result<BTreeMap<String, NodeView>, String>,
         now: Timestamp,
     ) -> Self {
@@ -155,9 +156,12 @@ impl ObservedState {
         let mut sets: Vec<Set> =
             sets.into_iter().filter(|set| is_owned(set, &uid)).map(ordereddeployment_wire::set).collect();
         planner::make_hashes_unique(&mut sets);
-        let ours =
-            |pod: &ObservedPod| pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
-        let pods: Vec<ObservedPod> = pods.into_iter().filter(ours).collect();
+        let selector = &deployment.spec.selector;
+        let ours = |pod: &&ObservedPod| {
+            let is_owned = pod.set_uid().is_some_and(|uid| sets.iter().any(|set| *set.uid == *uid));
+            is_owned && selector.matches(pod.labels())
+        };
+        let pods: Vec<ObservedPod> = pods.into_iter().filter(ours).cloned().collect();
         let (nodes, nodes_unread) = match nodes {
             Ok(nodes) => (nodes.clone(), None),
             Err(message) => (BTreeMap::new(), Some(message.clone())),
@@ -193,5 +197,42 @@ impl ObservedState {
     pub(crate) fn pool_label<'a>(&self, requested: &'a str) -> Option<&'a str> {
         let known = |label: &str| self.nodes.values().any(|node| node.labels().contains_key(label));
         std::iter::once(requested).chain(POOL_LABELS).find(|label| known(label))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ordereddeployment_api::OrderedReplicaSet;
+    use serde_json::{Value, json};
+
+    use super::ObservedState;
+    use crate::pod::ObservedPod;
+
+    #[test]
+    fn pods_of_other_owners_and_released_pods_are_left_out() {
+        let owner = |kind: &str, uid: &str| json!([{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": kind, "name": uid, "uid": uid, "controller": true}]);
+        let spec = json!({
+            "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}},
+        });
+        let object = |kind: &str, metadata: Value| json!({"apiVersion": "ordereddeployment.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec});
+        let set: OrderedReplicaSet = serde_json::from_value(object(
+            "OrderedReplicaSet",
+            json!({"name": "web-1", "uid": "set", "ownerReferences": owner("OrderedDeployment", "web")}),
+        ))
+        .unwrap();
+        let pod = |name: &str, app: &str, set: &str| -> ObservedPod {
+            let metadata = json!({"name": name, "uid": name, "labels": {"app": app}, "ownerReferences": owner("OrderedReplicaSet", set)});
+            serde_json::from_value(json!({"metadata": metadata, "spec": {"containers": []}})).unwrap()
+        };
+        let pods =
+            [pod("ours", "web", "set"), pod("released", "other", "set"), pod("foreign", "web", "another")];
+        let web = serde_json::from_value(object("OrderedDeployment", json!({"name": "web", "uid": "web"})))
+            .unwrap();
+        let state = ObservedState::of(web, [&set], &pods, &Ok(BTreeMap::new()), jiff::Timestamp::UNIX_EPOCH);
+        let names: Vec<&str> = state.pods.iter().filter_map(|pod| pod.metadata.name.as_deref()).collect();
+        assert_eq!(names, ["ours"]);
     }
 }

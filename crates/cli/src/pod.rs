@@ -30,6 +30,11 @@ pub(crate) struct Detail {
     pub(crate) reason: Option<String>,
 }
 
+/// `1 pod`, `2 pods`.
+pub(crate) fn pods_in_words(count: usize) -> String {
+    format!("{count} pod{}", if count == 1 { "" } else { "s" })
+}
+
 impl Detail {
     fn of(pod: &Value) -> Self {
         let list = |pointer: &str| pod.pointer(pointer).and_then(Value::as_array).into_iter().flatten();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use kube::Api;
 use kube::api::Patch;
 use kube_runtime::wait::await_condition;
@@ -27,6 +27,15 @@ impl StatusRequest<'_> {
     pub(crate) async fn read(&self) -> Result<OrderedDeployment> {
         let found = self.api(&self.connection.client).get_status(self.name).await;
         found.map_err(|error| explain(error, self.doing))
+    }
+
+    /// Reads the object. With the revision that a page has shown, an error if the rollout is to another one by now: the user has
+    /// not seen that one.
+    pub(crate) async fn read_seen(&self, seen: Option<i64>) -> Result<OrderedDeployment> {
+        let found = self.read().await?;
+        let rollout = found.status.as_ref().and_then(|status| status.rollout.as_ref());
+        refuse_another(self.name, rollout.map_or(0, |rollout| rollout.revision), seen)?;
+        Ok(found)
     }
 
     /// Writes these fields of the status. `what` is what they request. After a dry run, returns the text to print: the controller
@@ -78,5 +87,15 @@ impl StatusRequest<'_> {
 
     fn api(&self, client: &kube::Client) -> Api<OrderedDeployment> {
         Api::namespaced(client.clone(), &self.connection.namespace)
+    }
+}
+
+/// An error if a page has shown another revision than the current one.
+fn refuse_another(name: &str, revision: i64, seen: Option<i64>) -> Result<()> {
+    match seen {
+        Some(seen) if seen != revision => bail!(
+            "{name}: the page has shown the rollout to revision {seen}, and it is to revision {revision} by now: nothing was requested\nhint: check the rollout, and try again"
+        ),
+        _ => Ok(()),
     }
 }

@@ -102,8 +102,8 @@ impl WatchCache {
             .state()
             .iter()
             .map(|deployment| {
-                let pods = pods.iter().map(|pod| (**pod).clone()).collect();
-                ObservedState::of((**deployment).clone(), sets.iter().map(|set| &**set), pods, &nodes, now)
+                let (sets, pods) = (sets.iter().map(|set| &**set), pods.iter().map(|pod| &**pod));
+                ObservedState::of((**deployment).clone(), sets, pods, &nodes, now)
             })
             .collect();
         all.sort_by_key(|state| (state.deployment.namespace(), state.deployment.name_any()));

@@ -7,3 +7,4 @@ pub(crate) mod http;
 pub(crate) mod limits;
 pub(crate) mod live_lists;
 pub(crate) mod requests;
+pub(crate) mod sets;

@@ -9,13 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::runtime::builtin::Announce;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use ordereddeployment_api::OrderedDeployment;
 use ordereddeployment_api::names::{CONTROLLER, reason};
 use ordereddeployment_planner::{Event, EventType, Regarding};
+use ordereddeployment_wire::Family;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
@@ -119,20 +122,22 @@ pub(crate) fn events(clock: Clock, names: Names, metrics: Arc<Metrics>) -> (Even
 
 impl EventRecorder {
     /// Publishes an event about a deployment or one of its pods.
-    pub(crate) fn publish(&self, deployment: &OrderedDeployment, event: &Event) {
-        let own = deployment.object_ref(&());
-        let (api_version, kind, name, uid) = match &event.regarding {
-            Regarding::Deployment => (own.api_version, own.kind, own.name, own.uid),
-            Regarding::Pod { name, uid } => {
-                (Some("v1".into()), Some("Pod".into()), Some(name.clone()), Some(uid.to_string()))
+    pub(crate) fn publish(&self, family: Family, deployment: &OrderedDeployment, event: &Event) {
+        let metadata = &deployment.metadata;
+        let own = (metadata.name.clone().unwrap_or_default(), metadata.uid.clone().unwrap_or_default());
+        let (api_version, kind, (name, uid)) = match &event.regarding {
+            Regarding::Deployment => (family.api_version(), family.deployment_kind(), own),
+            Regarding::Set { name, uid } => {
+                (family.api_version(), family.set_kind(), (name.clone(), uid.to_string()))
             }
+            Regarding::Pod { name, uid } => ("v1", "Pod", (name.clone(), uid.to_string())),
         };
         let notice = Notice {
-            namespace: own.namespace.unwrap_or_default(),
-            api_version: api_version.unwrap_or_default(),
-            kind: kind.unwrap_or_default(),
-            name: name.unwrap_or_default(),
-            uid: uid.unwrap_or_default(),
+            namespace: metadata.namespace.clone().unwrap_or_default(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name,
+            uid,
             type_: match event.type_ {
                 EventType::Normal => "Normal",
                 EventType::Warning => "Warning",
@@ -163,6 +168,12 @@ impl EventRecorder {
             self.metrics.events_dropped.inc();
             tracing::warn!("an event was dropped: too many are waiting");
         }
+    }
+}
+
+impl Announce for EventRecorder {
+    fn stands_aside(&self, probe: &ReplicaSet, message: &str) {
+        self.warn_of_object(probe.object_ref(&()), reason::STANDS_ASIDE, message);
     }
 }
 

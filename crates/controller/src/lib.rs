@@ -23,6 +23,8 @@ pub use leader::election::Timing;
 pub use leader::fence::Fence;
 pub use leader::lease::{Candidate, identity};
 pub use nodecosts::NodeCosts;
+pub use ordereddeployment_wire::Family;
+pub use runtime::builtin::Apart;
 pub use runtime::clock::Clock;
 pub use runtime::controller::{Controller, Options};
 pub use runtime::decision_log::DecisionLog;

@@ -13,8 +13,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
-    Candidate, Controller, Error, Fence, Health, Limiter, Limits, Metrics, NodeCosts, Options, Timing,
-    client, client_config, counted, identity, serve,
+    Apart, Candidate, Controller, Error, Family, Fence, Health, Limiter, Limits, Metrics, NodeCosts, Options,
+    Timing, client, client_config, counted, identity, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,9 +27,17 @@ use tracing_subscriber::EnvFilter;
 // The last of two occurrences wins: users that can only append arguments can override every one.
 #[command(name = "ordered-controller-manager", version, args_override_self = true)]
 struct Arguments {
-    /// The controllers to run.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "ordereddeployment")]
-    controllers: Vec<Which>,
+    /// The controllers to run: names, `*` for those that run by default (ordereddeployment), and `-NAME` for one not to run.
+    /// Others: nodecosts, replicaset.
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    controllers: Vec<String>,
+    /// The controller replicaset acts even if kube-controller-manager's own may be alive. Only for clusters in which it cannot
+    /// be: two at once delete twice as many pods.
+    #[arg(long)]
+    force: bool,
+    /// The namespace of the empty ReplicaSet by which the controller replicaset finds that out. Default: the pod's own.
+    #[arg(long, value_name = "NAMESPACE")]
+    probe_namespace: Option<String>,
     /// The ConfigMap with the rules of `nodecosts`, as NAMESPACE/NAME.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
     node_costs_config: Option<NodeCosts>,
@@ -75,12 +83,44 @@ struct Arguments {
     log_format: LogFormat,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// A controller of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    #[value(name = "ordereddeployment")]
     OrderedDeployment,
-    #[value(name = "nodecosts")]
     NodeCosts,
+    ReplicaSet,
+}
+
+impl Which {
+    const ALL: [Self; 3] = [Self::OrderedDeployment, Self::NodeCosts, Self::ReplicaSet];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::OrderedDeployment => "ordereddeployment",
+            Self::NodeCosts => "nodecosts",
+            Self::ReplicaSet => "replicaset",
+        }
+    }
+
+    /// Those that the flag names, as kube-controller-manager's flag of that name does: the first mention of a controller counts.
+    fn selected(words: &[String]) -> Result<Vec<Self>> {
+        let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
+        for word in words {
+            let name = word.strip_prefix('-').unwrap_or(word);
+            if name != "*" && !names.contains(&name) {
+                bail!("--controllers: there is no controller {name:?}; there are {}", names.join(", "));
+            }
+        }
+        let is_selected = |which: &Self| {
+            let mentioned = words.iter().find_map(|word| match word.strip_prefix('-') {
+                Some(name) => (name == which.name()).then_some(false),
+                None => (word == which.name()).then_some(true),
+            });
+            mentioned
+                .unwrap_or_else(|| *which == Self::OrderedDeployment && words.iter().any(|word| word == "*"))
+        };
+        Ok(Self::ALL.into_iter().filter(is_selected).collect())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -124,8 +164,12 @@ async fn run(arguments: Arguments) -> Result<()> {
     options.limiter = Limiter::new(limits);
     options.workers = arguments.concurrent_syncs;
     options.namespace.clone_from(&arguments.namespace);
-    let runs = |which| arguments.controllers.contains(&which);
-    options.health = Health::of(runs(Which::OrderedDeployment), runs(Which::NodeCosts));
+    let controllers = Which::selected(&arguments.controllers)?;
+    let runs = |which| controllers.contains(&which);
+    let families =
+        [(Which::OrderedDeployment, Family::Ordered), (Which::ReplicaSet, Family::Plain)].into_iter();
+    let families: Vec<_> = families.filter(|(which, _)| runs(*which)).map(|(_, family)| family).collect();
+    options.health = Health::of(&families, runs(Which::NodeCosts));
     let costs = arguments.node_costs_config.clone().filter(|_| runs(Which::NodeCosts));
     if runs(Which::NodeCosts) && costs.is_none() {
         bail!("the controller nodecosts needs --node-costs-config: where its rules are");
@@ -155,19 +199,31 @@ async fn run(arguments: Arguments) -> Result<()> {
         stop.send_replace(true);
     });
     tokio::spawn(serve(listener, metrics, options.health.clone(), ended()));
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?arguments.controllers, "starting");
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?controllers, "starting");
     tracing::info!("metrics and health on http://{bound}");
     let ordered =
         runs(Which::OrderedDeployment).then(|| Controller::run(client.clone(), options.clone(), ended()));
+    let plain = runs(Which::ReplicaSet).then(|| {
+        let namespace = arguments.probe_namespace.as_deref().unwrap_or(client.default_namespace());
+        let apart = Apart { namespace: namespace.to_owned(), force: arguments.force };
+        let options = Options { family: Family::Plain, apart: Some(apart), ..options.clone() };
+        Controller::run(client.clone(), options, ended())
+    });
     let health = options.health.clone();
     let costs = costs.map(|costs| costs.run(client, options, ended()));
     // A separate task, so that the Lease is renewed even while the controllers are busy. Dropping the set aborts it.
     let mut work = JoinSet::new();
     work.spawn(async move {
-        let (ordered, costs) = (OptionFuture::from(ordered), OptionFuture::from(costs));
-        // The first controller that fails ends the other one and the process.
-        let ended =
-            async { futures::try_join!(ordered.map(Option::transpose), costs.map(Option::transpose)) };
+        let (ordered, plain) = (OptionFuture::from(ordered), OptionFuture::from(plain));
+        let costs = OptionFuture::from(costs);
+        // The first controller that fails ends the others and the process.
+        let ended = async {
+            futures::try_join!(
+                ordered.map(Option::transpose),
+                plain.map(Option::transpose),
+                costs.map(Option::transpose)
+            )
+        };
         tokio::select! {
             ended = ended => ended.map(drop),
             () = health.beats() => Ok(()),
@@ -245,5 +301,32 @@ fn log(format: LogFormat) {
     match format {
         LogFormat::Text => subscriber.init(),
         LogFormat::Json => subscriber.json().init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Which;
+
+    #[test]
+    fn controllers_are_selected_as_in_kube_controller_manager() {
+        let selected = |text: &str| {
+            let words: Vec<String> = text.split(',').map(str::to_owned).collect();
+            let names =
+                Which::selected(&words).map(|all| all.into_iter().map(Which::name).collect::<Vec<_>>());
+            names.map_err(|error| error.to_string())
+        };
+        let table: [(&str, &[&str]); 6] = [
+            ("*", &["ordereddeployment"]),
+            ("ordereddeployment,replicaset", &["ordereddeployment", "replicaset"]),
+            ("replicaset", &["replicaset"]),
+            ("*,-ordereddeployment,nodecosts", &["nodecosts"]),
+            ("-ordereddeployment,*", &[]),
+            ("*,replicaset", &["ordereddeployment", "replicaset"]),
+        ];
+        for (text, expected) in table {
+            assert_eq!(selected(text).unwrap(), expected, "{text}");
+        }
+        assert!(selected("replicasets").unwrap_err().contains("there is no controller \"replicasets\""));
     }
 }

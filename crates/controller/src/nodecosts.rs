@@ -18,6 +18,7 @@ use kube::{Api, Client, Resource};
 use kube_runtime::{WatchStreamExt, watcher};
 use ordereddeployment_api::names::{annotation, reason};
 use ordereddeployment_nodecosts::{ALL_SYNCED, Change, Changed, Index, Pod, WatchEvent};
+use ordereddeployment_wire::Family;
 use ordereddeployment_wire::PodView;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -71,8 +72,13 @@ impl NodeCosts {
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
         let Options { clock, names, namespace, metrics, health, leadership, limiter, .. } = options;
-        let requests =
-            Arc::new(Requests::new(&client, leadership.as_ref().map(|(fence, _)| fence), limiter, &metrics));
+        let requests = Arc::new(Requests::new(
+            Family::Ordered,
+            &client,
+            &leadership.iter().map(|(fence, _)| fence).collect::<Vec<_>>(),
+            limiter,
+            &metrics,
+        ));
         let (events, event_writer) = events(clock, names, Arc::clone(&metrics));
         let mut event_writer = std::pin::pin!(event_writer.run(Arc::clone(&requests)));
         let mut watches = self.watches(requests.watching(), namespace.as_deref(), &metrics, &health);

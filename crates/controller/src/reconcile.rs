@@ -11,6 +11,7 @@ pub(crate) mod effect;
 pub(crate) mod live;
 pub(crate) mod merge_patch;
 pub(crate) mod observation;
+pub(crate) mod plain;
 pub(crate) mod reconciler;
 pub(crate) mod record;
 pub(crate) mod report;
@@ -18,6 +19,7 @@ pub(crate) mod snapshot;
 pub(crate) mod state;
 pub(crate) mod templates;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,10 +27,12 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use kube_runtime::reflector::ObjectRef;
 use ordereddeployment_api::OrderedDeployment;
-use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide};
+use ordereddeployment_planner::{Act, Decision, FailureKind, Read, Record, Snapshot, decide, decide_sets};
+use ordereddeployment_wire::Family;
 use tokio::time::Instant;
 
 use crate::Error;
+use crate::cache::entry::{Entry, single_set};
 use crate::reconcile::context::Context;
 use crate::reconcile::live::LiveObject;
 use crate::reconcile::observation::Observation;
@@ -75,7 +79,7 @@ pub(crate) async fn reconcile(
     let started = Instant::now();
     // The object may have been deleted while it waited in the queue.
     let deployment = ctx.shown(named)?;
-    let (namespace, name) = (deployment.namespace().unwrap_or_default(), deployment.name_any());
+    let (namespace, name) = (deployment.namespace().unwrap_or_default(), named.name.clone());
     let state = ctx.state(&deployment);
     let mut state = state.lock().await;
     if let Some(until) = state.not_before.filter(|until| started < *until) {
@@ -182,9 +186,10 @@ impl Reconciler<'_> {
             let snapshot = self.snapshot();
 
             // Decide.
-            let decision = match decide(&snapshot) {
-                Decision::Act(act) => Decision::Act(self.defer_sizes(act)),
-                other => other,
+            let decision = match (self.ctx.family, self.decide(&snapshot)) {
+                (Family::Ordered, Decision::Act(act)) => Decision::Act(self.defer_sizes(act)),
+                (Family::Plain, Decision::Act(act)) if !self.has_confirmed_sizes(&act).await? => continue,
+                (_, decision) => decision,
             };
             self.ctx.decision_log.record(&snapshot, &decision);
 
@@ -226,6 +231,32 @@ impl Reconciler<'_> {
         }
         tracing::debug!("much to do: letting other objects go first");
         Ok(Outcome::Unfinished)
+    }
+
+    fn decide(&self, snapshot: &Snapshot) -> Decision {
+        match self.ctx.family {
+            Family::Ordered => decide(snapshot),
+            Family::Plain => decide_sets(snapshot),
+        }
+    }
+
+    /// Before pods of a plain Deployment are deleted because a set was made smaller: reads the Deployment, unless that was done since
+    /// this size was set. A newer generation means that a user changed it, perhaps after annotating a pod: then everything
+    /// is read live, and the answer is no.
+    async fn has_confirmed_sizes(&mut self, act: &Act) -> Result<bool, Error> {
+        let targets = act.deletes.iter().flat_map(|group| &group.targets);
+        let of_sets: BTreeSet<&Arc<str>> = targets.map(|target| &target.pod.set).collect();
+        let sizes = self.observation.sets.iter().map(|entry| (Arc::clone(entry.uid()), entry.set.replicas));
+        let sizes: BTreeMap<Arc<str>, i32> = sizes.collect();
+        if of_sets.iter().all(|uid| self.state.confirmed_sizes.get(*uid) == sizes.get(*uid)) {
+            return Ok(true);
+        }
+        if !self.live && single_set(&self.name).is_none() && self.read_object().await? == LiveObject::NotFound
+        {
+            self.state.live_read = Some(LiveReadReason::Generation);
+        }
+        self.state.confirmed_sizes = sizes;
+        Ok(self.live || self.live_read_reason().is_none())
     }
 
     /// Reads what a decision asks for.
@@ -297,7 +328,11 @@ impl Reconciler<'_> {
             self.state.known_points.clone_from(&act.points);
         }
         let sets_wait = self.sets_wait().filter(|_| change != StatusChange::Conditions);
-        let all_stored = sets_wait.is_some() || self.report_sets().await;
+        let all_stored = match self.ctx.family {
+            Family::Ordered => sets_wait.is_some() || self.report_sets().await,
+            // The Deployment controller waits for these statuses.
+            Family::Plain => self.report_plain_sets(act).await,
+        };
         self.warn_of_malformed();
         if failed {
             return Ok(self.refused(act));

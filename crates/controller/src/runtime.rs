@@ -1,6 +1,7 @@
 //! The environment of the reconciliation: watches, the queue, workers, health, metrics, time.
 
 pub(crate) mod backoff;
+pub(crate) mod builtin;
 pub(crate) mod clock;
 pub(crate) mod controller;
 pub(crate) mod decision_log;

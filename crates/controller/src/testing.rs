@@ -20,7 +20,7 @@ pub(crate) fn pod_of(set: &str, uid: &str, version: u64) -> PodEntry {
         },
     }))
     .unwrap();
-    PodEntry::of(&view).unwrap()
+    PodEntry::of(ordereddeployment_wire::Family::Ordered, &view).unwrap()
 }
 
 /// A copy with a deletionTimestamp.

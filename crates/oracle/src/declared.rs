@@ -229,7 +229,11 @@ pub(crate) fn passed_points(
         let updated = scaled_from.unwrap_or_else(|| view.updated());
         let replicas = rollout.map_or(0, |rollout| rollout.replicas);
         let exceeded = number
-            .and_then(|number| updated_before_pause(number, replicas))
+            .and_then(|number| {
+                // With one replica no number leaves an old pod.
+                let now = view.snapshot.deployment.spec.replicas;
+                updated_before_pause(number, replicas).or_else(|| updated_before_pause(number, now))
+            })
             .is_some_and(|most| updated > most);
         let label = point.and_then(|point| point.between_node_groups.as_deref());
         let is_first = old.iter().all(|other| other.name != one.name)

@@ -172,11 +172,12 @@ fn act(state: &State<'_, '_>, changes: &PodChanges) -> Act {
     events.extend(template_comparison::overdue(inventory).filter(|_| is_idle));
     let requeue = requeue(inventory, &status, changes);
     let may_lag = history::may_lag(state, &sets);
-    Act { sets, may_lag, creates, deletes: changes.deletes.clone(), events, status, requeue, points }
+    let deletes = changes.deletes.clone();
+    Act { sets, may_lag, creates, deletes, events, status, requeue, points, ..Act::default() }
 }
 
 /// The pause points ahead of the rollout after these changes: one whose pod the rollout deletes in order is not lost.
-fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
+pub(crate) fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>, String> {
     let groups = changes.deletes.iter().filter(|group| group.purpose == Purpose::Rollout);
     let reached: BTreeSet<&Arc<str>> = groups.flat_map(|group| &group.targets).map(Target::uid).collect();
     let ahead =
@@ -185,7 +186,7 @@ fn points(inventory: &Inventory<'_>, changes: &PodChanges) -> BTreeMap<Arc<str>,
 }
 
 /// Warnings of pause points that disappeared before the rollout reached them.
-fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
+pub(crate) fn lost(inventory: &Inventory<'_>, points: &BTreeMap<Arc<str>, String>) -> Vec<Event> {
     let ranked_pods: LazyCell<BTreeSet<&Arc<str>>, _> =
         LazyCell::new(|| inventory.ranked_pods().iter().map(RankedPod::uid).collect());
     let held = |uid: &Arc<str>| inventory.status.hold.as_ref().is_some_and(|hold| *hold.pod_uid == **uid);

@@ -137,7 +137,11 @@ pub(crate) fn exceeded<'c>(inventory: &'c Inventory<'_>) -> Vec<&'c str> {
     let updated = before.map_or_else(|| inventory.updated_count(), |size| i64::from(*size));
     let held = held(inventory).map(|point| &point.name);
     let points = ahead(inventory).filter(|point| held != Some(&point.name));
-    let exceeded = points.filter(|point| point.updated(rollout.replicas).is_some_and(|most| updated > most));
+    // For one replica there is no such number: then that of the current ones counts.
+    let most = |point: &DeclaredPausePoint| {
+        point.updated(rollout.replicas).or_else(|| point.updated(inventory.spec.replicas))
+    };
+    let exceeded = points.filter(|point| most(point).is_some_and(|most| updated > most));
     exceeded.map(|point| point.name.as_str()).collect()
 }
 

@@ -106,7 +106,7 @@ pub(crate) fn transition(state: &State<'_, '_>) -> Option<Decision> {
 }
 
 /// Stores declared points that the rollout passes without a pause.
-fn pass_declared(inventory: &Inventory<'_>) -> Option<Decision> {
+pub(crate) fn pass_declared(inventory: &Inventory<'_>) -> Option<Decision> {
     let rolls = inventory.old_count() > 0 || declared::most_updated(inventory).is_some();
     if inventory.revision.needs_comparison() || !rolls {
         return None;
@@ -214,12 +214,17 @@ fn pass_blocked(
     Some(Decision::Record(Record { status, events }))
 }
 
-fn mark_passed(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) {
+pub(crate) fn mark_passed(status: &mut OrderedDeploymentStatus, uid: &str, now: Timestamp) {
     let passed = Passed { pod_uid: uid.to_owned(), resumed_at: seconds(now).into() };
     status.passed.get_or_insert_default().push(passed);
 }
 
-fn mark_point_passed(status: &mut OrderedDeploymentStatus, name: &str, group: Option<&str>, now: Timestamp) {
+pub(crate) fn mark_point_passed(
+    status: &mut OrderedDeploymentStatus,
+    name: &str,
+    group: Option<&str>,
+    now: Timestamp,
+) {
     let (name, group) = (name.to_owned(), group.map(ToOwned::to_owned));
     let passed = PassedPoint { name, group, resumed_at: seconds(now).into() };
     status.passed_points.get_or_insert_default().push(passed);
@@ -400,7 +405,7 @@ fn pause(inventory: &Inventory<'_>) -> Option<Decision> {
 }
 
 /// The end of a pause: whole seconds, never too early.
-fn end(since: Timestamp, duration: Duration) -> Option<Timestamp> {
+pub(crate) fn end(since: Timestamp, duration: Duration) -> Option<Timestamp> {
     let duration = SignedDuration::try_from(duration).ok()?;
     let exact = since.checked_add(duration).ok()?;
     let whole = seconds(exact);

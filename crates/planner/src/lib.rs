@@ -24,6 +24,7 @@ mod model;
 mod node_rules;
 mod phase;
 mod pod_changes;
+mod replica_sets;
 mod report;
 mod revision;
 mod rollout;
@@ -46,6 +47,7 @@ pub use model::{
     Target,
 };
 pub use node_rules::node_rules;
+pub use replica_sets::{decide_sets, pauses};
 pub use revision::{is_of, make_hashes_unique, to_compare};
 pub use rollout_order::{BarrierPlace, Place, RolloutOrder, rollout_order};
 pub use unstored::{report_unstored, unstored_message};

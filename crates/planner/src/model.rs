@@ -91,6 +91,8 @@ pub struct Set {
     pub equal_templates: Vec<String>,
     /// Whether it is being deleted.
     pub terminating: bool,
+    /// For a ReplicaSet of a Deployment: the `replicas` of the Deployment for which the Deployment controller last set the size.
+    pub desired_replicas: Option<i32>,
 }
 
 impl Set {
@@ -274,6 +276,8 @@ pub struct Act {
     pub requeue: Option<Duration>,
     /// The current pause points: [`Snapshot::known_points`] of the next decision.
     pub points: BTreeMap<Arc<str>, String>,
+    /// ReplicaSets of a Deployment whose pods wait for a pause point, by UID, and a message that says for which.
+    pub held_back: BTreeMap<Arc<str>, String>,
 }
 
 impl Act {
@@ -404,6 +408,13 @@ pub enum EventType {
 pub enum Regarding {
     /// The OrderedDeployment.
     Deployment,
+    /// A set of it.
+    Set {
+        /// Its name.
+        name: String,
+        /// Its UID.
+        uid: Arc<str>,
+    },
     /// A pod of it.
     Pod {
         /// Its name.

@@ -14,7 +14,7 @@ use ordereddeployment_planner::{
     Act, ComparisonResult, Decision, DryRun, Failure, FailureKind, Pod, Read, Set, SetChange, Snapshot,
     Source, decide, make_hashes_unique, whole_seconds,
 };
-use ordereddeployment_wire::{PodView, new_pod};
+use ordereddeployment_wire::{Family, PodView, new_pod};
 
 /// An OrderedDeployment and its objects.
 #[derive(Clone, Debug)]
@@ -217,6 +217,7 @@ impl SimulatedCluster {
                     min_ready_seconds: self.deployment.spec.min_ready_seconds,
                     template: self.deployment.spec.template.without_hash(),
                     equal_templates: Vec::new(),
+                    desired_replicas: None,
                     terminating: false,
                 });
             }
@@ -239,7 +240,7 @@ impl SimulatedCluster {
     /// A pod as the controller creates it for that set: not assigned to a node unless its template names one.
     fn new_pod(&self, set: &Set) -> Pod {
         let namespace = self.deployment.metadata.namespace.as_deref().unwrap_or_default();
-        let object = new_pod(&set.name, &set.uid, &set.template, "", namespace);
+        let object = new_pod(Family::Ordered, &set.name, &set.uid, &set.template, "", namespace);
         let view: PodView = serde_json::from_value(object).unwrap_or_default();
         view.pod()
     }

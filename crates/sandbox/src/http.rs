@@ -23,7 +23,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 
 use crate::protobuf;
-use crate::request::Call;
+use crate::rbac::User;
+use crate::request::{Call, impersonation};
 use crate::server::{Reply, Server};
 use crate::status::Failure;
 
@@ -43,16 +44,23 @@ pub(crate) struct Front {
     gate: Option<Arc<Gate>>,
     /// The bearer token that clients must send; `None` for in-memory pipes, which only this process can use.
     token: Option<Arc<str>>,
+    /// The user of all requests.
+    user: Arc<User>,
 }
 
 impl Front {
     pub(crate) fn new(server: Arc<Server>) -> Self {
         let gate = server.clock.is_simulated().then(|| Arc::new(Gate::default()));
-        Self { server, gate, token: None }
+        // The user of kube-apiserver's requests to itself.
+        Self { server, gate, token: None, user: Arc::new(User::all_powerful("system:apiserver")) }
     }
 
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.into()), ..self.clone() }
+    }
+
+    pub(crate) fn with_user(&self, user: User) -> Self {
+        Self { user: Arc::new(user), ..self.clone() }
     }
 
     /// Serves one connection until it ends.
@@ -104,6 +112,8 @@ impl Front {
             accept: header(ACCEPT),
             content_type: header(CONTENT_TYPE),
             user_agent: header(USER_AGENT),
+            user: User::clone(&self.user),
+            impersonation: impersonation(&parts.headers),
             body,
         };
         let reply = match &self.gate {

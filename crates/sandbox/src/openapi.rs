@@ -72,7 +72,11 @@ fn hash(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resource::{Origin, builtins};
+    use crate::resource::{Origin, access_kinds, builtins};
+
+    fn all() -> Vec<ResourceInfo> {
+        builtins().into_iter().chain(access_kinds()).collect()
+    }
 
     fn all_refs(value: &Value, found: &mut Vec<String>) {
         match value {
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_reference_has_a_schema() {
-        let all = builtins();
+        let all = all();
         for info in &all {
             let document = v3(&all, &info.group, &info.version).unwrap();
             let mut refs = Vec::new();
@@ -109,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_schema_under_its_name_and_kind() {
-        let all = builtins();
+        let all = all();
         for info in &all {
             let document = v3(&all, &info.group, &info.version).unwrap();
             let gvk = json!([{"group": info.group, "version": info.version, "kind": info.kind}]);

@@ -26,12 +26,14 @@ use crate::error::Error;
 use crate::fault::Fault;
 use crate::http::Front;
 use crate::pipe::Pipes;
+use crate::rbac::User;
 use crate::server::{self, Server};
 use crate::store::{Backup, Commit, Journal};
 use crate::tls::{self, Endpoint};
 
 /// The configuration of a sandbox.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Config {
     /// Seed of UIDs and generated names.
     pub seed: u64,
@@ -52,6 +54,9 @@ pub struct Config {
     /// Whether objects have `metadata.managedFields`, and clients can apply on the server. Off by default: most tests
     /// do not need them, and objects are much smaller without.
     pub managed_fields: bool,
+    /// Whether requests need a role that allows them. Without roles every client may do everything, and the server has
+    /// no `rbac.authorization.k8s.io`.
+    pub roles: bool,
     /// The source of time.
     pub clock: Clock,
 }
@@ -75,6 +80,7 @@ impl Default for Config {
             collector: Collector::default(),
             journal: false,
             managed_fields: false,
+            roles: false,
             clock: Clock::system(),
         }
     }
@@ -104,6 +110,9 @@ impl Sandbox {
             server.state().store.journal = Some(Journal::default());
         }
         server.state().managed_fields = config.managed_fields;
+        if config.roles {
+            server.state().enable_roles();
+        }
         let sandbox = Self {
             front: Front::new(Arc::clone(&server)),
             server,
@@ -146,10 +155,19 @@ impl Sandbox {
         self.connect("sandbox-client")
     }
 
-    /// A client with its own user agent, which [`Self::requests`] records.
+    /// A client with its own user agent, which [`Self::requests`] records. Its user may do everything.
     pub fn connect(&self, user_agent: &str) -> Result<Client, Error> {
+        Self::piped(self.front.clone(), user_agent)
+    }
+
+    /// A client of a user. Without [`Config::roles`] this user may do everything too.
+    pub fn connect_as(&self, user_agent: &str, user: User) -> Result<Client, Error> {
+        Self::piped(self.front.with_user(user), user_agent)
+    }
+
+    fn piped(front: Front, user_agent: &str) -> Result<Client, Error> {
         let value = HeaderValue::from_str(user_agent).map_err(|_| Error::UserAgent(user_agent.to_owned()))?;
-        Ok(Client::new(Pipes::new(self.front.clone(), value), "default"))
+        Ok(Client::new(Pipes::new(front, value), "default"))
     }
 
     /// Listens for kubectl with TLS and a token, on loopback only. Port 0 selects a free port.

@@ -2,8 +2,12 @@
 //!
 //! Annotations are parsed here, once. This crate does no I/O, reads no clock, uses no randomness, and makes no decisions.
 
+mod family;
 mod objects;
+mod plain;
 mod view;
 
+pub use family::Family;
 pub use objects::{new_pod, new_set, owner_of};
-pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, set, unknown_annotations};
+pub use plain::{PlainDeployment, PlainSet, declared_points, rollout_state};
+pub use view::{ConditionView, MalformedAnnotation, NodeView, PodView, plain_set, set, unknown_annotations};

@@ -7,15 +7,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
-use ordereddeployment_api::names::{GROUP, annotation, label};
+use ordereddeployment_api::names::{annotation, label};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, OrderedReplicaSetSpec, Template};
 use serde_json::{Map, Value, json};
 
-/// Whether this owner reference names the controller, with that kind of this project.
-pub(crate) fn is_controller(owner: &OwnerReference, kind: &str) -> bool {
-    let group = owner.api_version.split_once('/').map(|(group, _)| group);
-    owner.controller == Some(true) && owner.kind == kind && group == Some(GROUP)
-}
+use crate::family::Family;
 
 /// A new set of the deployment's current template.
 #[must_use]
@@ -58,10 +54,21 @@ pub fn new_set(
 /// A new pod of a set. `template` is the set's own, with the `pod-template-hash`. Raw JSON, so that the spec reaches the API
 /// server as the user wrote it.
 #[must_use]
-pub fn new_pod(set_name: &str, set_uid: &str, template: &Template, name: &str, namespace: &str) -> Value {
+pub fn new_pod(
+    family: Family,
+    set_name: &str,
+    set_uid: &str,
+    template: &Template,
+    name: &str,
+    namespace: &str,
+) -> Value {
     let template = template.value();
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), json!(name));
+    if family == Family::Plain {
+        // The ReplicaSet controller lets the API server make the name. Tools group pods by this field.
+        metadata.insert("generateName".to_owned(), json!(format!("{set_name}-")));
+    }
     metadata.insert("namespace".to_owned(), json!(namespace));
     for key in ["labels", "annotations", "finalizers"] {
         let value = template.get("metadata").and_then(|metadata| metadata.get(key));
@@ -70,8 +77,8 @@ pub fn new_pod(set_name: &str, set_uid: &str, template: &Template, name: &str, n
         }
     }
     let owner = json!({
-        "apiVersion": OrderedReplicaSet::api_version(&()),
-        "kind": OrderedReplicaSet::kind(&()),
+        "apiVersion": family.api_version(),
+        "kind": family.set_kind(),
         "name": set_name,
         "uid": set_uid,
         "controller": true,
@@ -89,8 +96,7 @@ pub fn new_pod(set_name: &str, set_uid: &str, template: &Template, name: &str, n
 /// The owner reference of the OrderedDeployment that controls the set.
 #[must_use]
 pub fn owner_of(set: &OrderedReplicaSet) -> Option<&OwnerReference> {
-    let owners = set.metadata.owner_references.iter().flatten();
-    owners.into_iter().find(|owner| is_controller(owner, "OrderedDeployment"))
+    Family::Ordered.deployment_of(&set.metadata)
 }
 
 /// The set's `pod-template-hash`.
@@ -103,7 +109,7 @@ mod tests {
     use ordereddeployment_api::OrderedDeployment;
     use serde_json::{Value, json};
 
-    use super::{Template, new_pod, new_set, owner_of};
+    use super::{Family, Template, new_pod, new_set, owner_of};
 
     fn deployment(template: &Value) -> OrderedDeployment {
         serde_json::from_value(json!({
@@ -153,7 +159,7 @@ mod tests {
     #[test]
     fn a_new_pod_has_every_field_of_the_template() {
         let set = new_set(&deployment(&template()), "web-h", "h", 4, 2);
-        let pod = new_pod("web-h", "s1", &set.spec.template, "web-h-x", "shop");
+        let pod = new_pod(Family::Ordered, "web-h", "s1", &set.spec.template, "web-h-x", "shop");
         assert_eq!(
             pod["metadata"],
             json!({

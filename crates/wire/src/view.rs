@@ -19,7 +19,8 @@ use ordereddeployment_api::{OrderedReplicaSet, PausePoint, parse_pause_duration}
 use ordereddeployment_sorter::{Facts, NodeFacts, Phase, parse_int32};
 use serde::Serialize;
 
-use crate::objects::{hash_of, is_controller};
+use crate::family::Family;
+use crate::objects::hash_of;
 use ordereddeployment_planner::{Failed, Malformed, Pod, Point, Set};
 
 mod decode;
@@ -114,6 +115,8 @@ pub enum MalformedAnnotation {
     },
     /// Its key is in the group of this project, and unknown.
     Key(String),
+    /// The declared pause points of a Deployment cannot be used: why.
+    Points(String),
 }
 
 impl fmt::Display for MalformedAnnotation {
@@ -121,6 +124,9 @@ impl fmt::Display for MalformedAnnotation {
         match self {
             Self::Value { key, value } => {
                 write!(f, "the value {value:?} of {key} is malformed and counts as absent")
+            }
+            Self::Points(why) => {
+                write!(f, "the annotation {} counts as absent: {why}", annotation::PAUSE_POINTS)
             }
             Self::Key(key) => {
                 write!(f, "the annotation {key} is unknown and has no effect")?;
@@ -174,9 +180,13 @@ impl PodView {
     /// The UID of the OrderedReplicaSet that controls it.
     #[must_use]
     pub fn set_uid(&self) -> Option<&str> {
-        let owners = self.metadata.owner_references.iter().flatten();
-        let set = owners.into_iter().find(|owner| is_controller(owner, "OrderedReplicaSet"))?;
-        Some(&set.uid)
+        self.set_uid_in(Family::Ordered)
+    }
+
+    /// The UID of the set of this family that controls it.
+    #[must_use]
+    pub fn set_uid_in(&self, family: Family) -> Option<&str> {
+        family.set_of(&self.metadata).map(|set| set.uid.as_str())
     }
 
     /// The node it is assigned to.
@@ -207,6 +217,12 @@ impl PodView {
     /// unknown.
     #[must_use]
     pub fn read(&self) -> (Pod, Vec<MalformedAnnotation>) {
+        self.read_in(Family::Ordered)
+    }
+
+    /// [`Self::read`], for the pod of a set of this family.
+    #[must_use]
+    pub fn read_in(&self, family: Family) -> (Pod, Vec<MalformedAnnotation>) {
         let Annotations { priority, cost, point, malformed } = self.annotations();
         let phase = self.phase();
         let ready = self.status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
@@ -225,7 +241,7 @@ impl PodView {
         };
         let pod = Pod {
             name: self.metadata.name.clone().unwrap_or_default(),
-            set: self.set_uid().unwrap_or_default().into(),
+            set: self.set_uid_in(family).unwrap_or_default().into(),
             resource_version: self.metadata.resource_version.clone().unwrap_or_default(),
             facts,
             terminating: self.metadata.deletion_timestamp.is_some(),
@@ -417,7 +433,19 @@ pub fn set(set: &OrderedReplicaSet) -> Set {
         template: set.spec.template.without_hash(),
         equal_templates: equal_templates.filter(|entry| !entry.is_empty()).map(str::to_owned).collect(),
         terminating: metadata.deletion_timestamp.is_some(),
+        desired_replicas: None,
     }
+}
+
+/// What decisions read of a ReplicaSet of `apps/v1`. Its name stands for its hash: a ReplicaSet needs no hash, and names are unique.
+#[must_use]
+pub fn plain_set(set: &OrderedReplicaSet) -> Set {
+    let annotations = set.metadata.annotations.as_ref();
+    let number = |key: &str| annotations?.get(key)?.parse().ok();
+    let read = self::set(set);
+    let revision = number(annotation::DEPLOYMENT_REVISION).unwrap_or(0);
+    let desired = number(annotation::DESIRED_REPLICAS).and_then(|number| i32::try_from(number).ok());
+    Set { hash: read.name.clone(), revision, desired_replicas: desired, ..read }
 }
 
 fn side(text: &str) -> Option<PausePoint> {

@@ -70,17 +70,23 @@ async fn a_rollout_is_watched_and_resumed_through_two_pauses(cluster: TestCluste
     browser.until_text("#line", &format!("paused at pause point {} (before)", pods[4])).await;
     browser.until("document.querySelectorAll('.zone-updated .ready').length === 4").await;
     browser.until_text("#history", "Resumed").await;
-    browser.click("[data-action=resume]").await;
+    // This request names the rollout that the page shows.
+    browser.click("[data-action=resumeAll]").await;
+    browser.click("#confirm-yes").await;
+    browser.until_text("#toasts", "passed all pause points of revision 2").await;
     browser.until_text("#state", "complete at revision 2").await;
     browser.until("document.getElementById('line').hidden").await;
     cluster.complete("web", 6).await.unwrap();
     assert_eq!(cluster.deleted().await.unwrap(), pods);
     assert_eq!(browser.get("document.querySelectorAll('#board .new.ready').length").await, json!(6));
 
-    // An undo asks first.
-    browser.click("[data-action=undo]").await;
-    browser.until_text("#confirm", "back to revision 1 (web:1)").await;
-    browser.click("#confirm-no").await;
+    // An undo asks first, and the same question in both places.
+    for button in ["[data-action=undo]", "#history button"] {
+        browser.click(button).await;
+        let question = "Roll web back to revision 1 (web:1). It pauses at pause points of pods.";
+        browser.until_text("#confirm", question).await;
+        browser.click("#confirm-no").await;
+    }
     browser.click("[data-action=undo]").await;
     browser.click("#confirm-yes").await;
     browser.until_text("#toasts", "rolling back to revision 1").await;
@@ -239,15 +245,7 @@ async fn a_user_without_permissions_sees_why_buttons_are_disabled(cluster: TestC
     two_pauses(&cluster).await;
     cluster.set_image("web:2").await.unwrap();
     cluster.held("web").await.unwrap();
-    let kinds =
-        "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
-    cluster.kubectl.run(&["create", "role", "looker", "--verb=get,list,watch", kinds]).await.unwrap();
-    cluster.kubectl.run(&["create", "rolebinding", "looker", "--role=looker", "--user=vera"]).await.unwrap();
-    // The authorizer sees the role binding with a delay.
-    let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
-    while cluster.kubectl.run(&["auth", "can-i", "list", "od", "--as=vera"]).await.is_err() {
-        assert!(tokio::time::Instant::now() < limit, "timed out waiting for the role binding of vera");
-    }
+    cluster.reader("vera").await.unwrap();
     let (_dashboard, address) = dashboard(&cluster.plugin().unwrap(), &["web", "--as", "vera"]).await;
     browser.open(&address).await;
     browser.until_text("#state", "paused at a pause point").await;

@@ -30,9 +30,12 @@ mod monitoring;
 mod nodecosts;
 #[cfg(feature = "real-servers")]
 mod older_kinds;
+mod page;
 mod parity;
 mod pools;
 mod recipes;
+#[cfg(feature = "real-servers")]
+mod replicasets;
 mod rollouts;
 mod scaled_holds;
 mod scaling;
@@ -41,5 +44,6 @@ mod spellings;
 mod stuck;
 mod templates;
 mod ten_pods;
+mod tutorial;
 mod waiting;
 mod witness;

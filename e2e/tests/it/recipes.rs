@@ -5,32 +5,14 @@ use std::process::Command;
 use e2e::{Setting, TestCluster, side_by_side};
 use serde_json::Value;
 
-const PAGES: [&str; 2] = ["docs/recipes.md", "docs/nodecosts.md"];
+use crate::page::in_language;
 
-/// The code blocks of this language on a page.
-fn blocks(page: &str, language: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(e2e::top().join(page)).unwrap();
-    let mut blocks = Vec::new();
-    let mut block: Option<Vec<&str>> = None;
-    for line in text.lines() {
-        match &mut block {
-            Some(lines) if line == "```" => {
-                blocks.push(lines.join("\n"));
-                block = None;
-            }
-            Some(lines) => lines.push(line),
-            None if line == format!("```{language}") => block = Some(Vec::new()),
-            None => {}
-        }
-    }
-    assert!(block.is_none(), "{page}: a block does not end");
-    blocks
-}
+const PAGES: [&str; 2] = ["docs/recipes.md", "docs/nodecosts.md"];
 
 async fn the_server_accepts_every_manifest_of_the_recipes(cluster: TestCluster) {
     let mut count = 0;
     for page in PAGES {
-        for block in blocks(page, "yaml") {
+        for block in in_language(page, "yaml") {
             let objects: Vec<Value> = serde_saphyr::from_multiple(&block).unwrap();
             for object in objects {
                 // Values files of the chart have no kind.
@@ -75,7 +57,7 @@ fn every_command_and_flag_of_the_recipes_exists() {
     let program = e2e::beside_the_test("kubectl-ordered").unwrap();
     let mut count = 0;
     for page in PAGES {
-        for line in blocks(page, "sh").iter().flat_map(|block| block.lines()) {
+        for line in in_language(page, "sh").iter().flat_map(|block| block.lines()) {
             let line = line.split(" #").next().unwrap_or_default();
             let Some(words) = line.trim().strip_prefix("kubectl ordered ") else { continue };
             let mut words = words.split_whitespace();

@@ -37,16 +37,22 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
-    let text = abort(&connection, &args.name, args.timeout.0).await?;
+    let text = abort(&connection, &args.name, None, args.timeout.0).await?;
     Ok(print(format_args!("{text}\n"))?)
 }
 
-/// Writes the request and waits until the controller has handled it. Returns the result and the next command.
-pub(crate) async fn abort(connection: &Connection, name: &str, limit: Option<Duration>) -> Result<String> {
+/// Writes the request and waits until the controller has handled it. Returns the result and the next command. `seen` is the
+/// revision that a page has shown: no other one is aborted.
+pub(crate) async fn abort(
+    connection: &Connection,
+    name: &str,
+    seen: Option<i64>,
+    limit: Option<Duration>,
+) -> Result<String> {
     let flags = &connection.flags;
     let doing = format!("cannot abort {name} in {}", connection.namespace);
     let ask = StatusRequest { connection, name, doing: &doing };
-    let found = ask.read().await?;
+    let found = ask.read_seen(seen).await?;
     let status = found.status.unwrap_or_default();
     if let Some(aborted) = aborted(&status) {
         let next = next((name, flags), found.spec.paused);

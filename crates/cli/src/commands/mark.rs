@@ -16,7 +16,7 @@ use crate::explain::explain;
 use crate::observe::Reader;
 use crate::overview::Overview;
 use crate::pause_points::some_of;
-use crate::pod::ObservedPod;
+use crate::pod::{ObservedPod, pods_in_words};
 use crate::state::pause_point;
 
 /// Set the delete priority or the pause point of pods
@@ -168,14 +168,14 @@ pub(crate) async fn unmark_all(connection: &Connection, name: &str) -> Result<St
     if let Some(error) = first {
         let all = unmarked.len() + failed.len();
         let verb = if connection.dry_run.is_dry() { "would be removed" } else { "removed" };
-        let done = format!("{name}: annotations {verb} from {} of {}", unmarked.len(), count(all));
+        let done = format!("{name}: annotations {verb} from {} of {}", unmarked.len(), pods_in_words(all));
         return Err(error.context(format!("{done}, not from {}", some_of(&failed))));
     }
     if unmarked.is_empty() {
         return Ok(format!("{name}: no pod has marks"));
     }
     let done = if connection.dry_run.is_dry() { "would be removed" } else { "removed" };
-    let (pods, note) = (count(unmarked.len()), connection.dry_run.note());
+    let (pods, note) = (pods_in_words(unmarked.len()), connection.dry_run.note());
     Ok(format!("{name}: annotations {done} from {pods}: {}{note}", some_of(&unmarked)))
 }
 
@@ -190,10 +190,6 @@ const MARKS: [&str; 4] = [
 /// The change that removes all marks.
 fn no_marks() -> Map<String, Value> {
     MARKS.into_iter().map(|key| (key.to_owned(), Value::Null)).collect()
-}
-
-fn count(pods: usize) -> String {
-    format!("{pods} pod{}", if pods == 1 { "" } else { "s" })
 }
 
 async fn annotate(

@@ -10,6 +10,7 @@ use crate::escape::{escaped, print, print_data};
 use crate::observe::{ObservedState, Reader};
 use crate::output::{self, Output};
 use crate::overview::{Overview, PodRow};
+use crate::pod::pods_in_words;
 use crate::state::side;
 use crate::style::Paint;
 use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, with_reason, wrapped};
@@ -96,9 +97,9 @@ pub(crate) fn order(overview: &Overview, drawing: Drawing<'_>) -> String {
         return format!("{} has no active pods.\n", overview.name);
     }
     let which = if overview.is_rolling() {
-        format!("{} of older revisions, which the rollout replaces", count(rows.len()))
+        format!("{} of older revisions, which the rollout replaces", pods_in_words(rows.len()))
     } else {
-        count(rows.len())
+        pods_in_words(rows.len())
     };
     let mut lines =
         vec![format!("{}: {which}, in deletion order", style.paint(Paint::Title, &overview.name))];
@@ -167,15 +168,17 @@ pub(crate) fn preview(
         let why = if replicas >= from { "not a scale-down" } else { "no pod can be deleted" };
         return format!("{name}: scaling from {from} to {replicas} would delete no pod: {why}.\n");
     }
-    let mut lines =
-        vec![format!("{name}: scaling from {from} to {replicas} would delete {}", count(going.len()))];
+    let mut lines = vec![format!(
+        "{name}: scaling from {from} to {replicas} would delete {}",
+        pods_in_words(going.len())
+    )];
     lines.extend(
         overview.notes.iter().map(|note| format!("{} {}", style.paint(Paint::Warn, "note:"), escaped(note))),
     );
     let (headings, mut cells) = columns(overview, &active, drawing);
     lines.push(style.paint(Paint::Dim, &headings));
     lines.extend(going.iter().filter_map(|row| cells.remove(&*row.uid)));
-    lines.push(format!("{} would stay", count(staying.len())));
+    lines.push(format!("{} would stay", pods_in_words(staying.len())));
     lines.extend(staying.iter().filter_map(|row| cells.remove(&*row.uid)));
     ended(&lines)
 }
@@ -224,10 +227,6 @@ fn columns<'a>(
     };
     let lines = cells.iter().zip(&all).map(|((uid, _), row)| (*uid, line(row))).collect();
     (widths.headings(), lines)
-}
-
-fn count(pods: usize) -> String {
-    format!("{pods} pod{}", if pods == 1 { "" } else { "s" })
 }
 
 fn ended(lines: &[String]) -> String {

@@ -59,6 +59,8 @@ pub(crate) enum ResumeTarget<'a> {
     Hold(&'a str),
     /// All pause points of this rollout.
     All,
+    /// All pause points of the rollout to this revision, which a page has shown.
+    AllOf(i64),
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
@@ -82,7 +84,8 @@ pub(crate) async fn resume(
     let Connection { client, namespace, flags, .. } = connection;
     let doing = format!("cannot resume {name} in {namespace}");
     let ask = StatusRequest { connection, name, doing: &doing };
-    let found = ask.read().await?;
+    let seen = if let ResumeTarget::AllOf(revision) = target { Some(revision) } else { None };
+    let found = ask.read_seen(seen).await?;
     let (spec, status) = (found.spec, found.status.unwrap_or_default());
     let point = match target {
         ResumeTarget::Hold(id) if status.hold.as_ref().is_none_or(|hold| hold.id != id) => {
@@ -91,7 +94,7 @@ pub(crate) async fn resume(
                 None => pod_of(id, client, namespace).await?.map(Box::new).map(RequestedPoint::Pod),
             }
         }
-        ResumeTarget::Hold(_) | ResumeTarget::Current | ResumeTarget::All => None,
+        _ => None,
     };
     let request =
         request((name, flags), &status, target, point.as_ref()).map_err(|error| match &status.hold {
@@ -217,7 +220,7 @@ fn request(
             }
             Ok(ResumeRequest::Write(hold.ok_or_else(not_paused)?.id.clone()))
         }
-        ResumeTarget::All => {
+        ResumeTarget::All | ResumeTarget::AllOf(_) => {
             let rollout = status.rollout.as_ref().ok_or_else(not_paused)?;
             let complete = status.condition(condition::COMPLETE);
             let is_complete = complete.is_none_or(|found| found.status == ConditionStatus::True);

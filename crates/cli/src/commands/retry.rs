@@ -34,16 +34,22 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let connection = args.connect.connect().await?.with(args.dry_run);
-    let text = retry(&connection, &args.name, args.timeout.0).await?;
+    let text = retry(&connection, &args.name, None, args.timeout.0).await?;
     Ok(print(format_args!("{text}\n"))?)
 }
 
-/// Writes the request and waits until the controller has handled it. Returns the result and the next command.
-pub(crate) async fn retry(connection: &Connection, name: &str, limit: Option<Duration>) -> Result<String> {
+/// Writes the request and waits until the controller has handled it. Returns the result and the next command. `seen` is the
+/// revision that a page has shown: no other one is started again.
+pub(crate) async fn retry(
+    connection: &Connection,
+    name: &str,
+    seen: Option<i64>,
+    limit: Option<Duration>,
+) -> Result<String> {
     let flags = &connection.flags;
     let doing = format!("cannot retry {name} in {}", connection.namespace);
     let ask = StatusRequest { connection, name, doing: &doing };
-    let status = ask.read().await?.status.unwrap_or_default();
+    let status = ask.read_seen(seen).await?.status.unwrap_or_default();
     let revision = retriable((name, flags), &status)?;
     let what = format!("retry of revision {revision}");
     if let Some(text) = ask.write(&what, json!({"retryRequested": revision})).await? {

@@ -90,7 +90,7 @@ async fn names_and_holds_depend_on_the_rollout() {
     assert_eq!(ask(Resource::Holds).await, ["canary@2"]);
     assert_eq!(ask(Resource::Rolling).await, ["web"]);
     assert!(ask(Resource::Aborted).await.is_empty());
-    crate::commands::abort::abort(&fixture.connection, "web", limit).await.unwrap();
+    crate::commands::abort::abort(&fixture.connection, "web", None, limit).await.unwrap();
     assert!(ask(Resource::Rolling).await.is_empty());
     assert_eq!(ask(Resource::Aborted).await, ["web"]);
 }

@@ -10,25 +10,27 @@ use ordereddeployment_api::names::GROUP;
 
 use crate::explain::role_for;
 
-/// Why the user may not do something in a namespace; `None` if the user may, or if that is unknown.
+/// Why the user may not do something with an object; `None` if the user may, or if that is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Access {
     /// Change the spec.
     pub(super) spec: Option<String>,
     /// Request a resume, an abort or a retry.
     pub(super) status: Option<String>,
-    /// Mark pods.
+    /// Mark pods, whatever their names are.
     pub(super) pods: Option<String>,
 }
 
 impl Access {
-    /// Asks the API server.
-    pub(super) async fn read(client: &Client, namespace: &str) -> Self {
-        let ask = |group, resource, subresource| denied(client, namespace, (group, resource, subresource));
+    /// Asks the API server about the object of that name. A role can be limited to names (`resourceNames`): a review
+    /// without a name asks about all objects.
+    pub(super) async fn read(client: &Client, namespace: &str, name: &str) -> Self {
+        let ask =
+            |resource, subresource| denied(client, (namespace, Some(name)), (GROUP, resource, subresource));
         let (spec, status, pods) = join3(
-            ask(GROUP, "ordereddeployments", ""),
-            ask(GROUP, "ordereddeployments", "status"),
-            ask("", "pods", ""),
+            ask("ordereddeployments", ""),
+            ask("ordereddeployments", "status"),
+            denied(client, (namespace, None), ("", "pods", "")),
         )
         .await;
         Self { spec, status, pods }
@@ -38,11 +40,12 @@ impl Access {
 /// Why the user may not patch this resource.
 async fn denied(
     client: &Client,
-    namespace: &str,
+    (namespace, name): (&str, Option<&str>),
     (group, resource, subresource): (&str, &str, &str),
 ) -> Option<String> {
     let attributes = ResourceAttributes {
         namespace: Some(namespace.to_owned()),
+        name: name.map(str::to_owned),
         verb: Some("patch".to_owned()),
         group: Some(group.to_owned()),
         resource: Some(resource.to_owned()),

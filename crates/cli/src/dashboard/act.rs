@@ -16,22 +16,23 @@ use crate::commands::undo::{UndoOptions, undo};
 /// How long a write waits for the controller.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A write that the page requests.
+/// A write that the page requests. A request about the rollout has the revision that the page shows, so that a click on an
+/// outdated page never acts on another rollout.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub(super) enum Act {
     /// Pass the pause point with this id.
     Resume { hold: String },
-    /// Pass all pause points of the rollout.
-    ResumeAll,
+    /// Pass all pause points of the rollout to this revision.
+    ResumeAll { revision: i64 },
     /// Set `spec.paused`.
     Pause,
     /// Unset `spec.paused`.
     Unpause,
-    /// Abort the rollout.
-    Abort,
-    /// Start the aborted rollout again.
-    Retry,
+    /// Abort the rollout to this revision.
+    Abort { revision: i64 },
+    /// Start the aborted rollout to this revision again.
+    Retry { revision: i64 },
     /// Roll back to this revision.
     Undo { revision: i64 },
     /// Mark a pod.
@@ -54,11 +55,13 @@ impl Act {
         let name = &object_name(name).map_err(|error| anyhow!(error))?;
         match self {
             Self::Resume { hold } => resume(connection, name, ResumeTarget::Hold(&hold), Some(LIMIT)).await,
-            Self::ResumeAll => resume(connection, name, ResumeTarget::All, Some(LIMIT)).await,
+            Self::ResumeAll { revision } => {
+                resume(connection, name, ResumeTarget::AllOf(revision), Some(LIMIT)).await
+            }
             Self::Pause => pause::set(connection, name, true).await,
             Self::Unpause => pause::set(connection, name, false).await,
-            Self::Abort => abort(connection, name, Some(LIMIT)).await,
-            Self::Retry => retry(connection, name, Some(LIMIT)).await,
+            Self::Abort { revision } => abort(connection, name, Some(revision), Some(LIMIT)).await,
+            Self::Retry { revision } => retry(connection, name, Some(revision), Some(LIMIT)).await,
             Self::Undo { revision } => {
                 undo(connection, name, UndoOptions { to_revision: revision, ..UndoOptions::default() }).await
             }

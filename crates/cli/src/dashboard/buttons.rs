@@ -28,7 +28,7 @@ pub(super) struct Button {
     confirm: Option<String>,
     /// The pause point to pass.
     hold: Option<String>,
-    /// The revision to roll back to.
+    /// The revision to roll back to; otherwise that of the rollout, if the action is about it.
     revision: Option<i64>,
 }
 
@@ -51,6 +51,7 @@ pub(super) fn buttons(
         hold: None,
         revision: None,
     };
+    let revision = status.rollout.as_ref().map(|rollout| rollout.revision);
     let rolled_back_to = status.rollout.as_ref().and_then(|rollout| rollout.from.as_ref());
     let is_abortable = match aborted(&status) {
         Some(aborted) => Err(anyhow::anyhow!("revision {} is already aborted", aborted.revision)),
@@ -63,10 +64,12 @@ pub(super) fn buttons(
                 from.revision
             )
         }),
+        revision,
         ..button("abort", "Abort", &format!("abort {name}"), access.status.as_ref(), is_abortable)
     };
     let retry = Button {
         confirm: Some(format!("Start the aborted rollout of {name} again. It pauses at its pause points.")),
+        revision,
         ..button(
             "retry",
             "Retry",
@@ -82,6 +85,7 @@ pub(super) fn buttons(
     };
     let all = Button {
         confirm: Some(format!("Pass this and all later pause points of the rollout of {name}.")),
+        revision,
         ..button(
             "resumeAll",
             "Resume all",
@@ -139,20 +143,19 @@ fn undo(
         Err(why) => (None, Err(why)),
     };
     Button {
-        confirm: to.map(|to| {
-            let images = images(&to.template.value()).join(", ");
-            let declared: Vec<&str> =
-                deployment.spec.strategy.points().map(|point| point.name.as_str()).collect();
-            let and =
-                if declared.is_empty() { String::new() } else { format!("{} and at ", declared.join(", ")) };
-            format!(
-                "Roll {name} back to revision {} ({images}). It pauses at {and}pause points of pods.",
-                to.number
-            )
-        }),
+        confirm: to.map(|to| confirm_undo(deployment, to)),
         revision: to.map(|to| to.number),
         ..button("undo", "Undo", &format!("undo {name}"), denied, possible)
     }
+}
+
+/// What to confirm before an undo to that revision.
+pub(super) fn confirm_undo(deployment: &OrderedDeployment, to: &Revision) -> String {
+    let images = images(&to.template.value()).join(", ");
+    let declared: Vec<&str> = deployment.spec.strategy.points().map(|point| point.name.as_str()).collect();
+    let and = if declared.is_empty() { String::new() } else { format!("{} and at ", declared.join(", ")) };
+    let name = deployment.name_any();
+    format!("Roll {name} back to revision {} ({images}). It pauses at {and}pause points of pods.", to.number)
 }
 
 /// The message without hints: they name commands, and the page has buttons.

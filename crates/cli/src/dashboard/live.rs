@@ -111,14 +111,8 @@ impl Stores {
     /// The state of one OrderedDeployment; `None` if it does not exist.
     pub(super) fn state(&self, namespace: &str, name: &str, now: Timestamp) -> Option<ObservedState> {
         let deployment = self.deployments.get(&ObjectRef::new(name).within(namespace))?;
-        let sets = self.sets(&deployment);
-        let uids: Vec<String> = sets.iter().filter_map(|set| set.uid()).collect();
-        let is_ours = |pod: &ObservedPod| {
-            pod.metadata.namespace.as_deref() == Some(namespace)
-                && pod.set_uid().is_some_and(|uid| uids.iter().any(|known| known == uid))
-        };
-        let pods = self.pods.state_filter(is_ours).iter().map(|pod| (**pod).clone()).collect();
-        let sets = sets.iter().map(|set| &**set);
+        let (sets, pods) = (self.sets(&deployment), self.pods.state());
+        let (sets, pods) = (sets.iter().map(|set| &**set), pods.iter().map(|pod| &**pod));
         Some(ObservedState::of((*deployment).clone(), sets, pods, &self.nodes(), now))
     }
 }

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ordereddeployment_api::{HistoryEntry, PausePoint};
+use ordereddeployment_api::{HistoryEntry, OrderedDeployment, PausePoint};
 use serde::Serialize;
 
-use super::buttons::Button;
+use super::buttons::{Button, confirm_undo};
 use super::tone::{Tone, UNICODE};
 use crate::observe::ObservedState;
 use crate::overview::{Overview, PodRow, images};
@@ -128,6 +128,8 @@ pub(super) struct RevisionRow {
     images: Vec<String>,
     cause: Option<String>,
     created: Option<Timestamp>,
+    /// What to confirm before an undo to it.
+    confirm: String,
 }
 
 /// A hold, a resume, an abort or a retry.
@@ -171,7 +173,10 @@ impl Page {
         Self {
             head: Head::of(overview, rolling, generation, flags),
             buttons,
-            revisions: revisions.iter().map(RevisionRow::of).collect(),
+            revisions: revisions
+                .iter()
+                .map(|revision| RevisionRow::of(&state.deployment, revision))
+                .collect(),
             history: history.into_iter().flatten().rev().map(Entry::of).collect(),
             nodes,
             pods,
@@ -259,7 +264,7 @@ impl Square {
 }
 
 impl RevisionRow {
-    fn of(revision: &Revision) -> Self {
+    fn of(deployment: &OrderedDeployment, revision: &Revision) -> Self {
         Self {
             number: revision.number,
             set: revision.set.clone(),
@@ -268,6 +273,7 @@ impl RevisionRow {
             images: images(&revision.template.value()),
             cause: revision.cause.clone(),
             created: revision.created,
+            confirm: confirm_undo(deployment, revision),
         }
     }
 }

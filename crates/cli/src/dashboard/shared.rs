@@ -44,9 +44,9 @@ pub(super) struct Dashboard {
     pub(super) pool_label: String,
     pub(super) stores: Stores,
     pulse: watch::Receiver<Pulse>,
-    /// What the user may do, by namespace, and when the API server said so.
-    access: Mutex<BTreeMap<String, (Instant, Access)>>,
-    /// One plan at a time: that of a large rollout needs a core.
+    /// What the user may do, by namespace and name, and when the API server said so.
+    access: Mutex<BTreeMap<(String, String), (Instant, Access)>>,
+    /// One plan at a time: that of a large rollout needs a core. It is computed on a thread for blocking work.
     pub(super) plans: Semaphore,
 }
 
@@ -98,18 +98,19 @@ impl Dashboard {
         Ok(Connection { namespace, flags, ..self.connection.clone() })
     }
 
-    /// What the user may do in that namespace. An answer is used for a while.
-    pub(super) async fn access(&self, namespace: &str) -> Access {
-        let known = self.access.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned();
+    /// What the user may do with that object. An answer is used for a while.
+    pub(super) async fn access(&self, namespace: &str, name: &str) -> Access {
+        let object = (namespace.to_owned(), name.to_owned());
+        let known = self.access.lock().unwrap_or_else(PoisonError::into_inner).get(&object).cloned();
         if let Some((at, access)) = &known
             && at.elapsed() < ACCESS_AGE
         {
             return access.clone();
         }
-        let asked = timeout(ACCESS_LIMIT, Access::read(&self.connection.client, namespace)).await;
+        let asked = timeout(ACCESS_LIMIT, Access::read(&self.connection.client, namespace, name)).await;
         let access = asked.unwrap_or_else(|_| known.map(|(_, access)| access).unwrap_or_default());
         let entry = (Instant::now(), access.clone());
-        self.access.lock().unwrap_or_else(PoisonError::into_inner).insert(namespace.to_owned(), entry);
+        self.access.lock().unwrap_or_else(PoisonError::into_inner).insert(object, entry);
         access
     }
 }

@@ -90,8 +90,8 @@ impl Sent {
             sleep_until(updated + INTERVAL).await;
         }
         let pulse = self.pulse.borrow_and_update().clone();
-        if let Some((namespace, _)) = self.object.as_ref().filter(|_| pulse.lost.is_none()) {
-            self.access = self.dashboard.access(namespace).await;
+        if let Some((namespace, name)) = self.object.as_ref().filter(|_| pulse.lost.is_none()) {
+            self.access = self.dashboard.access(namespace, name).await;
         }
         let now = Instant::now();
         let is_due = self.computed.is_none_or(|computed| now.duration_since(computed) >= BEAT);

@@ -158,14 +158,14 @@ fn a_button_is_disabled_with_the_reason_of_its_command() {
     insta::assert_snapshot!(output);
 }
 
-/// A client whose access reviews allow only this resource.
+/// A client whose access reviews allow only this resource, with the name of the object.
 fn client(allowed: &'static str) -> Client {
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| async move {
         let body = request.into_body().collect_bytes().await?;
         let mut review: Value = serde_json::from_slice(&body)?;
         let attributes = &review["spec"]["resourceAttributes"];
         let part = |key: &str| attributes[key].as_str().unwrap_or_default();
-        let resource = format!("{}/{}", part("resource"), part("subresource"));
+        let resource = format!("{}/{}/{}", part("resource"), part("name"), part("subresource"));
         review["status"] = json!({"allowed": resource == allowed && part("verb") == "patch"});
         let body = kube::client::Body::from(serde_json::to_vec(&review)?);
         anyhow::Ok(http::Response::builder().status(201).body(body)?)
@@ -177,19 +177,24 @@ fn client(allowed: &'static str) -> Client {
 async fn a_user_without_permissions_gets_the_role_to_ask_for() {
     let pods = [pod("web:1", "cccccccc", "n2").pause("before"), pod("web:2", "gggggggg", "n1")];
     let state = observed_state(2, "web:2", &paused_before(&pods[0]), &pods);
-    let none = Access::read(&client("nothing/"), "shop").await;
+    let none = Access::read(&client("nothing//"), "shop", "web").await;
     let output: Vec<String> = reasons(&state, &none)
         .into_iter()
         .map(|(action, reason)| format!("{action}: {}", reason.unwrap_or_default()))
         .collect();
     insta::assert_snapshot!(output.join("\n"));
-    let resumer = Access::read(&client("ordereddeployments/status"), "shop").await;
-    let possible: Vec<String> = reasons(&state, &resumer)
-        .into_iter()
-        .filter(|(_, reason)| reason.is_none())
-        .map(|(action, _)| action)
-        .collect();
-    assert_eq!(possible, ["resume", "resumeAll"]);
+    // A role can be limited to the names of objects. Nobody knows the names of later pods.
+    for (allowed, expected) in [
+        ("ordereddeployments/web/status", &["resume", "resumeAll"][..]),
+        ("ordereddeployments/web/", &["pause", "undo"]),
+        ("ordereddeployments/shop/status", &[]),
+        ("pods//", &["mark"]),
+    ] {
+        let access = Access::read(&client(allowed), "shop", "web").await;
+        let possible = reasons(&state, &access).into_iter().filter(|(_, reason)| reason.is_none());
+        let possible: Vec<String> = possible.map(|(action, _)| action).collect();
+        assert_eq!(possible, expected, "{allowed}");
+    }
 }
 
 #[test]

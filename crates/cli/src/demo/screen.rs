@@ -8,7 +8,7 @@ use crate::escape::terminal_text;
 use crate::frame::Frame;
 use crate::overview::Overview;
 use crate::style::{Paint, Style};
-use crate::table::wrapped;
+use crate::table::{wrapped, wrapped_command};
 use crate::tree::{self, Drawing, Fold};
 
 /// The number of messages above the tree.
@@ -25,9 +25,26 @@ pub(crate) struct Screen {
 
 #[derive(Default)]
 struct Frames {
-    messages: Vec<String>,
+    messages: Vec<Message>,
     tree: Vec<String>,
     frame: Frame,
+}
+
+/// A line of the story.
+enum Message {
+    /// An event.
+    Text(String),
+    /// A command that a user would type. It is never cut, so that it can be copied.
+    Command(String),
+}
+
+impl Message {
+    fn lines(&self, width: Option<usize>) -> Vec<String> {
+        match self {
+            Self::Text(text) => wrapped(text, width, "    "),
+            Self::Command(command) => wrapped_command(&format!("$ {command}"), width),
+        }
+    }
 }
 
 impl Screen {
@@ -55,26 +72,31 @@ impl Screen {
 
     /// Prints a line that stays above the tree. It comes before any message.
     pub(crate) fn introduce(&mut self, text: &str) -> Result<()> {
-        let width = self.is_terminal().then(crate::style::width_of_stdout).flatten();
-        for line in wrapped(text, width, "") {
+        for line in wrapped(text, self.width(), "") {
             writeln!(self.out, "{line}")?;
         }
         Ok(self.out.flush()?)
     }
 
-    /// Prints a message: an action or an event.
+    /// Prints an event.
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
-        match &mut self.frames {
-            None => {
-                writeln!(self.out, "{}", terminal_text(text))?;
-                self.out.flush()?;
-            }
-            Some(frames) => {
-                frames.messages.push(text.to_owned());
-                self.draw("")?;
-            }
+        self.add(Message::Text(text.to_owned()))
+    }
+
+    /// Prints a command that a user would type.
+    pub(crate) fn command(&mut self, command: &str) -> Result<()> {
+        self.add(Message::Command(command.to_owned()))
+    }
+
+    fn add(&mut self, message: Message) -> Result<()> {
+        if let Some(frames) = &mut self.frames {
+            frames.messages.push(message);
+            return self.draw("");
         }
-        Ok(())
+        for line in message.lines(None) {
+            writeln!(self.out, "{line}")?;
+        }
+        Ok(self.out.flush()?)
     }
 
     /// Prints the tree, unless it is redrawn anyway.
@@ -114,33 +136,37 @@ impl Screen {
 
     /// Prints the result. On a terminal it lists all events first, because most have scrolled away above the tree.
     pub(crate) fn end(&mut self, events: &[String], result: &str) -> Result<()> {
+        let width = self.width();
         if let Some(frames) = self.frames.take() {
             self.frames = Some(Frames { messages: Vec::new(), ..frames });
             self.draw("")?;
             writeln!(self.out)?;
-            let width = crate::style::width_of_stdout();
             for line in events.iter().flat_map(|line| wrapped(line, width, "    ")) {
                 writeln!(self.out, "{line}")?;
             }
         }
-        writeln!(self.out, "{}", terminal_text(&self.style.paint(Paint::Good, result)))?;
+        for line in wrapped(result, width, "    ") {
+            writeln!(self.out, "{}", terminal_text(&self.style.paint(Paint::Good, &line)))?;
+        }
         Ok(self.out.flush()?)
     }
 
     fn drawing(&self) -> Drawing<'static> {
-        Drawing {
-            style: self.style,
-            flags: "",
-            width: self.is_terminal().then(crate::style::width_of_stdout).flatten(),
-            wide: false,
-            fold: Fold::default(),
-        }
+        Drawing { style: self.style, flags: "", width: self.width(), wide: false, fold: Fold::default() }
+    }
+
+    /// The width of the terminal.
+    fn width(&self) -> Option<usize> {
+        self.is_terminal().then(crate::style::width_of_stdout).flatten()
     }
 
     fn draw(&mut self, prompt: &str) -> Result<()> {
+        let width = self.width();
         let Some(frames) = &mut self.frames else { return Ok(()) };
         let tail = frames.messages.len().saturating_sub(TAIL);
-        let mut lines: Vec<&str> = frames.messages[tail..].iter().map(String::as_str).collect();
+        let messages: Vec<String> =
+            frames.messages[tail..].iter().flat_map(|message| message.lines(width)).collect();
+        let mut lines: Vec<&str> = messages.iter().map(String::as_str).collect();
         if !frames.tree.is_empty() && !lines.is_empty() {
             lines.push("");
         }
@@ -153,7 +179,7 @@ impl Screen {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use super::{Frames, Screen, Style};
+    use super::{Frames, Message, Screen, Style};
 
     #[derive(Clone, Default)]
     struct Out(Arc<Mutex<Vec<u8>>>);
@@ -184,5 +210,13 @@ mod tests {
         assert_eq!(introduction, "A cluster in memory.");
         // Each frame moves up by the lines of the frame before, at most three messages.
         assert!(drawn.contains("\x1b[3A") && !drawn.contains("\x1b[4A"), "{drawn:?}");
+    }
+    #[test]
+    fn commands_are_wrapped_for_a_shell_and_events_as_text() {
+        let text = "annotate pod web-trr4vxjjm5-9mj92gsx";
+        let lines = Message::Command(text.to_owned()).lines(Some(24));
+        assert_eq!(lines, ["$ annotate pod \\", "    web-trr4vxjjm5-9mj\\", "92gsx"]);
+        let lines = Message::Text(text.to_owned()).lines(Some(24));
+        assert_eq!(lines, ["annotate pod", "    web-trr4vxjjm5-9mj92gsx"]);
     }
 }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
-use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{Resource, ResourceExt};
+use ordereddeployment_api::names::label::{self, POD_TEMPLATE_HASH};
 use ordereddeployment_api::{OrderedReplicaSet, Template};
 use ordereddeployment_planner::{Pod, Set};
-use ordereddeployment_wire::{MalformedAnnotation, PodView, owner_of};
+use ordereddeployment_wire::{Family, MalformedAnnotation, PodView};
+use serde_json::Value;
+
+use crate::client::sets::SetObject;
 
 /// An object that one of our objects controls.
 pub(crate) trait Entry {
@@ -38,10 +41,10 @@ pub(crate) struct PodEntry {
 }
 
 impl PodEntry {
-    /// `None` if no OrderedReplicaSet is its controller.
-    pub(crate) fn of(view: &PodView) -> Option<Self> {
-        view.set_uid()?;
-        let (pod, malformed) = view.read();
+    /// `None` if no set of this family is its controller.
+    pub(crate) fn of(family: Family, view: &PodView) -> Option<Self> {
+        view.set_uid_in(family)?;
+        let (pod, malformed) = view.read_in(family);
         let labels = view.labels().clone();
         Some(Self { version: number(&pod.resource_version), pod: Arc::new(pod), malformed, labels })
     }
@@ -74,31 +77,58 @@ impl Entry for PodEntry {
     fn share(&mut self, _: &Self) {}
 }
 
-/// A set of one of our deployments.
+/// A set of one of our deployments, or a ReplicaSet without a Deployment.
 #[derive(Clone, Debug)]
 pub(crate) struct SetEntry {
     /// The object as the API server sent it, without its template and annotations: `set` has what is read of them.
     pub(crate) object: OrderedReplicaSet,
+    /// The status of a ReplicaSet of `apps/v1`.
+    pub(crate) plain_status: Option<Arc<Value>>,
     pub(crate) set: Set,
     /// The `pod-template-hash` in its template.
     template_hash: Option<String>,
-    /// The name of its deployment.
+    /// The name of its deployment; see [`single_set`] for a ReplicaSet without one.
     pub(crate) deployment: String,
     owner: Arc<str>,
     version: u64,
 }
 
+/// The name under which a ReplicaSet without a Deployment is reconciled. No name of an object contains a slash.
+const SINGLE: &str = "replicaset/";
+
+/// The name of the ReplicaSet without a Deployment that is reconciled under this name.
+pub(crate) fn single_set(name: &str) -> Option<&str> {
+    name.strip_prefix(SINGLE)
+}
+
 impl SetEntry {
-    /// `None` if no OrderedDeployment is its controller.
-    pub(crate) fn of(mut object: OrderedReplicaSet) -> Option<Self> {
+    /// `None` if no deployment of its family is its controller. A ReplicaSet of `apps/v1` without a Deployment is its own owner.
+    pub(crate) fn of(set: impl Into<SetObject>) -> Option<Self> {
+        let set = set.into();
+        let family = set.family();
+        let SetObject { mut object, plain_status } = set;
         object.metadata.managed_fields = None;
-        let owner = owner_of(&object)?;
-        let (deployment, owner) = (owner.name.clone(), owner.uid.as_str().into());
-        let set = ordereddeployment_wire::set(&object);
+        let owner = family.deployment_of(&object.metadata);
+        let owner = owner.map(|owner| (owner.name.clone(), owner.uid.as_str().into()));
+        let single = || {
+            let metadata = &object.metadata;
+            Some((format!("{SINGLE}{}", metadata.name.as_ref()?), metadata.uid.as_deref()?.into()))
+        };
+        let (deployment, owner) = match family {
+            Family::Ordered => owner?,
+            // The set by which the controller finds out whether the built-in one is alive is nobody's.
+            Family::Plain if object.labels().contains_key(label::PROBE) => return None,
+            Family::Plain => owner.or_else(single)?,
+        };
+        let set = match family {
+            Family::Ordered => ordereddeployment_wire::set(&object),
+            Family::Plain => ordereddeployment_wire::plain_set(&object),
+        };
         let template_hash = object.spec.template.labels().remove(POD_TEMPLATE_HASH);
         object.spec.template = Template::default();
         object.metadata.annotations = None;
-        Some(Self { set, template_hash, deployment, owner, version: version_of(&object), object })
+        let version = version_of(&object);
+        Some(Self { object, plain_status, set, template_hash, deployment, owner, version })
     }
 
     /// The template from which its pods are created.
@@ -107,6 +137,21 @@ impl SetEntry {
             Some(hash) => self.set.template.with_hash(hash),
             None => self.set.template.clone(),
         }
+    }
+
+    /// The owner reference of its pods.
+    pub(crate) fn owner_reference(&self) -> Option<OwnerReference> {
+        let family = self.family();
+        let owner = self.object.controller_owner_ref(&())?;
+        Some(OwnerReference {
+            api_version: family.api_version().to_owned(),
+            kind: family.set_kind().to_owned(),
+            ..owner
+        })
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        if self.plain_status.is_some() { Family::Plain } else { Family::Ordered }
     }
 
     pub(crate) fn namespace(&self) -> String {

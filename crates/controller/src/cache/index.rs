@@ -11,9 +11,9 @@ use kube_runtime::watcher;
 use ordereddeployment_api::OrderedReplicaSet;
 use ordereddeployment_api::names::label::POD_TEMPLATE_HASH;
 use ordereddeployment_sorter::NodeFacts;
-use ordereddeployment_wire::NodeView;
+use ordereddeployment_wire::{Family, NodeView};
 
-use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
+use crate::cache::entry::{Entry, PodEntry, SetEntry, single_set, version_of};
 
 /// How long a tombstone is kept: longer than an expectation waits for the watch, even if
 /// a slow live read found the object before.
@@ -273,23 +273,46 @@ pub(crate) struct DeploymentName {
     pub(crate) name: String,
 }
 
-/// The cache of all watched objects except the OrderedDeployments themselves.
+/// The cache of all watched objects except the deployments themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
+    family: Family,
+    /// UIDs of the ReplicaSets without a Deployment, by the name under which they are reconciled.
+    singles: BTreeMap<DeploymentName, Arc<str>>,
     pub(crate) pods: Index<PodEntry>,
     pub(crate) sets: Index<SetEntry>,
     nodes: BTreeMap<Arc<str>, NodeFacts>,
     listed_nodes: Option<BTreeMap<Arc<str>, NodeFacts>>,
     /// UIDs of deployments whose selector matches an orphan: a live read adopts it.
     adopters: BTreeSet<Arc<str>>,
-    /// Orphaned pods, by UID: a set that appears later may select them. Only pods with a
-    /// hash: the selector of every set requires it.
+    /// Orphaned pods, by UID: a set that appears later may select them. For OrderedReplicaSets only pods with a hash: the selector
+    /// of each of them requires it.
     orphans: BTreeMap<Arc<str>, Orphan>,
     /// How many lists were completed. Events between two lists can be missed.
     lists: u64,
 }
 
 impl Cache {
+    pub(crate) fn of(family: Family) -> Self {
+        Self { family, ..Self::default() }
+    }
+
+    /// The ReplicaSet without a Deployment that is reconciled under this name.
+    pub(crate) fn single(&self, namespace: &str, name: &str) -> Option<&Arc<SetEntry>> {
+        let named = DeploymentName { namespace: namespace.to_owned(), name: name.to_owned() };
+        self.sets.get(self.singles.get(&named)?)
+    }
+
+    /// The names under which ReplicaSets without a Deployment are reconciled.
+    pub(crate) fn single_names(&self) -> impl Iterator<Item = &DeploymentName> {
+        self.singles.keys()
+    }
+
+    /// The UIDs of all ReplicaSets without a Deployment.
+    pub(crate) fn singles(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.singles.values()
+    }
+
     /// Applies an event of a pod. Returns the deployments to reconcile.
     pub(crate) fn apply_pod(
         &mut self,
@@ -330,13 +353,39 @@ impl Cache {
             // Pods that were orphaned before the watch showed this set.
             self.let_adopt(Arc::clone(set.owner()));
         }
+        let changed = match &event {
+            WatchEvent::Applied { uid, .. } | WatchEvent::Deleted(uid) => Some(Arc::clone(uid)),
+            _ => None,
+        };
         let owners = self.sets.apply(event, now);
+        self.record_singles(changed.as_ref(), &names);
         for owner in &owners {
             if let Some(set) = self.sets.of_owner(owner).next() {
                 names.insert(Arc::clone(owner), deployment_of(set));
             }
         }
         names.into_iter().filter(|(owner, _)| owners.contains(owner)).map(|(_, name)| name).collect()
+    }
+
+    /// Updates the ReplicaSets without a Deployment after an event of this set, or after a list. `before`: the names under which the
+    /// changed sets were reconciled.
+    fn record_singles(&mut self, changed: Option<&Arc<str>>, before: &BTreeMap<Arc<str>, DeploymentName>) {
+        if self.family == Family::Ordered {
+            return;
+        }
+        for name in before.values() {
+            self.singles.remove(name);
+        }
+        let singles = &mut self.singles;
+        let mut add = |set: &SetEntry| {
+            if single_set(&set.deployment).is_some() {
+                singles.insert(deployment_of(set), Arc::clone(&set.set.uid));
+            }
+        };
+        match changed {
+            Some(uid) => self.sets.get(uid).into_iter().for_each(|set| add(set)),
+            None => self.sets.entries.values().for_each(|set| add(set)),
+        }
     }
 
     /// Applies an event of a node. Nodes change only the order of the next decision: no deployment is reconciled.
@@ -367,7 +416,7 @@ impl Cache {
         namespace: Option<&str>,
         labels: &BTreeMap<String, String>,
     ) -> BTreeSet<DeploymentName> {
-        if labels.contains_key(POD_TEMPLATE_HASH) {
+        if labels.contains_key(POD_TEMPLATE_HASH) || self.family == Family::Plain {
             self.orphans.insert(uid.into(), (namespace.map(str::to_owned), labels.clone()));
         }
         let matches = |set: &SetEntry| {
@@ -515,15 +564,17 @@ mod tests {
     }
 
     fn set(uid: &str, deployment: &str, version: u64) -> SetEntry {
-        let object = serde_json::from_value(json!({
-            "metadata": {
-                "name": format!("{deployment}-{uid}"), "namespace": "shop", "uid": uid,
-                "resourceVersion": version.to_string(),
-                "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
-                                     "name": deployment, "uid": format!("{deployment}-uid"), "controller": true}],
-            },
-            "spec": {"selector": {}, "template": {}},
-        }));
+        let object: serde_json::Result<ordereddeployment_api::OrderedReplicaSet> = serde_json::from_value(
+            json!({
+                "metadata": {
+                    "name": format!("{deployment}-{uid}"), "namespace": "shop", "uid": uid,
+                    "resourceVersion": version.to_string(),
+                    "ownerReferences": [{"apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+                                         "name": deployment, "uid": format!("{deployment}-uid"), "controller": true}],
+                },
+                "spec": {"selector": {}, "template": {}},
+            }),
+        );
         SetEntry::of(object.unwrap()).unwrap()
     }
 

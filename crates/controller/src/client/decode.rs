@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use kube_runtime::watcher::Event;
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet, parse_time};
-use ordereddeployment_wire::PodView;
+use ordereddeployment_wire::{PlainDeployment, PlainSet, PodView};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde_json::{Value, json};
@@ -51,6 +51,27 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Decoded<K> {
         serde_json::from_value(metadata_only)
             .map(|metadata_only| Self::Undecodable(metadata_only, why))
             .map_err(D::Error::custom)
+    }
+}
+
+impl<K> Decoded<K> {
+    /// The same object as another type.
+    pub(crate) fn map<T>(self, into: impl FnOnce(K) -> T) -> Decoded<T> {
+        match self {
+            Self::Whole(object) => Decoded::Whole(into(object)),
+            Self::Undecodable(object, why) => Decoded::Undecodable(into(object), why),
+        }
+    }
+
+    /// The object.
+    ///
+    /// # Errors
+    /// It cannot be decoded.
+    pub(crate) fn whole(self) -> Result<K, RequestError> {
+        match self {
+            Self::Whole(object) => Ok(object),
+            Self::Undecodable(_, why) => Err(kube::Error::SerdeError(serde_json::Error::custom(why)).into()),
+        }
     }
 }
 
@@ -193,7 +214,7 @@ impl FromResponse for OrderedDeployment {
     type Wire = Decoded<Self>;
 
     fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
-        object(form)
+        form.whole()
     }
 }
 
@@ -206,18 +227,36 @@ impl FromResponse for Decoded<OrderedReplicaSet> {
     }
 }
 
+/// The same.
+impl FromResponse for Decoded<PlainSet> {
+    type Wire = Self;
+
+    fn of(form: Self) -> Result<Self, RequestError> {
+        Ok(form)
+    }
+}
+
+impl FromResponse for PlainSet {
+    type Wire = Decoded<Self>;
+
+    fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
+        form.whole()
+    }
+}
+
+impl FromResponse for PlainDeployment {
+    type Wire = Decoded<Self>;
+
+    fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
+        form.whole()
+    }
+}
+
 impl FromResponse for OrderedReplicaSet {
     type Wire = Decoded<Self>;
 
     fn of(form: Decoded<Self>) -> Result<Self, RequestError> {
-        object(form)
-    }
-}
-
-fn object<K>(form: Decoded<K>) -> Result<K, RequestError> {
-    match form {
-        Decoded::Whole(object) => Ok(object),
-        Decoded::Undecodable(_, why) => Err(kube::Error::SerdeError(serde_json::Error::custom(why)).into()),
+        form.whole()
     }
 }
 

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use kube::Resource;
-use ordereddeployment_api::{LabelSelector, OrderedReplicaSet};
+use ordereddeployment_api::LabelSelector;
 use ordereddeployment_wire::PodView;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::client::decode::{Decoded, FromResponse};
+use crate::client::decode::Decoded;
 use crate::client::error::RequestError;
 use crate::client::requests::Requests;
+use crate::client::sets::SetObject;
 
 /// How many live lists of one kind are read at the same time. A list costs the API server as much as thousands of other requests: more
 /// of them at once make each one slower, until all of them time out.
@@ -30,13 +31,13 @@ pub(crate) type Listed<K> = (Vec<K>, u64);
 
 /// Asks for live lists. [`LiveLister`] reads them.
 pub(crate) struct LiveLists {
-    sets: mpsc::UnboundedSender<Ask<Decoded<OrderedReplicaSet>>>,
+    sets: mpsc::UnboundedSender<Ask<Decoded<SetObject>>>,
     pods: mpsc::UnboundedSender<Ask<PodView>>,
 }
 
 /// Reads the live lists. It must run beside the reconciliations.
 pub(crate) struct LiveLister {
-    sets: mpsc::UnboundedReceiver<Ask<Decoded<OrderedReplicaSet>>>,
+    sets: mpsc::UnboundedReceiver<Ask<Decoded<SetObject>>>,
     pods: mpsc::UnboundedReceiver<Ask<PodView>>,
 }
 
@@ -59,7 +60,7 @@ impl LiveLists {
         &self,
         namespace: &str,
         selector: &LabelSelector,
-    ) -> Result<Listed<Decoded<OrderedReplicaSet>>, RequestError> {
+    ) -> Result<Listed<Decoded<SetObject>>, RequestError> {
         list(&self.sets, namespace, selector).await
     }
 
@@ -90,11 +91,40 @@ impl LiveLister {
     }
 }
 
+/// A kind that is read in live lists.
+trait Listable: Resource + Clone {
+    async fn list(
+        requests: &Requests,
+        namespace: &str,
+        selector: Option<&LabelSelector>,
+        each: impl FnMut(Self),
+    ) -> Result<u64, RequestError>;
+}
+
+impl Listable for PodView {
+    async fn list(
+        requests: &Requests,
+        namespace: &str,
+        selector: Option<&LabelSelector>,
+        each: impl FnMut(Self),
+    ) -> Result<u64, RequestError> {
+        requests.list(namespace, selector, each).await
+    }
+}
+
+impl Listable for Decoded<SetObject> {
+    async fn list(
+        requests: &Requests,
+        namespace: &str,
+        selector: Option<&LabelSelector>,
+        each: impl FnMut(Self),
+    ) -> Result<u64, RequestError> {
+        requests.list_sets(namespace, selector, each).await
+    }
+}
+
 /// Reads lists of one kind until nobody can ask any more.
-async fn read_all<K: FromResponse + Resource + Clone>(
-    mut asks: mpsc::UnboundedReceiver<Ask<K>>,
-    requests: &Requests,
-) {
+async fn read_all<K: Listable>(mut asks: mpsc::UnboundedReceiver<Ask<K>>, requests: &Requests) {
     let mut turns: Turns<Ask<K>> = Turns::default();
     let mut running = FuturesUnordered::new();
     loop {
@@ -115,18 +145,16 @@ async fn read_all<K: FromResponse + Resource + Clone>(
 }
 
 /// Reads one list and answers those who wait for it. Returns its namespace.
-async fn read<K: FromResponse + Resource + Clone>(
-    requests: &Requests,
-    namespace: Arc<str>,
-    waiting: Vec<Ask<K>>,
-) -> Arc<str> {
+async fn read<K: Listable>(requests: &Requests, namespace: Arc<str>, waiting: Vec<Ask<K>>) -> Arc<str> {
     let waiting = waiting.into_iter().filter(|ask| !ask.answer.is_closed());
     let (selectors, answers): (Vec<_>, Vec<_>) = waiting.map(|ask| (ask.selector, ask.answer)).unzip();
     let requests = requests.for_object(None);
     let mut kept: Vec<Vec<K>> = answers.iter().map(|_| Vec::new()).collect();
     let listed = match (&*selectors, &mut *kept) {
         ([], _) | (_, []) => return namespace,
-        ([selector], [kept, ..]) => requests.list(&namespace, Some(selector), |item| kept.push(item)).await,
+        ([selector], [kept, ..]) => {
+            K::list(&requests, &namespace, Some(selector), |item| kept.push(item)).await
+        }
         (selectors, kept) => {
             let shares = Shares::of(selectors);
             let share = |item: K| {
@@ -136,7 +164,7 @@ async fn read<K: FromResponse + Resource + Clone>(
                     }
                 }
             };
-            requests.list(&namespace, None, share).await
+            K::list(&requests, &namespace, None, share).await
         }
     };
     for (answer, kept) in answers.into_iter().zip(kept) {
@@ -260,6 +288,7 @@ impl<'s> Shares<'s> {
 
 #[cfg(test)]
 mod tests {
+    use ordereddeployment_wire::Family;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use std::time::Duration;
@@ -392,7 +421,13 @@ mod tests {
             }
         });
         let metrics = Arc::new(Metrics::new().unwrap());
-        Requests::new(&Client::new(service, "shop"), None, Limiter::new(Limits::default()), &metrics)
+        Requests::new(
+            Family::Ordered,
+            &Client::new(service, "shop"),
+            &[],
+            Limiter::new(Limits::default()),
+            &metrics,
+        )
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,16 +12,18 @@ use kube::core::Request;
 use kube::{Client, Resource};
 use ordereddeployment_api::{LabelSelector, OrderedDeployment, OrderedReplicaSet};
 use ordereddeployment_planner::{Purpose, Source};
-use ordereddeployment_wire::{NodeView, PodView};
+use ordereddeployment_wire::{Family, NodeView, PlainDeployment, PlainSet, PodView};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+use crate::cache::entry::single_set;
 use crate::client::budgets::Budget;
-use crate::client::decode::FromResponse;
+use crate::client::decode::{Decoded, FromResponse};
 use crate::client::error::RequestError;
 use crate::client::http::{watching, with_user_agent};
+use crate::client::sets::{SetObject, as_deployment};
 use crate::{Fence, Limiter, Metrics};
 
 /// The timeout of a request: longer than an API server works on a write (34 s), and so longer than a webhook may take (10 s
@@ -36,6 +38,8 @@ const LIVE_PAGE: u32 = 500;
 
 /// The controller's client of the API server.
 pub(crate) struct Requests {
+    /// The kinds that its requests name.
+    family: Family,
     /// Not behind the fence: a standby watches too.
     watching: Client,
     client: Client,
@@ -65,17 +69,18 @@ pub(crate) struct ObjectVersion<'a> {
 }
 
 impl Requests {
-    /// With a fence, every request except the watches' is held back while this process is not the leader.
+    /// Every request except the watches' passes these fences.
     pub(crate) fn new(
+        family: Family,
         client: &Client,
-        fence: Option<&Fence>,
+        fences: &[&Fence],
         limiter: Limiter,
         metrics: &Arc<Metrics>,
     ) -> Self {
         let watching = watching(&with_user_agent(client, None), metrics);
-        let guarded = fence.map(|fence| fence.guard(client));
-        let client = guarded.as_ref().unwrap_or(client);
+        let client = &fences.iter().fold(client.clone(), |client, fence| fence.guard(&client));
         Self {
+            family,
             watching,
             client: with_user_agent(client, None),
             rollout: with_user_agent(client, Some(Purpose::Rollout)),
@@ -94,6 +99,7 @@ impl Requests {
     /// webhook that delays one object delays no other. The time from the event to the first request is measured.
     pub(crate) fn for_object(&self, event: Option<Instant>) -> Self {
         Self {
+            family: self.family,
             watching: self.watching.clone(),
             client: self.client.clone(),
             rollout: self.rollout.clone(),
@@ -108,6 +114,11 @@ impl Requests {
         }
     }
 
+    /// The kinds that its requests name.
+    pub(crate) fn family(&self) -> Family {
+        self.family
+    }
+
     /// The client of the watches.
     pub(crate) fn watching(&self) -> &Client {
         &self.watching
@@ -120,20 +131,29 @@ impl Requests {
         Api::namespaced(self.client.clone(), namespace)
     }
 
+    /// The object that is reconciled under this name.
     pub(crate) async fn deployment(
         &self,
         namespace: &str,
         name: &str,
     ) -> Result<Option<OrderedDeployment>, RequestError> {
-        self.get(namespace, name).await
+        match (self.family, single_set(name)) {
+            (Family::Ordered, _) => self.get(namespace, name).await,
+            (Family::Plain, None) => {
+                Ok(self.get::<PlainDeployment>(namespace, name).await?.map(|found| found.0))
+            }
+            (Family::Plain, Some(name)) => {
+                let found = self.get::<PlainSet>(namespace, name).await?;
+                Ok(found.map(|found| as_deployment(&found.object, &found.object.spec.template)))
+            }
+        }
     }
 
-    pub(crate) async fn set(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Option<OrderedReplicaSet>, RequestError> {
-        self.get(namespace, name).await
+    pub(crate) async fn set(&self, namespace: &str, name: &str) -> Result<Option<SetObject>, RequestError> {
+        Ok(match self.family {
+            Family::Ordered => self.get::<OrderedReplicaSet>(namespace, name).await?.map(SetObject::from),
+            Family::Plain => self.get::<PlainSet>(namespace, name).await?.map(SetObject::from),
+        })
     }
 
     pub(crate) async fn pod(&self, namespace: &str, name: &str) -> Result<Option<PodView>, RequestError> {
@@ -194,6 +214,25 @@ impl Requests {
         }
     }
 
+    /// The sets of this namespace, as [`Self::list`].
+    pub(crate) async fn list_sets(
+        &self,
+        namespace: &str,
+        selector: Option<&LabelSelector>,
+        mut each: impl FnMut(Decoded<SetObject>),
+    ) -> Result<u64, RequestError> {
+        match self.family {
+            Family::Ordered => {
+                let each = |set: Decoded<OrderedReplicaSet>| each(set.map(SetObject::from));
+                self.list(namespace, selector, each).await
+            }
+            Family::Plain => {
+                let each = |set: Decoded<PlainSet>| each(set.map(SetObject::from));
+                self.list(namespace, selector, each).await
+            }
+        }
+    }
+
     /// Creates a pod from raw JSON, so that no field is lost. With `dry_run` the API server only validates it.
     pub(crate) async fn create_pod(
         &self,
@@ -243,6 +282,19 @@ impl Requests {
     ) -> Result<K, RequestError> {
         let api = self.api::<K::Wire>(namespace);
         K::of(self.send(api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))).await?)
+    }
+
+    /// Patches the status of a set of this family.
+    pub(crate) async fn patch_set_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<SetObject, RequestError> {
+        Ok(match self.family {
+            Family::Ordered => self.patch_status::<OrderedReplicaSet>(namespace, name, patch).await?.into(),
+            Family::Plain => self.patch_status::<PlainSet>(namespace, name, patch).await?.into(),
+        })
     }
 
     /// Deletes a set, if it still has this UID and version.

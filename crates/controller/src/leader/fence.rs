@@ -26,7 +26,7 @@ pub struct Fence(Arc<Mutex<Option<Until>>>);
 
 /// Why a request was not sent, or its answer not awaited.
 #[derive(Debug, thiserror::Error)]
-#[error("this process is not the leader: its lease was not renewed in time")]
+#[error("this process is not the leader, or stands aside for another controller")]
 struct NotLeading;
 
 impl Fence {

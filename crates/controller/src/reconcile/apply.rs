@@ -12,11 +12,13 @@ mod deletes;
 mod refusals;
 mod sets;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ordereddeployment_api::PodDeletion;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Act, Create, DeleteGroup, SetChange, Target};
+use ordereddeployment_wire::Family;
 use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, SetEntry, number};
@@ -209,7 +211,18 @@ impl Reconciler<'_> {
     /// Checks what the watch shows of the object now. The act ends if the object is gone or terminating, or if the user asks
     /// for something else than at the decision.
     fn check_still_wanted(&mut self, wanted: &Wanted) -> Result<(), Interrupt> {
-        if self.refresh() && self.wanted() == *wanted { Ok(()) } else { Err(Interrupt::DecideAgain) }
+        let is_wanted = self.refresh() && self.wanted() == *wanted && !self.is_resized();
+        if is_wanted { Ok(()) } else { Err(Interrupt::DecideAgain) }
+    }
+
+    /// Whether the watch shows another size of a plain ReplicaSet by now.
+    fn is_resized(&self) -> bool {
+        let cache = self.ctx.cache();
+        let resized = |entry: &Arc<SetEntry>| {
+            let shown = cache.sets.get(entry.uid()).filter(|shown| shown.version() > entry.version());
+            shown.is_some_and(|shown| shown.set.replicas != entry.set.replicas)
+        };
+        self.ctx.family == Family::Plain && self.observation.sets.iter().any(resized)
     }
 
     /// Whether the watch shows by now that the set is being deleted, or gone: then its pods go too.

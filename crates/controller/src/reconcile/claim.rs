@@ -12,7 +12,7 @@ use kube::{Resource, ResourceExt};
 use ordereddeployment_api::names::reason;
 use ordereddeployment_api::{OrderedReplicaSet, validate};
 use ordereddeployment_planner::is_handed_back;
-use ordereddeployment_wire::PodView;
+use ordereddeployment_wire::{Family, PodView};
 use serde_json::{Value, json};
 
 use crate::Error;
@@ -38,15 +38,16 @@ enum Unclaimed {
 }
 
 impl Reconciler<'_> {
-    /// Whether the deployment may adopt this object if its selector matches.
+    /// Whether the deployment may adopt this set if its selector matches. ReplicaSets are adopted by the Deployment controller.
     pub(crate) fn may_adopt(&self, metadata: &ObjectMeta) -> bool {
-        is_orphan(metadata) && self.claims()
+        self.ctx.family == Family::Ordered && is_orphan(metadata) && self.claims()
     }
 
     /// Whether the deployment adopts at all: not while it is handed back, and not with an invalid spec.
     fn claims(&self) -> bool {
         let deployment = &self.state.deployment;
-        !is_handed_back(deployment) && validate(&deployment.spec).is_empty()
+        self.ctx.family == Family::Plain
+            || (!is_handed_back(deployment) && validate(&deployment.spec).is_empty())
     }
 
     /// Adopts a set. It was listed by the deployment's selector, before the deployment was read.
@@ -80,13 +81,13 @@ impl Reconciler<'_> {
 
     /// Adopts a pod for a set. It was listed before the set was read.
     pub(crate) async fn adopt_pod(&self, pod: &PodView, set: &SetEntry) -> Option<Claim<PodEntry>> {
-        let owner = set.object.controller_owner_ref(&())?;
+        let owner = set.owner_reference()?;
         let patch = owners_patch(&pod.metadata, &with(&pod.metadata, owner));
         let name = pod.name_any();
         let adopted = self.requests.patch::<PodView>(&self.namespace, &name, &patch).await;
         let is_ours = |entry: &PodEntry| entry.owner() == set.uid();
         let outcome = match adopted {
-            Ok(pod) => PodEntry::of(&pod).filter(is_ours).ok_or(Unclaimed::Altered),
+            Ok(pod) => PodEntry::of(self.ctx.family, &pod).filter(is_ours).ok_or(Unclaimed::Altered),
             Err(error) => Err(Unclaimed::Refused(error)),
         };
         Some(Claim { verb: "adopt", kind: "pod", name, outcome })
@@ -100,8 +101,8 @@ impl Reconciler<'_> {
 
     /// Releases sets whose own labels no longer match the deployment's selector. Their pods stay with them.
     async fn release_sets(&mut self) -> Result<bool, Error> {
-        if !validate(&self.state.deployment.spec).is_empty() {
-            // An invalid spec changes nothing.
+        if self.ctx.family == Family::Plain || !validate(&self.state.deployment.spec).is_empty() {
+            // The Deployment controller releases ReplicaSets. An invalid spec changes nothing.
             return Ok(false);
         }
         let mut requested = false;
@@ -159,7 +160,8 @@ impl Reconciler<'_> {
                 Some(found) if !matches(&found) && !is_ending(&found.metadata) => found,
                 // The pod is deleted, terminating, or matches again.
                 other => {
-                    let other = other.map(|found| (version_of(&found), PodEntry::of(&found)));
+                    let other =
+                        other.map(|found| (version_of(&found), PodEntry::of(self.ctx.family, &found)));
                     self.record_pod(Fact::read(entry.uid(), other));
                     continue;
                 }

@@ -1,15 +1,19 @@
 //! What all reconciliations of one controller share.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
 use kube_runtime::reflector::{ObjectRef, Store};
 use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_wire::Family;
 
+use crate::cache::entry::single_set;
 use crate::cache::index::Cache;
 use crate::client::live_lists::{LiveLister, LiveLists, live_lists};
 use crate::client::requests::Requests;
+use crate::client::sets::as_deployment;
 use crate::events::EventRecorder;
 use crate::reconcile::state::ObjectState;
 use crate::{Clock, DecisionLog, Metrics, Names};
@@ -60,6 +64,8 @@ impl Drop for OwnWrite<'_> {
 
 /// What all reconciliations of one controller share.
 pub(crate) struct Context {
+    /// The kinds of the reconciled objects.
+    pub(crate) family: Family,
     pub(crate) requests: Arc<Requests>,
     pub(crate) live_lists: LiveLists,
     pub(crate) clock: Clock,
@@ -67,6 +73,8 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: EventRecorder,
     pub(crate) decision_log: DecisionLog,
+    /// Whether the API server stores `terminatingReplicas` of a ReplicaSet, as far as known.
+    pub(crate) stores_terminating: AtomicBool,
     /// The objects as their watch shows them.
     store: Store<OrderedDeployment>,
     cache: Mutex<Cache>,
@@ -87,7 +95,9 @@ impl Context {
         store: Store<OrderedDeployment>,
     ) -> (Self, LiveLister) {
         let (live_lists, lister) = live_lists();
+        let family = requests.family();
         let ctx = Self {
+            family,
             requests,
             live_lists,
             clock,
@@ -95,8 +105,9 @@ impl Context {
             metrics,
             events,
             decision_log,
+            stores_terminating: AtomicBool::new(true),
             store,
-            cache: Mutex::default(),
+            cache: Mutex::new(Cache::of(family)),
             states: Mutex::default(),
             written: Mutex::default(),
         };
@@ -111,7 +122,22 @@ impl Context {
 
     /// The object with that name as its watch shows it.
     pub(crate) fn shown(&self, named: &ObjectRef<OrderedDeployment>) -> Option<Arc<OrderedDeployment>> {
+        if self.family == Family::Plain && single_set(&named.name).is_some() {
+            let cache = self.cache();
+            let set = cache.single(named.namespace.as_deref().unwrap_or_default(), &named.name)?;
+            return Some(Arc::new(as_deployment(&set.object, &set.set.template)));
+        }
         self.store.get(named)
+    }
+
+    /// All objects that the watches show, in the order of their names.
+    pub(crate) fn all(&self) -> Vec<ObjectRef<OrderedDeployment>> {
+        let mut all: Vec<_> =
+            self.store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect();
+        let cache = self.cache();
+        all.extend(cache.single_names().map(|name| ObjectRef::new(&name.name).within(&name.namespace)));
+        all.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+        all
     }
 
     /// Whether the watch shows an object with that name.
@@ -138,6 +164,15 @@ impl Context {
         self.states().retain(|uid, _| keep(uid));
         self.written().retain(|uid, _| keep(uid));
         self.metrics.forget(keep);
+    }
+
+    /// Drops the state of the object with this UID.
+    pub(crate) fn forget_one(&self, gone: &str) {
+        let had = self.states().remove(gone).is_some();
+        self.written().remove(gone);
+        if had {
+            self.metrics.forget(|uid| uid != gone);
+        }
     }
 
     /// Begins a write of the object, which the watch will show, perhaps before the response arrives.

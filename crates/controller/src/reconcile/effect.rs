@@ -13,6 +13,8 @@ use crate::reconcile::state::LiveReadReason;
 #[derive(Debug)]
 pub(crate) struct WriteFailure {
     pub(crate) kind: FailureKind,
+    /// The UID of the set whose pods are written.
+    pub(crate) set: Option<Arc<str>>,
     /// The verb, for metrics. `None`: the API server did not fail, but its answer could not be used.
     pub(crate) verb: Option<&'static str>,
     /// The message of the event.
@@ -33,12 +35,19 @@ impl WriteFailure {
         message: String,
     ) -> Self {
         let event = format!("Error {doing}: {message}");
-        Self { kind, verb: Some(verb), event, message, outcome_unknown: error.is_outcome_unknown() }
+        Self {
+            kind,
+            set: None,
+            verb: Some(verb),
+            event,
+            message,
+            outcome_unknown: error.is_outcome_unknown(),
+        }
     }
 
     /// An answer that cannot be used: the request succeeded, but the object is not as it was sent.
     pub(crate) fn unusable(verb: Option<&'static str>, event: String, message: String) -> Self {
-        Self { kind: FailureKind::Create, verb, event, message, outcome_unknown: false }
+        Self { kind: FailureKind::Create, set: None, verb, event, message, outcome_unknown: false }
     }
 }
 
@@ -51,8 +60,11 @@ pub(crate) enum Effect {
     SetCreated,
     /// A pod was created; its entry, if it came back as one of ours.
     PodCreated(Option<PodEntry>),
-    /// The pod of that name came back unchanged.
-    PodAccepted(String),
+    /// The pod of that name came back unchanged, for the set with that UID.
+    PodAccepted {
+        set: Arc<str>,
+        name: String,
+    },
     /// The API server accepted the deletion of a pod. `terminating`: it still runs for its grace period.
     PodDeleted {
         target: Target,

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use ordereddeployment_api::{LabelSelector, OrderedReplicaSet};
+use ordereddeployment_api::LabelSelector;
 use ordereddeployment_planner::Source;
+use ordereddeployment_wire::Family;
 
-use crate::cache::entry::{Entry, PodEntry, SetEntry, version_of};
+use crate::cache::entry::{Entry, PodEntry, SetEntry, single_set, version_of};
 use crate::cache::expectations::{Expectations, Fact, MinVersions};
 use crate::cache::index::Index;
-use crate::client::decode::{Decoded, FromResponse};
+use crate::client::decode::Decoded;
 use crate::reconcile::observation::Observation;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::{LiveRead, LiveReadReason};
@@ -80,7 +81,8 @@ impl Reconciler<'_> {
             return Ok(LiveObject::NotFound);
         };
         found.spec.template.share_equal(&self.state.deployment.spec.template);
-        let terminates = found.metadata.deletion_timestamp.is_some();
+        // The sets of a plain Deployment keep their sizes until the garbage collector deletes them too.
+        let terminates = self.ctx.family == Family::Ordered && found.metadata.deletion_timestamp.is_some();
         self.state.created = 0;
         let shown = self.ctx.cached(&self.namespace, &self.name, &self.uid);
         self.state.read(Arc::new(found), shown.as_deref());
@@ -112,15 +114,21 @@ impl Reconciler<'_> {
         known: &[Arc<SetEntry>],
         min_versions: &MinVersions,
     ) -> Result<(LiveObject, u64), Error> {
-        let listed = self.worker.free_during(self.ctx.live_lists.sets(&self.namespace, selector)).await;
-        let (listed, version) = self.heed(listed).map_err(Error::ListSets)?;
         let mut sets = Vec::new();
-        for set in listed {
-            if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, &self.uid)) {
-                // A decision needs all own sets, so an undecodable one is an error. A set of another owner is skipped.
-                continue;
+        let mut version = 0;
+        // A ReplicaSet without a Deployment is known: it is read below.
+        if single_set(&self.name).is_none() {
+            let listed = self.worker.free_during(self.ctx.live_lists.sets(&self.namespace, selector)).await;
+            let listed = self.heed(listed).map_err(Error::ListSets)?;
+            version = listed.1;
+            for set in listed.0 {
+                if matches!(&set, Decoded::Undecodable(set, _) if !is_controlled_by(&set.metadata, &self.uid))
+                {
+                    // A decision needs all own sets, so an undecodable one is an error. A set of another owner is skipped.
+                    continue;
+                }
+                sets.push(set.whole().map_err(Error::ListSets)?);
             }
-            sets.push(OrderedReplicaSet::of(set).map_err(Error::ListSets)?);
         }
         let mut adopts = sets.iter().any(|set| self.may_adopt(&set.metadata));
         if adopts {
@@ -166,12 +174,18 @@ impl Reconciler<'_> {
         min_versions: &MinVersions,
     ) -> Result<(LiveObject, u64), Error> {
         let Observation { sets, pods: known } = self.observe();
-        let listed = self.worker.free_during(self.ctx.live_lists.pods(&self.namespace, selector)).await;
-        let (listed, version) = self.heed(listed).map_err(Error::ListPods)?;
+        let mut listed = Vec::new();
+        let mut version = 0;
+        for selector in selectors(selector, &sets) {
+            let list = self.worker.free_during(self.ctx.live_lists.pods(&self.namespace, selector)).await;
+            let (pods, at) = self.heed(list).map_err(Error::ListPods)?;
+            version = at.max(version);
+            listed.extend(pods);
+        }
         let mut found = Vec::new();
         let mut orphans = Vec::new();
         for pod in &listed {
-            if let Some(entry) = PodEntry::of(pod) {
+            if let Some(entry) = PodEntry::of(self.ctx.family, pod) {
                 found.push(entry);
             } else if let Some(set) = self.adopter_of(pod, &sets) {
                 orphans.push((pod, set));
@@ -203,7 +217,7 @@ impl Reconciler<'_> {
         for entry in unlisted(&known, &found) {
             let pod = self.requests.pod(&self.namespace, &entry.pod.name).await.map_err(Error::ReadPod)?;
             let pod = pod.filter(|pod| pod.metadata.uid.as_deref() == Some(&**entry.uid()));
-            let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(&pod)));
+            let pod = pod.map(|pod| (version_of(&pod), PodEntry::of(self.ctx.family, &pod)));
             let now = self.ctx.clock.now();
             if let Some((_, Some(entry))) = &pod {
                 rewind(&mut self.state.pods, &mut self.ctx.cache().pods, min_versions, entry, now);
@@ -251,6 +265,13 @@ impl Reconciler<'_> {
         }
         Ok(())
     }
+}
+
+/// The selectors of the lists that show all pods of these sets: the deployment's, and those of sets that may select other pods. A
+/// ReplicaSet that a user made for a Deployment may.
+fn selectors<'s>(deployment: &'s LabelSelector, sets: &'s [Arc<SetEntry>]) -> Vec<&'s LabelSelector> {
+    let others = sets.iter().map(|set| &set.object.spec.selector).filter(|set| !set.includes(deployment));
+    std::iter::once(deployment).chain(others).collect()
 }
 
 fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use ordereddeployment_api::OrderedDeploymentStatus;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{Event, EventType, Regarding};
+use ordereddeployment_wire::Family;
 
+use crate::cache::entry::{Entry, single_set};
 use crate::client::requests::Requests;
 use crate::reconcile::context::Context;
 use crate::reconcile::observation::Observation;
@@ -46,11 +48,12 @@ impl Reconciler<'_> {
         self.state.deployment.status.clone().unwrap_or_default()
     }
 
-    /// Updates the object from the watch cache. Returns whether it exists and is not being deleted.
+    /// Updates the object from the watch cache. Returns whether there is anything to do for it: it exists, and is not being
+    /// deleted. The sets of a plain Deployment keep their sizes until they are deleted themselves.
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(cached) = self.ctx.cached(&self.namespace, &self.name, &self.uid) else { return false };
         self.state.refresh(cached);
-        self.state.deployment.metadata.deletion_timestamp.is_none()
+        self.ctx.family == Family::Plain || self.state.deployment.metadata.deletion_timestamp.is_none()
     }
 
     /// The sets and pods as they are known now.
@@ -70,7 +73,23 @@ impl Reconciler<'_> {
 
     pub(crate) fn publish_message(&self, type_: EventType, reason: &'static str, message: String) {
         let event = Event { type_, reason, message, regarding: Regarding::Deployment };
-        self.ctx.events.publish(&self.state.deployment, &event);
+        self.publish(&[event]);
+    }
+
+    /// Publishes an event about the pods of a set. For an OrderedDeployment it is about the object itself; for a plain
+    /// ReplicaSet about the set, as the ReplicaSet controller publishes it.
+    pub(crate) fn publish_about_set(
+        &self,
+        set: &str,
+        type_: EventType,
+        reason: &'static str,
+        message: String,
+    ) {
+        let regarding = match self.observation.set(set).filter(|_| self.ctx.family == Family::Plain) {
+            Some(entry) => Regarding::Set { name: entry.set.name.clone(), uid: Arc::clone(entry.uid()) },
+            None => Regarding::Deployment,
+        };
+        self.publish(&[Event { type_, reason, message, regarding }]);
     }
 
     /// Publishes the events of a decision.
@@ -84,7 +103,14 @@ impl Reconciler<'_> {
             if let Some(result) = resume {
                 self.ctx.metrics.resumes.with_label_values(&[result]).inc();
             }
-            self.ctx.events.publish(&self.state.deployment, event);
+            match single_set(&self.name).filter(|_| event.regarding == Regarding::Deployment) {
+                Some(name) => {
+                    let regarding = Regarding::Set { name: name.to_owned(), uid: Arc::clone(&self.uid) };
+                    let event = Event { regarding, ..event.clone() };
+                    self.ctx.events.publish(self.ctx.family, &self.state.deployment, &event);
+                }
+                None => self.ctx.events.publish(self.ctx.family, &self.state.deployment, event),
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{EventType, Failure, FailureKind, Purpose, Target};
+use ordereddeployment_wire::Family;
 use tokio::time::Instant;
 
 use crate::cache::entry::{Entry, PodEntry, SetEntry};
@@ -62,10 +63,14 @@ impl Reconciler<'_> {
                     self.record_pod(Fact::Is(Arc::new(entry)));
                 }
             }
-            Effect::PodAccepted(name) => {
+            Effect::PodAccepted { set, name } => {
                 self.state.succeeded(FailureKind::Create);
-                let message = format!("Created pod {name}");
-                self.publish_message(EventType::Normal, reason::SUCCESSFUL_CREATE, message);
+                // The words of the ReplicaSet controller, which tools search for.
+                let message = match self.ctx.family {
+                    Family::Ordered => format!("Created pod {name}"),
+                    Family::Plain => format!("Created pod: {name}"),
+                };
+                self.publish_about_set(&set, EventType::Normal, reason::SUCCESSFUL_CREATE, message);
             }
             Effect::PodDeleted { target, purpose, entry, terminating, age_ratio } => {
                 self.state.succeeded(FailureKind::Delete);
@@ -129,14 +134,17 @@ impl Reconciler<'_> {
     }
 
     fn record_failure(&mut self, failure: WriteFailure) -> Interrupt {
-        let WriteFailure { kind, verb, event, message, outcome_unknown } = failure;
+        let WriteFailure { kind, set, verb, event, message, outcome_unknown } = failure;
         if let Some(verb) = verb {
             self.ctx.metrics.write_failed(verb);
         }
         if outcome_unknown {
             self.state.live_read = Some(LiveReadReason::Unknown);
         }
-        self.warn(kind.reason(), event);
+        match set {
+            Some(set) => self.publish_about_set(&set, EventType::Warning, kind.reason(), event),
+            None => self.warn(kind.reason(), event),
+        }
         Interrupt::Failed(self.state.failed(kind, message, self.ctx.clock.now()))
     }
 
@@ -149,7 +157,10 @@ impl Reconciler<'_> {
         if let Some(ratio) = age_ratio {
             self.ctx.metrics.deletion_age_ratio.observe(ratio);
         }
-        let message = format!("Deleted pod {} for the {word} ({})", target.name(), target.why);
-        self.publish_message(EventType::Normal, reason::SUCCESSFUL_DELETE, message);
+        let message = match self.ctx.family {
+            Family::Ordered => format!("Deleted pod {} for the {word} ({})", target.name(), target.why),
+            Family::Plain => format!("Deleted pod: {} ({})", target.name(), target.why),
+        };
+        self.publish_about_set(&target.pod.set, EventType::Normal, reason::SUCCESSFUL_DELETE, message);
     }
 }

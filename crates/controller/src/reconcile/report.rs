@@ -6,10 +6,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_api::{
-    OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, OrderedReplicaSetStatus,
-};
-use ordereddeployment_planner::{report_unstored, unstored_message};
+use ordereddeployment_api::{OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSetStatus};
+use ordereddeployment_planner::{Pod, report_unstored, unstored_message};
+use ordereddeployment_wire::Family;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -83,6 +82,9 @@ impl Reconciler<'_> {
         &mut self,
         status: &OrderedDeploymentStatus,
     ) -> Result<StatusWrite, Error> {
+        if self.ctx.family == Family::Plain {
+            return self.store_rollout_state(status).await;
+        }
         let known = self.state.unstored.clone();
         let (stored, missing) = self.put_status(status, &known).await?;
         if stored != StatusWrite::Yes || missing == known {
@@ -160,7 +162,7 @@ impl Reconciler<'_> {
                 json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
             let name = &entry.set.name;
             self.state.sets_reported = Some(Instant::now());
-            match self.requests.patch_status::<OrderedReplicaSet>(&self.namespace, name, &patch).await {
+            match self.requests.patch_set_status(&self.namespace, name, &patch).await {
                 Ok(stored) => {
                     if let Some(entry) = SetEntry::of(stored) {
                         self.record_set(Fact::Is(Arc::new(entry)));
@@ -185,12 +187,7 @@ fn set_status(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> Order
     let own = || pods.iter().map(|pod| &pod.pod).filter(|pod| pod.set == entry.set.uid && !pod.finished);
     let active = || own().filter(|pod| !pod.terminating);
     let ready = || active().filter(|pod| pod.facts.ready);
-    let seconds = i64::from(entry.set.min_ready_seconds.max(0));
-    let available = ready().filter(|pod| {
-        let since = pod.facts.ready_since;
-        let since = since.and_then(|since| since.checked_add(SignedDuration::from_secs(seconds)).ok());
-        seconds == 0 || since.is_some_and(|available| available <= now)
-    });
+    let available = active().filter(|pod| is_available(pod, entry.set.min_ready_seconds, now));
     OrderedReplicaSetStatus {
         observed_generation: entry.object.metadata.generation,
         replicas: Some(number(active().count())),
@@ -199,6 +196,14 @@ fn set_status(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> Order
         terminating_replicas: Some(number(own().filter(|pod| pod.terminating).count())),
         selector: Some(entry.object.spec.selector.to_selector_string()),
     }
+}
+
+/// Whether a pod that is not terminating has been ready for so many seconds.
+pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
+    let seconds = i64::from(min_ready_seconds.max(0));
+    let since = pod.facts.ready_since;
+    let since = since.and_then(|since| since.checked_add(SignedDuration::from_secs(seconds)).ok());
+    pod.facts.ready && (seconds == 0 || since.is_some_and(|available| available <= now))
 }
 
 /// The paths of the fields that came back changed.

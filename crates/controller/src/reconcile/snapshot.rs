@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ordereddeployment_api::names::reason;
-use ordereddeployment_planner::{Event, EventType, Pod, Regarding, Snapshot, needs_nodes};
+use ordereddeployment_planner::{ComparisonResult, Event, EventType, Pod, Regarding, Snapshot, needs_nodes};
 use ordereddeployment_sorter::Nodes;
-use ordereddeployment_wire::{MalformedAnnotation, unknown_annotations};
+use ordereddeployment_wire::{Family, MalformedAnnotation, declared_points, unknown_annotations};
 use tokio::time::Instant;
 
 use crate::cache::entry::Entry;
@@ -63,7 +63,11 @@ impl Reconciler<'_> {
             known_points: self.state.known_points.clone(),
             taken_names: self.state.taken_names.clone(),
             sources: self.state.sources.clone(),
-            comparison: self.state.compared(sets, now, Instant::now()),
+            comparison: match self.ctx.family {
+                Family::Ordered => self.state.compared(sets, now, Instant::now()),
+                // The Deployment controller creates the sets. It compares templates as they are written.
+                Family::Plain => ComparisonResult::New,
+            },
         }
     }
 
@@ -87,7 +91,12 @@ impl Reconciler<'_> {
     /// Warns once of each malformed annotation of the object and of its pods.
     pub(crate) fn warn_of_malformed(&mut self) {
         let deployment = &self.state.deployment;
-        let own = unknown_annotations(&deployment.metadata);
+        let mut own = unknown_annotations(&deployment.metadata);
+        if self.ctx.family == Family::Plain
+            && let Some(Err(why)) = declared_points(deployment.metadata.annotations.as_ref())
+        {
+            own.push(MalformedAnnotation::Points(why));
+        }
         let own = own.into_iter().map(|malformed| (None, malformed));
         let of_pods = self.observation.pods.iter().flat_map(|entry| {
             let malformed = entry.malformed.iter().cloned();
@@ -98,7 +107,11 @@ impl Reconciler<'_> {
             let id = (entry.map(|entry| Arc::clone(entry.uid())), malformed);
             if !self.state.warned.contains(&id) {
                 self.ctx.metrics.malformed_annotations.inc();
-                self.ctx.events.publish(deployment, &malformed_event(entry.map(|entry| &*entry.pod), &id.1));
+                self.ctx.events.publish(
+                    self.ctx.family,
+                    deployment,
+                    &malformed_event(self.ctx.family, entry.map(|entry| &*entry.pod), &id.1),
+                );
             }
             current.insert(id);
         }
@@ -130,8 +143,8 @@ fn has_replayed(uid: &Arc<str>, cache: &mut Cache, state: &ObjectState, last: Li
     replayed
 }
 
-fn malformed_event(pod: Option<&Pod>, malformed: &MalformedAnnotation) -> Event {
-    let of = pod.map_or_else(|| "OrderedDeployment".to_owned(), |pod| format!("Pod {}", pod.name));
+fn malformed_event(family: Family, pod: Option<&Pod>, malformed: &MalformedAnnotation) -> Event {
+    let of = pod.map_or_else(|| family.deployment_kind().to_owned(), |pod| format!("Pod {}", pod.name));
     Event {
         type_: EventType::Warning,
         reason: reason::MALFORMED_ANNOTATION,

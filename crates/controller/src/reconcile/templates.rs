@@ -94,7 +94,7 @@ impl Reconciler<'_> {
         let existing = self.observation.sets.iter().find(|entry| entry.set.hash == hash);
         let uid = existing.map_or(&self.uid, |entry| entry.uid());
         let name = self.ctx.names.pod(&set_name, |_| false);
-        let pod = new_pod(&set_name, uid, &set.spec.template, &name, &self.namespace);
+        let pod = new_pod(self.ctx.family, &set_name, uid, &set.spec.template, &name, &self.namespace);
         match self.requests.create_pod(&self.namespace, &pod, true).await {
             Ok(_) => DryRun::Accepted,
             Err(error) => {

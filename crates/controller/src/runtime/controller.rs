@@ -9,12 +9,14 @@ use futures::{FutureExt, StreamExt};
 use kube::Client;
 use kube_runtime::reflector;
 use ordereddeployment_api::OrderedDeployment;
+use ordereddeployment_wire::Family;
 use tokio::sync::watch;
 
 use crate::client::requests::Requests;
 use crate::events::events;
 use crate::reconcile::context::Context;
 use crate::reconcile::reconcile;
+use crate::runtime::builtin::{Apart, Gate};
 use crate::runtime::queue::{Named, Queue};
 use crate::runtime::watches::Watches;
 use crate::runtime::workers::Workers;
@@ -25,6 +27,8 @@ const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The options of a controller.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The kinds that it reconciles.
+    pub family: Family,
     /// The source of time.
     pub clock: Clock,
     /// The source of names.
@@ -44,6 +48,9 @@ pub struct Options {
     pub limiter: Limiter,
     /// How many deployments are reconciled at the same time, at least 1.
     pub workers: usize,
+    /// For the ReplicaSets of plain Deployments: how it keeps apart from the built-in controller. `None`: nothing else can
+    /// reconcile them.
+    pub apart: Option<Apart>,
     /// How long events of a deployment are collected before it is reconciled; zero by default. A simulation in which all events
     /// of one tick belong together waits for them.
     pub coalesce: Duration,
@@ -57,6 +64,7 @@ impl Options {
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> Self {
         Self {
+            family: Family::Ordered,
             clock: Clock::system(),
             names: Names::random(),
             namespace: None,
@@ -67,11 +75,12 @@ impl Options {
             limiter: Limiter::new(Limits::default()),
             workers: Self::WORKERS,
             coalesce: Duration::ZERO,
+            apart: None,
         }
     }
 }
 
-/// The controller of OrderedDeployments.
+/// The controller of OrderedDeployments, or of the ReplicaSets of plain Deployments.
 #[derive(Clone, Copy, Debug)]
 pub struct Controller;
 
@@ -103,6 +112,7 @@ impl Controller {
         shutdown: BoxFuture<'static, ()>,
     ) -> Result<(), Error> {
         let Options {
+            family,
             clock,
             names,
             namespace,
@@ -113,11 +123,18 @@ impl Controller {
             limiter,
             workers,
             coalesce,
+            apart,
         } = options;
-        let fence = leadership.as_ref().map(|(fence, _)| fence);
-        let requests = Arc::new(Requests::new(&client, fence, limiter, &metrics));
+        let gate = apart.is_some().then(Gate::new);
+        let of_leader = leadership.iter().map(|(fence, _)| fence);
+        let fences: Vec<_> = of_leader.clone().chain(gate.iter().map(|gate| &gate.fence)).collect();
+        // Events are also written while the gate is closed: they say why.
+        let of_events: Vec<_> = of_leader.clone().collect();
+        let of_events = Arc::new(Requests::new(family, &client, &of_events, limiter.clone(), &metrics));
+        let requests = Arc::new(Requests::new(family, &client, &fences, limiter, &metrics));
+        let asking = of_leader.clone().fold(client.clone(), |client, fence| fence.guard(&client));
         let (events, event_writer) = events(clock.clone(), names.clone(), Arc::clone(&metrics));
-        let mut event_writer = Box::pin(event_writer.run(Arc::clone(&requests)));
+        let mut event_writer = Box::pin(event_writer.run(of_events));
         let (store, writer) = reflector::store::<OrderedDeployment>();
         let (ctx, lister) =
             Context::new(Arc::clone(&requests), clock, names, metrics, events, decision_log, store.clone());
@@ -132,7 +149,7 @@ impl Controller {
             // Biased, here and below: equal runs poll in equal order.
             tokio::select! {
                 biased;
-                () = health.synced_all() => {}
+                () = health.synced_of(family) => {}
                 () = shutdown.clone() => return,
             }
             tracing::info!("every watch has synced");
@@ -142,7 +159,15 @@ impl Controller {
                 () = shutdown.clone() => return,
             }
             ctx.metrics.is_leader.set(1);
-            run_queue(&queue, &ctx, workers, shutdown).await;
+            let Some((apart, gate)) = apart.as_ref().zip(gate.as_ref()) else {
+                let always = watch::Sender::new(true);
+                return run_queue(&queue, &ctx, workers, shutdown, always.subscribe()).await;
+            };
+            tokio::select! {
+                biased;
+                () = apart.keep(asking, gate, &health, &ctx.metrics, &ctx.events) => {}
+                () = run_queue(&queue, &ctx, workers, shutdown, gate.open.subscribe()) => {}
+            }
         };
         let work = Box::pin(async move {
             tokio::select! {
@@ -163,8 +188,14 @@ impl Controller {
     }
 }
 
-/// Reconciles what is queued until `shutdown` ends, and then waits until the running reconciliations end.
-async fn run_queue(queue: &Queue, ctx: &Context, workers: usize, shutdown: Shared<BoxFuture<'static, ()>>) {
+/// Reconciles what is queued while `open` allows it, until `shutdown` ends, and then waits until the running reconciliations end.
+async fn run_queue(
+    queue: &Queue,
+    ctx: &Context,
+    workers: usize,
+    shutdown: Shared<BoxFuture<'static, ()>>,
+    mut open: watch::Receiver<bool>,
+) {
     let workers = Workers::new(workers);
     let reconcile_one = async |named: Named| {
         let start = |worker| reconcile(&named, queue.begin(&named), ctx, worker);
@@ -174,11 +205,19 @@ async fn run_queue(queue: &Queue, ctx: &Context, workers: usize, shutdown: Share
     };
     let mut running = FuturesUnordered::new();
     loop {
+        let is_open = *open.borrow_and_update();
         tokio::select! {
             biased;
             () = shutdown.clone() => break,
             Some(()) = running.next() => {}
-            named = queue.next() => running.push(reconcile_one(named)),
+            Ok(()) = open.changed() => {
+                if *open.borrow() {
+                    // Another controller may have done anything meanwhile: everything is read live.
+                    ctx.forget(|_| false);
+                    ctx.all().into_iter().for_each(|named| queue.add(named));
+                }
+            }
+            named = queue.next(), if is_open => running.push(reconcile_one(named)),
         }
     }
     while let Some(()) = running.next().await {}

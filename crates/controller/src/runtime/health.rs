@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ordereddeployment_wire::Family;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -28,6 +29,29 @@ pub(crate) enum Watched {
     Nodes,
     /// All watches of the controller `nodecosts`.
     NodeCosts,
+    PlainDeployments,
+    PlainSets,
+    PlainPods,
+    PlainNodes,
+}
+
+impl Watched {
+    /// The watches of the controller of this family: of deployments, sets, pods and nodes.
+    pub(crate) fn of(family: Family) -> [Self; 4] {
+        match family {
+            Family::Ordered => [Self::Deployments, Self::Sets, Self::Pods, Self::Nodes],
+            Family::Plain => [Self::PlainDeployments, Self::PlainSets, Self::PlainPods, Self::PlainNodes],
+        }
+    }
+
+    fn bit(self) -> u16 {
+        1 << (self as u16)
+    }
+}
+
+/// The bits of the watches of this family.
+fn bits(family: Family) -> u16 {
+    Watched::of(family).into_iter().map(Watched::bit).sum()
 }
 
 /// The health of the process. Clones share their state.
@@ -37,38 +61,44 @@ pub struct Health(Arc<State>);
 #[derive(Debug)]
 struct State {
     /// A bit for each watch whose first list is still missing.
-    missing: watch::Sender<u8>,
+    missing: watch::Sender<u16>,
     /// The current failures: since when each lasts, and its last occurrence.
     failing: Mutex<BTreeMap<String, (Instant, Instant)>>,
+    /// What a controller of this process waits for, by its name. The process is ready nevertheless.
+    notes: Mutex<BTreeMap<&'static str, String>>,
     /// When the main task ran last; `None` before it starts.
     beat: Mutex<Option<Instant>>,
 }
 
-/// The watches of the OrderedDeployment controller.
-const ORDERED: u8 = 0b1111;
-
 impl Default for Health {
     fn default() -> Self {
-        Self::of(true, false)
+        Self::of(&[Family::Ordered], false)
     }
 }
 
 impl Health {
     /// The health of a process that runs these controllers.
     #[must_use]
-    pub fn of(ordered: bool, node_costs: bool) -> Self {
-        let missing = if ordered { ORDERED } else { 0 } | (u8::from(node_costs) << Watched::NodeCosts as u8);
+    pub fn of(families: &[Family], node_costs: bool) -> Self {
+        let of_families = families.iter().fold(0, |all, family| all | bits(*family));
+        let missing = of_families | if node_costs { Watched::NodeCosts.bit() } else { 0 };
         Self(Arc::new(State {
             missing: watch::Sender::new(missing),
             failing: Mutex::default(),
+            notes: Mutex::default(),
             beat: Mutex::default(),
         }))
     }
 
     /// Waits until every watch of the OrderedDeployment controller has synced.
     pub async fn synced_all(&self) {
+        self.synced_of(Family::Ordered).await;
+    }
+
+    /// Waits until every watch of the controller of this family has synced.
+    pub(crate) async fn synced_of(&self, family: Family) {
         // The sender lives as long as `self`: it cannot be dropped meanwhile.
-        let _ = self.0.missing.subscribe().wait_for(|missing| missing & ORDERED == 0).await;
+        let _ = self.0.missing.subscribe().wait_for(|missing| missing & bits(family) == 0).await;
     }
 
     /// Waits until every watch of this process has synced.
@@ -77,7 +107,7 @@ impl Health {
     }
 
     pub(crate) fn synced(&self, what: Watched) {
-        self.0.missing.send_modify(|missing| *missing &= !(1 << (what as u8)));
+        self.0.missing.send_modify(|missing| *missing &= !what.bit());
     }
 
     /// Records a failure that affects readiness, by a name for messages.
@@ -103,6 +133,21 @@ impl Health {
         let fails = |(since, last): &(Instant, Instant)| since.elapsed() >= GRACE && last.elapsed() < RECENT;
         let (what, (since, _)) = failing.iter().find(|(_, times)| fails(times))?;
         Some(format!("{what} has failed for {} s", since.elapsed().as_secs()))
+    }
+
+    /// Records what a controller waits for; `None`: nothing.
+    pub(crate) fn note(&self, controller: &'static str, note: Option<String>) {
+        let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        match note {
+            Some(note) => _ = notes.insert(controller, note),
+            None => _ = notes.remove(controller),
+        }
+    }
+
+    /// What controllers wait for, one line each.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        self.0.notes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// Reports periodically that the task that polls this future runs. It never ends.
@@ -141,7 +186,7 @@ mod tests {
 
     #[test]
     fn only_watches_of_running_controllers_are_awaited() {
-        let health = Health::of(false, true);
+        let health = Health::of(&[], true);
         assert!(health.unready().is_some());
         health.synced(Watched::NodeCosts);
         assert_eq!(health.unready(), None);
@@ -149,7 +194,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_is_not_ready_while_something_fails_for_long() {
-        let health = Health::of(false, false);
+        let health = Health::of(&[], false);
         health.fails("the watch of pods");
         assert_eq!(health.unready(), None, "a moment is forgiven");
         tokio::time::sleep(GRACE / 2).await;

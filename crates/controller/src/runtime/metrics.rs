@@ -54,6 +54,7 @@ pub struct Metrics {
     pub(crate) watch_lag: Histogram,
     pub(crate) event_to_request: Histogram,
     pub(crate) is_leader: IntGauge,
+    pub(crate) stands_aside: IntGauge,
     pub(crate) queue_depth: IntGauge,
     pub(crate) queue_wait: Histogram,
     pub(crate) requests: IntCounterVec,
@@ -108,6 +109,8 @@ pub mod metric {
     pub const EVENT_TO_REQUEST: &str = "ordereddeployment_event_to_request_seconds";
     /// 1 while this process is the leader, or runs without leader election; 0 on a standby.
     pub const LEADS: &str = "leader_election_master_status";
+    /// 1 while the controller of `ReplicaSets` does nothing, because kube-controller-manager's is alive or may be.
+    pub const STANDS_ASIDE: &str = "ordereddeployment_replicaset_stands_aside";
     /// Deployments that wait to be reconciled.
     pub const QUEUE_DEPTH: &str = "workqueue_depth";
     /// How long they wait, in seconds.
@@ -162,6 +165,7 @@ impl Metrics {
         let object = ["namespace", "name"];
         // Metrics of client-go have a label with the controller's name.
         let of_this = |name: &str, help: &str| Opts::new(name, help).const_label("name", CONTROLLER);
+        let own_gauge = |name, help| kept(registry, IntGauge::with_opts(of_this(name, help)));
         let metrics = Self {
             reconciles: count_by(metric::RECONCILES, "Passes over a deployment.", &["result"])?,
             reconcile_duration: times(
@@ -215,17 +219,15 @@ impl Metrics {
                 "How long after the answer to an own write it was noticed that the watch shows it.",
             ))?,
             event_to_request: event_to_request(registry)?,
-            is_leader: kept(
-                registry,
-                IntGauge::with_opts(of_this(
-                    metric::LEADS,
-                    "Whether this process is the leader, or runs without leader election.",
-                )),
+            is_leader: own_gauge(
+                metric::LEADS,
+                "Whether this process is the leader, or runs without leader election.",
             )?,
-            queue_depth: kept(
-                registry,
-                IntGauge::with_opts(of_this(metric::QUEUE_DEPTH, "Deployments that wait to be reconciled.")),
+            stands_aside: gauge(
+                metric::STANDS_ASIDE,
+                "Whether the controller of ReplicaSets waits because kube-controller-manager's is alive, or may be.",
             )?,
+            queue_depth: own_gauge(metric::QUEUE_DEPTH, "Deployments that wait to be reconciled.")?,
             queue_wait: fine(of_this(metric::QUEUE_WAIT, "How long deployments wait to be reconciled."))?,
             requests: kept(
                 registry,

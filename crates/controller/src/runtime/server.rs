@@ -75,8 +75,8 @@ fn answer(method: &Method, path: &str, metrics: &Metrics, health: &Health) -> Re
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n".to_owned());
     }
     match path {
-        "/healthz" => state(health.stuck()),
-        "/readyz" => state(health.unready()),
+        "/healthz" => state(health.stuck(), &[]),
+        "/readyz" => state(health.unready(), &health.notes()),
         "/metrics" => match metrics.render() {
             Ok(rendered) => text(StatusCode::OK, rendered),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
@@ -85,10 +85,13 @@ fn answer(method: &Method, path: &str, metrics: &Metrics, health: &Health) -> Re
     }
 }
 
-/// The answer to a probe.
-fn state(wrong: Option<String>) -> Response<Full<Bytes>> {
+/// The answer to a probe, with what controllers wait for.
+fn state(wrong: Option<String>, notes: &[String]) -> Response<Full<Bytes>> {
     match wrong {
-        None => text(StatusCode::OK, "ok\n".to_owned()),
+        None => {
+            let lines: Vec<&str> = std::iter::once("ok").chain(notes.iter().map(String::as_str)).collect();
+            text(StatusCode::OK, lines.join("\n") + "\n")
+        }
         Some(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }

@@ -12,13 +12,14 @@ use kube_runtime::reflector::store::Writer;
 use kube_runtime::reflector::{ObjectRef, Store};
 use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::{OrderedDeployment, OrderedReplicaSet};
-use ordereddeployment_wire::{NodeView, PodView};
+use ordereddeployment_wire::{Family, NodeView, PlainDeployment, PlainSet, PodView};
 use serde::de::DeserializeOwned;
 
-use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan};
+use crate::cache::entry::{PodEntry, SetEntry, is_adoptable, is_orphan, single_set};
 use crate::cache::index::{DeploymentName, WatchEvent};
 use crate::client::decode::{Decoded, decoded, decoded_or_known};
 use crate::client::requests::PAGE;
+use crate::client::sets::SetObject;
 use crate::reconcile::context::Context;
 use crate::runtime::backoff::WatchBackoff;
 use crate::runtime::health::{Health, Watched};
@@ -42,17 +43,31 @@ impl Watches {
 
     async fn deployments(&self, mut writer: Writer<OrderedDeployment>) {
         let store = writer.as_reader();
-        self.follow(self.watched(), Watched::Deployments, |event| {
-            let Some(mut event) = decoded(event) else { return };
+        let mut apply = |event: Option<watcher::Event<OrderedDeployment>>| {
+            let Some(mut event) = event else { return };
+            let mut is_reported_only = false;
             if let watcher::Event::Apply(object) | watcher::Event::InitApply(object) = &mut event
                 && let Some(known) = store.get(&ObjectRef::from_obj(object))
             {
                 object.spec.template.share_equal(&known.spec.template);
+                is_reported_only = self.ctx.family == Family::Plain && has_same_content(&known, object);
             }
             writer.apply_watcher_event(&event);
-            self.apply_deployment(&event, &store);
-        })
-        .await;
+            // The Deployment controller reports the status of a Deployment for each of its pods.
+            if !is_reported_only {
+                self.apply_deployment(&event, &store);
+            }
+        };
+        let [what, ..] = Watched::of(self.ctx.family);
+        match self.ctx.family {
+            Family::Ordered => self.follow(self.watched(), what, |event| apply(decoded(event))).await,
+            Family::Plain => {
+                let plain = |event| {
+                    apply(decoded(event).map(|event| mapped(event, |PlainDeployment(object)| object)));
+                };
+                self.follow(self.watched(), what, plain).await;
+            }
+        }
     }
 
     fn apply_deployment(&self, event: &watcher::Event<OrderedDeployment>, store: &Store<OrderedDeployment>) {
@@ -74,7 +89,11 @@ impl Watches {
                 let mut objects = store.state();
                 objects.sort_by_key(|object| (object.namespace(), object.name_any()));
                 let uids: BTreeSet<String> = objects.iter().map(|object| uid(object)).collect();
-                self.ctx.forget(|uid| uids.contains(uid));
+                {
+                    let cache = self.ctx.cache();
+                    let singles: BTreeSet<&str> = cache.singles().map(|uid| &**uid).collect();
+                    self.ctx.forget(|uid| uids.contains(uid) || singles.contains(uid));
+                }
                 self.ctx.cache().count_list();
                 self.enqueue(objects.iter().map(|object| ObjectRef::from_obj(&**object)));
             }
@@ -82,19 +101,50 @@ impl Watches {
     }
 
     async fn sets(&self, deployments: Store<OrderedDeployment>) {
-        self.follow(self.watched::<Decoded<OrderedReplicaSet>>(), Watched::Sets, |event| {
-            let Some(event) = decoded_or_known(event) else { return };
+        let apply = |event: Option<watcher::Event<SetObject>>| {
+            let Some(event) = event else { return };
             if let watcher::Event::Apply(set) = &event
+                && set.family() == Family::Ordered
                 && is_orphan(&set.metadata)
             {
                 self.offer(set, &deployments);
             }
+            let changed = match &event {
+                watcher::Event::Apply(set) | watcher::Event::Delete(set) => set.uid(),
+                _ => None,
+            };
             let event = WatchEvent::of(event, SetEntry::of);
             let now = self.ctx.clock.now();
             let names = self.ctx.cache().apply_set(event, now);
+            if let Some(uid) = changed.filter(|_| self.ctx.family == Family::Plain) {
+                self.forget_former_single(&uid);
+            }
             self.enqueue(names.iter().map(reference));
-        })
-        .await;
+        };
+        let [_, what, ..] = Watched::of(self.ctx.family);
+        match self.ctx.family {
+            Family::Ordered => {
+                let ordered = |event: watcher::Event<Decoded<OrderedReplicaSet>>| {
+                    apply(decoded_or_known(event).map(|event| mapped(event, SetObject::from)));
+                };
+                self.follow(self.watched(), what, ordered).await;
+            }
+            Family::Plain => {
+                let plain = |event: watcher::Event<Decoded<PlainSet>>| {
+                    apply(decoded_or_known(event).map(|event| mapped(event, SetObject::from)));
+                };
+                self.follow(self.watched(), what, plain).await;
+            }
+        }
+    }
+
+    /// Drops the state of a ReplicaSet without a Deployment that is gone, or has a Deployment now.
+    fn forget_former_single(&self, uid: &str) {
+        let is_single =
+            self.ctx.cache().sets.get(uid).is_some_and(|set| single_set(&set.deployment).is_some());
+        if !is_single {
+            self.ctx.forget_one(uid);
+        }
     }
 
     /// Marks the deployments whose selector matches this orphaned set, so that they adopt it.
@@ -111,14 +161,15 @@ impl Watches {
     }
 
     async fn pods(&self) {
-        self.follow(self.watched::<PodView>(), Watched::Pods, |event| {
+        let [_, _, what, _] = Watched::of(self.ctx.family);
+        self.follow(self.watched::<PodView>(), what, |event| {
             let orphan = match &event {
                 watcher::Event::Apply(pod) | watcher::Event::InitApply(pod) if is_adoptable(pod) => {
                     Some((pod.uid().unwrap_or_default(), pod.namespace(), pod.labels().clone()))
                 }
                 _ => None,
             };
-            let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(&pod));
+            let event = WatchEvent::of(event, |pod: PodView| PodEntry::of(self.ctx.family, &pod));
             let now = self.ctx.clock.now();
             let mut names = self.ctx.cache().apply_pod(event, now);
             if let Some((uid, namespace, labels)) = orphan {
@@ -133,7 +184,8 @@ impl Watches {
         let api: Api<NodeView> = Api::all(self.client());
         let stream =
             watcher(api, watcher::Config::default().page_size(PAGE)).backoff(WatchBackoff::default());
-        self.follow(stream, Watched::Nodes, |event| self.ctx.cache().apply_node(event)).await;
+        let [.., what] = Watched::of(self.ctx.family);
+        self.follow(stream, what, |event| self.ctx.cache().apply_node(event)).await;
     }
 
     fn watched<K>(&self) -> impl Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
@@ -200,12 +252,40 @@ fn resource(what: Watched) -> &'static str {
     match what {
         Watched::Deployments => "ordereddeployments",
         Watched::Sets => "orderedreplicasets",
-        Watched::Pods => "pods",
-        Watched::Nodes => "nodes",
+        Watched::PlainDeployments => "deployments",
+        Watched::PlainSets => "replicasets",
+        Watched::Pods | Watched::PlainPods => "pods",
+        Watched::Nodes | Watched::PlainNodes => "nodes",
         Watched::NodeCosts => "nodecosts",
     }
 }
 
 fn reference(name: &DeploymentName) -> ObjectRef<OrderedDeployment> {
     ObjectRef::new(&name.name).within(&name.namespace)
+}
+
+/// The same event about another type.
+fn mapped<K, T>(event: watcher::Event<K>, into: impl FnOnce(K) -> T) -> watcher::Event<T> {
+    match event {
+        watcher::Event::Init => watcher::Event::Init,
+        watcher::Event::InitDone => watcher::Event::InitDone,
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(into(object)),
+        watcher::Event::Apply(object) => watcher::Event::Apply(into(object)),
+        watcher::Event::Delete(object) => watcher::Event::Delete(into(object)),
+    }
+}
+
+/// Whether two versions of an object differ in their status only.
+fn has_same_content(one: &OrderedDeployment, other: &OrderedDeployment) -> bool {
+    let content = |object: &OrderedDeployment| {
+        let metadata = object.metadata.clone();
+        (
+            metadata.uid,
+            metadata.generation,
+            metadata.labels,
+            metadata.annotations,
+            metadata.deletion_timestamp,
+        )
+    };
+    content(one) == content(other)
 }

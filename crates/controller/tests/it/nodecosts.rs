@@ -69,7 +69,7 @@ impl Bench {
         let mut options = Options::new(std::sync::Arc::clone(&cluster.metrics));
         options.clock = Clock::simulated(base);
         options.names = Names::seeded(7);
-        options.health = Health::of(false, true);
+        options.health = Health::of(&[], true);
         let costs = NodeCosts { config_namespace: "default".to_owned(), config_name: "costs".to_owned() };
         let run = costs.run(cluster.sandbox.client().unwrap(), options, std::future::pending());
         tokio::spawn(async move { run.await.unwrap() })

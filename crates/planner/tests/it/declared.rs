@@ -366,3 +366,20 @@ fn an_undo_in_the_middle_passes_the_numbers_that_it_exceeds() {
     assert!(cluster.is_complete());
     assert_eq!(cluster.of_image("v1"), 10);
 }
+
+#[test]
+fn a_point_that_is_declared_after_its_number_was_exceeded_brings_no_old_pod_back() {
+    let strategy = json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+    let mut cluster = Cluster::running(&json!({"replicas": 1, "strategy": strategy}));
+    cluster.set_image("v2");
+    cluster.pods.remove(0);
+    cluster.step();
+    // Both pods are updated: there is no old pod to replace. For one replica, no number of updated pods leaves an old one.
+    cluster.edit(|spec| spec.replicas = 2);
+    cluster.step();
+    let points = json!([{"name": "canary", "afterUpdated": 1}]);
+    cluster.edit(|spec| spec.strategy.pause_points = serde_json::from_value(points).unwrap());
+    cluster.settle();
+    assert!(cluster.deleted.is_empty(), "{:?}", cluster.deleted);
+    assert_eq!(cluster.active().count(), 2);
+}

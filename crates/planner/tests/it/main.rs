@@ -14,6 +14,7 @@ mod migration;
 mod model;
 mod pauses;
 mod properties;
+mod replica_sets;
 mod reports;
 mod rollouts;
 mod scaled_holds;

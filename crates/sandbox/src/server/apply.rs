@@ -94,6 +94,7 @@ impl State {
     }
 
     fn apply_new(&mut self, ask: &Ask<'_>, config: &Value) -> Answer {
+        self.authorize_create(ask)?;
         if let Some(message) = self.refused_creates.get(&ask.info.plural) {
             return Err(Failure::new(403, "Forbidden", message.as_str()));
         }

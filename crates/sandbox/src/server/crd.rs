@@ -82,6 +82,7 @@ impl State {
         if is_crd(info) {
             self.forget_crd(last);
         }
+        self.after_role_change(info);
     }
 }
 

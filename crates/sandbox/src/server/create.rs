@@ -32,6 +32,7 @@ impl State {
         }
         self.check_namespace(ask, &body)?;
         let managed = ownership::take(&mut body);
+        self.check_escalation(ask, &body, None)?;
         self.stamp_new(&info, &mut body);
         if info.status && !info.is_builtin("", "Node") {
             object::set(&mut body, "status", None);
@@ -137,6 +138,7 @@ impl State {
         if is_crd(info) {
             self.serve_crd(info, stored);
         }
+        self.after_role_change(info);
     }
 }
 

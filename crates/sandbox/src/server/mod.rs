@@ -16,6 +16,8 @@ mod patch;
 mod pods;
 mod quota;
 mod read;
+mod reviews;
+mod roles;
 mod scale;
 mod update;
 mod watch;
@@ -93,6 +95,8 @@ pub(crate) struct State {
     pub(crate) refused_creates: BTreeMap<String, String>,
     /// Whether objects have managed fields.
     pub(crate) managed_fields: bool,
+    /// Whether requests are authorized.
+    has_roles: bool,
     random: StdRng,
     pub(crate) clock: Clock,
 }
@@ -152,6 +156,7 @@ impl Server {
             faults: Vec::new(),
             refused_creates: BTreeMap::new(),
             managed_fields: false,
+            has_roles: false,
             random: StdRng::seed_from_u64(seed),
             clock: clock.clone(),
         };
@@ -177,7 +182,7 @@ impl Server {
         }
         let reply = match state.fault(&record) {
             Some(failure) => failure.into(),
-            None => self.route(&mut state, call, query, target).unwrap_or_else(Reply::from),
+            None => self.authorized(&mut state, call, query, target).unwrap_or_else(Reply::from),
         };
         record.code = reply.code();
         if let Some(journal) = &mut state.store.journal {
@@ -211,6 +216,9 @@ impl Server {
         let dry_run = call.method != Method::GET && query.dry_run(&call.method)?;
         let ask = Ask { call, query, info, target, form, dry_run, tracked: state.managed_fields };
         ask.check_options()?;
+        if ask.info.is_review() {
+            return state.review(&ask);
+        }
         if let Some(sub) = ask.sub() {
             return state.subresource(&ask, sub);
         }

@@ -8,7 +8,7 @@ use super::delete::Options;
 use super::{Answer, Ask, Reply, State, metadata};
 use crate::clock::seconds;
 use crate::object;
-use crate::selector::Labels;
+use crate::selector::{Labels, selector_text};
 use crate::status::Failure;
 
 const SUCCESS: fn() -> Value =
@@ -135,7 +135,7 @@ impl State {
 fn selects(budget: &Value, pod: &Value) -> bool {
     budget
         .pointer("/spec/selector")
-        .and_then(|selector| Labels::parse(&super::scale::selector_text(selector)).ok())
+        .and_then(|selector| Labels::parse(&selector_text(selector)).ok())
         .is_some_and(|labels| labels.matches(pod))
 }
 

@@ -9,6 +9,7 @@ use crate::object;
 use crate::patch::PatchKind;
 use crate::resource::{Origin, ResourceInfo, ScalePaths};
 use crate::schema::Cause;
+use crate::selector::selector_text;
 use crate::status::Failure;
 
 impl State {
@@ -173,28 +174,4 @@ pub(super) fn view(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> V
         object::set_meta(&mut scale, "namespace", Value::Null);
         scale
     }
-}
-
-/// A label selector in the form of the query.
-pub(super) fn selector_text(selector: &Value) -> String {
-    let mut parts = Vec::new();
-    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
-        parts.push(format!("{key}={}", value.as_str().unwrap_or_default()));
-    }
-    for rule in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
-        let text = |name: &str| rule.get(name).and_then(Value::as_str).unwrap_or_default();
-        let values: Vec<&str> = rule
-            .get("values")
-            .and_then(Value::as_array)
-            .map(|values| values.iter().filter_map(Value::as_str).collect())
-            .unwrap_or_default();
-        let key = text("key");
-        parts.push(match text("operator") {
-            "In" => format!("{key} in ({})", values.join(",")),
-            "NotIn" => format!("{key} notin ({})", values.join(",")),
-            "DoesNotExist" => format!("!{key}"),
-            _ => key.to_owned(),
-        });
-    }
-    parts.join(",")
 }

@@ -15,7 +15,7 @@ use tokio::process::Command;
 use crate::common::{gadget_definition_value, pod_value};
 
 /// A sandbox with a kubeconfig, and the kubectl for it.
-struct Cluster {
+pub(crate) struct Cluster {
     sandbox: Sandbox,
     home: TempDir,
     kubectl: PathBuf,
@@ -39,7 +39,7 @@ impl Cluster {
         Self::start_with(Config::default()).await
     }
 
-    async fn start_with(config: Config) -> Self {
+    pub(crate) async fn start_with(config: Config) -> Self {
         let kubectl = kubectl();
         let sandbox = Sandbox::start(config).await.unwrap();
         let endpoint = sandbox.listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
@@ -82,11 +82,11 @@ impl Cluster {
     }
 
     /// The standard output of a command that must succeed.
-    async fn ok(&self, arguments: &[&str]) -> String {
+    pub(crate) async fn ok(&self, arguments: &[&str]) -> String {
         self.ok_with(arguments, "").await
     }
 
-    async fn ok_with(&self, arguments: &[&str], input: &str) -> String {
+    pub(crate) async fn ok_with(&self, arguments: &[&str], input: &str) -> String {
         let output = self.run(arguments, input).await;
         let (out, err) = texts(&output);
         assert!(output.status.success(), "kubectl {arguments:?} failed: {out}{err}");
@@ -94,14 +94,14 @@ impl Cluster {
     }
 
     /// The standard error of a command that must fail.
-    async fn fails(&self, arguments: &[&str], input: &str) -> String {
+    pub(crate) async fn fails(&self, arguments: &[&str], input: &str) -> String {
         let output = self.run(arguments, input).await;
         let (out, err) = texts(&output);
         assert!(!output.status.success(), "kubectl {arguments:?} succeeded: {out}");
         err
     }
 
-    async fn apply(&self, object: &Value) -> String {
+    pub(crate) async fn apply(&self, object: &Value) -> String {
         self.ok_with(&["apply", "-f", "-"], &object.to_string()).await
     }
 
@@ -127,7 +127,7 @@ fn gadget(spec: Value) -> Value {
 }
 
 /// The text with single spaces: kubectl determines the widths of the columns.
-fn squeezed(text: &str) -> String {
+pub(crate) fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -17,4 +17,5 @@ mod lifecycle;
 mod limits;
 mod objects;
 mod openapi;
+mod roles;
 mod watches;

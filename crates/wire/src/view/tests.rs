@@ -15,7 +15,7 @@ use ordereddeployment_planner::{Malformed, Point};
 fn values_of(malformed: &[MalformedAnnotation]) -> Vec<(&'static str, &str)> {
     let value = |one| match one {
         &MalformedAnnotation::Value { key, ref value } => Some((key, value.as_str())),
-        MalformedAnnotation::Key(_) => None,
+        MalformedAnnotation::Key(_) | MalformedAnnotation::Points(_) => None,
     };
     malformed.iter().filter_map(value).collect()
 }

@@ -230,7 +230,7 @@ mod tests {
     use e2e::{Commit, Request};
     use ordereddeployment_api::Template;
     use ordereddeployment_api::names::annotation::{DELETE_PRIORITY, PAUSE_POINT};
-    use ordereddeployment_wire::{new_pod, new_set};
+    use ordereddeployment_wire::{Family, new_pod, new_set};
     use serde_json::{Value, json};
 
     use super::check;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     fn pod(version: usize, name: &str, image: &str) -> Commit {
-        let mut pod = new_pod(image, image, &Template::default(), name, "x");
+        let mut pod = new_pod(Family::Ordered, image, image, &Template::default(), name, "x");
         pod["metadata"]["uid"] = format!("uid-{name}").into();
         pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
         let priority = (i32::from(b'd') - i32::from(name.as_bytes()[0])).max(0);

@@ -103,15 +103,7 @@ pub(super) async fn a_user_without_permissions_gets_the_name_of_the_role(cluster
     plugin.ok(&["mark", &pods[0], "--pause", "before"]).await.unwrap();
     plugin.ok(&["set", "image", "web", "web=web:2"]).await.unwrap();
     cluster.held("web").await.unwrap();
-    let kinds =
-        "--resource=orderedreplicasets.ordereddeployment.io,ordereddeployments.ordereddeployment.io,pods";
-    cluster.kubectl.run(&["create", "role", "looker", "--verb=get,list,watch", kinds]).await.unwrap();
-    cluster.kubectl.run(&["create", "rolebinding", "looker", "--role=looker", "--user=vera"]).await.unwrap();
-    // The authorizer sees the role binding with a delay.
-    let limit = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
-    while cluster.kubectl.run(&["auth", "can-i", "list", "od", "--as=vera"]).await.is_err() {
-        assert!(tokio::time::Instant::now() < limit, "timed out waiting for the role binding of vera");
-    }
+    cluster.reader("vera").await.unwrap();
     let tree = plugin.ok(&["get", "web", "--as", "vera"]).await.unwrap();
     assert!(
         tree.contains("paused at pause point") && tree.contains("resume with: kubectl ordered resume web"),

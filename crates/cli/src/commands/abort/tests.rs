@@ -38,12 +38,12 @@ async fn rolled_back(fixture: &Fixture) {
 async fn an_abort_rolls_back_and_a_retry_starts_again() {
     let fixture = at_canary().await;
     let connection = &fixture.connection;
-    let mut lines = vec![abort(connection, "web", LIMIT).await.unwrap()];
+    let mut lines = vec![abort(connection, "web", None, LIMIT).await.unwrap()];
     rolled_back(&fixture).await;
-    lines.push(abort(connection, "web", LIMIT).await.unwrap());
+    lines.push(abort(connection, "web", None, LIMIT).await.unwrap());
     let resumed = resume(connection, "web", ResumeTarget::All, LIMIT).await;
     lines.push(resumed.unwrap_err().to_string());
-    lines.push(retry(connection, "web", LIMIT).await.unwrap());
+    lines.push(retry(connection, "web", None, LIMIT).await.unwrap());
     // The retry pauses at the same pause point.
     fixture.until_state("Paused at canary").await;
     lines.push(resume(connection, "web", ResumeTarget::Current, LIMIT).await.unwrap());
@@ -51,8 +51,8 @@ async fn an_abort_rolls_back_and_a_retry_starts_again() {
     lines.push(resume(connection, "web", ResumeTarget::Hold("canary@3"), LIMIT).await.unwrap());
     lines.push(resume(connection, "web", ResumeTarget::All, LIMIT).await.unwrap());
     fixture.until_state("Complete").await;
-    lines.push(abort(connection, "web", LIMIT).await.unwrap_err().to_string());
-    lines.push(retry(connection, "web", LIMIT).await.unwrap_err().to_string());
+    lines.push(abort(connection, "web", None, LIMIT).await.unwrap_err().to_string());
+    lines.push(retry(connection, "web", None, LIMIT).await.unwrap_err().to_string());
     insta::assert_snapshot!(lines.join("\n\n"));
 }
 
@@ -97,9 +97,9 @@ async fn a_timeout_has_its_own_exit_code_and_the_request_stays() {
     let rollout = status(&json!({})).rollout;
     let patch = Patch::Merge(json!({"status": {"rollout": rollout}}));
     fixture.api().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
-    let asked = abort(&fixture.connection, "web", None).await.unwrap();
+    let asked = abort(&fixture.connection, "web", None, None).await.unwrap();
     assert!(asked.starts_with("web: abort of revision 4 requested\n`kubectl ordered get web`"), "{asked}");
-    let error = abort(&fixture.connection, "web", LIMIT).await.unwrap_err();
+    let error = abort(&fixture.connection, "web", None, LIMIT).await.unwrap_err();
     assert_eq!(exit::of_error(&error), Exit::TimedOut);
     let error = error.to_string();
     assert!(error.contains("handle the abort of revision 4 (30 s)\nhint: "), "{error}");

@@ -36,8 +36,8 @@ async fn the_history_lists_holds_resumes_aborts_and_retries() {
     fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
     fixture.image("web:2").await;
     fixture.until_state("Paused at").await;
-    abort(connection, "web", limit).await.unwrap();
-    retry(connection, "web", limit).await.unwrap();
+    abort(connection, "web", None, limit).await.unwrap();
+    retry(connection, "web", None, limit).await.unwrap();
     fixture.until_state("Paused at").await;
     resume(connection, "web", ResumeTarget::Current, limit).await.unwrap();
     let text = history(connection, "web", None, Style::default()).await.unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -39,6 +39,8 @@ pub(super) struct AssumptionFlags {
 pub(super) struct Plan {
     pub(super) name: String,
     pub(super) namespace: String,
+    /// Whether it is the rest of the current rollout, without a change.
+    pub(super) is_rest: bool,
     /// The spec after the change.
     pub(super) spec: OrderedDeploymentSpec,
     pub(super) preview: Preview,
@@ -82,11 +84,17 @@ pub(super) async fn plan(
     for (name, facts) in &state.nodes {
         snapshot.nodes.insert(name.as_str().into(), Some(facts.facts()));
     }
-    let preview = preview(&snapshot, &assumptions);
+    // That of a large rollout takes a while, and the threads of the runtime answer requests.
+    let computed = tokio::task::spawn_blocking(move || {
+        let preview = preview(&snapshot, &assumptions);
+        (snapshot, assumptions, preview)
+    });
+    let (snapshot, assumptions, preview) = computed.await.context("cannot compute the plan")?;
     notes.extend(idle_points::notes(&snapshot, &preview));
     Ok(Plan {
         name,
         namespace,
+        is_rest: *change == SpecChange::default(),
         spec: snapshot.deployment.spec.clone(),
         preview,
         ready_after: assumptions.ready_after,

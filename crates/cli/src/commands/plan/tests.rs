@@ -51,6 +51,7 @@ fn plan_on(state: &ObservedState, change: &SpecChange, nodes: Option<BTreeMap<St
     Plan {
         name: "web".into(),
         namespace: "shop".into(),
+        is_rest: *change == SpecChange::default(),
         spec: snapshot.deployment.spec.clone(),
         preview,
         ready_after: assumptions.ready_after,
@@ -140,9 +141,21 @@ fn the_rest_of_a_paused_rollout_starts_with_its_resume() {
 #[test]
 fn without_a_change_no_pod_is_created_or_deleted() {
     let ready: Vec<Pod> = four().into_iter().take(2).collect();
-    let plan = plan_of(&observed_state(2, "web:1", &at_revision(1), &ready), &SpecChange::default());
-    let text = as_text::text(&plan, PLAIN);
-    assert!(text.starts_with("web in shop: no pod would be created or deleted\n"), "{text}");
+    let state = observed_state(2, "web:1", &at_revision(1), &ready);
+    let text = as_text::text(&plan_of(&state, &SpecChange::default()), PLAIN);
+    // What to do next.
+    let expected = "\
+web in shop: no pod would be created or deleted
+Complete.
+No rollout is running. Preview a change with:
+  kubectl ordered plan web --image web=IMAGE
+  kubectl ordered plan web --replicas N
+  kubectl ordered plan web -f FILE
+";
+    assert_eq!(text, expected);
+    // A change that changes nothing was already a preview.
+    let same = as_text::text(&plan_of(&state, &to_image("*=web:1")), PLAIN);
+    assert_eq!(same, "web in shop: no pod would be created or deleted\nComplete.\n");
 }
 
 #[test]

@@ -9,10 +9,14 @@ use ordereddeployment_planner::{EventType, Purpose};
 use ordereddeployment_preview::{Action, Counts, Deleted, End, Step};
 
 use super::forecast::{GUARANTEE, Plan};
+use crate::client::quoted;
 use crate::declared;
+use crate::pod::pods_in_words;
 use crate::state::side;
 use crate::style::Paint;
-use crate::table::{Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped};
+use crate::table::{
+    Align, Column, Dropped, REASON, Widths, chosen, fitting, shortened, wrapped, wrapped_command,
+};
 use crate::tree::Drawing;
 
 const INDENT: &str = "  ";
@@ -46,6 +50,9 @@ pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
         let paint = if plan.preview.end == End::Complete { Paint::Good } else { Paint::Warn };
         style.paint(paint, &line)
     }));
+    if plan.is_rest && plan.preview.steps.is_empty() && plan.preview.end == End::Complete {
+        lines.extend(examples(plan, drawing));
+    }
     if !rows.is_empty() {
         lines.push(String::new());
         let guaranteed = wrapped(&format!("Guaranteed: {GUARANTEE}."), drawing.width, INDENT);
@@ -60,6 +67,23 @@ pub(super) fn text(plan: &Plan, drawing: Drawing<'_>) -> String {
         }
     }
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+}
+
+/// What to do next without a rollout: the commands that preview a change.
+fn examples(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
+    let (name, flags) = (&plan.name, drawing.flags);
+    let template = plan.spec.template.value();
+    let container = template.pointer("/spec/containers/0/name").and_then(serde_json::Value::as_str);
+    let container = container.unwrap_or("*");
+    let image = quoted(&format!("{container}=IMAGE"));
+    let commands = [format!("--image {image}"), "--replicas N".to_owned(), "-f FILE".to_owned()];
+    let mut lines = wrapped("No rollout is running. Preview a change with:", drawing.width, "");
+    for change in commands {
+        let command = format!("{INDENT}kubectl ordered plan {name} {change}{flags}");
+        let command = wrapped_command(&command, drawing.width);
+        lines.extend(command.iter().map(|line| drawing.style.paint(Paint::Title, line)));
+    }
+    lines
 }
 
 fn headline(plan: &Plan, drawing: Drawing<'_>) -> Vec<String> {
@@ -110,7 +134,7 @@ pub(super) fn summary(plan: &Plan) -> String {
         1 => "pausing at 1 pause point".to_owned(),
         more => format!("pausing at {more} pause points"),
     };
-    format!("{} would be deleted, {created} created, {pauses}", pods(deleted))
+    format!("{} would be deleted, {created} created, {pauses}", pods_in_words(deleted))
 }
 
 fn rows(plan: &Plan, drawing: Drawing<'_>) -> Vec<Row> {
@@ -156,7 +180,7 @@ fn step_rows(
         }
         Action::Event(_) => Vec::new(),
         Action::Create { set, revision, count } => {
-            vec![text(format!("create {} of revision {revision} ({set})", pods(*count)), None)]
+            vec![text(format!("create {} of revision {revision} ({set})", pods_in_words(*count)), None)]
         }
         Action::Delete { purpose, pods } => pods
             .iter()
@@ -168,8 +192,8 @@ fn step_rows(
         Action::Held { hold, counts } => {
             let line = drawing.style.pick("━━", "==");
             let so_far = match (*deletions, plan.preview.after(step.at).is_zero()) {
-                (0, true) => format!("{} left to delete", pods(all)),
-                (deleted, _) => format!("{} deleted so far", pods(deleted)),
+                (0, true) => format!("{} left to delete", pods_in_words(all)),
+                (deleted, _) => format!("{} deleted so far", pods_in_words(deleted)),
             };
             let Counts { desired, updated, available } = counts;
             let so_far = format!(
@@ -326,10 +350,6 @@ pub(super) fn assumptions(plan: &Plan) -> Vec<String> {
         all.insert(2, format!("each pause is resumed after {} (--resumed-after)", short(plan.resumed_after)));
     }
     all
-}
-
-fn pods(count: usize) -> String {
-    format!("{count} pod{}", if count == 1 { "" } else { "s" })
 }
 
 fn short(duration: Duration) -> String {

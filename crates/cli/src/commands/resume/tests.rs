@@ -281,7 +281,7 @@ async fn a_dry_run_requests_nothing_and_a_server_checks_the_write() {
         assert!(said.starts_with(&format!("web: would be restarted ({note})\n")), "{said}");
         let said = set_image(&connection, "web", &[("web".to_owned(), "web:3".to_owned())]).await.unwrap();
         assert!(said.starts_with(&format!("web: would change web from web:2 to web:3 ({note})\n")), "{said}");
-        let said = abort(&connection, "web", None).await.unwrap();
+        let said = abort(&connection, "web", None, None).await.unwrap();
         assert_eq!(said, format!("web: abort of revision 2 would be requested ({note})"));
     }
     let now = fixture.api().get("web").await.unwrap();

@@ -35,10 +35,10 @@ async fn a_timeout_has_its_own_exit_code_and_the_request_stays() {
     let fixture = Fixture::without_controller().await;
     let patch = Patch::Merge(json!({"status": testing::aborted()}));
     fixture.api().patch_status("web", &PatchParams::default(), &patch).await.unwrap();
-    let asked = retry(&fixture.connection, "web", None).await.unwrap();
+    let asked = retry(&fixture.connection, "web", None, None).await.unwrap();
     assert!(asked.starts_with("web: retry of revision 2 requested\n"), "{asked}");
     let limit = Some(Duration::from_secs(30));
-    let error = retry(&fixture.connection, "web", limit).await.unwrap_err();
+    let error = retry(&fixture.connection, "web", None, limit).await.unwrap_err();
     assert_eq!(exit::of_error(&error), Exit::TimedOut);
     assert_eq!(fixture.api().get("web").await.unwrap().status.unwrap().retry_requested, Some(2));
 }

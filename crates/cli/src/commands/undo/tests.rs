@@ -123,7 +123,7 @@ async fn an_undo_ends_an_abort() {
     fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
     fixture.image("web:2").await;
     fixture.until_state("Paused at canary").await;
-    abort(&fixture.connection, "web", OPTIONS.timeout.0).await.unwrap();
+    abort(&fixture.connection, "web", None, OPTIONS.timeout.0).await.unwrap();
     fixture.until_state("Aborted").await;
     undo(&fixture.connection, "web", UndoOptions { through: true, ..OPTIONS }).await.unwrap();
     let done = fixture.until_state("Complete").await;

@@ -100,7 +100,8 @@ export class Head {
     if (confirm && !(await confirmed(label, confirm, command))) return;
     const request = { action };
     if (action === 'resume') request.hold = hold;
-    if (action === 'undo') request.revision = revision;
+    // The revision that the user has seen. The server refuses the request if the rollout is another one by now.
+    else if (revision !== null) request.revision = revision;
     const node = this.nodes.get(action === 'unpause' ? 'pause' : action);
     node?.setAttribute('aria-busy', 'true');
     await this.act(request, object);

@@ -41,11 +41,10 @@ export class History {
     const label = `Undo to revision ${revision.number}`;
     const button = el('button', { type: 'button', text: `Undo to ${revision.number}` });
     button.setAttribute('aria-disabled', String(Boolean(undo.reason)));
-    const confirm = `Roll back to revision ${revision.number} (${revision.images.join(', ')}). It pauses at pause points.`;
     const command = undo.command.replace('undo ', `undo --to-revision ${revision.number} `);
     button.addEventListener('click', () => {
       if (undo.reason) return this.head().press('undo');
-      return this.head().run(undo, 'undo', { label, confirm, command, revision: revision.number });
+      return this.head().run(undo, 'undo', { label, confirm: revision.confirm, command, revision: revision.number });
     });
     return button;
   }

@@ -201,6 +201,35 @@ async fn writes_are_those_of_the_commands() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_click_on_an_outdated_page_acts_on_no_other_rollout() {
+    let served = Served::start(false).await;
+    let points = json!([{"name": "canary", "afterUpdated": 1}]);
+    served.fixture.patch(json!({"spec": {"strategy": {"pausePoints": points}}})).await;
+    served.fixture.image("web:2").await;
+    served.fixture.until_state("Paused at canary").await;
+    let act = async |action: &str, revision: i64| {
+        served.act(&json!({"action": action, "revision": revision})).await
+    };
+    for action in ["abort", "resumeAll", "retry"] {
+        let refused = act(action, 1).await;
+        let message = "the page has shown the rollout to revision 1, and it is to revision 2 by now: nothing was requested";
+        assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{action}");
+        assert!(refused.text.contains(message), "{action}: {}", refused.text);
+        let without = served.act(&json!({"action": action})).await;
+        assert_eq!(without.status, StatusCode::UNPROCESSABLE_ENTITY, "{action} without a revision");
+    }
+    served.fixture.until_state("Paused at canary").await;
+    let aborted = act("abort", 2).await;
+    assert!(aborted.text.contains("web: aborted revision 2"), "{}", aborted.text);
+    let again = act("retry", 2).await;
+    assert!(again.text.contains("revision 2 is started again, as revision 3"), "{}", again.text);
+    served.fixture.until_state("Paused at canary").await;
+    assert_eq!(act("resumeAll", 2).await.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let resumed = act("resumeAll", 3).await;
+    assert!(resumed.text.contains("passed all pause points of revision 3"), "{}", resumed.text);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dashboard_that_only_shows_has_no_writes() {
     let served = Served::start(true).await;
     assert_eq!(served.act(&json!({"action": "pause"})).await.status, StatusCode::NOT_FOUND);

@@ -171,7 +171,7 @@ proptest! {
         prop_assert!(serde_json::from_str::<Decoded<OrderedDeployment>>(&text).is_ok());
         prop_assert!(serde_json::from_str::<Decoded<OrderedReplicaSet>>(&text).is_ok());
         let pod = serde_json::from_str::<PodView>(&text).unwrap();
-        if let Some(entry) = crate::cache::entry::PodEntry::of(&pod) {
+        if let Some(entry) = crate::cache::entry::PodEntry::of(ordereddeployment_wire::Family::Ordered, &pod) {
             prop_assert!(entry.malformed.len() <= 10);
         }
         let node = serde_json::from_str::<ordereddeployment_wire::NodeView>(&text).unwrap();

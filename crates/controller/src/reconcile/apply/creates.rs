@@ -71,7 +71,7 @@ impl Reconciler<'_> {
         let requests: Vec<_> = names
             .iter()
             .map(|name| {
-                let pod = new_pod(&set.set.name, set.uid(), template, name, &self.namespace);
+                let pod = new_pod(self.ctx.family, &set.set.name, set.uid(), template, name, &self.namespace);
                 async move { self.requests.create_pod(&self.namespace, &pod, false).await }
             })
             .collect();
@@ -85,16 +85,17 @@ impl Reconciler<'_> {
         for (name, answer) in names.iter().zip(answers) {
             match answer {
                 Ok(view) => {
-                    effects.push(Effect::PodCreated(PodEntry::of(&view)));
+                    effects.push(Effect::PodCreated(PodEntry::of(self.ctx.family, &view)));
                     match change_of(set, &view) {
                         Some(change) => effects.extend(altered(set.uid(), &format!("Pod {name}"), &change)),
-                        None => effects.push(Effect::PodAccepted(name.clone())),
+                        None => effects
+                            .push(Effect::PodAccepted { set: Arc::clone(set.uid()), name: name.clone() }),
                     }
                 }
                 Err(error) if error.is_already_there() && !taken_before => effects.push(Effect::DecideAgain),
                 Err(error) => {
                     let message = without_name(&error.to_string(), name, &set.set.name);
-                    effects.push(create_failed("creating a pod", &error, message));
+                    effects.push(create_failed(set, "creating a pod", &error, message));
                 }
             }
         }
@@ -104,7 +105,7 @@ impl Reconciler<'_> {
     /// Checks by a dry run whether a pod of this set comes back unchanged, after the last one did not.
     pub(super) async fn try_pod(&self, set: &SetEntry) -> Vec<Effect> {
         let name = self.ctx.names.pod(&set.set.name, |_| false);
-        let pod = new_pod(&set.set.name, set.uid(), &set.template(), &name, &self.namespace);
+        let pod = new_pod(self.ctx.family, &set.set.name, set.uid(), &set.template(), &name, &self.namespace);
         match self.requests.create_pod(&self.namespace, &pod, true).await {
             Ok(view) if change_of(set, &view).is_none() => {
                 vec![Effect::Unaltered(Arc::clone(set.uid()))]
@@ -112,7 +113,7 @@ impl Reconciler<'_> {
             Ok(_) => vec![self.still_altered(set.uid())],
             Err(error) => {
                 let message = without_name(&error.to_string(), &name, &set.set.name);
-                vec![create_failed("trying a pod", &error, message)]
+                vec![create_failed(set, "trying a pod", &error, message)]
             }
         }
     }
@@ -150,13 +151,14 @@ fn altered_failure(message: String) -> Effect {
     Effect::Failed(WriteFailure::unusable(Some("create"), message.clone(), message))
 }
 
-fn create_failed(doing: &str, error: &RequestError, message: String) -> Effect {
-    Effect::Failed(WriteFailure::of(FailureKind::Create, "create", doing, error, message))
+fn create_failed(set: &SetEntry, doing: &str, error: &RequestError, message: String) -> Effect {
+    let failure = WriteFailure::of(FailureKind::Create, "create", doing, error, message);
+    Effect::Failed(WriteFailure { set: Some(Arc::clone(set.uid())), ..failure })
 }
 
 /// The change that prevents a pod created for this set from belonging to it.
 fn change_of(set: &SetEntry, pod: &PodView) -> Option<String> {
-    if pod.set_uid() != Some(&**set.uid()) {
+    if pod.set_uid_in(set.family()) != Some(&**set.uid()) {
         return Some("without its owner reference".to_owned());
     }
     let selector = &set.object.spec.selector;

@@ -127,7 +127,8 @@ impl Reconciler<'_> {
         }});
         match self.requests.patch::<PodView>(&self.namespace, target.name(), &patch).await {
             Ok(pod) => {
-                let entry = PodEntry::of(&pod).map(|entry| Effect::Pod(Fact::Is(Arc::new(entry))));
+                let entry =
+                    PodEntry::of(self.ctx.family, &pod).map(|entry| Effect::Pod(Fact::Is(Arc::new(entry))));
                 entry.into_iter().chain([Effect::BudgetsRecounted]).collect()
             }
             Err(error) => {
@@ -159,7 +160,8 @@ impl Reconciler<'_> {
                 let doing = format!("{doing} pod {}", target.name());
                 let message = error.to_string();
                 let failure = WriteFailure::of(FailureKind::Delete, verb, &doing, &error, message);
-                vec![Effect::Failed(failure)]
+                let set = Some(Arc::clone(&target.pod.set));
+                vec![Effect::Failed(WriteFailure { set, ..failure })]
             }
         }
     }
@@ -190,7 +192,7 @@ impl Reconciler<'_> {
                 Err(error) => return Outcome::Failed("delete", error),
             };
             let Some(fresh) = fresh else { return Outcome::Gone };
-            let entry = PodEntry::of(&fresh);
+            let entry = PodEntry::of(self.ctx.family, &fresh);
             // A pod with other labels may have to be released instead.
             let is_same = matches!((decided, &entry), (Some(decided), Some(entry))
                 if decided.labels == entry.labels && counts_as_same(&target.pod, &entry.pod));

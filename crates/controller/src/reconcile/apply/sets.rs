@@ -16,6 +16,7 @@ use crate::cache::entry::{Entry, SetEntry};
 use crate::cache::expectations::Fact;
 use crate::client::error::RequestError;
 use crate::client::requests::ObjectVersion;
+use crate::client::sets::SetObject;
 use crate::reconcile::effect::{Effect, WriteFailure};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::state::LiveReadReason;
@@ -166,7 +167,7 @@ impl Reconciler<'_> {
 }
 
 /// A set as an answer shows it, if it is ours.
-fn shown(set: OrderedReplicaSet) -> Option<Effect> {
+fn shown(set: impl Into<SetObject>) -> Option<Effect> {
     SetEntry::of(set).map(|entry| Effect::Set(Fact::Is(Arc::new(entry))))
 }
 

@@ -12,7 +12,7 @@ pub(super) enum ListMarker {
 }
 
 /// Types whose objects are replaced as a whole.
-const ATOMIC_TYPES: [&str; 12] = [
+const ATOMIC_TYPES: [&str; 13] = [
     "ConfigMapKeySelector",
     "LabelSelector",
     "LocalObjectReference",
@@ -22,6 +22,7 @@ const ATOMIC_TYPES: [&str; 12] = [
     "ObjectReference",
     "OwnerReference",
     "ResourceFieldSelector",
+    "RoleRef",
     "ScopeSelector",
     "SecretKeySelector",
     "TypedLocalObjectReference",

@@ -1,0 +1,89 @@
+//! The roles of the chart in a sandbox with roles, and the user of the controller.
+//!
+//! The sandbox does not know this API; these roles are created as an administrator creates them.
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use ordereddeployment_sandbox::User;
+use serde_json::json;
+
+const ROLES: &str = include_str!("roles.yaml");
+/// The namespace and the name of the controller's service account, and the name of its role.
+const NAMESPACE: &str = "ordered-system";
+const CONTROLLER: &str = "ordered-deployment";
+
+/// The user that the controller runs as.
+pub(super) fn controller() -> User {
+    User::service_account(NAMESPACE, CONTROLLER)
+}
+
+/// Creates the roles, and gives the controller its own.
+pub(super) async fn install(client: Client) -> Result<()> {
+    let roles: Vec<ClusterRole> =
+        serde_saphyr::from_multiple(ROLES).context("the roles are not valid YAML")?;
+    let api: Api<ClusterRole> = Api::all(client.clone());
+    for role in roles {
+        api.create(&PostParams::default(), &role).await.context("cannot create the roles in the sandbox")?;
+    }
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": CONTROLLER},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": CONTROLLER},
+        "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, "name": CONTROLLER}],
+    }))
+    .context("the binding of the controller is invalid")?;
+    let created = Api::all(client).create(&PostParams::default(), &binding).await;
+    created.context("cannot bind the role of the controller in the sandbox")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::Value;
+
+    use super::{CONTROLLER, ROLES};
+
+    const USERS: &str = include_str!("../../../../charts/ordered-deployment/templates/user-roles.yaml");
+    const HELPERS: &str = include_str!("../../../../charts/ordered-deployment/templates/_helpers.tpl");
+
+    type Role = (Value, Value);
+
+    /// Labels and rules by name.
+    fn by_name(text: &str) -> BTreeMap<String, Role> {
+        let roles: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+        let name = |role: &Value| role["metadata"]["name"].as_str().unwrap().to_owned();
+        let labels = |role: &Value| role["metadata"].get("labels").cloned().unwrap_or_default();
+        roles.iter().map(|role| (name(role), (labels(role), role["rules"].clone()))).collect()
+    }
+
+    /// A template without its directives, with the default values.
+    fn plain(template: &str) -> String {
+        let chart = template.replace("{{ .Chart.Name }}", CONTROLLER);
+        let lines = chart.lines().filter(|line| !line.trim_start().starts_with("{{"));
+        lines
+            .map(|line| line.replace("{{ if .Values.nodeCosts.enabled }}, list, watch{{ end }}", ""))
+            .fold(String::new(), |text, line| text + &line + "\n")
+    }
+
+    fn defined(name: &str) -> Vec<Value> {
+        let start = format!("{{{{- define \"ordered-deployment.{name}\" -}}}}");
+        let body = HELPERS.split_once(&start).unwrap().1.split_once("{{- end -}}").unwrap().0;
+        serde_saphyr::from_str(&plain(body)).unwrap()
+    }
+
+    #[test]
+    fn the_roles_of_users_are_those_of_the_chart() {
+        let mut own = by_name(ROLES);
+        own.remove(CONTROLLER);
+        assert_eq!(own, by_name(&plain(USERS)));
+    }
+
+    #[test]
+    fn the_role_of_the_controller_is_that_of_the_chart() {
+        let wanted = [defined("controllerRules"), defined("nodeRules")].concat();
+        assert_eq!(by_name(ROLES)[CONTROLLER].1, Value::from(wanted));
+    }
+}

@@ -1,0 +1,242 @@
+//! What is stored for plain Deployments and ReplicaSets: the statuses of sets, and the state of a rollout.
+//!
+//! A status has the fields that the built-in ReplicaSet controller computes (`calculateStatus` in Kubernetes'
+//! `pkg/controller/replicaset/replica_set_utils.go`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use ordereddeployment_api::OrderedDeploymentStatus;
+use ordereddeployment_api::names::{annotation, condition, reason};
+use ordereddeployment_planner::{Act, FailureKind, pauses, whole_seconds};
+use ordereddeployment_wire::{PlainDeployment, rollout_state};
+use serde_json::{Map, Value, json};
+
+use crate::Error;
+use crate::cache::entry::{Entry, PodEntry, SetEntry};
+use crate::cache::expectations::Fact;
+use crate::reconcile::merge_patch::diff;
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::report::{StatusWrite, is_available};
+use crate::reconcile::state::LiveReadReason;
+
+impl Reconciler<'_> {
+    /// Stores the state of a Deployment's rollout, and `spec.paused` with it, in one write that fails if another client wrote since the
+    /// last read.
+    pub(crate) async fn store_rollout_state(
+        &mut self,
+        status: &OrderedDeploymentStatus,
+    ) -> Result<StatusWrite, Error> {
+        let before = self.status();
+        if before == *status {
+            return Ok(StatusWrite::Yes);
+        }
+        let version = self.state.deployment.resource_version();
+        let mut patch = json!({"metadata": {
+            "resourceVersion": version,
+            "annotations": {annotation::ROLLOUT_STATE: rollout_state(status)},
+        }});
+        if let Some(paused) = pauses(&before, status) {
+            patch["spec"] = json!({"paused": paused});
+        }
+        let write = self.ctx.begin_write(&self.state.deployment);
+        let answer = self.requests.patch::<PlainDeployment>(&self.namespace, &self.name, &patch).await;
+        self.missed += usize::from(write.end(answer.as_ref().ok().map(|stored| &stored.0)));
+        match answer {
+            Ok(PlainDeployment(mut stored)) => {
+                stored.spec.template.share_equal(&self.state.deployment.spec.template);
+                self.state.refresh(Arc::new(stored));
+                Ok(StatusWrite::Yes)
+            }
+            Err(error) if (error.is_conflict() || error.is_not_found()) && self.may_conflict() => {
+                self.conflicts += 1;
+                self.state.live_read = Some(LiveReadReason::Conflict);
+                Ok(StatusWrite::Conflict)
+            }
+            Err(error) => {
+                self.ctx.metrics.write_failed("update");
+                self.state.live_read = Some(LiveReadReason::Unknown);
+                Err(Error::StoreStatus(error))
+            }
+        }
+    }
+
+    /// Stores the status of each set that differs. Returns whether all are stored.
+    pub(crate) async fn report_plain_sets(&mut self, act: &Act) -> bool {
+        let mut all = true;
+        for entry in self.observation.sets.clone() {
+            let Some(old) = entry.plain_status.clone() else { continue };
+            let status = self.plain_status(&entry, &old, act);
+            let Some(change) = diff(&old, &status) else { continue };
+            let patch =
+                json!({"metadata": {"resourceVersion": entry.object.resource_version()}, "status": change});
+            let name = &entry.set.name;
+            match self.requests.patch_set_status(&self.namespace, name, &patch).await {
+                Ok(stored) => {
+                    let kept = |status: &Value| status.get(TERMINATING).is_some();
+                    if kept(&status) && !stored.plain_status.as_deref().is_some_and(kept) {
+                        // Kubernetes before 1.33, or without the feature gate: the API server drops the field.
+                        self.ctx.stores_terminating.store(false, Ordering::Relaxed);
+                    }
+                    if let Some(entry) = SetEntry::of(stored) {
+                        self.record_set(Fact::Is(Arc::new(entry)));
+                    }
+                }
+                // The watch will show that the set is deleted.
+                Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_conflict() => {
+                    self.state.live_read = Some(LiveReadReason::Conflict);
+                    all = false;
+                }
+                Err(error) => {
+                    self.ctx.metrics.write_failed("status");
+                    tracing::warn!(%error, set = name, "cannot store the status of a ReplicaSet");
+                    all = false;
+                }
+            }
+        }
+        all
+    }
+
+    fn plain_status(&self, entry: &SetEntry, old: &Value, act: &Act) -> Value {
+        let now = self.ctx.clock.now();
+        let pods = &self.observation.pods;
+        let counts = Counts::of(entry, pods, now);
+        let mut status = counts.fields(self.ctx.stores_terminating.load(Ordering::Relaxed));
+        status.insert("observedGeneration".to_owned(), json!(entry.object.metadata.generation));
+        let size = usize::try_from(entry.set.replicas).unwrap_or(0);
+        let failure = self.state.failure.as_ref().filter(|failure| match failure.what {
+            FailureKind::Create => counts.active < size,
+            FailureKind::Delete => counts.active > size,
+            FailureKind::Claim => true,
+            FailureKind::Evict | FailureKind::EvictAmbiguous => false,
+        });
+        let failure = failure.map(|failure| (failure.what.reason(), failure.message.as_str()));
+        let waits = act.held_back.get(entry.uid()).map(|message| (reason::ROLLOUT_HELD, message.as_str()));
+        let wanted = [(condition::REPLICA_FAILURE, failure), (condition::PODS_HELD_BACK, waits)];
+        let conditions = conditions(old, &wanted, now);
+        if !conditions.is_empty() {
+            status.insert("conditions".to_owned(), conditions.into());
+        }
+        Value::Object(status)
+    }
+}
+
+/// The field that API servers store since 1.33.
+const TERMINATING: &str = "terminatingReplicas";
+
+/// The pods of a set, as its status counts them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    active: usize,
+    fully_labeled: usize,
+    ready: usize,
+    available: usize,
+    terminating: usize,
+}
+
+impl Counts {
+    fn of(entry: &SetEntry, pods: &[Arc<PodEntry>], now: Timestamp) -> Self {
+        let labels = entry.template().labels();
+        let mut counts = Self::default();
+        for pod in pods.iter().filter(|pod| pod.owner() == entry.uid() && !pod.pod.finished) {
+            if pod.pod.terminating {
+                counts.terminating += 1;
+                continue;
+            }
+            counts.active += 1;
+            counts.fully_labeled +=
+                usize::from(labels.iter().all(|(key, value)| pod.labels.get(key) == Some(value)));
+            counts.ready += usize::from(pod.pod.facts.ready);
+            counts.available += usize::from(is_available(&pod.pod, entry.set.min_ready_seconds, now));
+        }
+        counts
+    }
+
+    /// The fields as the API server stores them: 0 is absent, except for `replicas`.
+    fn fields(&self, with_terminating: bool) -> Map<String, Value> {
+        let numbers = [
+            ("fullyLabeledReplicas", self.fully_labeled),
+            ("readyReplicas", self.ready),
+            ("availableReplicas", self.available),
+        ];
+        let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
+        let terminating = with_terminating.then_some((TERMINATING, self.terminating));
+        let fields = [("replicas", self.active)].into_iter().chain(numbers).chain(terminating);
+        fields.map(|(key, number)| (key.to_owned(), json!(number))).collect()
+    }
+}
+
+/// The conditions of a set: those of `wanted` with a reason and a message, and those of other clients, which stay.
+fn conditions(old: &Value, wanted: &[(&str, Option<(&'static str, &str)>)], now: Timestamp) -> Vec<Value> {
+    let old = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let type_of =
+        |condition: &Value| condition.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut by_type: BTreeMap<&str, Value> = BTreeMap::new();
+    for (type_, content) in wanted {
+        let Some((reason, message)) = content else { continue };
+        let known = old.iter().find(|condition| type_of(condition) == *type_);
+        let since = known.and_then(|known| known.get("lastTransitionTime")).cloned();
+        by_type.insert(
+            type_,
+            json!({
+                "type": type_, "status": "True", "reason": reason, "message": message,
+                "lastTransitionTime": since.unwrap_or_else(|| json!(whole_seconds(now))),
+            }),
+        );
+    }
+    let is_ours = |condition: &Value| wanted.iter().any(|(type_, _)| type_of(condition) == *type_);
+    // In their places, so that nothing is written if nothing changes.
+    let mut conditions: Vec<Value> = old
+        .iter()
+        .filter_map(|condition| match by_type.remove(type_of(condition).as_str()) {
+            Some(ours) => Some(ours),
+            None if is_ours(condition) => None,
+            None => Some(condition.clone()),
+        })
+        .collect();
+    conditions.extend(by_type.into_values());
+    conditions
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::{Counts, conditions};
+
+    #[test]
+    fn zero_is_absent_except_for_the_replicas() {
+        let counts = Counts { active: 2, ready: 1, ..Counts::default() };
+        assert_eq!(Value::Object(counts.fields(false)), json!({"replicas": 2, "readyReplicas": 1}));
+        assert_eq!(
+            Value::Object(Counts::default().fields(true)),
+            json!({"replicas": 0, "terminatingReplicas": 0})
+        );
+    }
+
+    #[test]
+    fn conditions_keep_their_time_and_those_of_other_clients_stay() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let none = json!({});
+        let first = conditions(&none, &[("A", Some(("Reason", "one"))), ("B", None)], at(10));
+        assert_eq!(
+            first,
+            [json!({"type": "A", "status": "True", "reason": "Reason", "message": "one",
+                    "lastTransitionTime": "1970-01-01T00:00:10Z"})]
+        );
+        let other = json!({"type": "Other", "status": "False"});
+        let old = json!({"conditions": [first[0], other]});
+        let second = conditions(&old, &[("A", Some(("Reason", "two")))], at(20));
+        assert_eq!(
+            (&second[0]["message"], &second[0]["lastTransitionTime"]),
+            (&json!("two"), &json!("1970-01-01T00:00:10Z"))
+        );
+        assert_eq!(second[1], other);
+        assert_eq!(conditions(&old, &[("A", None)], at(30)), [other]);
+    }
+}

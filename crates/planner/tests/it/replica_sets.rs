@@ -1,0 +1,620 @@
+//! Decisions about the ReplicaSets of a plain Deployment. A stand-in for the Deployment controller sets their sizes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use ordereddeployment_api::{OrderedDeploymentStatus, PausePoint};
+use ordereddeployment_planner::{Act, Decision, Pod, Point, Read, Set, Snapshot, decide_sets, pauses};
+use ordereddeployment_preview::SimulatedCluster;
+use ordereddeployment_sorter::{NodeFacts, Phase};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+struct Cluster {
+    simulated: SimulatedCluster,
+    /// Names of the deleted pods, in order.
+    deleted: Vec<String>,
+    held_back: BTreeMap<Arc<str>, String>,
+    live: bool,
+}
+
+impl Cluster {
+    /// A Deployment of the template `v1`, with its ReplicaSet and that many ready pods, named `web-v1-0001` and so on.
+    fn new(replicas: i32, strategy: &Value) -> Self {
+        let object = json!({
+            "apiVersion": "ordereddeployment.io/v1alpha1", "kind": "OrderedDeployment",
+            "metadata": {"name": "web", "namespace": "default", "uid": "d", "generation": 1},
+            "spec": {
+                "replicas": replicas, "strategy": strategy,
+                "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "v1"}]}},
+            },
+        });
+        let now = Timestamp::from_second(1_700_000_000).unwrap();
+        let nodes = ["n0", "n1"].map(|name| {
+            let labels = [("pool".to_owned(), name.to_owned())].into();
+            (name.into(), NodeFacts { labels, ..NodeFacts::default() })
+        });
+        let simulated = SimulatedCluster {
+            nodes: nodes.into(),
+            ..SimulatedCluster::new(serde_json::from_value(object).unwrap(), now)
+        };
+        let mut cluster = Self { simulated, deleted: Vec::new(), held_back: BTreeMap::new(), live: true };
+        cluster.roll_out("v1");
+        cluster.size("web-v1", replicas);
+        cluster.rest();
+        cluster
+    }
+
+    /// A user changes the template, and the Deployment controller creates its ReplicaSet.
+    fn roll_out(&mut self, image: &str) {
+        let mut template = self.simulated.deployment.spec.template.value();
+        template["spec"]["containers"][0]["image"] = json!(image);
+        self.simulated.edit(|spec| spec.template = serde_json::from_value(template).unwrap());
+        let name = format!("web-{image}");
+        if self.simulated.sets.iter().any(|set| set.name == name) {
+            return;
+        }
+        let revision = i64::try_from(self.simulated.sets.len()).unwrap() + 1;
+        self.simulated.sets.push(Set {
+            uid: format!("uid-of-{name}").into(),
+            hash: name.clone(),
+            name,
+            revision,
+            created: Some(self.simulated.now),
+            replicas: 0,
+            min_ready_seconds: 0,
+            template: self.simulated.deployment.spec.template.without_hash(),
+            equal_templates: Vec::new(),
+            desired_replicas: Some(self.simulated.deployment.spec.replicas),
+            terminating: false,
+        });
+    }
+
+    fn set(&mut self, name: &str) -> &mut Set {
+        self.simulated.sets.iter_mut().find(|set| set.name == name).unwrap()
+    }
+
+    fn size(&mut self, name: &str, replicas: i32) {
+        self.set(name).replicas = replicas;
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot { live: self.live, nodes: self.nodes(), ..self.simulated.observed() }
+    }
+
+    fn nodes(&self) -> ordereddeployment_sorter::Nodes {
+        let nodes = self.simulated.nodes.iter();
+        nodes.map(|(name, node)| (Arc::clone(name), Some(node.clone()))).collect()
+    }
+
+    /// Applies one decision. Deleted pods are gone and created pods ready at once. Returns whether anything changed.
+    fn step(&mut self) -> bool {
+        match decide_sets(&self.snapshot()) {
+            Decision::Read(Read::Live) => {
+                self.live = true;
+                true
+            }
+            Decision::Read(read) => panic!("{read:?}"),
+            Decision::Record(record) => {
+                self.store(&record.status);
+                true
+            }
+            Decision::Act(act) => self.act(&act),
+        }
+    }
+
+    fn store(&mut self, status: &OrderedDeploymentStatus) {
+        let before = self.simulated.deployment.stored_status().clone();
+        if let Some(paused) = pauses(&before, status) {
+            self.simulated.deployment.spec.paused = paused;
+        }
+        assert!(self.simulated.store(status), "a record changes nothing: {status:?}");
+    }
+
+    fn act(&mut self, act: &Act) -> bool {
+        self.held_back.clone_from(&act.held_back);
+        for target in act.deletes.iter().flat_map(|group| &group.targets) {
+            self.deleted.push(target.name().to_owned());
+        }
+        let done = self.simulated.carry_out(act, |_, _| Ok(()));
+        self.simulated.pods.retain(|pod| !pod.terminating);
+        let now = self.simulated.now;
+        for (at, pod) in self.simulated.pods.iter_mut().enumerate().filter(|(_, pod)| !pod.facts.ready) {
+            pod.facts.ready = true;
+            pod.facts.ready_since = Some(now);
+            pod.facts.phase = Phase::Running;
+            pod.facts.node = Some(format!("n{}", at % 2).as_str().into());
+        }
+        !act.is_idle() || done.changed
+    }
+
+    /// Decides until nothing is left to do.
+    fn rest(&mut self) {
+        for _ in 0..1000 {
+            self.simulated.now += SignedDuration::from_secs(1);
+            if !self.step() {
+                return;
+            }
+        }
+        panic!("the decisions do not end");
+    }
+
+    fn pod(&mut self, place: usize) -> &mut Pod {
+        self.simulated.pods.get_mut(place).unwrap()
+    }
+
+    fn names(&self, set: &str) -> Vec<String> {
+        let pods = self.simulated.pods.iter().filter(|pod| pod.name.starts_with(&format!("{set}-")));
+        pods.map(|pod| pod.name.clone()).collect()
+    }
+
+    fn count(&self, set: &str) -> usize {
+        self.names(set).len()
+    }
+
+    fn point(&mut self, place: usize, side: PausePoint) -> String {
+        self.pod(place).point = Point::At { side, duration: Ok(None) };
+        self.pod(place).name.clone()
+    }
+
+    /// Descending priorities in the order of creation.
+    fn prioritize(&mut self) {
+        for (place, pod) in self.simulated.pods.iter_mut().enumerate() {
+            pod.facts.priority = Some(100 - i32::try_from(place).unwrap());
+        }
+    }
+
+    fn hold(&self) -> Option<(String, PausePoint)> {
+        let hold = self.simulated.deployment.stored_status().hold.as_ref()?;
+        Some((hold.pod.clone(), hold.point))
+    }
+
+    fn is_paused(&self) -> bool {
+        self.simulated.deployment.spec.paused
+    }
+
+    fn resume(&mut self) {
+        self.simulated.edit(|spec| spec.paused = false);
+    }
+
+    /// The Deployment controller after a change of `replicas`, for these sizes.
+    fn scale(&mut self, replicas: i32, sizes: &[(&str, i32)]) {
+        self.simulated.edit(|spec| spec.replicas = replicas);
+        for (name, size) in sizes {
+            let set = self.set(name);
+            set.replicas = *size;
+            set.desired_replicas = Some(replicas);
+        }
+    }
+}
+
+fn rolling() -> Value {
+    json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})
+}
+
+/// A rollout of ten pods with descending priorities, with one new pod and room for one old pod less.
+fn rollout() -> Cluster {
+    let mut cluster = Cluster::new(10, &rolling());
+    cluster.prioritize();
+    cluster.roll_out("v2");
+    cluster
+}
+
+#[test]
+fn a_set_gets_the_pods_that_it_misses_and_loses_the_first_of_the_order() {
+    let mut cluster = Cluster::new(4, &rolling());
+    assert_eq!(cluster.count("web-v1"), 4);
+    let chosen = cluster.pod(2).name.clone();
+    cluster.pod(2).facts.priority = Some(7);
+    cluster.size("web-v1", 3);
+    cluster.rest();
+    assert_eq!(cluster.deleted, [chosen]);
+    cluster.size("web-v1", 6);
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 6);
+}
+
+#[test]
+fn ranks_count_the_pods_of_all_sets_of_the_owner() {
+    let mut cluster = Cluster::new(2, &rolling());
+    cluster.roll_out("v2");
+    cluster.size("web-v2", 1);
+    cluster.rest();
+    let since = cluster.pod(0).facts.ready_since;
+    for (place, node) in [(0, "n0"), (1, "n1"), (2, "n1")] {
+        let facts = &mut cluster.pod(place).facts;
+        (facts.node, facts.ready_since, facts.created) = (Some(node.into()), since, since);
+    }
+    let on_the_full_node = cluster.pod(1).name.clone();
+    cluster.size("web-v1", 1);
+    cluster.rest();
+    assert_eq!(cluster.deleted, [on_the_full_node]);
+}
+
+#[test]
+fn a_pause_point_pauses_the_deployment_before_its_pod() {
+    let mut cluster = rollout();
+    let first = cluster.names("web-v1");
+    let point = cluster.point(2, PausePoint::Before);
+    cluster.size("web-v2", 2);
+    cluster.size("web-v1", 6);
+    cluster.rest();
+    assert_eq!(cluster.deleted, first[..2]);
+    assert_eq!(cluster.hold(), Some((point.clone(), PausePoint::Before)));
+    assert!(cluster.is_paused());
+    let message = cluster.held_back.values().next().unwrap();
+    assert!(
+        message.starts_with("2 pods beyond the size of the set wait: the rollout is paused at web-v1-"),
+        "{message}"
+    );
+
+    cluster.resume();
+    cluster.rest();
+    assert_eq!(cluster.deleted, first[..4], "what the Deployment controller had ordered");
+    assert_eq!((cluster.hold(), cluster.is_paused()), (None, false));
+    assert!(cluster.held_back.is_empty());
+    cluster.size("web-v1", 0);
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 0, "a passed point pauses no more");
+}
+
+#[test]
+fn after_its_pod_the_deployment_is_paused() {
+    let mut cluster = rollout();
+    let first = cluster.names("web-v1");
+    let point = cluster.point(1, PausePoint::After);
+    cluster.size("web-v1", 5);
+    cluster.rest();
+    assert_eq!(cluster.hold(), Some((point, PausePoint::After)));
+    assert_eq!(cluster.deleted, first[..2]);
+    cluster.rest();
+    assert_eq!(cluster.deleted, first[..2]);
+    cluster.resume();
+    cluster.rest();
+    assert_eq!(cluster.deleted, first[..5]);
+}
+
+#[test]
+fn a_point_on_a_pod_of_the_newest_set_waits_for_the_next_rollout() {
+    let mut cluster = Cluster::new(4, &rolling());
+    cluster.prioritize();
+    let point = cluster.point(0, PausePoint::Before);
+    cluster.size("web-v1", 3);
+    cluster.rest();
+    assert_eq!((cluster.deleted.len(), cluster.hold()), (1, None), "a scale-down is no rollout");
+    let point_of_next = cluster.point(0, PausePoint::Before);
+    assert_ne!(point, point_of_next);
+    cluster.roll_out("v2");
+    cluster.size("web-v1", 2);
+    cluster.rest();
+    assert_eq!(cluster.hold().unwrap().0, point_of_next);
+}
+
+#[test]
+fn scaling_goes_on_while_paused_and_the_held_pod_goes_last() {
+    let mut cluster = rollout();
+    let old = cluster.names("web-v1");
+    let point = cluster.point(2, PausePoint::Before);
+    cluster.size("web-v2", 2);
+    cluster.size("web-v1", 6);
+    cluster.rest();
+    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (8, 2));
+    // 10 → 5: the Deployment controller halves the sets.
+    cluster.scale(5, &[("web-v1", 3), ("web-v2", 1)]);
+    cluster.rest();
+    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (5, 1), "two old pods still wait");
+    assert!(cluster.names("web-v1").contains(&point));
+    assert_eq!(cluster.deleted[2..5], old[3..6], "the held pod is passed over");
+    cluster.scale(5, &[("web-v1", 1)]);
+    cluster.rest();
+    assert_eq!(cluster.names("web-v1").len(), 3);
+    assert!(cluster.names("web-v1").contains(&point), "{:?}", cluster.names("web-v1"));
+    assert!(cluster.hold().is_some());
+    // Growing creates nothing as long as the pods that wait are enough.
+    cluster.scale(7, &[("web-v1", 3), ("web-v2", 4)]);
+    cluster.rest();
+    assert_eq!((cluster.count("web-v1"), cluster.count("web-v2")), (3, 4));
+}
+
+#[test]
+fn a_size_that_was_ordered_just_before_the_pause_waits_too() {
+    let mut cluster = rollout();
+    cluster.point(2, PausePoint::Before);
+    cluster.size("web-v1", 6);
+    cluster.rest();
+    // The Deployment controller had not seen `spec.paused` yet.
+    cluster.size("web-v1", 4);
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 8);
+    cluster.scale(8, &[("web-v1", 3)]);
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 7, "one pod less, by scaling");
+}
+
+#[test]
+fn without_replicas_no_pod_waits() {
+    let mut cluster = rollout();
+    cluster.point(2, PausePoint::Before);
+    cluster.size("web-v1", 6);
+    cluster.rest();
+    cluster.scale(0, &[("web-v1", 0), ("web-v2", 0)]);
+    cluster.rest();
+    assert_eq!(cluster.simulated.pods.len(), 0);
+    assert_eq!((cluster.hold(), cluster.is_paused()), (None, false), "nothing is left to hold");
+}
+
+#[test]
+fn a_hold_outlives_its_pod_and_the_lost_pod_is_replaced() {
+    let mut cluster = rollout();
+    let point = cluster.point(2, PausePoint::Before);
+    cluster.size("web-v1", 9);
+    cluster.rest();
+    cluster.size("web-v1", 8);
+    cluster.rest();
+    cluster.size("web-v1", 7);
+    cluster.rest();
+    assert_eq!(cluster.hold().unwrap().0, point);
+    cluster.simulated.pods.retain(|pod| pod.name != point);
+    cluster.rest();
+    assert_eq!(cluster.hold().unwrap().0, point);
+    assert_eq!(cluster.count("web-v1"), 7, "the size of the set");
+    cluster.simulated.pods.retain(|pod| pod.set != "uid-of-web-v1".into() || pod.facts.priority.is_none());
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 7);
+}
+
+#[test]
+fn a_duration_ends_the_pause_and_a_removed_annotation_too() {
+    for ends_by_time in [true, false] {
+        let mut cluster = rollout();
+        cluster.pod(0).point =
+            Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(60))) };
+        cluster.size("web-v1", 9);
+        cluster.rest();
+        assert!(cluster.is_paused());
+        cluster.live = false;
+        if ends_by_time {
+            cluster.simulated.now += SignedDuration::from_secs(61);
+        } else {
+            cluster.pod(0).point = Point::None;
+        }
+        cluster.rest();
+        assert!(cluster.live, "read live before a hold ends by itself");
+        assert!(!cluster.is_paused());
+        assert_eq!(cluster.deleted.len(), 1);
+    }
+}
+
+#[test]
+fn an_edited_duration_changes_the_end() {
+    let mut cluster = rollout();
+    cluster.point(0, PausePoint::Before);
+    cluster.size("web-v1", 9);
+    cluster.rest();
+    let hold = |cluster: &Cluster| cluster.simulated.deployment.stored_status().hold.clone().unwrap();
+    assert_eq!(hold(&cluster).until, None);
+    cluster.pod(0).point =
+        Point::At { side: PausePoint::Before, duration: Ok(Some(Duration::from_secs(600))) };
+    cluster.rest();
+    let since = hold(&cluster).since.0;
+    assert_eq!(hold(&cluster).until.unwrap().0.duration_since(since), SignedDuration::from_secs(600));
+}
+
+#[test]
+fn a_deployment_that_a_user_paused_waits_at_the_point_without_a_hold() {
+    let mut cluster = rollout();
+    cluster.point(1, PausePoint::Before);
+    cluster.size("web-v1", 7);
+    cluster.simulated.edit(|spec| spec.paused = true);
+    cluster.rest();
+    assert_eq!((cluster.deleted.len(), cluster.hold()), (1, None));
+    let message = cluster.held_back.values().next().unwrap();
+    assert!(message.contains("the Deployment is paused, and pause point"), "{message}");
+    cluster.resume();
+    cluster.rest();
+    assert!(cluster.hold().is_some() && cluster.is_paused());
+}
+
+#[test]
+fn passed_points_pause_the_next_rollout_again() {
+    let mut cluster = rollout();
+    let point = cluster.point(0, PausePoint::Before);
+    cluster.size("web-v1", 9);
+    cluster.rest();
+    cluster.resume();
+    cluster.simulated.edit(|spec| spec.paused = false);
+    cluster.size("web-v1", 10);
+    cluster.rest();
+    assert_eq!((cluster.deleted.len(), cluster.hold()), (0, None));
+    cluster.roll_out("v3");
+    cluster.size("web-v1", 9);
+    cluster.rest();
+    assert_eq!(cluster.hold().unwrap().0, point);
+}
+
+#[test]
+fn declared_points_pause_before_a_priority_and_before_nodes() {
+    let points = [
+        (json!([{"name": "rest", "beforePriority": 97}]), 3),
+        (json!([{"name": "pool", "beforeNodes": {"matchLabels": {"pool": "n1"}}}]), 1),
+        (json!([{"name": "pools", "betweenNodeGroups": "pool"}]), 1),
+    ];
+    for (point, ahead) in points {
+        let mut strategy = rolling();
+        strategy["pausePoints"] = point.clone();
+        let mut cluster = Cluster::new(10, &strategy);
+        cluster.prioritize();
+        cluster.roll_out("v2");
+        cluster.size("web-v1", 5);
+        cluster.rest();
+        assert_eq!(cluster.deleted.len(), ahead, "{point}");
+        assert!(cluster.is_paused(), "{point}");
+        cluster.resume();
+        cluster.rest();
+        let left = if ahead == 3 { 5 } else { cluster.count("web-v1") };
+        assert_eq!(cluster.count("web-v1"), left, "{point}");
+    }
+}
+
+#[test]
+fn a_deployment_that_is_being_deleted_pauses_nothing_and_keeps_its_sets() {
+    let mut cluster = rollout();
+    cluster.point(0, PausePoint::Before);
+    let now = cluster.simulated.now;
+    cluster.simulated.deployment.metadata.deletion_timestamp = Some(now.into());
+    cluster.size("web-v1", 8);
+    cluster.rest();
+    assert_eq!((cluster.count("web-v1"), cluster.hold()), (8, None));
+    cluster.simulated.pods.pop();
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 8);
+    cluster.set("web-v1").terminating = true;
+    cluster.simulated.pods.pop();
+    cluster.rest();
+    assert_eq!(cluster.count("web-v1"), 7, "nothing is created for a set that is being deleted");
+}
+
+#[test]
+fn scaling_down_with_a_new_template_whose_set_does_not_exist_yet_pauses_nothing() {
+    let mut cluster = Cluster::new(4, &rolling());
+    cluster.point(0, PausePoint::Before);
+    cluster.prioritize();
+    let mut template = cluster.simulated.deployment.spec.template.value();
+    template["spec"]["containers"][0]["image"] = json!("v9");
+    cluster.simulated.edit(|spec| spec.template = serde_json::from_value(template).unwrap());
+    cluster.scale(2, &[("web-v1", 2)]);
+    cluster.rest();
+    assert_eq!((cluster.count("web-v1"), cluster.hold()), (2, None));
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Size(usize, i32),
+    Scale(i32, Vec<i32>),
+    Point(usize, Point),
+    Priority(usize, i32),
+    Lost(usize),
+    Resume,
+    Pause,
+    RollOut(u8),
+    Steps(usize),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let side = prop_oneof![Just(PausePoint::Before), Just(PausePoint::After)];
+    let point = prop_oneof![
+        3 => side.prop_map(|side| Point::At { side, duration: Ok(None) }),
+        1 => Just(Point::None),
+    ];
+    prop_oneof![
+        (0..3usize, 0..9i32).prop_map(|(set, size)| Happening::Size(set, size)),
+        (0..9i32, prop::collection::vec(0..9i32, 3))
+            .prop_map(|(replicas, sizes)| Happening::Scale(replicas, sizes)),
+        (0..12usize, point).prop_map(|(pod, point)| Happening::Point(pod, point)),
+        (0..12usize, -2..3i32).prop_map(|(pod, priority)| Happening::Priority(pod, priority)),
+        (0..12usize).prop_map(Happening::Lost),
+        Just(Happening::Resume),
+        Just(Happening::Pause),
+        (1..4u8).prop_map(Happening::RollOut),
+        (1..4usize).prop_map(Happening::Steps),
+    ]
+}
+
+/// The rules of one decision, computed from the snapshot alone.
+fn check(snapshot: &Snapshot, decision: &Decision) {
+    let Decision::Act(act) = decision else { return };
+    let status = snapshot.deployment.stored_status();
+    let hold = status.hold.as_ref();
+    let newest = snapshot.sets.iter().find(|set| set.template.same_as(&snapshot.deployment.spec.template));
+    let deleted: BTreeSet<&str> =
+        act.deletes.iter().flat_map(|group| &group.targets).map(|target| &**target.uid()).collect();
+    for set in &snapshot.sets {
+        let pods: Vec<_> = snapshot.pods.iter().filter(|pod| pod.set == set.uid).collect();
+        let gone = pods.iter().filter(|pod| deleted.contains(&*pod.facts.uid)).count();
+        let size = usize::try_from(set.replicas).unwrap();
+        assert!(gone <= pods.len().saturating_sub(size), "more pods go than the set has too many");
+        let created: usize =
+            act.creates.iter().filter(|create| create.hash == set.hash).map(|create| create.count).sum();
+        assert!(pods.len() + created <= size.max(pods.len()), "more pods are created than the set misses");
+        let priority = |pod: &Pod| pod.facts.priority.unwrap_or(0);
+        // Nothing stays that has a higher priority than a pod of the same set that goes, but for the held pod.
+        let stays = pods.iter().filter(|pod| !deleted.contains(&*pod.facts.uid));
+        let stays = stays.filter(|pod| hold.is_none_or(|hold| *hold.pod_uid != *pod.facts.uid));
+        let most = stays.map(|pod| priority(pod)).max();
+        let least = pods
+            .iter()
+            .filter(|pod| deleted.contains(&*pod.facts.uid))
+            .filter(|pod| hold.is_none_or(|hold| *hold.pod_uid != *pod.facts.uid))
+            .map(|pod| priority(pod))
+            .min();
+        if let (Some(most), Some(least)) = (most, least) {
+            assert!(most <= least, "a pod of priority {least} goes before one of {most}");
+        }
+        let is_old = newest.is_some_and(|newest| newest.uid != set.uid);
+        if is_old && hold.is_none() && snapshot.deployment.spec.replicas > 0 {
+            let passes = |pod: &Pod| status.has_passed(&pod.facts.uid);
+            let points = pods.iter().filter(|pod| matches!(pod.point, Point::At { .. }) && !passes(pod));
+            let old: usize =
+                snapshot.pods.iter().filter(|pod| newest.is_some_and(|newest| newest.uid != pod.set)).count();
+            for pod in points.filter(|pod| deleted.contains(&*pod.facts.uid)) {
+                let is_after = matches!(pod.point, Point::At { side: PausePoint::After, .. });
+                assert!(is_after && old == 1, "a pod with a pause point goes without a hold");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_decision_keeps_the_order_the_sizes_and_the_pause_points(
+        happenings in prop::collection::vec(happening(), 1..40),
+    ) {
+        let mut cluster = Cluster::new(5, &rolling());
+        cluster.roll_out("v2");
+        for happening in happenings {
+            match happening {
+                Happening::Size(set, size) => {
+                    let count = cluster.simulated.sets.len();
+                    cluster.simulated.sets[set % count].replicas = size;
+                }
+                Happening::Scale(replicas, sizes) => {
+                    cluster.simulated.edit(|spec| spec.replicas = replicas);
+                    for (set, size) in cluster.simulated.sets.iter_mut().zip(sizes) {
+                        set.replicas = if replicas == 0 { 0 } else { size };
+                        set.desired_replicas = Some(replicas);
+                    }
+                }
+                Happening::Point(pod, point) => {
+                    if let Some(pod) = cluster.simulated.pods.get_mut(pod) { pod.point = point; }
+                }
+                Happening::Priority(pod, priority) => {
+                    if let Some(pod) = cluster.simulated.pods.get_mut(pod) { pod.facts.priority = Some(priority); }
+                }
+                Happening::Lost(pod) => {
+                    if pod < cluster.simulated.pods.len() { cluster.simulated.pods.remove(pod); }
+                }
+                Happening::Resume => cluster.resume(),
+                Happening::Pause => cluster.simulated.edit(|spec| spec.paused = true),
+                Happening::RollOut(image) => cluster.roll_out(&format!("v{image}")),
+                Happening::Steps(steps) => for _ in 0..steps {
+                    let snapshot = cluster.snapshot();
+                    check(&snapshot, &decide_sets(&snapshot));
+                    cluster.step();
+                },
+            }
+        }
+        // Without further interference the decisions end, and every set without a pause has its size.
+        cluster.simulated.pods.iter_mut().for_each(|pod| pod.point = Point::None);
+        cluster.resume();
+        cluster.rest();
+        for set in &cluster.simulated.sets {
+            let pods = cluster.simulated.pods.iter().filter(|pod| pod.set == set.uid).count();
+            prop_assert_eq!(pods, usize::try_from(set.replicas).unwrap());
+        }
+    }
+}

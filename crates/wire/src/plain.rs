@@ -1,0 +1,123 @@
+//! Deployments and ReplicaSets of `apps/v1`, as the controller of the other family reads them.
+//!
+//! Their specs have the same fields, so that one controller reads both. What the controller stores about the rollout of a Deployment
+//! is in an annotation, since the status of a Deployment has no place for it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use ordereddeployment_api::names::annotation;
+use ordereddeployment_api::{
+    DeclaredPausePoint, OrderedDeployment, OrderedDeploymentStatus, OrderedReplicaSet, parse_pause_points,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+
+/// A Deployment of `apps/v1`. It is only read: writes are patches of single fields.
+#[derive(Clone, Debug)]
+pub struct PlainDeployment(pub OrderedDeployment);
+
+/// A ReplicaSet of `apps/v1`. It is only read.
+#[derive(Clone, Debug)]
+pub struct PlainSet {
+    /// The set, without its status.
+    pub object: OrderedReplicaSet,
+    /// Its status, as the API server sends it.
+    pub status: Value,
+}
+
+impl<'de> Deserialize<'de> for PlainDeployment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut value = Value::deserialize(deserializer)?;
+        // It has the same names for other contents.
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("status");
+        }
+        let mut object: OrderedDeployment =
+            serde_json::from_value(value).map_err(serde::de::Error::custom)?;
+        let stored = annotation_of(&object.metadata, annotation::ROLLOUT_STATE);
+        object.status = stored.and_then(|text| serde_json::from_str(text).ok());
+        let points = declared_points(object.metadata.annotations.as_ref());
+        object.spec.strategy.pause_points = points.and_then(Result::ok);
+        Ok(Self(object))
+    }
+}
+
+impl<'de> Deserialize<'de> for PlainSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut value = Value::deserialize(deserializer)?;
+        let status = value.as_object_mut().and_then(|fields| fields.remove("status"));
+        let object = serde_json::from_value(value).map_err(serde::de::Error::custom)?;
+        Ok(Self { object, status: status.unwrap_or_else(|| json!({})) })
+    }
+}
+
+fn annotation_of<'m>(metadata: &'m ObjectMeta, key: &str) -> Option<&'m str> {
+    metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// The value of the annotation [`annotation::ROLLOUT_STATE`] for this status; `None` if there is nothing to store.
+#[must_use]
+pub fn rollout_state(status: &OrderedDeploymentStatus) -> Option<String> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Stored<'s> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hold: &'s Option<ordereddeployment_api::Hold>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        passed: &'s Option<Vec<ordereddeployment_api::Passed>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        passed_points: &'s Option<Vec<ordereddeployment_api::PassedPoint>>,
+        rollout: &'s Option<ordereddeployment_api::Rollout>,
+    }
+    let OrderedDeploymentStatus { hold, passed, passed_points, rollout, .. } = status;
+    rollout.as_ref()?;
+    serde_json::to_string(&Stored { hold, passed, passed_points, rollout }).ok()
+}
+
+macro_rules! resource {
+    ($kind:ident, $name:literal, $plural:literal, $($meta:tt)+) => {
+        impl Resource for $kind {
+            type DynamicType = ();
+            type Scope = NamespaceResourceScope;
+
+            fn kind((): &()) -> Cow<'_, str> {
+                $name.into()
+            }
+
+            fn group((): &()) -> Cow<'_, str> {
+                "apps".into()
+            }
+
+            fn version((): &()) -> Cow<'_, str> {
+                "v1".into()
+            }
+
+            fn plural((): &()) -> Cow<'_, str> {
+                $plural.into()
+            }
+
+            fn meta(&self) -> &ObjectMeta {
+                &self.$($meta)+
+            }
+
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.$($meta)+
+            }
+        }
+    };
+}
+
+resource!(PlainDeployment, "Deployment", "deployments", 0.metadata);
+resource!(PlainSet, "ReplicaSet", "replicasets", object.metadata);
+
+/// The declared pause points of a Deployment's annotation, if it has one, and why they cannot be used.
+#[must_use]
+pub fn declared_points(
+    annotations: Option<&BTreeMap<String, String>>,
+) -> Option<Result<Vec<DeclaredPausePoint>, String>> {
+    annotations?.get(annotation::PAUSE_POINTS).map(|text| parse_pause_points(text))
+}
