@@ -42,9 +42,11 @@ pub(super) async fn install(client: Client) -> Result<()> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::{CONTROLLER, ROLES};
+    use crate::state::State;
+    use crate::testing::fixture::Fixture;
 
     const USERS: &str = include_str!("../../../../charts/ordered-deployment/templates/user-roles.yaml");
     const HELPERS: &str = include_str!("../../../../charts/ordered-deployment/templates/_helpers.tpl");
@@ -85,5 +87,23 @@ mod tests {
     fn the_role_of_the_controller_is_that_of_the_chart() {
         let wanted = [defined("controllerRules"), defined("nodeRules")].concat();
         assert_eq!(by_name(ROLES)[CONTROLLER].1, Value::from(wanted));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_controller_needs_no_other_role_for_a_rollout_and_a_scale_down() {
+        let fixture = Fixture::with_roles().await;
+        fixture.image("web:2").await;
+        fixture
+            .until(|web| {
+                let observed = web.status.as_ref().and_then(|status| status.observed_generation);
+                observed == web.metadata.generation && State::of(web) == State::Complete
+            })
+            .await;
+        fixture.patch(json!({"spec": {"replicas": 1}})).await;
+        fixture.until(|web| web.status.as_ref().is_some_and(|status| status.replicas == Some(1))).await;
+        let requests = fixture.cluster.sandbox.requests();
+        let own = requests.iter().filter(|one| one.user_agent.starts_with("ordered-controller-manager"));
+        let refused: Vec<_> = own.clone().filter(|one| one.code == 403).collect();
+        assert!(own.count() > 10 && refused.is_empty(), "{refused:?}");
     }
 }
