@@ -39,8 +39,9 @@ struct Arguments {
     #[arg(long, value_name = "ROW", value_delimiter = ',')]
     only: Vec<String>,
     /// How often each row is measured for each contender, if it does not take too long for that. The report gives medians.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: u16,
+    /// Default: 3, and 2 with --large.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
     /// The folder of the report. Results there of rows that are not measured are kept.
     #[arg(long, default_value = "docs/benchmarks")]
     output: PathBuf,
@@ -53,6 +54,11 @@ struct Arguments {
 }
 
 impl Arguments {
+    fn rounds(&self) -> usize {
+        let default = if self.large { 2 } else { 3 };
+        self.rounds.unwrap_or(default).into()
+    }
+
     /// The rows to measure: those named, else all that do not take too long.
     fn rows(&self) -> Result<Vec<Row>> {
         let mut rows = rows::rows();
@@ -106,7 +112,7 @@ async fn measure(arguments: &Arguments) -> Result<()> {
             let start = Instant::now();
             let how = How {
                 command: command(),
-                rounds: row.rounds(arguments.rounds.into()),
+                rounds: row.rounds(arguments.rounds()),
                 kubernetes: cluster.plane()?.version.clone(),
                 machine: machine(),
             };
@@ -174,6 +180,12 @@ mod tests {
         assert!(!names(&[]).contains(&"storm".to_owned()));
         assert!(names(&["--large"]).contains(&"storm".to_owned()));
         assert_eq!(names(&["--only", "storm,strict-100"]), ["strict-100", "storm"]);
+    }
+
+    #[test]
+    fn the_large_rows_leave_time_for_fewer_rounds() {
+        let rounds = |arguments: &[&str]| Arguments::parse_from([&["bench"], arguments].concat()).rounds();
+        assert_eq!((rounds(&[]), rounds(&["--large"]), rounds(&["--large", "--rounds=5"])), (3, 2, 5));
     }
 
     #[test]

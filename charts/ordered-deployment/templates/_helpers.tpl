@@ -118,7 +118,20 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 # pod through its ReplicaSet. It patches only pods, see above.)
 - apiGroups: [apps]
   resources: [deployments, replicasets]
-  verbs: [get{{ if .Values.nodeCosts.enabled }}, list, watch{{ end }}]
+  verbs: [get{{ if or .Values.nodeCosts.enabled .Values.replicaSets.enabled }}, list, watch{{ end }}]
+{{- if .Values.replicaSets.enabled }}
+# A pause point sets spec.paused of a plain Deployment.
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [patch]
+- apiGroups: [apps]
+  resources: [replicasets/status]
+  verbs: [patch]
+# Never requested directly, see above.
+- apiGroups: [apps]
+  resources: [replicasets/finalizers]
+  verbs: [update]
+{{- end }}
 {{- end -}}
 
 {{/* Node rules need the labels and taints of nodes, and whether a node is cordoned. */}}
@@ -126,4 +139,11 @@ Exactly the permissions that the controller uses in the watched namespaces. A co
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]
+{{- if .Values.replicaSets.enabled }}
+# How long an older leader of kube-controller-manager can still act.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [kube-controller-manager]
+  verbs: [get]
+{{- end }}
 {{- end -}}

@@ -38,7 +38,7 @@ struct Arguments {
     /// The namespace of the empty ReplicaSet by which the controller replicaset finds that out. Default: the pod's own.
     #[arg(long, value_name = "NAMESPACE")]
     probe_namespace: Option<String>,
-    /// The ConfigMap with the rules of `nodecosts`, as NAMESPACE/NAME.
+    /// The ConfigMap with the rules of nodecosts, as NAMESPACE/NAME. The controller replicaset applies them in its order.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = config_map)]
     node_costs_config: Option<NodeCosts>,
     /// The kubeconfig to use. Default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.
@@ -174,6 +174,12 @@ async fn run(arguments: Arguments) -> Result<()> {
     if runs(Which::NodeCosts) && costs.is_none() {
         bail!("the controller nodecosts needs --node-costs-config: where its rules are");
     }
+    if runs(Which::ReplicaSet) && arguments.namespace.is_some() {
+        bail!(
+            "the controller replicaset reconciles all namespaces, since kube-controller-manager's is off in all of them: \
+             leave --namespace away"
+        );
+    }
     let election = arguments.leader_elect.then(|| election(&arguments, &client, &mut options)).transpose()?;
     let address = arguments.metrics_bind_address;
     let listener = TcpListener::bind(address)
@@ -206,7 +212,8 @@ async fn run(arguments: Arguments) -> Result<()> {
     let plain = runs(Which::ReplicaSet).then(|| {
         let namespace = arguments.probe_namespace.as_deref().unwrap_or(client.default_namespace());
         let apart = Apart { namespace: namespace.to_owned(), force: arguments.force };
-        let options = Options { family: Family::Plain, apart: Some(apart), ..options.clone() };
+        let node_rules = arguments.node_costs_config.clone();
+        let options = Options { family: Family::Plain, apart: Some(apart), node_rules, ..options.clone() };
         Controller::run(client.clone(), options, ended())
     });
     let health = options.health.clone();

@@ -32,7 +32,7 @@ use ordereddeployment_wire::Family;
 use tokio::time::Instant;
 
 use crate::Error;
-use crate::cache::entry::{Entry, single_set};
+use crate::cache::entry::{Entry, SetEntry, single_set};
 use crate::reconcile::context::Context;
 use crate::reconcile::live::LiveObject;
 use crate::reconcile::observation::Observation;
@@ -241,21 +241,22 @@ impl Reconciler<'_> {
     }
 
     /// Before pods of a plain Deployment are deleted because a set was made smaller: reads the Deployment, unless that was done since
-    /// this size was set. A newer generation means that a user changed it, perhaps after annotating a pod: then everything
+    /// the set was changed. A newer generation means that a user changed it, perhaps after annotating a pod: then everything
     /// is read live, and the answer is no.
     async fn has_confirmed_sizes(&mut self, act: &Act) -> Result<bool, Error> {
         let targets = act.deletes.iter().flat_map(|group| &group.targets);
         let of_sets: BTreeSet<&Arc<str>> = targets.map(|target| &target.pod.set).collect();
-        let sizes = self.observation.sets.iter().map(|entry| (Arc::clone(entry.uid()), entry.set.replicas));
-        let sizes: BTreeMap<Arc<str>, i32> = sizes.collect();
-        if of_sets.iter().all(|uid| self.state.confirmed_sizes.get(*uid) == sizes.get(*uid)) {
+        let generation = |entry: &Arc<SetEntry>| entry.object.metadata.generation.unwrap_or(0);
+        let sets = self.observation.sets.iter().map(|entry| (Arc::clone(entry.uid()), generation(entry)));
+        let sets: BTreeMap<Arc<str>, i64> = sets.collect();
+        if of_sets.iter().all(|uid| self.state.confirmed_sets.get(*uid) == sets.get(*uid)) {
             return Ok(true);
         }
         if !self.live && single_set(&self.name).is_none() && self.read_object().await? == LiveObject::NotFound
         {
             self.state.live_read = Some(LiveReadReason::Generation);
         }
-        self.state.confirmed_sizes = sizes;
+        self.state.confirmed_sets = sets;
         Ok(self.live || self.live_read_reason().is_none())
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod controller;
 pub(crate) mod decision_log;
 pub(crate) mod health;
 pub(crate) mod metrics;
+pub(crate) mod node_rules;
 pub(crate) mod pod_names;
 pub(crate) mod queue;
 pub(crate) mod server;

@@ -13,7 +13,7 @@ pub(crate) const KEY: &str = "nodecosts.yaml";
 
 /// The entries in their order: the first entry that selects a Deployment applies to it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Config {
+pub struct Config {
     entries: Vec<Entry>,
 }
 
@@ -21,6 +21,7 @@ pub(crate) struct Config {
 struct Entry {
     namespace: Option<String>,
     selector: Option<LabelSelector>,
+    order: DeletionOrder,
     rules: Vec<NodeRule>,
 }
 
@@ -50,8 +51,11 @@ struct RuleDocument {
 }
 
 impl Config {
-    /// Parses the data of a ConfigMap. The error is one line with the problem and its place.
-    pub(crate) fn parse(data: &BTreeMap<String, String>) -> Result<Self, String> {
+    /// Parses the data of a ConfigMap.
+    ///
+    /// # Errors
+    /// One line with the problem and its place.
+    pub fn parse(data: &BTreeMap<String, String>) -> Result<Self, String> {
         let text = data.get(KEY).ok_or_else(|| format!("it has no key {KEY}"))?;
         let document: Document = serde_saphyr::from_str(text).map_err(|error| {
             // The parser adds an excerpt of the place below its message.
@@ -68,18 +72,28 @@ impl Config {
                     return Err(violation.to_string());
                 }
             }
-            Ok(Entry { namespace: entry.namespace, selector: entry.selector, rules: node_rules(&order) })
+            let rules = node_rules(&order);
+            Ok(Entry { namespace: entry.namespace, selector: entry.selector, order, rules })
         });
         Ok(Self { entries: entries.collect::<Result<_, _>>()? })
     }
 
     /// The rules for the pods of that Deployment; `None`: no entry selects it.
     pub(crate) fn rules(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<&[NodeRule]> {
-        let chosen = self.entries.iter().find(|entry| {
+        self.entry(namespace, labels).map(|entry| entry.rules.as_slice())
+    }
+
+    /// The same rules, as an OrderedDeployment declares them.
+    #[must_use]
+    pub fn order(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<&DeletionOrder> {
+        self.entry(namespace, labels).map(|entry| &entry.order)
+    }
+
+    fn entry(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Option<&Entry> {
+        self.entries.iter().find(|entry| {
             entry.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
                 && entry.selector.as_ref().is_none_or(|selector| selector.matches(labels))
-        });
-        chosen.map(|entry| entry.rules.as_slice())
+        })
     }
 }
 

@@ -7,5 +7,6 @@ mod config;
 mod decision;
 mod index;
 
+pub use config::Config;
 pub use decision::Change;
 pub use index::{ALL_SYNCED, Changed, Index, Pod, WatchEvent};

@@ -20,7 +20,7 @@ use crate::decide::{lost, points};
 use crate::inventory::Inventory;
 use crate::pod_changes::{PodChanges, create_failed, creates, groups};
 use crate::replica_sets::pause::{Pausing, kept_back};
-use crate::replica_sets::surplus::{first_of_each, size};
+use crate::replica_sets::surplus::{first_of_each, size, unavailable_at_the_floor};
 use crate::{Act, Decision, FailureKind, Purpose, Read, Snapshot};
 
 /// Decides the next step for these sets. A pure function: equal snapshots give equal decisions.
@@ -81,13 +81,16 @@ fn pod_changes(inventory: &Inventory<'_>, is_ending: bool) -> Result<(PodChanges
         }
     }
     let of_newest = first_of_each(inventory.updated(), &surplus);
-    let of_old = first_of_each(inventory.old(), &surplus);
+    let of_old = unavailable_at_the_floor(inventory, &surplus);
     let is_held = !is_ending && held(inventory.status).is_some();
     let (of_old, purpose, pausing) = if is_held {
         let (of_old, pausing) = kept_back(inventory, &surplus);
         (of_old, Purpose::Scale, pausing)
-    } else if is_ending || inventory.current.is_none() || inventory.bounds.desired == 0 {
-        // Without a set of the Deployment's template its rollout has not begun. Without replicas no pod may wait.
+    } else if is_ending
+        || (inventory.current.is_none() && !inventory.recreate())
+        || inventory.bounds.desired == 0
+    {
+        // Without a set of the Deployment's template its rolling update has not begun. Without replicas no pod may wait.
         (of_old, Purpose::Scale, Pausing::default())
     } else {
         let (of_old, pausing) = pause::ahead(inventory, of_old)?;

@@ -41,7 +41,15 @@ impl<'de> Deserialize<'de> for PlainDeployment {
         let stored = annotation_of(&object.metadata, annotation::ROLLOUT_STATE);
         object.status = stored.and_then(|text| serde_json::from_str(text).ok());
         let points = declared_points(object.metadata.annotations.as_ref());
-        object.spec.strategy.pause_points = points.and_then(Result::ok);
+        object.spec.strategy.pause_points = match points {
+            Some(Ok(points)) => Some(points),
+            // A mistake must not resume the rollout: the point at which it is paused stays.
+            Some(Err(_)) => {
+                let held = object.status.as_ref().and_then(|status| status.hold.as_ref()?.declared.clone());
+                held.map(|held| vec![DeclaredPausePoint { name: held.name, ..DeclaredPausePoint::default() }])
+            }
+            None => None,
+        };
         Ok(Self(object))
     }
 }

@@ -1,14 +1,20 @@
 //! Plain Deployments on a real control plane that runs without its own controller of ReplicaSets: this controller reconciles them.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use e2e::{Deletion, Manager, Server, Setting, TestCluster, is_ready, share_the_machine};
-use futures::FutureExt;
 use futures::future::{LocalBoxFuture, join_all};
+use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
+use kube_runtime::WatchStreamExt;
+use kube_runtime::watcher::{self, watcher};
 use ordereddeployment_api::names::{annotation, condition, reason};
 use serde_json::{Value, json};
 
@@ -306,11 +312,85 @@ async fn deployed_beside(cluster: &TestCluster) -> usize {
     cluster.until_pods("all", |pods| pods.len() == 11 && pods.iter().all(is_ready)).await.unwrap().len()
 }
 
+async fn node_rules_are_a_part_of_the_order(cluster: TestCluster) {
+    let manifest = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "labels": {"tier": "inference"}},
+        "spec": {"replicas": 12, "selector": {"matchLabels": {"app": "web"}}, "template": template("web")},
+    });
+    apply(&cluster, &manifest).await;
+    rolled_out(&cluster).await;
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let nodes = nodes.list(&ListParams::default().labels("node.usage=hybrid")).await.unwrap();
+    let hybrid: Vec<_> = nodes.items.iter().map(ResourceExt::name_any).collect();
+    let is_there = |pod: &Pod| {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        node.is_some_and(|node| hybrid.contains(&node))
+    };
+    let pods = cluster.pods().await.unwrap();
+    let there = pods.iter().filter(|pod| is_there(pod)).count();
+    assert!(there > 0 && there < 12, "{there}");
+    cluster.kubectl.run(&["scale", "deployment/web", &format!("--replicas={}", 12 - there)]).await.unwrap();
+    let left = cluster.until_pods("fewer", |pods| pods.len() == 12 - there).await.unwrap();
+    assert!(!left.iter().any(is_there), "the pods of the hybrid pool go first");
+    let cost = |pod: &Pod| pod.annotations().contains_key(annotation::POD_DELETION_COST);
+    assert!(!left.iter().any(cost), "nothing is written to pods");
+}
+
+/// The lowest number of available pods in this namespace since [`Lowest::reset`].
+struct Lowest {
+    lowest: Arc<AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Lowest {
+    fn watch(cluster: &TestCluster) -> Self {
+        let lowest = Arc::new(AtomicUsize::new(usize::MAX));
+        let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let seen = Arc::clone(&lowest);
+        let task = tokio::spawn(async move {
+            let mut stream = pin!(watcher(pods, watcher::Config::default()).default_backoff());
+            let mut known: BTreeMap<String, bool> = BTreeMap::new();
+            let mut is_listed = false;
+            while let Some(event) = stream.next().await {
+                let serves = |pod: &Pod| is_ready(pod) && pod.metadata.deletion_timestamp.is_none();
+                match event {
+                    Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) => {
+                        known.insert(pod.name_any(), serves(&pod));
+                    }
+                    Ok(watcher::Event::Delete(pod)) => _ = known.remove(&pod.name_any()),
+                    Ok(watcher::Event::Init) => (known, is_listed) = (BTreeMap::new(), false),
+                    Ok(watcher::Event::InitDone) => is_listed = true,
+                    Err(_) => {}
+                }
+                if !is_listed {
+                    continue;
+                }
+                seen.fetch_min(known.values().filter(|serves| **serves).count(), Ordering::SeqCst);
+            }
+        });
+        Self { lowest, task }
+    }
+
+    fn reset(&self) {
+        self.lowest.store(usize::MAX, Ordering::SeqCst);
+    }
+
+    fn get(&self) -> usize {
+        self.lowest.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Lowest {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
 type Scenario = fn(TestCluster) -> LocalBoxFuture<'static, ()>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_deployments_on_a_real_server() {
-    let scenarios: [(&str, Scenario); 7] = [
+    let scenarios: [(&str, Scenario); 8] = [
         ("order", |cluster| a_rollout_deletes_pods_in_the_users_order(cluster).boxed_local()),
         ("causality", |cluster| an_annotation_written_just_before_a_scale_down_counts(cluster).boxed_local()),
         ("pause", |cluster| {
@@ -320,10 +400,17 @@ async fn plain_deployments_on_a_real_server() {
         ("quota", |cluster| failed_creates_are_reported_and_recover(cluster).boxed_local()),
         ("deletion", |cluster| deletion_removes_or_orphans_as_asked(cluster).boxed_local()),
         ("beside", |cluster| other_controllers_work_beside(cluster).boxed_local()),
+        ("nodes", |cluster| node_rules_are_a_part_of_the_order(cluster).boxed_local()),
     ];
     let _machine = share_the_machine().await;
     let cluster = TestCluster::with(Server::Real, setting()).await.unwrap();
-    let mut manager = start(&cluster, &[]);
+    let rules = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "costs"},
+        "data": {"nodecosts.yaml": "deployments:\n- selector: {matchLabels: {tier: inference}}\n  nodeCosts:\n  \
+                                    - {nodeSelector: {matchLabels: {node.usage: hybrid}}, deletionCost: -100}\n"},
+    });
+    apply(&cluster.inside(PROBES), &rules).await;
+    let mut manager = start(&cluster, &[&format!("--node-costs-config={PROBES}/costs")]);
     manager.until_logged("no other controller of ReplicaSets is alive").await.unwrap();
     let running = scenarios.into_iter().map(async |(name, scenario)| {
         let cluster = cluster.apart(&format!("{}-{name}", cluster.namespace)).await.unwrap();
@@ -341,7 +428,7 @@ async fn it_stands_aside_while_the_built_in_controller_is_alive() {
     let base = TestCluster::with(Server::Real, setting()).await.unwrap();
     let built_in = base.start_built_in_apart("replicaset", &[]).unwrap();
     let cluster = base.apart(&format!("{}-handover", base.namespace)).await.unwrap();
-    let pods = deployed(&cluster, 10, json!({"maxSurge": 1, "maxUnavailable": 0})).await;
+    let pods = deployed(&cluster, 20, json!({"maxSurge": 1, "maxUnavailable": 0})).await;
     prioritize(&cluster, &pods).await;
     let mut manager = start(&base, &[]);
     manager
@@ -349,11 +436,12 @@ async fn it_stands_aside_while_the_built_in_controller_is_alive() {
         .await
         .unwrap();
     base.inside(PROBES).until_event(reason::STANDS_ASIDE).await.unwrap();
-    cluster.kubectl.run(&["scale", "deployment/web", "--replicas=9"]).await.unwrap();
-    cluster.until_pods("nine", |pods| pods.len() == 9).await.unwrap();
+    cluster.kubectl.run(&["scale", "deployment/web", "--replicas=19"]).await.unwrap();
+    cluster.until_pods("nineteen", |pods| pods.len() == 19).await.unwrap();
     assert!(deleted(&cluster).await.is_empty(), "the built-in controller did it");
 
     // It is switched off in the middle of a rollout.
+    let lowest = Lowest::watch(&cluster);
     cluster.kubectl.run(&["set", "image", "deployment/web", "main=web:2"]).await.unwrap();
     cluster
         .until_pods("some", |found| found.iter().filter(|pod| !pods.contains(&pod.name_any())).count() > 2)
@@ -362,22 +450,30 @@ async fn it_stands_aside_while_the_built_in_controller_is_alive() {
     built_in.kill().unwrap();
     manager.until_logged("no other controller of ReplicaSets is alive").await.unwrap();
     rolled_out(&cluster).await;
-    let new = |found: &[Pod]| found.len() == 9 && found.iter().all(|pod| !pods.contains(&pod.name_any()));
+    let new = |found: &[Pod]| found.len() == 19 && found.iter().all(|pod| !pods.contains(&pod.name_any()));
     cluster.until_pods("new", new).await.unwrap();
     let ours = deleted(&cluster).await;
     let mut sorted = ours.clone();
     sorted.sort_by_key(|name| pods.iter().position(|pod| pod == name));
     assert_eq!(ours, sorted, "the rest of the rollout is in the user's order");
     assert!(!ours.is_empty());
+    assert!(lowest.get() >= 19, "{} pods were available", lowest.get());
 
-    // And on again.
+    // And on again, in the middle of another one.
+    lowest.reset();
+    let pods = names(&cluster.pods().await.unwrap());
     cluster.kubectl.run(&["set", "image", "deployment/web", "main=web:3"]).await.unwrap();
+    cluster
+        .until_pods("some", |found| found.iter().filter(|pod| !pods.contains(&pod.name_any())).count() > 2)
+        .await
+        .unwrap();
     let built_in = base.start_built_in_apart("replicaset", &[]).unwrap();
     manager
         .until_logged("stands aside: kube-controller-manager's replicaset controller is alive")
         .await
         .unwrap();
     rolled_out(&cluster).await;
+    assert!(lowest.get() >= 19, "{} pods were available", lowest.get());
     let before = deleted(&cluster).await.len();
     cluster.kubectl.run(&["scale", "deployment/web", "--replicas=5"]).await.unwrap();
     cluster.until_pods("five", |found| found.len() == 5).await.unwrap();

@@ -119,6 +119,7 @@ impl Shell {
     /// Runs the block. Returns what it prints.
     async fn run(&mut self, block: &str) -> Vec<String> {
         // A reader's terminal is no input of the block's commands.
+        let block: String = block.lines().map(expected).collect();
         let text = format!("{{\n{block}}} < /dev/null\necho '{END}'\n");
         self.input.write_all(text.as_bytes()).await.unwrap();
         let mut printed = Vec::new();
@@ -134,6 +135,14 @@ impl Shell {
         let ended = tokio::time::timeout(TIMEOUT, reading).await.unwrap_or(false);
         assert!(ended, "{PAGE}: this block fails:\n{block}\nIts output:\n{}", printed.join("\n"));
         printed
+    }
+}
+
+/// The line as bash runs it. A command with the comment `# refused` must fail.
+fn expected(line: &str) -> String {
+    match line.split_once("# refused") {
+        Some((command, _)) => format!("if {command}; then echo 'it was not refused'; false; fi\n"),
+        None => format!("{line}\n"),
     }
 }
 

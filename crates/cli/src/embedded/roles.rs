@@ -63,10 +63,18 @@ mod tests {
 
     /// A template without its directives, with the default values.
     fn plain(template: &str) -> String {
-        let chart = template.replace("{{ .Chart.Name }}", CONTROLLER);
+        let mut chart = template.replace("{{ .Chart.Name }}", CONTROLLER);
+        // Optional features, which are off by default.
+        while let Some((before, rest)) = chart.split_once("{{- if .Values.replicaSets.enabled }}") {
+            let (_, after) = rest.split_once("{{- end }}").unwrap();
+            chart = format!("{before}{after}");
+        }
         let lines = chart.lines().filter(|line| !line.trim_start().starts_with("{{"));
         lines
-            .map(|line| line.replace("{{ if .Values.nodeCosts.enabled }}, list, watch{{ end }}", ""))
+            .map(|line| {
+                line.split_once("{{ if or .Values")
+                    .map_or_else(|| line.to_owned(), |(line, _)| format!("{line}]"))
+            })
             .fold(String::new(), |text, line| text + &line + "\n")
     }
 

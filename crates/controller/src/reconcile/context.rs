@@ -16,6 +16,7 @@ use crate::client::requests::Requests;
 use crate::client::sets::as_deployment;
 use crate::events::EventRecorder;
 use crate::reconcile::state::ObjectState;
+use crate::runtime::node_rules::NodeRules;
 use crate::{Clock, DecisionLog, Metrics, Names};
 
 /// How many own writes of an object are remembered: several can be on their way in the watch at the same time.
@@ -73,6 +74,8 @@ pub(crate) struct Context {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: EventRecorder,
     pub(crate) decision_log: DecisionLog,
+    /// The node rules of plain Deployments.
+    pub(crate) node_rules: NodeRules,
     /// Whether the API server stores `terminatingReplicas` of a ReplicaSet, as far as known.
     pub(crate) stores_terminating: AtomicBool,
     /// The objects as their watch shows them.
@@ -105,6 +108,7 @@ impl Context {
             metrics,
             events,
             decision_log,
+            node_rules: NodeRules::default(),
             stores_terminating: AtomicBool::new(true),
             store,
             cache: Mutex::new(Cache::of(family)),

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use ordereddeployment_api::OrderedDeploymentSpec;
 use ordereddeployment_api::names::reason;
 use ordereddeployment_planner::{ComparisonResult, Event, EventType, Pod, Regarding, Snapshot, needs_nodes};
 use ordereddeployment_sorter::Nodes;
@@ -51,9 +52,13 @@ impl Reconciler<'_> {
         let mut pods: Vec<_> = pods.iter().map(|entry| Arc::clone(&entry.pod)).collect();
         self.state.date_failures(&mut pods, now);
         let failure = self.state.failure(now);
+        let deployment = match self.ctx.family {
+            Family::Ordered => Arc::clone(&self.state.deployment),
+            Family::Plain => self.ctx.node_rules.apply(&self.state.deployment),
+        };
         Snapshot {
-            deployment: Arc::clone(&self.state.deployment),
-            nodes: self.nodes(),
+            nodes: self.nodes(&deployment.spec),
+            deployment,
             sets: sets.iter().map(|entry| entry.set.clone()).collect(),
             pods,
             now,
@@ -72,9 +77,9 @@ impl Reconciler<'_> {
     }
 
     /// The known nodes of the pods, if the decisions about this spec read nodes.
-    fn nodes(&self) -> Nodes {
+    fn nodes(&self, spec: &OrderedDeploymentSpec) -> Nodes {
         let mut nodes = self.state.nodes.clone();
-        if !needs_nodes(&self.state.deployment.spec) {
+        if !needs_nodes(spec) {
             return nodes;
         }
         let cache = self.ctx.cache();

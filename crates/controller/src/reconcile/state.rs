@@ -133,8 +133,8 @@ pub(crate) struct ObjectState {
     pub(crate) altered_creates: BTreeMap<Arc<str>, String>,
     /// Fields of the status that the API server does not store.
     pub(crate) unstored: Vec<String>,
-    /// For a plain Deployment: the sizes of its sets when it was last read before a delete.
-    pub(crate) confirmed_sizes: BTreeMap<Arc<str>, i32>,
+    /// For a plain Deployment: the generations of its sets when it was last read before a delete.
+    pub(crate) confirmed_sets: BTreeMap<Arc<str>, i64>,
     /// A requested live read.
     pub(crate) live_read: Option<LiveReadReason>,
     pub(crate) last_live: Option<LiveRead>,
@@ -180,7 +180,7 @@ impl ObjectState {
             unreleased: BTreeMap::new(),
             altered_creates: BTreeMap::new(),
             unstored: Vec::new(),
-            confirmed_sizes: BTreeMap::new(),
+            confirmed_sets: BTreeMap::new(),
             live_read: None,
             last_live: None,
             created: 0,

@@ -3,7 +3,8 @@
 //!
 //! An empty ReplicaSet, the *probe*, is left alone by this controller. If somebody sets its `observedGeneration`, a built-in controller
 //! is alive. While none is, the probe has a generation that nobody has observed: a built-in controller that starts reports it at once,
-//! and the watch shows it. While one is alive, a new generation asks every [`ASK`] whether it still is.
+//! and the watch shows it. While one is alive, a new generation asks every [`ASK`] whether it still is. The controller may act only for
+//! a short time after the API server showed the probe as unobserved.
 //!
 //! This module decides only whether the controller may act. It reads and deletes no pod.
 
@@ -28,14 +29,16 @@ use crate::{Fence, Health, Metrics};
 
 /// The name of the probe.
 const PROBE: &str = "ordered-controller-manager-probe";
-/// How often a built-in controller that is alive is asked again.
+/// How often a built-in controller that is alive is asked again, and the probe read otherwise.
 const ASK: Duration = Duration::from_secs(10);
-/// How long a built-in controller may take to observe the probe.
-const ANSWER: Duration = Duration::from_secs(10);
+/// How long a built-in controller may take to observe the probe. One that is busy with other sets answers late.
+const ANSWER: Duration = Duration::from_secs(30);
+/// How long the controller may act after the API server showed that nobody has observed the probe.
+const VALID: Duration = Duration::from_secs(25);
 /// The Lease of kube-controller-manager, and its default duration.
 const LEASE: (&str, &str) = ("kube-system", "kube-controller-manager");
 const LEASE_DURATION: Duration = Duration::from_secs(15);
-/// How long the requests of the controller may run once they are allowed: until they are forbidden again.
+/// How long the requests of the controller may run with `--force`.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// How the controller of plain ReplicaSets keeps apart from the built-in one.
@@ -62,39 +65,74 @@ struct Probe {
     finding: Finding,
     /// Since when the current generation waits to be observed.
     asked: Option<Instant>,
+    uid: String,
     generation: i64,
     /// When a built-in controller was last seen alive, or this process started: an older leader can still act for the duration of
     /// its lease.
     alive: Instant,
     lease: Duration,
-    /// When the probe is changed next.
-    ask_at: Instant,
+    /// When the probe is read or changed next.
+    next: Instant,
+    /// When the API server last showed that nobody has observed the probe.
+    unobserved: Option<Instant>,
+}
+
+/// What to do with the probe now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing.
+    Wait,
+    /// Give it another generation, or create it.
+    Ask,
+    /// Read it.
+    Read,
 }
 
 impl Probe {
     fn new(now: Instant, lease: Duration) -> Self {
-        Self { finding: Finding::Unknown, asked: None, generation: 0, alive: now, lease, ask_at: now }
+        Self {
+            finding: Finding::Unknown,
+            asked: None,
+            uid: String::new(),
+            generation: 0,
+            alive: now,
+            lease,
+            next: now,
+            unobserved: None,
+        }
     }
 
     /// The watch or an answer shows the probe.
-    fn see(&mut self, generation: i64, observed: i64, now: Instant) {
-        if observed >= generation {
-            // An observed generation that this process has not asked for proves nothing: it may be of last week.
-            if self.asked.is_some() && generation >= self.generation {
+    fn see(&mut self, seen: &Seen, now: Instant) {
+        if seen.uid != self.uid {
+            // It was deleted and created again: its generations start again.
+            (self.uid, self.generation, self.asked) = (seen.uid.clone(), 0, None);
+        }
+        if seen.generation < self.generation {
+            // The watch shows an older version than an answer.
+            return;
+        }
+        if seen.observed >= seen.generation {
+            // An observed generation that this process has not asked for proves nothing at its start: it may be of last week.
+            if self.asked.is_some() || self.finding == Finding::Absent {
                 self.finding = Finding::Alive;
                 self.alive = now;
                 self.asked = None;
-                self.ask_at = now + ASK;
+                self.next = now + ASK;
             }
-        } else if generation > self.generation || self.asked.is_none() {
-            self.asked = Some(now);
+        } else {
+            if seen.generation > self.generation || self.asked.is_none() {
+                self.asked = Some(now);
+            }
+            self.unobserved = Some(now);
         }
-        self.generation = self.generation.max(generation);
+        self.generation = seen.generation;
     }
 
-    /// The probe was deleted. It is created again.
+    /// The probe is gone. It is created again.
     fn lost(&mut self, now: Instant) {
-        (self.asked, self.generation, self.ask_at) = (None, 0, now);
+        (self.asked, self.generation, self.next) = (None, 0, now);
+        self.uid.clear();
     }
 
     /// When nobody has answered for so long that no built-in controller is alive.
@@ -104,22 +142,45 @@ impl Probe {
     }
 
     /// When [`Self::tick`] must be called next.
-    fn next(&self) -> Option<Instant> {
+    fn next(&self) -> Instant {
         let silent = self.silent_at().filter(|_| self.finding != Finding::Absent);
-        silent.or_else(|| self.asked.is_none().then_some(self.ask_at))
+        silent.map_or(self.next, |silent| silent.min(self.next))
     }
 
-    /// Whether to ask now, by another generation of the probe.
-    fn tick(&mut self, now: Instant) -> bool {
+    fn tick(&mut self, now: Instant) -> Step {
         if self.silent_at().is_some_and(|at| at <= now) {
             self.finding = Finding::Absent;
         }
-        let asks = self.asked.is_none() && self.ask_at <= now;
-        if asks {
-            // If the request fails, it is repeated then.
-            self.ask_at = now + ASK;
+        if self.next > now {
+            return Step::Wait;
         }
-        asks
+        // If the request fails, it is repeated then.
+        self.next = now + ASK;
+        if self.asked.is_none() { Step::Ask } else { Step::Read }
+    }
+
+    /// Until when the controller may act. A watch that is silent proves nothing, so that the probe must be read again before.
+    fn open_until(&self) -> Option<Instant> {
+        let unobserved = self.unobserved.filter(|_| self.finding == Finding::Absent)?;
+        Some(unobserved + VALID)
+    }
+}
+
+/// What is read of the probe.
+#[derive(Debug)]
+struct Seen {
+    uid: String,
+    generation: i64,
+    observed: i64,
+}
+
+impl Seen {
+    fn of(set: &ReplicaSet) -> Self {
+        Self {
+            uid: set.uid().unwrap_or_default(),
+            generation: set.metadata.generation.unwrap_or(0),
+            observed: set.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0),
+        }
     }
 }
 
@@ -149,7 +210,7 @@ impl Apart {
                 "--force: not checked whether kube-controller-manager's replicaset controller is alive. Two controllers delete twice \
                  as many pods"
             );
-            gate.set(true);
+            gate.set(Some(Instant::now() + FOREVER));
             return std::future::pending().await;
         }
         let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), &self.namespace);
@@ -158,46 +219,53 @@ impl Apart {
         let mut events = pin!(watcher(sets.clone(), config).backoff(WatchBackoff::default()));
         let mut probe = Probe::new(Instant::now(), lease);
         let mut said = None;
+        let mut is_listed = false;
         tracing::info!(?lease, "waiting until no other controller of ReplicaSets is alive");
         loop {
-            let next = probe.next();
             tokio::select! {
                 biased;
                 Some(event) = events.next() => match event {
                     Ok(watcher::Event::Apply(set) | watcher::Event::InitApply(set)) => {
-                        let (generation, observed) = generations(&set);
-                        probe.see(generation, observed, Instant::now());
+                        is_listed = true;
+                        probe.see(&Seen::of(&set), Instant::now());
                     }
-                    Ok(watcher::Event::Delete(_)) => probe.lost(Instant::now()),
-                    Ok(watcher::Event::Init | watcher::Event::InitDone) => {}
+                    Ok(watcher::Event::Init) => is_listed = false,
+                    Ok(watcher::Event::InitDone) if is_listed => {}
+                    Ok(watcher::Event::InitDone | watcher::Event::Delete(_)) => probe.lost(Instant::now()),
                     Err(error) => tracing::warn!(%error, "the watch of the probe failed and is tried again"),
                 },
-                () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
-                    if probe.tick(Instant::now()) {
-                        match ask(&sets).await {
-                            Ok(set) => {
-                                let (generation, observed) = generations(&set);
-                                probe.see(generation, observed, Instant::now());
-                                health.note(REPLICASETS, None);
-                            }
-                            Err(error) => {
-                                let error = RequestError::from(error);
-                                tracing::warn!(%error, probe = PROBE, namespace = self.namespace, "cannot write the probe");
-                                let why = format!("the controller replicaset stands aside: it cannot write its probe, ReplicaSet {}/{PROBE}: {error}", self.namespace);
-                                health.note(REPLICASETS, (probe.finding != Finding::Absent).then_some(why));
-                            }
+                () = sleep_until(probe.next()) => {
+                    let answer = match probe.tick(Instant::now()) {
+                        Step::Wait => None,
+                        Step::Ask => Some(ask(&sets).await.map(Some)),
+                        Step::Read => Some(sets.get_opt(PROBE).await),
+                    };
+                    let now = Instant::now();
+                    match answer {
+                        None => {}
+                        Some(Ok(Some(set))) => probe.see(&Seen::of(&set), now),
+                        Some(Ok(None)) => probe.lost(now),
+                        Some(Err(error)) => {
+                            let error = RequestError::from(error);
+                            tracing::warn!(%error, probe = PROBE, namespace = self.namespace, "cannot read or write the probe");
                         }
                     }
                 }
             }
-            if said == Some(probe.finding) {
+            gate.set(probe.open_until());
+            let is_open = probe.open_until().is_some_and(|until| Instant::now() < until);
+            let finding =
+                if probe.finding == Finding::Absent && !is_open { Finding::Unknown } else { probe.finding };
+            if said == Some(finding) {
                 continue;
             }
-            said = Some(probe.finding);
-            gate.set(probe.finding == Finding::Absent);
-            metrics.stands_aside.set(i64::from(probe.finding != Finding::Absent));
-            match probe.finding {
-                Finding::Unknown => health.note(REPLICASETS, Some(UNKNOWN.to_owned())),
+            said = Some(finding);
+            metrics.stands_aside.set(i64::from(finding != Finding::Absent));
+            match finding {
+                Finding::Unknown => {
+                    let place = format!("{UNKNOWN} (its probe is ReplicaSet {}/{PROBE})", self.namespace);
+                    health.note(REPLICASETS, Some(place));
+                }
                 Finding::Absent => {
                     health.note(REPLICASETS, None);
                     tracing::info!("no other controller of ReplicaSets is alive: starting");
@@ -226,20 +294,15 @@ impl Gate {
         Self { fence: Fence::default(), open: watch::Sender::new(false) }
     }
 
-    fn set(&self, open: bool) {
-        if open {
-            let end = Instant::now() + FOREVER;
-            self.fence.open(end, end);
-        } else {
-            self.fence.close();
+    /// Lets requests start until then, and ends those in flight.
+    fn set(&self, until: Option<Instant>) {
+        match until {
+            Some(until) => self.fence.open(until, until),
+            None => self.fence.close(),
         }
-        self.open.send_replace(open);
+        let open = until.is_some_and(|until| Instant::now() < until);
+        self.open.send_if_modified(|was| std::mem::replace(was, open) != open);
     }
-}
-
-fn generations(set: &ReplicaSet) -> (i64, i64) {
-    let observed = set.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0);
-    (set.metadata.generation.unwrap_or(0), observed)
 }
 
 /// Creates the probe, or gives it another generation.
@@ -281,45 +344,56 @@ async fn lease_duration(client: &Client) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANSWER, ASK, Duration, Finding, Instant, Probe};
+    use super::{ANSWER, ASK, Duration, Finding, Instant, Probe, Seen, Step, VALID};
 
-    const LEASE: Duration = Duration::from_secs(15);
+    const LEASE: Duration = Duration::from_secs(45);
 
-    #[tokio::test(start_paused = true)]
-    async fn it_may_act_once_nobody_has_answered_for_a_lease() {
-        let start = Instant::now();
+    fn seen(generation: i64, observed: i64) -> Seen {
+        Seen { uid: "a".to_owned(), generation, observed }
+    }
+
+    /// A probe that nobody has answered for the duration of the lease.
+    fn absent(start: Instant) -> Probe {
         let mut probe = Probe::new(start, LEASE);
-        assert_eq!((probe.next(), probe.tick(start)), (Some(start), true));
-        probe.see(1, 0, start);
-        assert!(!probe.tick(start + ANSWER));
+        assert_eq!((probe.next(), probe.tick(start)), (start, Step::Ask));
+        probe.see(&seen(1, 0), start);
+        probe.tick(start + ANSWER);
         assert_eq!(probe.finding, Finding::Unknown, "the lease of an older leader may still be valid");
-        assert_eq!(probe.next(), Some(start + LEASE));
         probe.tick(start + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
-        assert_eq!(probe.next(), None, "the watch shows an answer");
+        probe
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_may_act_while_the_api_server_shows_that_nobody_has_observed_the_probe() {
+        let start = Instant::now();
+        let mut probe = absent(start);
+        let later = start + LEASE + ASK;
+        assert_eq!(probe.tick(later), Step::Read);
+        probe.see(&seen(1, 0), later);
+        assert_eq!(probe.open_until(), Some(later + VALID));
+        // The watch is silent and reads fail: this time is not extended.
+        assert_eq!(probe.tick(later + ASK), Step::Read);
+        assert_eq!(probe.open_until(), Some(later + VALID));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_makes_it_stand_aside_at_once_and_it_asks_again() {
         let start = Instant::now();
-        let mut probe = Probe::new(start, LEASE);
-        probe.tick(start);
-        probe.see(1, 0, start);
-        probe.tick(start + LEASE);
-        assert_eq!(probe.finding, Finding::Absent);
+        let mut probe = absent(start);
         let later = start + 4 * LEASE;
-        probe.see(1, 1, later);
-        assert_eq!((probe.finding, probe.next()), (Finding::Alive, Some(later + ASK)));
-        assert!(probe.tick(later + ASK));
-        probe.see(2, 0, later + ASK);
-        probe.see(2, 2, later + ASK);
-        assert_eq!((probe.finding, probe.next()), (Finding::Alive, Some(later + 2 * ASK)));
+        probe.see(&seen(1, 1), later);
+        assert_eq!((probe.finding, probe.open_until(), probe.next()), (Finding::Alive, None, later + ASK));
+        assert_eq!(probe.tick(later + ASK), Step::Ask);
+        probe.see(&seen(2, 0), later + ASK);
+        probe.see(&seen(2, 2), later + ASK);
+        assert_eq!((probe.finding, probe.next()), (Finding::Alive, later + 2 * ASK));
         // The built-in controller is switched off.
-        assert!(probe.tick(later + 2 * ASK));
-        probe.see(3, 2, later + 2 * ASK);
-        probe.tick(later + 2 * ASK + ANSWER - Duration::from_secs(1));
+        assert_eq!(probe.tick(later + 2 * ASK), Step::Ask);
+        probe.see(&seen(3, 2), later + 2 * ASK);
+        probe.tick(later + ASK + LEASE - Duration::from_secs(1));
         assert_eq!(probe.finding, Finding::Alive);
-        probe.tick(later + 2 * ASK + ANSWER);
+        probe.tick(later + ASK + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
     }
 
@@ -327,26 +401,30 @@ mod tests {
     async fn an_answer_from_before_the_start_proves_nothing() {
         let start = Instant::now();
         let mut probe = Probe::new(start, LEASE);
-        probe.see(7, 7, start);
+        probe.see(&seen(7, 7), start);
         assert_eq!(probe.finding, Finding::Unknown);
-        assert!(probe.tick(start));
-        probe.see(8, 7, start);
+        assert_eq!(probe.tick(start), Step::Ask);
+        probe.see(&seen(8, 7), start);
+        // The watch lags.
+        probe.see(&seen(7, 7), start);
         probe.tick(start + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deleted_probe_is_created_again() {
+    async fn a_probe_that_was_created_again_is_another_one() {
         let start = Instant::now();
-        let mut probe = Probe::new(start, LEASE);
-        probe.tick(start);
-        probe.see(5, 4, start);
-        probe.tick(start + LEASE);
+        let mut probe = absent(start);
         probe.lost(start + LEASE);
-        assert!(probe.tick(start + LEASE));
-        probe.see(1, 0, start + LEASE);
+        assert_eq!(probe.tick(start + LEASE), Step::Ask);
+        let again = |observed| Seen { uid: "b".to_owned(), generation: 1, observed };
+        probe.see(&again(0), start + LEASE);
         assert_eq!(probe.finding, Finding::Absent);
-        probe.see(1, 1, start + 2 * LEASE);
+        probe.see(&again(1), start + 2 * LEASE);
+        assert_eq!(probe.finding, Finding::Alive);
+        // The watch missed that it was deleted and created.
+        let mut probe = absent(start);
+        probe.see(&again(1), start + 2 * LEASE);
         assert_eq!(probe.finding, Finding::Alive);
     }
 }

@@ -20,7 +20,7 @@ use crate::runtime::builtin::{Apart, Gate};
 use crate::runtime::queue::{Named, Queue};
 use crate::runtime::watches::Watches;
 use crate::runtime::workers::Workers;
-use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};
+use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names, NodeCosts};
 
 /// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -51,6 +51,8 @@ pub struct Options {
     /// For the ReplicaSets of plain Deployments: how it keeps apart from the built-in controller. `None`: nothing else can
     /// reconcile them.
     pub apart: Option<Apart>,
+    /// For plain Deployments: the ConfigMap with their node rules.
+    pub node_rules: Option<NodeCosts>,
     /// How long events of a deployment are collected before it is reconciled; zero by default. A simulation in which all events
     /// of one tick belong together waits for them.
     pub coalesce: Duration,
@@ -76,6 +78,7 @@ impl Options {
             workers: Self::WORKERS,
             coalesce: Duration::ZERO,
             apart: None,
+            node_rules: None,
         }
     }
 }
@@ -124,6 +127,7 @@ impl Controller {
             workers,
             coalesce,
             apart,
+            node_rules,
         } = options;
         let gate = apart.is_some().then(Gate::new);
         let of_leader = leadership.iter().map(|(fence, _)| fence);
@@ -144,12 +148,31 @@ impl Controller {
         let queue = Queue::new(Arc::clone(&ctx.metrics), coalesce);
         let watches =
             Watches { ctx: Arc::clone(&ctx), namespace, health: health.clone(), queue: queue.clone() };
+        let (read, mut rules_read) = watch::channel(node_rules.is_none());
+        let rules = {
+            let (ctx, health) = (Arc::clone(&ctx), health.clone());
+            async move {
+                match node_rules {
+                    Some(source) => {
+                        let client = ctx.requests.watching();
+                        ctx.node_rules.follow(&source, client, &ctx.events, &health, &read).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            }
+        };
         let reconciliations = async move {
             // Before the first complete list of each kind, a missing object cannot be distinguished from one not listed yet.
             // Biased, here and below: equal runs poll in equal order.
             tokio::select! {
                 biased;
                 () = health.synced_of(family) => {}
+                () = shutdown.clone() => return,
+            }
+            // Before the first list, an order would ignore them.
+            tokio::select! {
+                biased;
+                _ = rules_read.wait_for(|read| *read) => {}
                 () = shutdown.clone() => return,
             }
             tracing::info!("every watch has synced");
@@ -173,6 +196,7 @@ impl Controller {
             tokio::select! {
                 biased;
                 () = watches.run(writer) => {}
+                () = rules => {}
                 () = reconciliations => {}
                 () = lister.run(&requests) => {}
             }

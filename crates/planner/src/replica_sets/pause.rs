@@ -55,8 +55,17 @@ pub(super) fn transition(inventory: &Inventory<'_>) -> Option<Decision> {
 
 /// Whether the stored state is that of a rollout to another template.
 fn is_of_another_rollout(inventory: &Inventory<'_>) -> bool {
-    let stored = inventory.status.rollout.as_ref();
-    stored.zip(inventory.current).is_some_and(|(rollout, set)| rollout.template_hash != set.hash)
+    // An undo gives the set another revision. It also brings back the annotations of that time, with an older state.
+    let other = |rollout: &Rollout, set: &Set| {
+        (rollout.template_hash.as_str(), rollout.revision) != (set.hash.as_str(), set.revision)
+    };
+    let stored = inventory.status.rollout.as_ref().filter(|_| !is_before_its_set(inventory));
+    stored.zip(inventory.current).is_some_and(|(rollout, set)| other(rollout, set))
+}
+
+/// Whether the rollout is that of a Recreate whose set does not exist yet: the Deployment controller first scales the others to 0.
+fn is_before_its_set(inventory: &Inventory<'_>) -> bool {
+    inventory.current.is_none() && inventory.recreate()
 }
 
 fn end_of(inventory: &Inventory<'_>, hold: &Hold) -> Option<Result<End, Read>> {
@@ -219,10 +228,12 @@ pub(super) fn ahead<'c, 'a>(
         if declared.is_some() { PausePoint::Before } else { ranked.point.unwrap_or(PausePoint::Before) };
     let barrier = Barrier { ranked, side, declared };
     let id = crate::barrier::id(inventory, &barrier);
-    if at == 0 && !inventory.spec.paused {
+    // A change of `replicas` that the Deployment controller has not carried out yet is not a step of the rollout.
+    let is_scaling = inventory.old_sets().any(|set| set.replicas > 0 && is_behind(inventory, set));
+    if at == 0 && !inventory.spec.paused && !is_scaling {
         return Err(Box::new(begin(inventory, &barrier)));
     }
-    let what = if at == 0 {
+    let what = if at == 0 && inventory.spec.paused {
         // A user paused the Deployment before its rollout reached the point.
         format!("the Deployment is paused, and pause point {id} is next")
     } else {
@@ -234,6 +245,11 @@ pub(super) fn ahead<'c, 'a>(
     }
     let pausing = Pausing { held_back: waiting(inventory, &waits, &what) };
     Ok((of_old.into_iter().take(at).collect(), pausing))
+}
+
+/// Whether the size of this set is still that for another number of replicas.
+fn is_behind(inventory: &Inventory<'_>, set: &Set) -> bool {
+    set.desired_replicas.is_some_and(|desired| desired != inventory.spec.replicas)
 }
 
 /// The hold at this barrier. It is stored together with `spec.paused`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Set;
+use crate::declared;
 use crate::inventory::{Inventory, RankedPod};
 
 /// The desired number of pods of a set.
@@ -11,20 +12,58 @@ pub(super) fn size(set: &Set) -> i64 {
     i64::from(set.replicas.max(0))
 }
 
+/// Counts down how many pods each set has too many, by UID.
+struct Surplus<'s>(BTreeMap<&'s str, i64>);
+
+impl Surplus<'_> {
+    /// Takes this pod, if its set still has too many.
+    fn take(&mut self, ranked: &RankedPod<'_>) -> bool {
+        match self.0.get_mut(&*ranked.pod.set) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The first pods of each set in the order, as many as it has too many.
 pub(super) fn first_of_each<'c, 'a>(
     ranked_pods: &'c [RankedPod<'a>],
     surplus: &BTreeMap<&str, i64>,
 ) -> Vec<&'c RankedPod<'a>> {
-    let mut left = surplus.clone();
-    let mut takes = |ranked: &&RankedPod<'_>| match left.get_mut(&*ranked.pod.set) {
-        Some(left) if *left > 0 => {
-            *left -= 1;
-            true
+    let mut left = Surplus(surplus.clone());
+    ranked_pods.iter().filter(|ranked| left.take(ranked)).collect()
+}
+
+/// The pods of old sets that are too many. The Deployment controller makes old sets smaller by their unavailable pods too, and expects
+/// that these go first: an available pod for which too few would be left is passed over if the set has an unavailable one behind it.
+/// None is passed over for a pod at or behind a pause point.
+pub(super) fn unavailable_at_the_floor<'c, 'a>(
+    inventory: &'c Inventory<'a>,
+    surplus: &BTreeMap<&str, i64>,
+) -> Vec<&'c RankedPod<'a>> {
+    let old = inventory.old();
+    let of_pod = old.iter().position(|ranked| ranked.point.is_some());
+    let of_spec = declared::nearest(inventory, old).map(|(at, _)| at);
+    let point = of_pod.into_iter().chain(of_spec).min();
+    let (ahead, behind) = old.split_at(point.unwrap_or(old.len()));
+    let mut left = Surplus(surplus.clone());
+    let mut spare = (inventory.available() - inventory.bounds.floor).max(0);
+    let (mut taken, mut passed_over) = (Vec::new(), Vec::new());
+    for ranked in ahead {
+        if ranked.available && spare == 0 {
+            passed_over.push(ranked);
+        } else if left.take(ranked) {
+            spare -= i64::from(ranked.available);
+            taken.push(ranked);
         }
-        _ => false,
-    };
-    ranked_pods.iter().filter(|ranked| takes(ranked)).collect()
+    }
+    // The size of a set counts, whatever its pods are.
+    taken.extend(passed_over.into_iter().chain(behind).filter(|ranked| left.take(ranked)));
+    taken.sort_by_key(|ranked| ranked.place);
+    taken
 }
 
 /// How many pods of which set wait, and for what.

@@ -278,6 +278,63 @@ fn after_its_pod_the_deployment_is_paused() {
 }
 
 #[test]
+fn at_the_floor_an_unavailable_old_pod_goes_before_an_available_one_of_a_higher_priority() {
+    let mut cluster = Cluster::new(10, &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}));
+    cluster.prioritize();
+    let crashing = cluster.pod(7).name.clone();
+    cluster.pod(7).facts.ready = false;
+    cluster.roll_out("v2");
+    // The Deployment controller takes the unavailable pod away first, as it expects.
+    cluster.size("web-v1", 9);
+    cluster.step();
+    assert_eq!(cluster.deleted, [crashing]);
+    // Never past a pause point.
+    let mut cluster = Cluster::new(10, &json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}));
+    cluster.prioritize();
+    cluster.point(3, PausePoint::Before);
+    cluster.pod(7).facts.ready = false;
+    cluster.roll_out("v2");
+    let first = cluster.pod(0).name.clone();
+    cluster.size("web-v1", 9);
+    cluster.step();
+    assert_eq!(cluster.deleted, [first]);
+}
+
+#[test]
+fn an_undo_begins_another_rollout_whatever_state_it_brings_back() {
+    let mut cluster = rollout();
+    let point = cluster.point(0, PausePoint::Before);
+    cluster.size("web-v1", 9);
+    cluster.rest();
+    cluster.resume();
+    cluster.size("web-v1", 10);
+    cluster.rest();
+    let state = cluster.simulated.deployment.status.clone();
+    // Undone to v1, and back to v2: kubectl restores the annotations that v2 had.
+    cluster.simulated.deployment.status = state;
+    cluster.set("web-v2").revision = 4;
+    cluster.size("web-v1", 9);
+    cluster.rest();
+    assert_eq!(cluster.hold().unwrap().0, point);
+}
+
+#[test]
+fn under_recreate_a_pause_point_holds_before_the_new_set_exists() {
+    let mut cluster = Cluster::new(4, &json!({"type": "Recreate"}));
+    cluster.prioritize();
+    let point = cluster.point(2, PausePoint::Before);
+    let mut template = cluster.simulated.deployment.spec.template.value();
+    template["spec"]["containers"][0]["image"] = json!("v2");
+    cluster.simulated.edit(|spec| spec.template = serde_json::from_value(template).unwrap());
+    cluster.size("web-v1", 0);
+    cluster.rest();
+    assert_eq!((cluster.deleted.len(), cluster.hold().unwrap().0), (2, point));
+    cluster.resume();
+    cluster.rest();
+    assert_eq!((cluster.deleted.len(), cluster.is_paused()), (4, false));
+}
+
+#[test]
 fn a_point_on_a_pod_of_the_newest_set_waits_for_the_next_rollout() {
     let mut cluster = Cluster::new(4, &rolling());
     cluster.prioritize();

@@ -38,7 +38,11 @@ async fn send_with(
     body: Value,
     headers: &[(&str, &str)],
 ) -> Result<Value, kube::Error> {
-    let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let (method, kind) = match method {
+        "PATCH" => (method, "application/merge-patch+json"),
+        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
+        _ => (method, "application/json"),
+    };
     let mut request = Request::builder().method(method.parse::<Method>().unwrap()).uri(path);
     for (name, value) in [&[("content-type", kind)], headers].concat() {
         request = request.header(name, value);

@@ -1,0 +1,124 @@
+//! The node rules of plain Deployments: those of the ConfigMap of `nodecosts`, as a part of the order. Nothing is written to pods.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, Resource, ResourceExt};
+use kube_runtime::WatchStreamExt;
+use kube_runtime::watcher::{self, watcher};
+use ordereddeployment_api::names::reason;
+use ordereddeployment_api::{DeletionOrder, OrderedDeployment};
+use ordereddeployment_nodecosts::Config;
+use tokio::sync::watch;
+
+use crate::events::EventRecorder;
+use crate::runtime::backoff::WatchBackoff;
+use crate::{Health, NodeCosts};
+
+/// The watch, in messages of the health.
+const WATCH: &str = "the watch of the node rules";
+
+/// The rules that are in force. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NodeRules(Arc<Mutex<Arc<Config>>>);
+
+impl NodeRules {
+    /// The Deployment with the rules that select it.
+    pub(crate) fn apply(&self, deployment: &Arc<OrderedDeployment>) -> Arc<OrderedDeployment> {
+        let config = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let namespace = deployment.namespace().unwrap_or_default();
+        match config.order(&namespace, deployment.labels()) {
+            Some(order) => Arc::new(with_order(deployment, order)),
+            None => Arc::clone(deployment),
+        }
+    }
+
+    fn set(&self, config: Config) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
+    /// Follows the ConfigMap. Malformed rules leave those before in force. `read` becomes true with the first list.
+    pub(crate) async fn follow(
+        &self,
+        source: &NodeCosts,
+        client: &Client,
+        events: &EventRecorder,
+        health: &Health,
+        read: &watch::Sender<bool>,
+    ) {
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &source.config_namespace);
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", source.config_name));
+        let mut stream = pin!(watcher(maps, config).backoff(WatchBackoff::default()));
+        let mut listed = None;
+        while let Some(event) = stream.next().await {
+            match &event {
+                Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => {}
+                Ok(_) => health.works(WATCH),
+                Err(_) => health.fails(WATCH),
+            }
+            match event {
+                Ok(watcher::Event::Init) => listed = None,
+                Ok(watcher::Event::InitApply(map)) => listed = Some(map),
+                Ok(watcher::Event::InitDone) => {
+                    match listed.take() {
+                        Some(map) => self.read(&map, events),
+                        None => self.set(Config::default()),
+                    }
+                    read.send_replace(true);
+                }
+                Ok(watcher::Event::Apply(map)) => self.read(&map, events),
+                Ok(watcher::Event::Delete(_)) => self.set(Config::default()),
+                Err(error) => tracing::warn!(%error, "the watch of the node rules failed and is tried again"),
+            }
+        }
+    }
+
+    fn read(&self, map: &ConfigMap, events: &EventRecorder) {
+        match Config::parse(&map.data.clone().unwrap_or_default()) {
+            Ok(config) => self.set(config),
+            Err(error) => {
+                let message = format!("The rules are malformed, and those before stay in force: {error}");
+                events.warn_of_object(map.object_ref(&()), reason::MALFORMED_RULES, &message);
+            }
+        }
+    }
+}
+
+fn with_order(deployment: &OrderedDeployment, order: &DeletionOrder) -> OrderedDeployment {
+    let mut deployment = deployment.clone();
+    deployment.spec.deletion_order = Some(order.clone());
+    deployment
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use ordereddeployment_api::OrderedDeployment;
+    use ordereddeployment_nodecosts::Config;
+    use serde_json::json;
+
+    use super::NodeRules;
+
+    fn deployment(tier: &str) -> Arc<OrderedDeployment> {
+        let object = json!({
+            "metadata": {"name": "web", "namespace": "shop", "labels": {"tier": tier}},
+            "spec": {"selector": {}, "template": {}},
+        });
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn a_deployment_gets_the_rules_that_select_it() {
+        let text = "deployments:\n- selector: {matchLabels: {tier: web}}\n  nodeCosts: [{unschedulable: true, deletionCost: -5}]\n";
+        let rules = NodeRules::default();
+        assert_eq!(rules.apply(&deployment("web")).spec.deletion_order, None);
+        rules.set(Config::parse(&BTreeMap::from([("nodecosts.yaml".to_owned(), text.to_owned())])).unwrap());
+        let order = rules.apply(&deployment("web")).spec.deletion_order.clone().unwrap();
+        assert_eq!(order.node_priorities.unwrap()[0].deletion_cost, Some(-5));
+        assert_eq!(rules.apply(&deployment("db")).spec.deletion_order, None);
+    }
+}
