@@ -30,5 +30,6 @@ pub use runtime::controller::{Controller, Options};
 pub use runtime::decision_log::DecisionLog;
 pub use runtime::health::Health;
 pub use runtime::metrics::{Metrics, metric};
+pub use runtime::node_rules::RulesSource;
 pub use runtime::pod_names::Names;
 pub use runtime::server::serve;

@@ -14,7 +14,7 @@ use kube::{Client, Config};
 use ordereddeployment_api::parse_pause_duration;
 use ordereddeployment_controller::{
     Apart, Candidate, Controller, Error, Family, Fence, Health, Limiter, Limits, Metrics, NodeCosts, Options,
-    Timing, client, client_config, counted, identity, serve,
+    RulesSource, Timing, client, client_config, counted, identity, serve,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -212,7 +212,9 @@ async fn run(arguments: Arguments) -> Result<()> {
     let plain = runs(Which::ReplicaSet).then(|| {
         let namespace = arguments.probe_namespace.as_deref().unwrap_or(client.default_namespace());
         let apart = Apart { namespace: namespace.to_owned(), force: arguments.force };
-        let node_rules = arguments.node_costs_config.clone();
+        let source =
+            |costs: NodeCosts| RulesSource { namespace: costs.config_namespace, name: costs.config_name };
+        let node_rules = arguments.node_costs_config.clone().map(source);
         let options = Options { family: Family::Plain, apart: Some(apart), node_rules, ..options.clone() };
         Controller::run(client.clone(), options, ended())
     });

@@ -17,10 +17,11 @@ use crate::events::events;
 use crate::reconcile::context::Context;
 use crate::reconcile::reconcile;
 use crate::runtime::builtin::{Apart, Gate};
+use crate::runtime::node_rules::RulesSource;
 use crate::runtime::queue::{Named, Queue};
 use crate::runtime::watches::Watches;
 use crate::runtime::workers::Workers;
-use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names, NodeCosts};
+use crate::{Clock, DecisionLog, Error, Fence, Health, Limiter, Limits, Metrics, Names};
 
 /// How long queued events may be written at the end.
 const EVENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -52,7 +53,7 @@ pub struct Options {
     /// reconcile them.
     pub apart: Option<Apart>,
     /// For plain Deployments: the ConfigMap with their node rules.
-    pub node_rules: Option<NodeCosts>,
+    pub node_rules: Option<RulesSource>,
     /// How long events of a deployment are collected before it is reconciled; zero by default. A simulation in which all events
     /// of one tick belong together waits for them.
     pub coalesce: Duration,

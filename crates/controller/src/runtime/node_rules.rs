@@ -13,9 +13,18 @@ use ordereddeployment_api::{DeletionOrder, OrderedDeployment};
 use ordereddeployment_nodecosts::Config;
 use tokio::sync::watch;
 
+use crate::Health;
 use crate::events::EventRecorder;
 use crate::runtime::backoff::WatchBackoff;
-use crate::{Health, NodeCosts};
+
+/// The ConfigMap with the rules of `nodecosts`.
+#[derive(Clone, Debug)]
+pub struct RulesSource {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
 
 /// The watch, in messages of the health.
 const WATCH: &str = "the watch of the node rules";
@@ -42,14 +51,14 @@ impl NodeRules {
     /// Follows the ConfigMap. Malformed rules leave those before in force. `read` becomes true with the first list.
     pub(crate) async fn follow(
         &self,
-        source: &NodeCosts,
+        source: &RulesSource,
         client: &Client,
         events: &EventRecorder,
         health: &Health,
         read: &watch::Sender<bool>,
     ) {
-        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &source.config_namespace);
-        let config = watcher::Config::default().fields(&format!("metadata.name={}", source.config_name));
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), &source.namespace);
+        let config = watcher::Config::default().fields(&format!("metadata.name={}", source.name));
         let mut stream = pin!(watcher(maps, config).backoff(WatchBackoff::default()));
         let mut listed = None;
         while let Some(event) = stream.next().await {
